@@ -25,6 +25,7 @@ from duetime.service.kind_spec import Window, known_specs
 from duetime.service.presenters import run_view, schedule_view
 from duetime.service.run_now import MOST_SECONDS, run_now, wait_for_end
 from duetime.service.services import NO_WORKER, OPERATOR, Call, Created, pages_of
+from duetime.service.state_details import detail_of, details_of
 from duetime.service.status import status as server_status
 from duetime.service.upcoming import upcoming
 from duetime.service.when import parse_when
@@ -146,7 +147,8 @@ class Duetime:
 
     def _create(self, new: NewSchedule) -> View:
         made = self._created(new)
-        return self._view(made.schedule) | {"created": made.fresh, "warnings": made.warning_texts}
+        limits = self.app.services.limits(made.schedule)
+        return self._view(made.schedule) | {"created": made.fresh, **made.warning_facts, "limits": limits}
 
     def _created(self, new: NewSchedule) -> Created:
         """Create a schedule, and warn once if no worker would run it."""
@@ -202,7 +204,9 @@ class Duetime:
         raise InvalidInput(f"{task!r} is not registered; decorate it with @task", field="task")
 
     def list(self, status: str | None = None, *, kind: str | None = "job") -> Views:
-        return [self._view(schedule) for schedule in self._search(ScheduleQuery(kind=kind, status=status))]
+        found = self._search(ScheduleQuery(kind=kind, status=status))
+        details = details_of(self.scheduler, found)
+        return [schedule_view(each, self.zone, details.get(each.definition.id)) for each in found]
 
     def status(self, id: str) -> View:
         return self._view(self._find(id))
@@ -215,7 +219,8 @@ class Duetime:
         """Change `name`, `payload`, `policy`, `next` (a datetime), or `trigger_type` with `trigger_config`."""
         if isinstance(changes.get("next"), datetime):
             changes["next"] = instant_of(changes["next"])
-        return self._view(unwrap(self.app.services.edit(self.caller, self._find(id), Changes(**changes))))
+        edited = unwrap(self.app.services.edit(self.caller, self._find(id), Changes(**changes)))
+        return self._view(edited) | {"limits": self.app.services.limits(edited)}
 
     def pause(self, id: str) -> None:
         unwrap(self.scheduler.pause(self.caller, id))
@@ -320,7 +325,7 @@ class Duetime:
         return [schedule for page in pages for schedule in page.items]
 
     def _view(self, schedule: Schedule) -> View:
-        return schedule_view(schedule, self.zone)
+        return schedule_view(schedule, self.zone, detail_of(self.scheduler, schedule))
 
 
 def _title(kind: str, payload: Mapping[str, Any]) -> str:

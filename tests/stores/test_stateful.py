@@ -55,6 +55,7 @@ policies = st.fixed_dictionaries(
         "backoff": st.sampled_from([1, 3 * SECOND]),
     },
 )
+untaken = st.sampled_from([{}, {"untaken": "keep"}, {"untaken": "expire", "expire_after": 4 * SECOND}])
 reliability = st.sampled_from([{}, {"at_most_once": True}, {"max_attempts": 3}])
 
 
@@ -87,14 +88,23 @@ class Machine(RuleBasedStateMachine):
         assert isinstance(result, Ok)
         return result.value[0].schedule.definition.id
 
-    @rule(target=schedules, period=periods, policy=policies, how=reliability, last=st.none() | st.integers(1, 5))
-    def create_every(self, period: int, policy: dict[str, Any], how: dict[str, Any], last: int | None) -> ScheduleId:
+    @rule(
+        target=schedules,
+        period=periods,
+        policy=policies,
+        how=reliability,
+        waits=untaken,
+        last=st.none() | st.integers(1, 5),
+    )
+    def create_every(
+        self, period: int, policy: dict[str, Any], how: dict[str, Any], waits: dict[str, Any], last: int | None
+    ) -> ScheduleId:
         end = None if last is None else self.now + last * period
-        return self.create(every(period, self.now, end=end, **policy, **how))
+        return self.create(every(period, self.now, end=end, **policy, **how, **waits))
 
-    @rule(target=schedules, after=st.sampled_from([0, SECOND]), policy=policies, how=reliability)
-    def create_once(self, after: int, policy: dict[str, Any], how: dict[str, Any]) -> ScheduleId:
-        return self.create(once(self.now + after, **policy, **how))
+    @rule(target=schedules, after=st.sampled_from([0, SECOND]), policy=policies, how=reliability, waits=untaken)
+    def create_once(self, after: int, policy: dict[str, Any], how: dict[str, Any], waits: dict[str, Any]) -> ScheduleId:
+        return self.create(once(self.now + after, **policy, **how, **waits))
 
     @rule(step=st.sampled_from([1, SECOND, 3 * SECOND, 10 * SECOND, MINUTE, 10 * MINUTE]))
     def pass_time(self, step: int) -> None:
@@ -172,6 +182,11 @@ class Machine(RuleBasedStateMachine):
             made = IntervalTrigger(timezone="UTC", period=period, anchor=Instant(self.now))
             trigger = trigger_to_json(made)
         patch = Edit(name="edited", trigger=trigger, policy=policy)
+        self.store.change(schedule, Instant(self.now), lambda change: changes.edit(change, patch))
+
+    @rule(schedule=schedules, subject=st.sampled_from(["inbox", "coder"]))
+    def assign(self, schedule: ScheduleId, subject: str) -> None:
+        patch = Edit(subject=subject)
         self.store.change(schedule, Instant(self.now), lambda change: changes.edit(change, patch))
 
     @rule(schedule=schedules, ahead=st.sampled_from([0, SECOND, MINUTE]))

@@ -21,11 +21,19 @@ def _counters(store: BaseStore) -> list[str]:
     ):
         counted[schedule, status] = number
     wrong = []
-    for schedule, active, queued in _rows(store, "SELECT schedule, active, queued FROM progress"):
+    unheld = dict(
+        _rows(
+            store,
+            "SELECT schedule, count(*) FROM runs WHERE status = 'waiting' AND holder IS NULL GROUP BY schedule",
+        )
+    )
+    for schedule, active, queued, untaken in _rows(store, "SELECT schedule, active, queued, untaken FROM progress"):
         really_active = sum(counted.get((schedule, status), 0) for status in ACTIVE)
         really_queued = counted.get((schedule, RunStatus.QUEUED), 0)
         if active != really_active:
             wrong.append(f"schedule {schedule}: active is {active}, but {really_active} runs are")
+        if untaken != unheld.get(schedule, 0):
+            wrong.append(f"schedule {schedule}: untaken is {untaken}, but {unheld.get(schedule, 0)} runs are")
         if queued != really_queued:
             wrong.append(f"schedule {schedule}: queued is {queued}, but {really_queued} runs are")
     return wrong

@@ -29,6 +29,7 @@ from duetime.service.presenters import (
     run_shapes,
     schedule_shape,
 )
+from duetime.service.state_details import detail_of, details_of
 from duetime.service.text import compact
 
 PAGE: Final = 50
@@ -50,7 +51,8 @@ BULK: Final[dict[str, tuple[str, Change]]] = {
 def schedules_page(request: PageRequest) -> Response:
     asked = {name: request.parameter(name) for name in FILTERS}
     page = unwrap(request.scheduler.search(request.caller, _query(request, asked)))
-    shapes = [_row(item, request.zone) for item in page.items]
+    details = details_of(request.scheduler, page.items)
+    shapes = [schedule_shape(item, request.zone, details.get(item.definition.id), brief=True) for item in page.items]
     given = {name: value for name, value in asked.items() if value}
     return request.render(
         "schedules.html",
@@ -67,12 +69,6 @@ def schedules_page(request: PageRequest) -> Response:
         first_page="?" + urlencode(given) if request.parameter("cursor") else None,
         back=request.encode_parameters(*PLACE),
     )
-
-
-def _row(schedule: Schedule, zone: str) -> View:
-    """Return the row of a schedule. Unless it is active it has no countdown, because it will not fire."""
-    shape = schedule_shape(schedule, zone, brief=True)
-    return shape if schedule.progress.state == ScheduleState.ACTIVE else shape | {"next_run": None}
 
 
 def _query(request: PageRequest, asked: dict[str, str]) -> ScheduleQuery:
@@ -134,7 +130,8 @@ def schedule_page(request: PageRequest) -> Response:
             request.caller, public_id, limit=HISTORY, cursor=request.parameter("cursor") or None, count_to=0
         )
     )
-    shape = schedule_shape(schedule, request.zone)
+    detail = detail_of(request.scheduler, schedule)
+    shape = schedule_shape(schedule, request.zone, detail)
     instants = next_instants(schedule, request.now, NEXT)
     return request.render(
         "schedule.html",

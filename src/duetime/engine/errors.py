@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Final
 
 
@@ -74,6 +75,10 @@ class UnknownTask(InvalidInput):
     """There is no such task; `list_tasks` shows those there are."""
 
     code = "unknown_task"
+
+    def __init__(self, message: str | None = None, *, field: str | None = None, known: Sequence[str] = ()) -> None:
+        super().__init__(message, field=field)
+        self.known = list(known)
 
 
 # Temporary faults of the store or the machine: no connection, no descriptors, no memory, a failed read or write.

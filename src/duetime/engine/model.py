@@ -98,6 +98,7 @@ class Progress(NamedTuple):
     last_error: str | None
     failures: int  # consecutive
     note: str | None  # why it is broken, held or ended early
+    untaken: int = 0  # of the active runs, those that wait and that nobody has taken
 
 
 class Run(NamedTuple):
@@ -163,10 +164,21 @@ class Schedule(NamedTuple):
     progress: Progress
 
 
+def is_busy(progress: Progress) -> bool:
+    """Return whether a run of it is under way. One that nobody has taken is not, as long as another one follows it."""
+    return progress.active > progress.untaken or (progress.active > 0 and progress.next is None)
+
+
+def executed(progress: Progress) -> int:
+    """Return how many occurrences were executed, without one that has not begun to run."""
+    return 0 if progress.last_run is None else progress.run_count - progress.untaken
+
+
 def status_of(progress: Progress) -> str:
-    """Return the status of a schedule that users see: a recurring one between two runs is pending."""
+    """Return the status of a schedule that users see: a recurring one between two runs is pending, also while nobody
+    has taken its latest occurrence."""
     state = progress.state
-    if progress.active and state in (ScheduleState.ACTIVE, ScheduleState.PAUSED, ScheduleState.CANCELLED):
+    if is_busy(progress) and state in (ScheduleState.ACTIVE, ScheduleState.PAUSED, ScheduleState.CANCELLED):
         return "running"
     if state == ScheduleState.ACTIVE:
         return "pending"
@@ -247,6 +259,11 @@ def reached(caps: Sequence[Cap], used: Mapping[str, Used]) -> str | None:
                 amount = f"${limit / MICRO:g}" if name == "micros" else f"{limit} {name}"
                 return f"{amount} a day for {cap.words}"
     return None
+
+
+def names_limit(reason: str | None) -> bool:
+    """Return whether a run waits for this reason because a limit is reached."""
+    return reason is not None and "the limit of " in reason.lower() and "is reached" in reason
 
 
 def left(caps: Sequence[Cap], used: Mapping[str, Used]) -> Left:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from duetime.engine.clock import Clock, Instant
 from duetime.engine.encoding import is_text
-from duetime.engine.errors import DuetimeError, InvalidInput
+from duetime.engine.errors import DuetimeError, InvalidInput, UnknownTask
 from duetime.engine.kind import Caller, Kind
 from duetime.engine.model import Attempt, Run, RunId, Schedule, ScheduleId, ScheduleState, WorkerRow
 from duetime.engine.result import Err, Ok, Result
@@ -35,7 +35,8 @@ def err_of(error: DuetimeError) -> Err:
     if not isinstance(error, InvalidInput) or error.field is None:
         return Err(error.code, error.message)
     problem = {} if error.problem == error.message else {"problem": error.problem}
-    return Err(error.code, error.message, {"field": error.field} | problem)
+    known = {"known_tasks": error.known} if isinstance(error, UnknownTask) else {}
+    return Err(error.code, error.message, {"field": error.field} | problem | known)
 
 
 def expected(method: Callable[P, Result[T]]) -> Callable[P, Result[T]]:

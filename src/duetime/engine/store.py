@@ -107,6 +107,7 @@ class RunQuery:
     kind: str | None = None
     kinds: tuple[str, ...] = ()  # any of these
     schedule: ScheduleId | None = None
+    schedules: tuple[ScheduleId, ...] = ()  # any of these
     status: str | None = None
     """As stored. `live`: all that may still change. `dead`: failed or lost, and not dismissed. Or FAILED_OR_LOST."""
     worker: WorkerId | None = None

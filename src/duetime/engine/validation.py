@@ -20,6 +20,7 @@ from duetime.engine.policy.claim import LEAD
 from duetime.engine.policy.options import (
     CatchUp,
     Policy,
+    Untaken,
     make_policy,
     policy_for_ending,
     policy_to_json,
@@ -137,6 +138,8 @@ class Drafter:
     def _changed_policy(self, usual: Mapping[str, Any], stored: Mapping[str, Any], asked: Mapping[str, Any]) -> Policy:
         """Change a stored policy: options that are not named stay, and None resets one to its default."""
         given = {name: value for name, value in {**stored, **asked}.items() if value is not None}
+        if "untaken" in asked and "expire_after" not in asked and asked["untaken"] != Untaken.EXPIRE:
+            given.pop("expire_after", None)
         usual = self._usual(usual, given)
         again = {name: usual[name] for name, value in asked.items() if value is None and name in usual}
         return make_policy(again | given)

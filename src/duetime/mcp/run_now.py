@@ -52,7 +52,7 @@ def run_now_tool(served: Served) -> Tool:
             "run": {"type": "object"},
             "ended": {"type": "boolean"},
             "note": {"type": "string"},
-            "warnings": WARNINGS,
+            **WARNINGS,
             "error": ERROR,
         },
         ("id",),

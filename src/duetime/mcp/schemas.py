@@ -9,9 +9,11 @@ from duetime.engine.errors import DuetimeError
 from duetime.engine.triggers import known_zone
 from duetime.mcp.definitions import Arguments, Schema, ToolProblem, number, text
 from duetime.service.json_types import TYPES
-from duetime.service.kind_spec import ScheduleWarning
 from duetime.service.presenters import policy_given
 from duetime.service.services import Call
+from duetime.service.state_details import STATE_DETAILS
+from duetime.service.warnings import ScheduleWarning
+from duetime.service.when import duration
 
 ZONE: Schema = text(
     "IANA time zone such as Europe/Berlin in which times are read and shown. Give the user's zone when you know it "
@@ -35,8 +37,8 @@ POLICY: dict[str, Schema] = {
 }
 DELIVERY: dict[str, Schema] = {
     "deliver_to": text(
-        "Notification topic that is told how each run ended, such as daily-report: the topic that the person's "
-        "phone listens to, or the name of a channel in the settings."
+        "Topic that hears once how each run ended, after its last attempt and not per attempt, such as daily-report: "
+        "what the person's phone listens to, or the name of a channel."
     ),
     "notify_on": text(
         "With deliver_to: always (default), or failure or success alone.",
@@ -69,21 +71,41 @@ LIMITS: dict[str, Schema] = {
 }
 STATUSES = ("pending", "running", "completed", "failed", "cancelled", "paused")
 """Statuses of schedules."""
+STATE_DETAIL: Schema = {"type": ["string", "null"], "description": " | ".join(STATE_DETAILS)}
+READS_AS = text("The rule in words.")
+LIMITS_IN_FORCE: Schema = {"type": "object", "description": "The limits in force."}
 NULLABLE_TIME: Schema = {"type": ["string", "null"], "description": "ISO 8601 with offset."}
 ERROR: Schema = {"type": "string", "description": "What was refused, and why. Nothing was changed."}
-WARNINGS: Schema = {
-    "type": "array",
-    "items": {"type": "string"},
-    "description": "Why this might not fire, or its result not arrive. Tell the user.",
+WARNINGS: dict[str, Schema] = {
+    "warnings": {
+        "type": "array",
+        "items": {"type": "string"},
+        "description": "Why this might not fire, or its result not arrive. Tell the user.",
+    },
+    "warning_codes": {"type": "array", "items": {"type": "string"}},
 }
 
 
-_POLICY = (*POLICY, *DELIVERY, "max_runs")
+UNTAKEN: dict[str, Schema] = {
+    "untaken": text(
+        "If no agent has taken it: replace (default: ends as missed when the next is due), keep, or expire.",
+        enum=["replace", "keep", "expire"],
+    ),
+    "expire_after": text("With untaken expire: how long it waits, such as 2h."),
+}
+
+_POLICY = (*POLICY, *DELIVERY, "max_runs", "untaken", "expire_after")
 
 
 def policy_of(arguments: Arguments) -> dict[str, Any]:
-    """Return the policy arguments of a create call in the engine's terms."""
-    return policy_given({name: arguments[name] for name in _POLICY if arguments.get(name) is not None})
+    """Return the policy arguments of a create call in the engine's terms. Raise a ToolProblem for an invalid span."""
+    given = policy_given({name: arguments[name] for name in _POLICY if arguments.get(name) is not None})
+    if "expire_after" in given:
+        try:
+            given["expire_after"] = duration(given["expire_after"], "expire_after")
+        except DuetimeError as error:
+            raise ToolProblem(error.message) from error
+    return given
 
 
 def zone_of(call: Call, arguments: Arguments) -> str:
@@ -104,7 +126,10 @@ def with_owner(call: Call, view: dict[str, Any], owner: str) -> dict[str, Any]:
 
 def with_warnings(structured: dict[str, Any], warnings: Sequence[ScheduleWarning]) -> dict[str, Any]:
     """Add warnings, if there are any: a new schedule might not fire as meant, or its result might reach nobody."""
-    return {**structured, "warnings": [each.text for each in warnings]} if warnings else structured
+    if not warnings:
+        return structured
+    codes = [each.code for each in warnings]
+    return {**structured, "warnings": [each.text for each in warnings], "warning_codes": codes}
 
 
 _ANY = ["string", "number", "boolean", "array", "object", "null"]

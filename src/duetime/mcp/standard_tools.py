@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from duetime.engine.errors import InvalidInput
-from duetime.engine.model import Schedule, status_of
+from duetime.engine.model import Schedule, executed, status_of
 from duetime.engine.result import Err
 from duetime.engine.store import EVERY_ONE, ScheduleQuery
 from duetime.engine.validation import NewSchedule
@@ -30,8 +30,11 @@ from duetime.mcp.schemas import (
     ERROR,
     KEY,
     LIMITS,
+    LIMITS_IN_FORCE,
     NULLABLE_TIME,
     POLICY,
+    READS_AS,
+    STATE_DETAIL,
     STATUSES,
     TRIGGER_CONFIG,
     TRIGGER_TYPE,
@@ -45,9 +48,11 @@ from duetime.mcp.schemas import (
     zone_of,
 )
 from duetime.service.kind_spec import KindSpec, load
+from duetime.service.masking import masked
 from duetime.service.payload_model import PayloadField, inputs_of
-from duetime.service.presenters import instant_view, trigger_shape
+from duetime.service.presenters import instant_view, next_of, reads_as, trigger_shape
 from duetime.service.services import Call
+from duetime.service.state_details import details_of
 from duetime.service.when import When, asked_when
 
 LIST_INPUT: dict[str, Schema] = {
@@ -59,8 +64,10 @@ LIST_INPUT: dict[str, Schema] = {
 CREATED: dict[str, Schema] = {
     "name": {"type": "string"},
     "next_run": NULLABLE_TIME,
+    "reads_as": READS_AS,
+    "limits": LIMITS_IN_FORCE,
     "status": {"type": "string"},
-    "warnings": WARNINGS,
+    **WARNINGS,
     "error": ERROR,
 }
 
@@ -72,25 +79,36 @@ def summary_schema(id_name: str = "id") -> dict[str, Schema]:
         id_name: {"type": "string"},
         "name": {"type": "string"},
         "status": {"type": "string", "description": ", ".join(STATUSES)},
+        "state_detail": STATE_DETAIL,
         "trigger_type": {"type": "string"},
+        "reads_as": READS_AS,
+        "timezone": {"type": ["string", "null"]},
         "next_run": NULLABLE_TIME,
         "run_count": {"type": "integer", "description": counted},
         "last_run": NULLABLE_TIME,
         "last_status": {"type": ["string", "null"], "description": "How the latest run ended."},
+        "error": {"type": ["string", "null"], "description": "The latest error."},
+        "note": {"type": ["string", "null"], "description": "Why it is paused, held or broken."},
     }
 
 
-def summary(schedule: Schedule, zone: str, id_name: str = "id") -> dict[str, Any]:
+def summary(schedule: Schedule, zone: str, id_name: str = "id", detail: str | None = None) -> dict[str, Any]:
     definition, progress = schedule
+    trigger = trigger_shape(definition.trigger)  # also of a trigger that is no longer valid
     return {
         id_name: definition.public_id,
         "name": definition.name,
         "status": status_of(progress),
-        "trigger_type": trigger_shape(definition.trigger)["type"],  # also of a trigger that is no longer valid
-        "next_run": instant_view(progress.next, zone),
-        "run_count": progress.run_count,
+        "state_detail": detail,
+        "trigger_type": trigger["type"],
+        "reads_as": reads_as(definition.trigger),
+        "timezone": trigger.get("timezone"),
+        "next_run": instant_view(next_of(progress), zone),
+        "run_count": executed(progress),
         "last_run": instant_view(progress.last_run, zone),
         "last_status": progress.last_status,
+        "error": masked(progress.last_error),
+        "note": masked(progress.note),
     }
 
 
@@ -121,10 +139,16 @@ def create(call: Call, given: Arguments, kind: str, payload: Mapping[str, Any], 
     made = call.services.create(call.caller, new)
     if isinstance(made, Err):
         return error_result(about_when(made, given))
-    view = summary(made.value.schedule, zone, id_name)
-    return Reply(
-        with_warnings({name: view[name] for name in (id_name, "name", "next_run", "status")}, made.value.warnings)
-    )
+    schedule = made.value.schedule
+    facts = call.services.facts(schedule, zone)
+    view = {
+        id_name: schedule.definition.public_id,
+        "name": schedule.definition.name,
+        "next_run": facts["next_run"],
+        "status": status_of(schedule.progress),
+        **facts,
+    }
+    return Reply(with_warnings(view, made.value.warnings))
 
 
 def requested_when(given: Arguments) -> When:
@@ -142,7 +166,18 @@ def about_when(err: Err, given: Arguments) -> Err:
     return replace(err, message=f"when: {err.problem}")
 
 
-def list_schedules(call: Call, given: Arguments, kind: str, plural: str, id_name: str = "id") -> Reply:
+RowExtras = Callable[[Schedule, str], dict[str, Any]]
+"""Returns what a kind adds to the row of a schedule, in a time zone."""
+
+
+def list_schedules(
+    call: Call,
+    given: Arguments,
+    kind: str,
+    plural: str,
+    id_name: str = "id",
+    extras: RowExtras = lambda _schedule, _zone: {},
+) -> Reply:
     zone, status = zone_of(call, given), given.get("status")
     if status is not None and status not in STATUSES:
         return Reply({"error": f"Unknown status: {status}"})
@@ -152,7 +187,15 @@ def list_schedules(call: Call, given: Arguments, kind: str, plural: str, id_name
     if isinstance(page, Err):
         return error_result(page)
     found = page.value
-    rows = [with_owner(call, summary(item, zone, id_name), item.definition.owner) for item in found.items]
+    details = details_of(call.scheduler, found.items)
+    rows = [
+        with_owner(
+            call,
+            summary(item, zone, id_name, details.get(item.definition.id)) | extras(item, zone),
+            item.definition.owner,
+        )
+        for item in found.items
+    ]
     answer: dict[str, Any] = {plural: rows, "total": found.total}
     return Reply(answer if found.cursor is None else {**answer, "next_cursor": found.cursor})
 

@@ -55,7 +55,7 @@ def upcoming_tool(served: Served) -> Tool:
             "more": {"type": "boolean"},
             "later": {"type": "array", "items": {"type": "object"}},
             "timezone": {"type": "string"},
-            "warnings": WARNINGS,
+            "warnings": WARNINGS["warnings"],
         },
         read_only=True,
         idempotent=True,

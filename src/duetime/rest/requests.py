@@ -171,6 +171,10 @@ class PolicyGiven(Given):
         default=None, description="The notification topic that is told how each run ended."
     )
     notify_on: Literal["always", "failure", "success"] | None = None
+    untaken: Literal["replace", "keep", "expire"] | None = Field(
+        default=None, description="A run that no agent took: ends when the next is due, waits, or ends in time."
+    )
+    expire_after_seconds: float | None = Field(default=None, ge=1, le=365 * DAY / SECOND)
 
 
 # -- bodies of requests -----------------------------------------------------------------------------------------------

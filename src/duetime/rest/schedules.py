@@ -41,6 +41,7 @@ from duetime.service.presenters import next_instants, policy_given, preview_view
 from duetime.service.run_now import await_result, has_ended, look_again, run_now
 from duetime.service.services import Call
 from duetime.service.shapes import CreatedShape, PreviewShape, RunShape, ScheduleShape
+from duetime.service.state_details import detail_of, details_of
 
 routes = router("schedules")
 Id = Annotated[str, Path(description="The id of a schedule.", max_length=200)]
@@ -54,11 +55,12 @@ _MISSING = problems(404)
 _CHANGING = problems(404, 409)
 
 
-def _answer(schedule: Schedule, zone: str, status: int = 200, **more: Any) -> Response:
+def _answer(call: Call, schedule: Schedule, zone: str, status: int = 200, **more: Any) -> Response:
     headers = {"ETag": f'"{schedule.definition.version}"'}
     if status == 201:
         headers["Location"] = f"/api/v1/schedules/{quote(schedule.definition.public_id, safe='')}"
-    return JSONResponse(schedule_shape(schedule, zone) | more, status, headers)
+    detail = detail_of(call.scheduler, schedule)
+    return JSONResponse(schedule_shape(schedule, zone, detail) | more, status, headers)
 
 
 def _found(call: Call, id: str) -> Schedule:
@@ -83,7 +85,14 @@ def create(call: Caller, body: Annotated[NewScheduleGiven, Body()], idempotency_
     is made here."""
     new = _asked(call, body, idempotency_key)
     made = unwrap(call.services.create(call.caller, new))
-    return _answer(made.schedule, call.zone, 201 if made.fresh else 200, warnings=made.warning_texts)
+    return _answer(
+        call,
+        made.schedule,
+        call.zone,
+        201 if made.fresh else 200,
+        **made.warning_facts,
+        limits=call.services.limits(made.schedule),
+    )
 
 
 def _asked(call: Call, body: NewScheduleGiven, header: str | None) -> NewSchedule:
@@ -126,25 +135,27 @@ def search(call: Caller, asked: Annotated[SchedulesAsked, Query()]) -> Response:
     zone = zone_of(call, asked.timezone)
     page = unwrap(call.scheduler.search(call.caller, query))
     notes = call.services.list_notes(asked.kind)
-    texts = [_listed(item, zone) for item in page.items]
+    details = details_of(call.scheduler, page.items)
+    texts = [_listed(item, zone, details.get(item.definition.id)) for item in page.items]
     return page_of_texts("schedules", texts, page, **({"notes": notes} if notes else {}))
 
 
-def _listed(schedule: Schedule, zone: str) -> str:
+def _listed(schedule: Schedule, zone: str, detail: str | None) -> str:
     """Return a schedule in a list as JSON. Most of a list is the same when it is read again."""
     short = len(schedule.definition.payload) <= _SHORT
-    return _short_listed(schedule, zone) if short else _short_listed.__wrapped__(schedule, zone)
+    listed = _short_listed if short else _short_listed.__wrapped__
+    return listed(schedule, zone, detail)
 
 
 @lru_cache(maxsize=2048)
-def _short_listed(schedule: Schedule, zone: str) -> str:
-    return to_json(schedule_shape(schedule, zone, brief=True))
+def _short_listed(schedule: Schedule, zone: str, detail: str | None) -> str:
+    return to_json(schedule_shape(schedule, zone, detail, brief=True))
 
 
 @routes.get("/schedules/{id}", response_model=ScheduleShape, responses=_MISSING)
 def get(call: Caller, id: Id, asked: Annotated[Asked, Query()]) -> Response:
     """One schedule; its ETag is its version."""
-    return _answer(_found(call, id), zone_of(call, asked.timezone))
+    return _answer(call, _found(call, id), zone_of(call, asked.timezone))
 
 
 @routes.get("/schedules/{id}/runs", response_model=RunsShape, responses=_MISSING)
@@ -187,7 +198,8 @@ def edit(call: Caller, id: Id, body: Annotated[EditGiven, Body()], if_match: IfM
     result = call.services.edit(call.caller, schedule, changes)
     if isinstance(result, Err) and result.code == "conflict" and expected is not None:
         raise refuse("changed", result.message)
-    return _answer(unwrap(result), call.zone)
+    edited = unwrap(result)
+    return _answer(call, edited, call.zone, limits=call.services.limits(edited))
 
 
 def _expected(if_match: str | None, version: int) -> int | None:
@@ -225,7 +237,7 @@ def schedule_zone(schedule: Schedule, call: Call) -> str:
 
 
 def _changed(call: Call, id: str, change: Callable[[EngineCaller, str], Result[Schedule]]) -> Response:
-    return _answer(unwrap(change(call.caller, id)), call.zone)
+    return _answer(call, unwrap(change(call.caller, id)), call.zone)
 
 
 @routes.post("/schedules/{id}/pause", response_model=ScheduleShape, responses=_CHANGING)
@@ -237,7 +249,8 @@ def pause(call: Caller, id: Id) -> Response:
 @routes.post("/schedules/{id}/resume", response_model=ScheduleShape, responses=_CHANGING)
 def resume(call: Caller, id: Id) -> Response:
     """Goes on from now; what did not run meanwhile is one row of its history."""
-    return _changed(call, id, call.scheduler.resume)
+    resumed = unwrap(call.scheduler.resume(call.caller, id))
+    return _answer(call, resumed, call.zone, limits=call.services.limits(resumed))
 
 
 @routes.post("/schedules/{id}/cancel", response_model=ScheduleShape, responses=_CHANGING)

@@ -18,6 +18,7 @@ from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import Page, RunQuery, ScheduleQuery
 from duetime.service.errors import unwrap
 from duetime.service.presenters import run_shape, schedule_shape
+from duetime.service.state_details import detail_of
 
 # -- runs that started or ended since the last poll; ids only grow, and runs that were live are queried again --------
 
@@ -203,7 +204,8 @@ class Follower:
         if schedule.progress.state == ScheduleState.DELETED:
             return Event("schedule.deleted", {"id": definition.public_id, "kind": definition.kind})
         made = fresh and definition.updated == definition.created
-        return Event("schedule.created" if made else "schedule.changed", schedule_shape(schedule, self._zone))
+        detail = detail_of(self._scheduler, schedule)
+        return Event("schedule.created" if made else "schedule.changed", schedule_shape(schedule, self._zone, detail))
 
     # -- runs -----------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from duetime.service.warnings import ScheduleWarning as ScheduleWarning  # noqa: PLC0414  kinds import it from here
+
 if TYPE_CHECKING:
     from duetime.engine.clock import Clock, Instant
     from duetime.engine.kind import Caller
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     from duetime.engine.store import Store
     from duetime.engine.validation import Changes
     from duetime.settings import Settings
-
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,49}")
 _PATH = re.compile(r"[\w.]+:\w+")
@@ -135,13 +136,6 @@ class BuildContext:
 # -- hooks ------------------------------------------------------------------------------------------------------------
 
 
-class ScheduleWarning(NamedTuple):
-    """A reason why a schedule might not fire, or its result not arrive."""
-
-    code: str
-    text: str
-
-
 @dataclass(frozen=True, slots=True)
 class Window:
     """Which upcoming occurrences are asked for."""
@@ -247,6 +241,10 @@ class KindHooks:
     def differing_settings(self) -> list[str]:
         """Return the names of the settings of this process that differ from the published ones, which are used."""
         return []
+
+    def limits(self, made: Definition) -> dict[str, Any]:
+        """Return further limits in force for a schedule of this kind, by the names under which they are set."""
+        return {}
 
     def external(self) -> ExternalSchedules | None:
         """Return the service that keeps the schedules of this kind instead of this store, if there is one."""

@@ -11,7 +11,18 @@ from typing import Any
 
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.errors import DuetimeError
-from duetime.engine.model import Attempt, Run, Schedule, ScheduleId, ScheduleState, WorkerRow, lane_of, status_of
+from duetime.engine.model import (
+    Attempt,
+    Progress,
+    Run,
+    Schedule,
+    ScheduleId,
+    ScheduleState,
+    WorkerRow,
+    executed,
+    lane_of,
+    status_of,
+)
 from duetime.engine.policy.options import Policy, policy_from_json
 from duetime.engine.queries import upcoming
 from duetime.engine.scheduler import Scheduler
@@ -19,17 +30,28 @@ from duetime.engine.times import iso_local
 from duetime.engine.triggers import describe, trigger_from_json
 from duetime.service.kind_spec import known_specs, load
 from duetime.service.masking import masked, masking_of
+from duetime.service.state_details import run_detail
 from duetime.settings.sections import INBOX
 
 
 def instant_view(instant: Instant | None, zone: str) -> str | None:
-    return None if instant is None else iso_local(instant, zone)
+    """Return an instant to the second: nobody reads or plans microseconds."""
+    return None if instant is None else iso_local(Instant(instant - instant % SECOND), zone)
 
 
-def schedule_view(schedule: Schedule, zone: str) -> dict[str, Any]:
+def moment_view(instant: Instant | None, zone: str) -> str | None:
+    """Return a measured instant to the millisecond, from which durations can be computed."""
+    return None if instant is None else iso_local(Instant(instant - instant % _MILLISECOND), zone)
+
+
+_MILLISECOND = SECOND // 1000
+
+
+def schedule_view(schedule: Schedule, zone: str, detail: str | None = None) -> dict[str, Any]:
+    """Return a view for Python and the command line. `details_of` returns the detail."""
     definition = schedule.definition
     trigger, payload = json.loads(definition.trigger), json.loads(definition.payload)
-    return _schedule_view(schedule, zone, trigger, payload, _stored_policy(definition.policy))
+    return _schedule_view(schedule, zone, trigger, payload, _stored_policy(definition.policy), detail)
 
 
 def _stored_policy(text: str) -> dict[str, Any]:
@@ -42,7 +64,14 @@ def _max_runs(policy: str) -> Any:
     return _stored_policy(policy).get("max_runs")
 
 
-def _schedule_view(schedule: Schedule, zone: str, trigger: Any, payload: Any, policy: Any) -> dict[str, Any]:
+def next_of(progress: Progress) -> Instant | None:
+    """Return when it fires next; None while it is paused or broken."""
+    return progress.next if progress.state == ScheduleState.ACTIVE else None
+
+
+def _schedule_view(
+    schedule: Schedule, zone: str, trigger: Any, payload: Any, policy: Any, detail: str | None
+) -> dict[str, Any]:
     definition, progress = schedule
     return {
         "id": definition.public_id,
@@ -50,16 +79,17 @@ def _schedule_view(schedule: Schedule, zone: str, trigger: Any, payload: Any, po
         "owner": definition.owner,
         "name": masked(definition.name),
         "status": status_of(progress),
+        "state_detail": detail,
         "trigger": trigger,
         "reads_as": reads_as(definition.trigger),
         "payload": payload,
         "policy": policy,
         "created_at": instant_view(definition.created, zone),
-        "next_run": instant_view(progress.next, zone),
+        "next_run": instant_view(next_of(progress), zone),
         "last_run": instant_view(progress.last_run, zone),
         "last_status": progress.last_status,
         "last_error": masked(progress.last_error),
-        "run_count": progress.run_count,
+        "run_count": executed(progress),
         "max_runs": _max_runs(definition.policy),
         "failures_in_a_row": progress.failures,
         "note": masked(progress.note),
@@ -84,9 +114,10 @@ def run_view(run: Run, zone: str) -> dict[str, Any]:
         "cause": run.cause,
         "due": instant_view(run.due, zone),
         "status": run.status,
+        "state_detail": run_detail(run),
         "attempt": run.attempt,
-        "started": instant_view(run.started, zone),
-        "finished": instant_view(run.finished, zone),
+        "started": moment_view(run.started, zone),
+        "finished": moment_view(run.finished, zone),
         "result": None if run.result is None else json.loads(run.result),
         "error": masked(run.error),
         "report": masked(run.report),
@@ -112,8 +143,8 @@ def _cost(kind: str, result: Any) -> View | None:
 def attempt_view(attempt: Attempt, zone: str) -> dict[str, Any]:
     return {
         "attempt": attempt.number,
-        "started": instant_view(attempt.started, zone),
-        "finished": instant_view(attempt.finished, zone),
+        "started": moment_view(attempt.started, zone),
+        "finished": moment_view(attempt.finished, zone),
         "status": attempt.status,
         "error": masked(attempt.error),
     }
@@ -123,7 +154,7 @@ def preview_view(english: str, instants: Sequence[Instant], warnings: Sequence[s
     return {
         "reads_as": english,
         "timezone": zone,
-        "next": [{"local": iso_local(instant, zone), "utc": iso_local(instant, "UTC")} for instant in instants],
+        "next": [{"local": instant_view(instant, zone), "utc": instant_view(instant, "UTC")} for instant in instants],
         "warnings": list(warnings),
     }
 
@@ -146,19 +177,19 @@ def living(workers: Sequence[WorkerRow], now: Instant, kind: str | None = None) 
 
 View = dict[str, Any]
 
-IN_SECONDS = {"backoff", "backoff_limit", "timeout", "grace"}
+IN_SECONDS = {"backoff", "backoff_limit", "timeout", "grace", "expire_after"}
 """Parts of a policy that the engine stores in microseconds; interfaces use names such as `timeout_seconds`."""
 _UNSAID = {"callbacks"}
 _RENAMED = {"at": "run_at", "period_us": "seconds", "jitter_us": "jitter"}
 
 
-def schedule_shape(schedule: Schedule, zone: str, *, brief: bool = False) -> View:
-    """Return the full view of a schedule. `brief` cuts long texts, for a list."""
+def schedule_shape(schedule: Schedule, zone: str, detail: str | None = None, *, brief: bool = False) -> View:
+    """Return the full view of a schedule. `details_of` returns the detail; `brief` cuts long texts, for a list."""
     definition = schedule.definition
     trigger = trigger_shape(definition.trigger)
     payload, masking = json.loads(definition.payload), masking_of(definition.kind)
     shown = masking.brief(payload, masking.hide) if brief else masking.hide(payload)
-    view = _schedule_view(schedule, zone, trigger, shown, policy_shape(definition.policy))
+    view = _schedule_view(schedule, zone, trigger, shown, policy_shape(definition.policy), detail)
     view["subject"] = definition.subject
     view["timezone"] = trigger.get("timezone")
     view["updated_at"] = instant_view(definition.updated, zone)

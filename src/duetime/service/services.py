@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 from duetime.engine.clock import Instant
@@ -19,20 +20,22 @@ from duetime.engine.triggers import trigger_from_json, warnings_for
 from duetime.engine.triggers.step_budget import LIST_STEPS, step_budget
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.service.errors import unwrap
-from duetime.service.kind_spec import ExternalSchedules, KindHooks, KindSpec, ScheduleWarning, known_specs
-from duetime.service.presenters import living
+from duetime.service.kind_spec import ExternalSchedules, KindHooks, KindSpec, known_specs
+from duetime.service.presenters import instant_view, living, next_of, policy_shape, reads_as
+from duetime.service.warnings import DELIVERY_PREFIX, ScheduleWarning, declare, warning
 
 K = TypeVar("K", bound=Kind)
 Q = TypeVar("Q", RunQuery, ScheduleQuery)
 T = TypeVar("T")
 _DEFAULT_HOOKS = KindHooks()
 NO_WORKER, NO_WORKER_FOR_KIND, SESSIONS_ONLY = "no_worker", "no_worker_for_kind", "session_worker_only"
-WORKER_WARNINGS = {
-    NO_WORKER: "No worker is running, so nothing fires until one does: run `duetime service install`.",
-    NO_WORKER_FOR_KIND: "No worker that is running takes a {kind}, so it does not fire until one does.",
-    SESSIONS_ONLY: "It fires only while an agent client is open: run `duetime service install` to have it always.",
-}
-"""Warnings that a worker is missing, by their codes. A session worker lives as long as its agent client is open."""
+WORKER_WARNINGS = (NO_WORKER, NO_WORKER_FOR_KIND, SESSIONS_ONLY)
+"""Codes of the warnings that a worker is missing. A session worker lives as long as its agent client is open."""
+declare(
+    no_worker="No worker is running, so nothing fires until one does: run `duetime service install`.",
+    no_worker_for_kind="No worker that is running takes a {kind}, so it does not fire until one does.",
+    session_worker_only="It fires only while an agent client is open: run `duetime service install` to have it always.",
+)
 OPERATOR = Caller(LOCAL, operator=True)
 """The caller of the command line and of the Python API: the local owner, who sees and changes everything."""
 
@@ -45,8 +48,12 @@ class Created(NamedTuple):
     warnings: list[ScheduleWarning]
 
     @property
-    def warning_texts(self) -> list[str]:
-        return [each.text for each in self.warnings]
+    def warning_facts(self) -> dict[str, list[str]]:
+        """The warnings and their codes, in the same order."""
+        return {
+            "warnings": [each.text for each in self.warnings],
+            "warning_codes": [each.code for each in self.warnings],
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +114,22 @@ class Services:
         changes = self.hooks(found.definition.kind).adapt_edit(caller, found, changes)
         return self.scheduler.edit(caller, found.definition.public_id, changes)
 
+    # -- answers ------------------------------------------------------------------------------------------------------
+
+    def limits(self, schedule: Schedule) -> dict[str, Any]:
+        """Return the limits in force for a schedule, by the names under which they are set."""
+        definition = schedule.definition
+        own = {name: value for name, value in _policy_limits(definition.policy).items() if value is not None}
+        return own | self.hooks(definition.kind).limits(definition)
+
+    def facts(self, schedule: Schedule, zone: str) -> dict[str, Any]:
+        """Return what every create, edit and resume answers: the next time, the rule in words, the limits in force."""
+        return {
+            "next_run": instant_view(next_of(schedule.progress), zone),
+            "reads_as": reads_as(schedule.definition.trigger),
+            "limits": self.limits(schedule),
+        }
+
     # -- warnings -----------------------------------------------------------------------------------------------------
 
     def create_warnings(self, made: Schedule, asked: Mapping[str, Any]) -> list[ScheduleWarning]:
@@ -152,7 +175,7 @@ class Services:
             code = SESSIONS_ONLY
         else:
             return []
-        return [ScheduleWarning(code, WORKER_WARNINGS[code].format(kind=kind))]
+        return [warning(code, kind=kind or "schedule")]
 
     def result_warnings(self, definition: Definition) -> list[ScheduleWarning]:
         """Return warnings if run results are delivered to a topic that reaches nobody, such as a mistyped channel."""
@@ -160,7 +183,7 @@ class Services:
         if topic is None:
             return []
         found = (each for kind in self.kinds for each in self.hooks(kind).delivery_warnings(topic, definition.owner))
-        return [each._replace(text=f"deliver_to: {each.text}") for each in found]
+        return [each._replace(text=f"{DELIVERY_PREFIX}{each.text}") for each in found]
 
     def topic_of(self, definition: Definition) -> str | None:
         """Return the topic that a schedule sends to, or that hears of its results."""
@@ -182,6 +205,12 @@ class Services:
     def failure_notes(self, kind: str | None) -> list[str]:
         """Return notes about failures that are not recorded in this store, of one kind or of all."""
         return [each.failure_note for each in self.external(kind)]
+
+
+@lru_cache(maxsize=1024)
+def _policy_limits(stored: str) -> dict[str, Any]:
+    shape = policy_shape(stored) or {}
+    return {name: shape.get(name) for name in ("max_attempts", "timeout_seconds", "max_runs")}
 
 
 def _trigger_warnings(trigger: str, created: Instant) -> list[ScheduleWarning]:

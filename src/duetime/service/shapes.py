@@ -31,6 +31,8 @@ class ScheduleShape(TypedDict):
     subject: str
     """What it is filed under: a task, an agent, a topic, a host."""
     status: str
+    state_detail: str | None
+    """Of what is not at rest: due, waiting_for_agent, taken, held_by_limit or running."""
     trigger: dict[str, Any]
     """In the words in which it can be given."""
     reads_as: str
@@ -42,7 +44,7 @@ class ScheduleShape(TypedDict):
     created_at: Moment
     updated_at: Moment
     next_run: Moment | None
-    """When it fires next; of one that is paused, when it would."""
+    """When it fires next; null while it is paused."""
     last_run: Moment | None
     last_status: str | None
     last_error: str | None
@@ -52,6 +54,8 @@ class ScheduleShape(TypedDict):
     note: str | None
     """Why it is broken, held or ended early."""
     version: int
+    limits: NotRequired[dict[str, Any]]
+    """The limits in force, with the answer to a create, an edit or a resume."""
 
 
 class RunShape(TypedDict):
@@ -63,6 +67,8 @@ class RunShape(TypedDict):
     cause: str
     due: Moment
     status: str
+    state_detail: str | None
+    """Of a run that is not over: due, waiting_for_agent, taken, held_by_limit or running."""
     attempt: int
     started: Moment | None
     finished: Moment | None
@@ -86,6 +92,8 @@ class RunShape(TypedDict):
 class CreatedShape(ScheduleShape):
     warnings: list[str]
     """Why it might not fire, or not arrive."""
+    warning_codes: list[str]
+    """Their codes, in the same order."""
 
 
 class AttemptShape(TypedDict):

@@ -80,13 +80,15 @@ OUTGOING = "kind IN ('notification', 'request')"
 _HAS_LIVE_RUN = f"p.schedule IN (SELECT schedule FROM runs WHERE {LIVE})"  # noqa: S608 - only constants
 _AMONG_LIVE = f"id IN (SELECT id FROM runs WHERE {LIVE})"  # noqa: S608 - only constants
 
+_RESTS = "(p.active = 0 OR p.active = p.untaken AND p.next IS NOT NULL)"  # the opposite of `model.is_busy`
+
 STATUSES: dict[str, str] = {
-    "pending": "p.state = 'active' AND p.active = 0",
-    "running": f"p.state IN ('active', 'paused', 'cancelled') AND p.active > 0 AND {_HAS_LIVE_RUN}",
+    "pending": f"p.state = 'active' AND {_RESTS}",
+    "running": f"p.state IN ('active', 'paused', 'cancelled') AND p.active > 0 AND NOT {_RESTS} AND {_HAS_LIVE_RUN}",
     "completed": "p.state = 'ended' AND p.last_status = 'completed'",
     "failed": "p.failing = 1",  # as in its partial index
     "cancelled": "p.state = 'cancelled' AND p.active = 0",
-    "paused": "p.state = 'paused' AND p.active = 0",
+    "paused": f"p.state = 'paused' AND {_RESTS}",
     "broken": "p.state = 'broken'",
     "living": "p.state IN ('active', 'paused', 'broken')",
 }
@@ -231,6 +233,8 @@ def run_filter(query: RunQuery) -> Where:
     kinds = query.kinds if query.kind is None else (query.kind,)
     _run_kinds(where, kinds)
     where.equal("schedule", query.schedule)
+    if query.schedules:
+        where.add(f"schedule IN ({marks(query.schedules)})", *query.schedules)
     if query.status is not None:
         _run_status(where, query.status, kinds)
     where.equal("worker", query.worker)

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from duetime.engine.clock import Clock
     from duetime.engine.scheduler import Scheduler
     from duetime.engine.store import Store
-    from duetime.service.kind_spec import ScheduleWarning
     from duetime.service.services import Services
+    from duetime.service.warnings import ScheduleWarning
     from duetime.settings import Settings
 
 
@@ -185,7 +185,8 @@ def print_done(
     tasks: Sequence[str] | None = None,
 ) -> None:
     """Print what a command did, with its warnings: a document for a program, or a text for a person."""
-    output.print_result(json_, {**document, "warnings": [each.text for each in warnings]}, text)
+    told = {"warnings": [each.text for each in warnings], "warning_codes": [each.code for each in warnings]}
+    output.print_result(json_, {**document, **told}, text)
     if not json_:
         print_warnings(app, warnings, tasks=tasks)
 

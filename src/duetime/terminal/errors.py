@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 _SAME = (
     "agent", "at_most_once", "attach", "backoff", "catch_up", "click", "delay", "deliver_to", "end", "every",
-    "filename", "icon",
+    "expire_after", "filename", "icon",
     "jitter", "label", "max_attempts", "max_dollars_per_day", "max_runs", "max_runs_per_day", "max_tokens_per_day",
-    "notify_on", "overlap", "priority", "start", "timeout", "title", "topic",
+    "notify_on", "overlap", "priority", "start", "timeout", "title", "topic", "untaken",
 )  # fmt: skip
 # The engine names fields of triggers, payloads and policies; the user knows them as options.
 _OPTIONS = {

@@ -297,8 +297,8 @@ def lines(rows: Sequence[Sequence[object]]) -> None:
 # Schedules and runs with redacted credentials: only `export` writes credentials out.
 
 
-def schedule_document(schedule: Schedule, zone: str) -> dict[str, Any]:
-    view = schedule_view(schedule, zone)
+def schedule_document(schedule: Schedule, zone: str, detail: str | None = None) -> dict[str, Any]:
+    view = schedule_view(schedule, zone, detail)
     return view | {"payload": masked_payload(schedule.definition.kind, view["payload"])}
 
 

@@ -296,8 +296,9 @@ def test_jitter_is_the_same_on_every_look(simulation: Simulation) -> None:
 
 @pytest.mark.parametrize("overlap", ["skip", "queue", "allow"])
 def test_prompts_wait_and_overlap_by_policy(simulation: Simulation, overlap: str) -> None:
-    """A prompt that nobody takes keeps its schedule busy: what the next occurrences do is the overlap policy."""
-    new = NewSchedule("prompt", "look", "interval", {"hours": 1}, {"prompt": "look"}, {"overlap": overlap})
+    """A prompt that is kept until somebody takes it: what the next occurrences do is the overlap policy."""
+    policy = {"overlap": overlap, "untaken": "keep"}
+    new = NewSchedule("prompt", "look", "interval", {"hours": 1}, {"prompt": "look"}, policy)
     made = simulation.duetime.scheduler.create(simulation.duetime.caller, new)
     assert made.is_ok
     simulation.advance(3 * HOUR)

@@ -133,7 +133,8 @@ def miss_and_queue(stage: Stage) -> None:
 
 
 def skip_and_cancel(stage: Stage) -> None:
-    first, second = stage.prompt(), stage.prompt(overlap="queue")
+    first, second = stage.prompt(untaken="keep"), stage.prompt(overlap="queue", untaken="keep")
+    stage.prompt()
     stage.advance(3 * HOUR)
     stage.duetime.cancel(first)
     stage.duetime.cancel(second)

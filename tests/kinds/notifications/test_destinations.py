@@ -116,9 +116,10 @@ PHONE = {"phone": ChannelSettings("https://example.org/hush")}
         (NotificationSettings(), {}, "home", "No notification channel is set up"),
         (NotificationSettings(), {}, "inbox", ""),
         (NotificationSettings(), PHONE, "phone", ""),
-        (NotificationSettings(), PHONE, "home", "No notification channel is named home"),
-        (SERVER, {}, "home", ""),
-        (SERVER, PHONE, "home", ""),
+        (NotificationSettings(), PHONE, "home", "No channel is named home"),
+        (SERVER, {}, "home", "Nothing else uses the topic home"),
+        (SERVER, PHONE, "home", "Nothing else uses the topic home"),
+        (SERVER, PHONE, "phone", ""),
     ],
 )
 def test_whoever_makes_a_notification_is_warned_where_it_reaches_no_phone(
@@ -130,4 +131,4 @@ def test_whoever_makes_a_notification_is_warned_where_it_reaches_no_phone(
     assert [warning.text[: len(said)] for warning in warnings] == ([said] if said else [])
     assert "hush" not in str(warnings)
     if "named home" in said:
-        assert "The channels are: phone." in warnings[0].text
+        assert "there is phone." in warnings[0].text

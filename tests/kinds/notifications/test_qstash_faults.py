@@ -149,6 +149,7 @@ def test_everything_that_a_notification_may_hold_goes_along(there: StandIn, ann:
     assert sent == {
         "success": True,
         "message_id": sent["message_id"],
+        "reached": "phone",
         "confirmation": "Notification sent to topic alerts (channel: qstash, which delivers it)",
     }
     (kept,) = there.messages.values()

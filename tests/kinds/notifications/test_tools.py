@@ -116,8 +116,13 @@ def test_a_cron_notification(simulation: Simulation, ann: Agent) -> None:
         "schedule_id": made["schedule_id"],
         "cron": "CRON_TZ=Europe/Berlin 0 9 * * *",
         "confirmation": "Cron schedule created: CRON_TZ=Europe/Berlin 0 9 * * *",
+        "next_run": "2026-02-11T09:00:00+01:00",
+        "reads_as": made["reads_as"],
+        "limits": {"max_attempts": 10},
         "warnings": [INBOX_WARNING],
+        "warning_codes": ["no_channel"],
     }
+    assert "09:00" in made["reads_as"]
     assert made["schedule_id"].startswith("scd_")
     row = {
         "schedule_id": made["schedule_id"],
@@ -266,7 +271,11 @@ def test_a_notification_at_an_instant(simulation: Simulation, ann: Agent) -> Non
         "message_id": made["message_id"],
         "scheduled_time": "2026-02-10T17:30:00+01:00",
         "confirmation": "Notification scheduled for Feb 10, 2026 5:30 PM CET",
+        "next_run": "2026-02-10T17:30:00+01:00",
+        "reads_as": made["reads_as"],
+        "limits": {"max_attempts": 10},
         "warnings": [INBOX_WARNING],
+        "warning_codes": ["no_channel"],
     }
     assert made["message_id"].startswith("msg_")
     waiting = {
@@ -593,8 +602,10 @@ def test_sending_now(working: App) -> None:
     assert sent == {
         "success": True,
         "message_id": sent["message_id"],
-        "confirmation": "Notification sent to topic alerts (channel: inbox)",
+        "reached": "inbox",
+        "confirmation": "Notification for topic alerts is in the built-in inbox; it reached no phone",
         "warnings": [INBOX_WARNING],
+        "warning_codes": ["no_channel"],
     }
     assert sent["message_id"].startswith("msg_")
     (run,) = agent.runs()

@@ -14,8 +14,8 @@ from duetime.engine.model import Run, Schedule
 from duetime.engine.result import Err, Result
 from duetime.engine.store import RunQuery
 from duetime.service.errors import REFUSED, unwrap
-from duetime.service.kind_spec import ScheduleWarning
 from duetime.service.services import OPERATOR, pages_of
+from duetime.service.warnings import ScheduleWarning
 from duetime.terminal import output
 from duetime.terminal.context import Application, Cursor, Db, Json, Limit, again, opened, print_warnings
 from duetime.terminal.output import counted, plural, relative

@@ -23,6 +23,7 @@ from duetime.engine.model import (
     RunStatus,
     Schedule,
     ScheduleState,
+    is_busy,
 )
 from duetime.engine.policy.catch_up import missed_span, next_instant, span_without
 from duetime.engine.policy.claim import LEAD
@@ -214,7 +215,7 @@ def _withdraw(change: Change, state: ScheduleState, reason: str) -> Writes:
     elif progress.next is not None:
         progress = progress._replace(through=progress.next)
     writes.progress[definition.id] = progress._replace(
-        state=state, next=None, active=running, queued=0, gap=None, note=None
+        state=state, next=None, active=running, queued=0, gap=None, note=None, untaken=0
     )
     return writes
 
@@ -236,7 +237,7 @@ class Edit(NamedTuple):
 def edit(change: Change, patch: Edit) -> Decision:
     """Edit a schedule that is broken or has no active or queued run, unless `amid_runs` permits it."""
     definition, progress = change.schedule
-    busy = (progress.active or progress.queued) and not patch.amid_runs
+    busy = (is_busy(progress) or progress.queued) and not patch.amid_runs
     if progress.state in OVER or (busy and progress.state != ScheduleState.BROKEN):
         return not_possible("edited", "running" if progress.active else progress.state)
     if patch.version is not None and patch.version != definition.version:
@@ -255,6 +256,8 @@ def edit(change: Change, patch: Edit) -> Decision:
         writes.due_gone_of.append(definition.id)
     if patch.next is not None or patch.trigger is not None or progress.state == ScheduleState.BROKEN:
         progress = _account(writes, change, "the schedule was edited")
+    if progress.untaken and edited.subject != definition.subject:
+        progress = _hand_over(writes, change, edited, progress)
     progress = _with_next(edited, progress, patch, change.now)
     if progress.state == ScheduleState.BROKEN:
         progress = progress._replace(state=ScheduleState.ACTIVE, note=None)
@@ -263,6 +266,19 @@ def edit(change: Change, patch: Edit) -> Decision:
     else:
         writes.progress[definition.id] = progress
     return done(writes, Schedule(edited, writes.progress[definition.id]))
+
+
+def _hand_over(writes: Writes, change: Change, edited: Definition, progress: Progress) -> Progress:
+    """Start again what waits and was not taken: from now on the schedule names somebody else for it."""
+    policy, moved = policy_from_json(edited.policy), 0
+    for run in change.reader.live_runs(edited.id):
+        if run.status == RunStatus.WAITING and run.holder is None:
+            moved += 1
+            writes.runs[run.id] = pending = run._replace(status=RunStatus.PENDING, until=None, fence=run.fence + 1)
+            writes.due_gone.append(run_entry(edited, policy, pending, change.now))
+            if progress.state == ScheduleState.ACTIVE:
+                writes.due_new.append(run_entry(edited, policy, pending, change.now))
+    return progress._replace(untaken=max(0, progress.untaken - moved))
 
 
 def _with_next(definition: Definition, progress: Progress, patch: Edit, now: Instant) -> Progress:
@@ -288,6 +304,8 @@ def fire(change: Change) -> Decision:
     policy = policy_from_json(definition.policy)
     busy = progress.active > 0 or progress.queued > 0
     if busy and policy.overlap == Overlap.SKIP:
+        if progress.active == progress.untaken:
+            return Err("busy", "an earlier run still waits for an agent; have one take it, or cancel that run")
         return Err("busy", "it is running already; wait for it to end, or let it overlap")
     if busy and policy.overlap == Overlap.QUEUE and progress.queued >= policy.queue_limit:
         return Err("busy", "its line of waiting runs is full")

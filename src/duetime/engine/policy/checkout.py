@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from duetime.engine.clock import Instant
-from duetime.engine.model import Run, RunStatus, ScheduleState
+from duetime.engine.model import Run, RunStatus, Schedule, ScheduleState
 from duetime.engine.outcome import Outcome, Returned
 from duetime.engine.policy.changes import Change, Decision, as_stored, done, not_possible
 from duetime.engine.policy.finish import HeldRun
 from duetime.engine.policy.options import policy_for_ending, policy_from_json
-from duetime.engine.policy.record import Finished, settle
+from duetime.engine.policy.record import Finished, count_untaken, settle
 from duetime.engine.policy.rows import Writes, run_entry
 from duetime.engine.result import Err
 
@@ -42,18 +42,20 @@ def take(change: Change, run: Run, holder: str, lease: int, least: int = 0) -> D
         return not_possible("taken", "overdue")
     if _lapsed(run, change.now):  # a worker would free it too, but there is no need to wait for one
         run = run._replace(holder=None, expires=None)
+        freed = progress._replace(untaken=progress.untaken + 1)
+        change = change._replace(schedule=Schedule(definition, freed))
     length = max(policy_for_ending(definition.policy).timeout or lease, least)
     decision = hold(change, run, holder, Instant(change.now + length))
     if isinstance(decision, Err):
         return decision
     writes, taken = decision.value
-    return done(writes, HeldRun(taken, definition, progress))
+    return done(writes, HeldRun(taken, definition, writes.progress[definition.id]))
 
 
 @as_stored
 def hold(change: Change, run: Run, holder: str, expires: Instant) -> Decision:
     """Give a waiting run to a holder: from now on only they may finish it, until it expires."""
-    definition, _ = change.schedule
+    definition, progress = change.schedule
     if run.status != RunStatus.WAITING or run.holder is not None:
         return not_possible("taken", run.status)
     policy = policy_from_json(definition.policy)
@@ -61,6 +63,7 @@ def hold(change: Change, run: Run, holder: str, expires: Instant) -> Decision:
         holder=holder, expires=expires, fence=run.fence + 1, attempt=run.attempt + 1, started=change.now
     )
     writes = Writes(runs={run.id: taken})
+    count_untaken(writes, progress, -1)
     entry = run_entry(definition, policy, taken, expires)
     writes.due_gone.append(entry)
     writes.due_new.append(entry)
@@ -83,12 +86,16 @@ def finish_held(change: Change, run: Run, holder: str, item: Finished) -> Decisi
     writes = Writes()
     policy = policy_for_ending(definition.policy)
     writes.due_gone.append(run_entry(definition, policy, run, change.now))
-    if isinstance(item.outcome, Returned) and run.until is None:  # back to waiting: it need not be admitted again
+    handed_over = run.until is not None and run.until == run.expires  # to an agent that answers later
+    if isinstance(item.outcome, Returned) and not handed_over:  # back to waiting: it need not be admitted again
         error = item.outcome.reason or run.error
         back = run._replace(attempt=run.attempt - 1, started=None, fence=run.fence + 1, error=error)
         writes.runs[run.id] = back._replace(holder=None, expires=None)
+        count_untaken(writes, progress)
+        if run.until is not None and progress.state == ScheduleState.ACTIVE:
+            writes.due_new.append(run_entry(definition, policy, run, run.until))
         return done(writes, writes.runs[run.id])
-    freed = run._replace(holder=None, until=None, expires=None)
+    freed = run._replace(status=RunStatus.RUNNING, holder=None, until=None, expires=None)  # it was not untaken
     settle(writes, HeldRun(freed, definition, progress), item, change.now, change.reader)
     return done(writes, writes.runs[run.id])
 

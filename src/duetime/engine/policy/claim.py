@@ -21,9 +21,9 @@ from duetime.engine.model import (
 )
 from duetime.engine.outcome import Failed
 from duetime.engine.policy.catch_up import Found, find, next_instant, without
-from duetime.engine.policy.finish import HeldRun, Reader, end_run
-from duetime.engine.policy.options import Overlap, Policy, policy_from_json
-from duetime.engine.policy.record import Finished, settle
+from duetime.engine.policy.finish import HeldRun, Reader, end_run, miss_untaken
+from duetime.engine.policy.options import Overlap, Policy, Untaken, policy_from_json
+from duetime.engine.policy.record import Finished, count_untaken, settle
 from duetime.engine.policy.rows import (
     Extension,
     NewId,
@@ -167,9 +167,11 @@ def _plan_all(plan: ClaimPlan, entries: Sequence[Entry], budget: step_budget | N
         if entry.due.run == NO_RUN:
             if found is not None:
                 _advance(plan, entry, policy, found, progress)
-        elif entry.run is not None and entry.run.status == RunStatus.PENDING:  # retried, returned or started manually
+        elif entry.run is None or entry.run.id in plan.writes.runs:
+            continue  # it was decided earlier in this batch
+        elif entry.run.status == RunStatus.PENDING:  # retried, returned or started manually
             _start_pending(plan, entry, entry.run)
-        elif entry.run is not None and entry.run.status == RunStatus.WAITING:
+        elif entry.run.status == RunStatus.WAITING:
             _expire(plan, entry, entry.run, policy)
 
 
@@ -210,6 +212,8 @@ def _question(entry: Entry, progress: Progress) -> Question:
 
 def _advance(plan: ClaimPlan, entry: Entry, policy: Policy, found: Found, before: Progress) -> None:
     definition = entry.definition
+    if before.untaken and found.run and policy.untaken == Untaken.REPLACE:
+        before = _replace_untaken(plan, entry, policy, before)
     progress, following, run = before, found.following, found.run
     if len(run) == 1 and found.missed is None and policy.max_runs is None and not (before.active or before.queued):
         _start_alone(plan, entry, policy, found, before)
@@ -229,6 +233,15 @@ def _advance(plan: ClaimPlan, entry: Entry, policy: Policy, found: Found, before
     plan.writes.progress[definition.id] = progress
     if following is not None:
         plan.writes.due_new.append(trigger_entry(definition, policy, following))
+
+
+def _replace_untaken(plan: ClaimPlan, entry: Entry, policy: Policy, before: Progress) -> Progress:
+    """End what waits and was not taken by the time of the next occurrence, which replaces it."""
+    for run in plan.reader.live_runs(entry.definition.id):
+        if run.status == RunStatus.WAITING and run.holder is None and run.id not in plan.writes.runs:
+            held = HeldRun(run, entry.definition, before)
+            miss_untaken(plan.writes, held, policy, plan.now, plan.reader)
+    return plan.writes.progress_of(before)
 
 
 def _start_alone(plan: ClaimPlan, entry: Entry, policy: Policy, found: Found, before: Progress) -> None:
@@ -261,7 +274,9 @@ def _admit(
     if progress.gap is not None:  # consecutive skips share a row: a fast trigger must not flood the history
         plan.writes.extensions.append(Extension(progress.gap, due, 1))
         return progress
-    reason = "the line of waiting runs is full" if may_queue else "an earlier run was still active"
+    waits = before.active > 0 and before.active == before.untaken
+    active = "an earlier run still waits for an agent" if waits else "an earlier run was still active"
+    reason = "the line of waiting runs is full" if may_queue else active
     run = span_run(plan.new_id(), entry.definition, Span(due, due, 1), RunStatus.SKIPPED, reason, plan.now)
     plan.writes.new_runs.append(run)
     return progress._replace(gap=run.id)
@@ -301,14 +316,19 @@ def _expire(plan: ClaimPlan, entry: Entry, run: Run, policy: Policy) -> None:
     at = max(entry.due.at, plan.now)  # entries are claimed a little ahead of their instant
     if run.holder is not None and (run.until is None or run.until > at):
         plan.writes.runs[run.id] = run._replace(holder=None, expires=None, fence=run.fence + 1)
+        count_untaken(plan.writes, entry.progress)
         if run.until is not None:
             plan.writes.due_new.append(run_entry(entry.definition, policy, run, run.until))
         return
     lapsed = run._replace(holder=None, until=None, expires=None, fence=run.fence + 1)
     held = HeldRun(lapsed, entry.definition, entry.progress)
     if run.holder is not None:
+        held = held._replace(run=lapsed._replace(status=RunStatus.RUNNING))  # it was not untaken
         missed = Finished(run.id, lapsed.fence, Failed("whoever took it did not finish in time"), None, plan.now)
         settle(plan.writes, held, missed, plan.now, plan.reader)
+        return
+    if policy.untaken == Untaken.EXPIRE:
+        miss_untaken(plan.writes, held._replace(run=run), policy, plan.now, plan.reader)
         return
     failed = lapsed._replace(status=RunStatus.FAILED, finished=plan.now, error="nobody took it in time")
     end_run(plan.writes, held, policy, failed, plan.now, plan.reader)

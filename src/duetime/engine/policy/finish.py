@@ -12,8 +12,9 @@ from duetime.engine.policy.options import Overlap, Policy
 from duetime.engine.policy.rows import Writes, earliest_start, ended, run_entry
 
 # Bound once: looking up an enum member costs as much as a call, and every run ends here.
-_COMPLETED = RunStatus.COMPLETED
+_COMPLETED, _WAITING = RunStatus.COMPLETED, RunStatus.WAITING
 _FAILURES = frozenset({RunStatus.FAILED, RunStatus.LOST})
+NOT_TAKEN = "no agent took it"
 
 
 class Reader(Protocol):
@@ -52,10 +53,13 @@ def end_run(writes: Writes, held: HeldRun, policy: Policy, closed: Run, now: Ins
         recurs = progress.state == ScheduleState.ACTIVE and progress.next is not None
         paused = recurs and 0 < policy.pause_after <= failures
     last_run = progress.last_run if closed.started is None else closed.started
+    untaken = progress.untaken
+    if held.run.status == _WAITING and held.run.holder is None:
+        untaken = max(0, untaken - 1)
     progress = Progress(  # `_replace` costs twice as much, and every run ends once
         progress.schedule, progress.owner, progress.kind, progress.state, progress.next, progress.through,
         progress.run_count, progress.active - 1, progress.queued, progress.gap, closed.status, last_run, last_error,
-        failures, progress.note,
+        failures, progress.note, untaken,
     )  # fmt: skip
     writes.runs[closed.id] = closed
     if policy.deliver_to is not None or policy.callbacks:
@@ -66,6 +70,18 @@ def end_run(writes: Writes, held: HeldRun, policy: Policy, closed: Run, now: Ins
     if progress.queued:
         progress = release(writes, held.definition, policy, progress, now, reader)
     writes.progress[progress.schedule] = ended(progress)
+
+
+def miss_untaken(writes: Writes, held: HeldRun, policy: Policy, now: Instant, reader: Reader) -> None:
+    """End a waiting run that nobody took. It was not executed, so it does not count as one of `max_runs`."""
+    run = held.run
+    missed = run._replace(
+        status=RunStatus.MISSED, started=None, finished=now, error=NOT_TAKEN, until=None, fence=run.fence + 1
+    )
+    counted = writes.progress_of(held.progress)
+    writes.progress[run.schedule] = counted._replace(run_count=counted.run_count - 1)
+    writes.due_gone.append(run_entry(held.definition, policy, run, now))
+    end_run(writes, held, policy, missed, now, reader)
 
 
 def pause_and_tell(

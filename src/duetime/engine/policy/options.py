@@ -56,6 +56,14 @@ class Overlap(StrEnum):
     ALLOW = "allow"
 
 
+class Untaken(StrEnum):
+    """What becomes of an occurrence that waits and that nobody has taken."""
+
+    REPLACE = "replace"  # it ends as missed when the next one is due
+    KEEP = "keep"  # it waits until somebody takes it; `overlap` decides about the next one
+    EXPIRE = "expire"  # it ends as missed after `expire_after`
+
+
 class NotifyOn(StrEnum):
     FAILURE = "failure"
     SUCCESS = "success"
@@ -93,9 +101,16 @@ class Policy:
     """The topic that is told how each run ended."""
     notify_on: str = NotifyOn.ALWAYS
     callbacks: tuple[Callback, ...] = ()
+    untaken: str = Untaken.REPLACE
+    expire_after: int | None = None
 
 
-_CHOICES: dict[str, type[StrEnum]] = {"catch_up": CatchUp, "overlap": Overlap, "notify_on": NotifyOn}
+_CHOICES: dict[str, type[StrEnum]] = {
+    "catch_up": CatchUp,
+    "overlap": Overlap,
+    "notify_on": NotifyOn,
+    "untaken": Untaken,
+}
 _RANGES: dict[str, tuple[int, int]] = {
     "catch_up_limit": (1, 1000),
     "queue_limit": (1, 10_000),
@@ -106,6 +121,7 @@ _RANGES: dict[str, tuple[int, int]] = {
     "max_runs": (1, 2**53),
     "grace": (0, 365 * DAY),
     "pause_after": (0, 1_000_000),
+    "expire_after": (SECOND, 365 * DAY),
 }
 _DEFAULTS = {item.name: item.default for item in fields(Policy)}
 
@@ -120,6 +136,9 @@ def make_policy(given: Mapping[str, Any]) -> Policy:
     policy = Policy(**values)
     if "notify_on" in values and policy.deliver_to is None:
         raise InvalidInput(field="notify_on", problem="needs deliver_to, the topic to notify")
+    if (policy.untaken == Untaken.EXPIRE) != (policy.expire_after is not None):
+        lonely = "untaken" if policy.expire_after is None else "expire_after"
+        raise InvalidInput(field=lonely, problem="untaken expire and expire_after, such as 2 hours, go together")
     if policy.at_most_once and policy.max_attempts > 1:
         raise InvalidInput(
             field="max_attempts",

@@ -8,11 +8,11 @@ from enum import StrEnum
 from typing import NamedTuple, assert_never
 
 from duetime.engine.clock import Instant
-from duetime.engine.model import Attempt, Cause, Run, RunId, RunStatus, ScheduleState, WorkerId
+from duetime.engine.model import Attempt, Cause, Progress, Run, RunId, RunStatus, ScheduleState, WorkerId
 from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
 from duetime.engine.policy.finish import HeldRun, Reader, end_run, pause_and_tell
 from duetime.engine.policy.follow_ups import alert
-from duetime.engine.policy.options import policy_for_ending
+from duetime.engine.policy.options import Untaken, policy_for_ending
 from duetime.engine.policy.rows import Writes, backoff, earliest_start, run_entry
 
 _GONE = frozenset({ScheduleState.CANCELLED, ScheduleState.DELETED})
@@ -114,17 +114,28 @@ def _wait(writes: Writes, held: HeldRun, run: Run, outcome: Waiting, now: Instan
     if state in _GONE or run.stop:
         end_run(writes, held, policy, run._replace(status=RunStatus.CANCELLED, error="cancelled"), now, reader)
         return
+    until = outcome.until
+    if outcome.holder is None:
+        count_untaken(writes, held.progress)
+        if policy.untaken == Untaken.EXPIRE and policy.expire_after is not None and until is None:
+            until = Instant(now + policy.expire_after)
     waiting = run._replace(
         status=RunStatus.WAITING,
         finished=None,
         attempt=run.attempt if outcome.holder else run.attempt - 1,
         holder=outcome.holder,
-        until=outcome.until,
-        expires=outcome.until if outcome.holder else None,
+        until=until,
+        expires=until if outcome.holder else None,
     )
     writes.runs[run.id] = waiting
-    if outcome.until is not None and state == ScheduleState.ACTIVE:
-        writes.due_new.append(run_entry(held.definition, policy, waiting, outcome.until))
+    if until is not None and state == ScheduleState.ACTIVE:
+        writes.due_new.append(run_entry(held.definition, policy, waiting, until))
+
+
+def count_untaken(writes: Writes, row: Progress, change: int = 1) -> None:
+    """Count a run that begins to wait for somebody to take it, or with -1 one that was taken."""
+    progress = writes.progress_of(row)
+    writes.progress[progress.schedule] = progress._replace(untaken=max(0, progress.untaken + change))
 
 
 def _retry_or_fail(

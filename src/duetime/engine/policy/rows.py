@@ -138,7 +138,7 @@ def begin(draft: Draft, schedule: ScheduleId) -> tuple[Definition, Progress, Due
     definition = Definition(schedule, public_id, *draft.definition[2:])
     progress = Progress(
         schedule, definition.owner, definition.kind, ScheduleState.ACTIVE, draft.first, None,
-        0, 0, 0, None, None, None, None, 0, None,
+        0, 0, 0, None, None, None, None, 0, None, 0,
     )  # fmt: skip
     return definition, progress, first_entry(draft, schedule)
 

@@ -289,8 +289,10 @@ def _interval(config: Config, shared: Common, now: Instant) -> Trigger:
 
 def _cron(config: Config, shared: Common, now: Instant) -> Trigger:
     expression = config.get("expression")
+    if expression is None:
+        raise InvalidTrigger(field="expression", problem='is missing; give one such as "0 9 * * 1-5".')
     if not isinstance(expression, str):
-        raise malformed("" if expression is None else expression)
+        raise malformed(expression)
     CronTrigger(expression=expression, timezone="UTC")  # so that an error shows the text as it was given
     return CronTrigger(expression=" ".join(expression.split()), dst=read_dst(config.get("dst", "debian")), **shared)
 

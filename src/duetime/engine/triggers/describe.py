@@ -221,6 +221,6 @@ def _at_change(trigger: WallTrigger, change: Change) -> list[str]:
     when = clock_local(Instant(at * SECOND), trigger.timezone)
     if after > before:
         outcome = "it does not run then" if trigger.follows else f"it runs at {when} instead"
-        return [f"{shown} does not exist in {trigger.timezone} (clocks go forward): {outcome}."]
+        return [f"{shown} does not exist in {trigger.timezone}: {outcome}."]
     outcome = "it runs both times" if trigger.follows else "it runs once, the first time"
-    return [f"{shown} comes twice in {trigger.timezone} (clocks go back): {outcome}."]
+    return [f"{shown} comes twice in {trigger.timezone}: {outcome}."]

@@ -54,6 +54,12 @@ class Arguments:
 
     def check(self, task: str, args: Sequence[Any], kwargs: Mapping[str, Any], *, piped: bool = False) -> None:
         """Raise InvalidInput that names the argument. `piped`: the previous step supplies the first one at run time."""
+        try:
+            self._check(task, args, kwargs, piped)
+        except InvalidInput as error:
+            raise (told_as_piped(error, task) if piped else error) from None
+
+    def _check(self, task: str, args: Sequence[Any], kwargs: Mapping[str, Any], piped: bool) -> None:
         names = self._check_positional(task, args, piped)
         for name, value in kwargs.items():
             self._argument(task, name, names).shape.check(name, value)
@@ -91,7 +97,7 @@ class Arguments:
         count = len(args) + piped
         if count > len(self.positional) and self.rest is None:
             if piped and not self.positional:
-                message = f"{task} takes no argument, but the step before it passes its result on"
+                message = f"{task} takes no argument"
                 raise InvalidInput(field="task", problem=message)
             message = f"the task {task} takes at most {len(self.positional)} by position, not {count}"
             raise InvalidInput(field="args", problem=message)
@@ -116,6 +122,14 @@ class Arguments:
 
     def _called(self, name: str) -> Argument | None:
         return self.named.get(name, self.others)
+
+
+def told_as_piped(error: InvalidInput, task: str) -> InvalidInput:
+    """Return the error of a later step of a pipeline: its first argument is not written there."""
+    problem = error.problem.rstrip(".")
+    return InvalidInput(
+        field=error.field, problem=f"{problem}; the first argument of {task} is the result of the step before it"
+    )
 
 
 def find_context(parameters: Sequence[Parameter]) -> ContextPlace | None:

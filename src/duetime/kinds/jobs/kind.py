@@ -16,6 +16,7 @@ from duetime.engine.errors import InvalidInput, UnknownTask
 from duetime.engine.kind import Caller, Prepared, StopReason, ThreadUse, Work
 from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Returned
 from duetime.engine.redaction import redacted, redacted_trace, secrets_of
+from duetime.kinds.jobs.arguments import told_as_piped
 from duetime.kinds.jobs.context import ProcessFailed, RetryLater, Stopped, TaskContext, outcome_of
 from duetime.kinds.jobs.pipeline import Plan, Planner
 from duetime.kinds.jobs.registry import Registry, Task, default_registry
@@ -112,7 +113,10 @@ class JobKind(KindHooks):
                     raise Stopped
                 args.insert(0, value)
             if task.isolation == "thread" and not together:
-                value = self._call(task, args, kwargs, work)
+                try:
+                    value = self._call(task, args, kwargs, work)
+                except InvalidInput as error:
+                    raise (told_as_piped(error, task.name) if index else error) from None
                 continue
             then = [(later, *own.given()) for later, own in plan.stages[1:]] if together else []
             steps, last = [(task, args, kwargs), *then], together or index == final

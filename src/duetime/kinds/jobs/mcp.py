@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from duetime.engine.encoding import json_object
 from duetime.engine.model import Run, Schedule
 from duetime.engine.policy.options import policy_for_ending
 from duetime.engine.result import Err
@@ -13,13 +14,26 @@ from duetime.mcp.definitions import (
     Arguments,
     Reply,
     Resource,
+    Schema,
     error_result,
     errors_as_results,
     number,
     text,
     tool,
 )
-from duetime.mcp.schemas import DELIVERY, ERROR, KEY, LIMITS, POLICY, TRIGGER_CONFIG, TRIGGER_TYPE, WHEN, ZONE, zone_of
+from duetime.mcp.schemas import (
+    DELIVERY,
+    ERROR,
+    KEY,
+    LIMITS,
+    LIMITS_IN_FORCE,
+    POLICY,
+    TRIGGER_CONFIG,
+    TRIGGER_TYPE,
+    WHEN,
+    ZONE,
+    zone_of,
+)
 from duetime.mcp.standard_tools import (
     CREATED,
     LIST_INPUT,
@@ -32,29 +46,41 @@ from duetime.mcp.standard_tools import (
     summary,
     summary_schema,
 )
-from duetime.service.masking import masked
-from duetime.service.presenters import instant_view, preview_view, run_view
+from duetime.service.masking import masking_of
+from duetime.service.presenters import instant_view, preview_view, run_view, trigger_shape
 from duetime.service.services import Call
+from duetime.service.state_details import detail_of
 
 
-def detail(schedule: Schedule, zone: str) -> dict[str, Any]:
-    definition, progress = schedule
-    short = summary(schedule, zone, "job_id")
+def extras(schedule: Schedule, _zone: str, *, brief: bool = True) -> dict[str, Any]:
+    """Return what a job runs and by which rule, in the terms in which it was given."""
+    definition = schedule.definition
+    payload, masking = json_object(definition.payload) or {}, masking_of(JobKind.name)
+    shown = masking.brief(payload, masking.hide) if brief else masking.hide(payload)
+    rule = {name: value for name, value in trigger_shape(definition.trigger).items() if name not in _UNSAID}
+    return {**{name: shown.get(name) for name in ("task", "args", "kwargs")}, "trigger_config": rule}
+
+
+def detail(call: Call, schedule: Schedule, zone: str) -> dict[str, Any]:
+    definition = schedule.definition
     return {
-        **{name: short[name] for name in ("job_id", "name", "status", "trigger_type")},
+        **summary(schedule, zone, "job_id", detail_of(call.scheduler, schedule)),
+        **extras(schedule, zone, brief=False),
         "created_at": instant_view(definition.created, zone),
-        **{name: short[name] for name in ("last_run", "next_run", "run_count")},
         "max_runs": policy_for_ending(definition.policy).max_runs,
-        "error": masked(progress.last_error),
-        "last_status": short["last_status"],
+        "limits": call.services.limits(schedule),
     }
 
 
-_HISTORY = ("run_id", "due", "started", "finished", "status", "attempt", "error", "last", "occurrences")
+_UNSAID = ("type", "timezone", "anchor")
+_HISTORY = (
+    "run_id", "due", "started", "finished", "status", "attempt", "result", "error", "last", "occurrences",
+)  # fmt: skip
 
 
 def history_row(run: Run, zone: str) -> dict[str, Any]:
     view = run_view(run, zone)
+    view["result"] = masking_of(JobKind.name).hide_result(view["result"])
     return {name: view[name] for name in _HISTORY if name in view}
 
 
@@ -74,7 +100,7 @@ def schedule_job(call: Call, given: Arguments) -> Reply:
 def list_jobs(call: Call, given: Arguments) -> Reply:
     """List the caller's scheduled jobs, newest last, optionally by status. A recurring job between two runs is pending;
     the status failed also matches a recurring job whose latest run failed."""
-    return list_schedules(call, given, "job", "jobs", "job_id")
+    return list_schedules(call, given, "job", "jobs", "job_id", extras)
 
 
 def cancel_job(call: Call, given: Arguments) -> Reply:
@@ -85,14 +111,15 @@ def cancel_job(call: Call, given: Arguments) -> Reply:
 
 @errors_as_results
 def job_status(call: Call, given: Arguments) -> Reply:
-    """Status, next run, last error and the latest runs of one job: use it to tell whether a job worked."""
+    """What one job runs and when, its status, and its latest runs with results and errors: use it to tell whether a
+    job worked."""
     zone = zone_of(call, given)
     found = call.scheduler.find(call.caller, given["job_id"], "job")
     if found is None:
         return Reply({"error": f"Job not found: {given['job_id']}"})
     page = call.scheduler.runs(call.caller, RunQuery(schedule=found.definition.id, limit=10))
     runs = [] if isinstance(page, Err) else page.value.items
-    return Reply({**detail(found, zone), "history": [history_row(run, zone) for run in runs]})
+    return Reply({**detail(call, found, zone), "history": [history_row(run, zone) for run in runs]})
 
 
 def list_tasks(call: Call, given: Arguments) -> Reply:
@@ -116,7 +143,14 @@ def preview_schedule(call: Call, given: Arguments) -> Reply:
 # The tools; the docstrings of the functions describe them to agents.
 
 JOB_ID = text("The job_id that schedule_job returned; list_jobs shows it too.")
-SUMMARY = summary_schema("job_id")
+KNOWN_TASKS: Schema = {"type": "array", "items": {"type": "string"}, "description": "If the task is unknown."}
+SUMMARY: dict[str, Schema] = {
+    **summary_schema("job_id"),
+    "task": {"type": ["string", "null"]},
+    "args": {},
+    "kwargs": {},
+    "trigger_config": {"type": "object"},
+}
 
 TOOLS = [
     tool(
@@ -136,7 +170,7 @@ TOOLS = [
             **DELIVERY,
             "idempotency_key": KEY,
         },
-        {"job_id": {"type": "string"}, **CREATED},
+        {"job_id": {"type": "string"}, **CREATED, "known_tasks": KNOWN_TASKS},
         ("name", "task", "trigger_type", "trigger_config"),
     ),
     tool(
@@ -166,6 +200,7 @@ TOOLS = [
             **SUMMARY,
             "created_at": {"type": "string"},
             "max_runs": {"type": ["integer", "null"]},
+            "limits": LIMITS_IN_FORCE,
             "error": {"type": ["string", "null"], "description": "Last error, or why there is no answer."},
             "history": {"type": "array", "items": {"type": "object"}, "description": "Latest runs first."},
         },

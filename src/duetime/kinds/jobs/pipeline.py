@@ -102,6 +102,8 @@ def _json_value(value: Any, levels: int) -> Any:
 # Plans: the tasks that a job calls, checked when the job is created and cached for its runs.
 
 _SHOWN = 200
+_MOST_NAMED = 100
+"""Known tasks that the error for an unknown one names."""
 
 
 class Stage(NamedTuple):
@@ -129,7 +131,11 @@ class Planner:
 
     def checked(self, text: str, args: Sequence[Any], kwargs: Mapping[str, Any], caller: Caller) -> Plan:
         """Return the plan for a new job. Raises InvalidInput that names the argument that does not fit."""
-        plan = _plan(lambda name: self._registry.visible(name, caller), text)
+        try:
+            plan = _plan(lambda name: self._registry.visible(name, caller), text)
+        except UnknownTask as error:
+            known = [task.name for task in self._registry if self._registry.visible(task.name, caller) is not None]
+            raise UnknownTask(error.message, field=error.field, known=known[:_MOST_NAMED]) from None
         for index, (task, step) in enumerate(plan.stages):
             given_args, given_kwargs = step.given()
             if index == 0:

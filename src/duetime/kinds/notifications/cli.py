@@ -18,11 +18,18 @@ from duetime.engine.times.zones import known_zone
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.notifications.kind import NotificationKind
 from duetime.kinds.notifications.remote import PLACE
-from duetime.kinds.notifications.service import AT_ONCE, KIND, NotificationService, Sent, new_notification
+from duetime.kinds.notifications.service import (
+    AT_ONCE,
+    KIND,
+    NotificationService,
+    Sent,
+    arrival_warnings,
+    new_notification,
+)
 from duetime.service.errors import FAILED, unwrap
-from duetime.service.kind_spec import ScheduleWarning
 from duetime.service.presenters import instant_view, message_shape
 from duetime.service.services import OPERATOR
+from duetime.service.warnings import ScheduleWarning
 from duetime.service.when import When
 from duetime.settings.sections import INBOX
 from duetime.terminal import output
@@ -114,8 +121,7 @@ def send(message: Text, looks: Looks, topic: Topic = None, db: Db = None, json_:
         service = app.services.kind(NotificationKind).service
         sent = unwrap(service.send(OPERATOR, new_notification(payload, AT_ONCE, {})))
         arrived = sent.channel is not None
-        warnings = [ScheduleWarning("note", sent.note)] if sent.note else []
-        warnings += service.warnings(sent.topic)
+        warnings = arrival_warnings(service, sent, OPERATOR.owner)
         if not arrived and service.fires_here:
             warnings += app.services.worker_warnings(KIND)
         _print_sent(app, sent, warnings, json_)
@@ -125,13 +131,15 @@ def send(message: Text, looks: Looks, topic: Topic = None, db: Db = None, json_:
 
 def _print_sent(app: Application, sent: Sent, warnings: Sequence[ScheduleWarning], json_: bool) -> None:
     error = None if sent.error is None else without_secrets(sent.error)
-    if sent.channel is not None:
+    if sent.reached == INBOX:
+        text = f"Kept in the built-in inbox for {clean(sent.topic)}; it reached no phone."
+    elif sent.channel is not None:
         text = f"Sent to {clean(sent.topic)} through {clean(sent.channel)}."
     elif sent.retried:
         text = f"Not delivered yet: {clean(error)}. It is tried again by itself; its id is {sent.message_id}."
     else:
         text = f"Not delivered: {clean(error)}. It is not tried again; its id is {sent.message_id}."
-    view = {"id": sent.message_id, "topic": sent.topic, "arrived": sent.channel is not None}
+    view = {"id": sent.message_id, "topic": sent.topic, "arrived": sent.channel is not None, "reached": sent.reached}
     how = {"channel": sent.channel, "error": error, "retried": sent.retried}
     print_done(app, json_, view | how, text, warnings)
 

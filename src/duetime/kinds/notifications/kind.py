@@ -23,7 +23,8 @@ from duetime.kinds.notifications.local import INBOX_WARNING
 from duetime.kinds.notifications.payload import checked_payload
 from duetime.kinds.notifications.remote import RemoteNotifications
 from duetime.kinds.notifications.service import NotificationService
-from duetime.service.kind_spec import KindHooks, KindStatus, ScheduleWarning
+from duetime.service.kind_spec import KindHooks, KindStatus
+from duetime.service.warnings import ScheduleWarning
 from duetime.settings.sections import INBOX
 
 USUAL_PATIENCE = 15.0
@@ -104,7 +105,7 @@ class NotificationKind(KindHooks):
         return RemoteNotifications(self.service)
 
     def create_warnings(self, made: Definition, asked: Mapping[str, Any]) -> list[ScheduleWarning]:
-        return self.delivery_warnings(made.subject, made.owner)
+        return [] if self._make_service is None else self.service.warnings(made.subject, made.owner, made.public_id)
 
     def delivery_warnings(self, topic: str, owner: str) -> list[ScheduleWarning]:
         return [] if self._make_service is None else self.service.warnings(topic, owner)

@@ -21,16 +21,15 @@ from duetime.kinds.notifications.destinations import NO_DESTINATIONS, Destinatio
 from duetime.kinds.notifications.service import (
     KIND,
     PATIENCE,
-    SUBSCRIBE,
     Notification,
     Sent,
     in_order,
     told,
 )
 from duetime.service.errors import STORE_ERRORS
-from duetime.service.kind_spec import ScheduleWarning
 from duetime.service.presenters import living
 from duetime.service.services import Services, pages_of
+from duetime.service.warnings import ScheduleWarning, declare, warning
 from duetime.settings.sections import INBOX
 
 # Conversion of stored schedules and runs to notifications.
@@ -71,14 +70,12 @@ def notification(schedule: Schedule) -> Notification:
 
 LOOK = 0.02
 LOOKS_A_SECOND = 50
-INBOX_WARNING = (
-    "No notification channel is set up, so it arrives in Duetime's built-in inbox and on no phone: `duetime inbox` "
-    "shows it."
-)
-TOPIC_WARNING = (
-    "No notification channel is named {topic}, so it arrives in Duetime's built-in inbox and on no phone: `duetime "
-    "inbox` shows it. The channels are: {channels}."
-)
+INBOX_WARNING = "No notification channel is set up: it arrives in the built-in inbox and on no phone."
+TOPIC_WARNING = "No channel is named {topic}, so it arrives in the inbox and on no phone; there is {channels}."
+declare(no_channel=INBOX_WARNING, unknown_channel=TOPIC_WARNING)
+MOST_LOOKED_AT = 1000
+"""Latest notifications of an owner among which another use of a topic is looked for."""
+MOST_TOPICS = 10_000
 
 
 class LocalNotifications:
@@ -97,13 +94,16 @@ class LocalNotifications:
         self._delivery = delivery or Inbox()
         self._places = places
         self._patience = patience
+        self._topics: set[tuple[str, str]] = set()  # owners and their topics that are known to be in use
 
     @told
     def create(self, caller: Caller, new: NewSchedule) -> Result[Notification]:
         made = Services(self._scheduler).create(caller, new)
         if isinstance(made, Err):
             return made
-        return Ok(notification(made.value.schedule)._replace(warnings=made.value.warnings))
+        found = notification(made.value.schedule)
+        limits = Services(self._scheduler).limits(made.value.schedule)
+        return Ok(found._replace(warnings=made.value.warnings, limits=limits))
 
     @told
     def send(self, caller: Caller, new: NewSchedule) -> Result[Sent]:
@@ -112,7 +112,9 @@ class LocalNotifications:
         if isinstance(made, Err):
             return made
         definition = made.value.schedule.definition
-        return Ok(sent(definition.public_id, definition.subject, self._decided(caller, definition.public_id)))
+        decided = sent(definition.public_id, definition.subject, self._decided(caller, definition.public_id))
+        first_use = [each for each in made.value.warnings if each.code == "new_topic"]
+        return Ok(decided._replace(warnings=first_use))
 
     def _decided(self, caller: Caller, public_id: str) -> Run | None:
         """Return its run when the first attempt is over, or else as it is at the end of the wait. The wait is counted
@@ -142,17 +144,31 @@ class LocalNotifications:
     def changes(self, caller: Caller, topic: str) -> object:
         return self._scheduler.marks(caller, KIND, topic)
 
-    def warnings(self, topic: str, owner: str = LOCAL) -> list[ScheduleWarning]:
+    def warnings(self, topic: str, owner: str = LOCAL, but: str = "") -> list[ScheduleWarning]:
         if address := self._delivery.address_of(topic, owner):
-            return [ScheduleWarning("subscribe", SUBSCRIBE.format(topic=topic, address=address))]
-        if topic == INBOX or self._delivery.channel_of(topic, owner) != INBOX:
+            return [warning("subscribe", address=address, topic=topic)]
+        channel = self._delivery.channel_of(topic, owner)
+        if channel != INBOX:  # a channel that has its name stands for a receiver, so only other topics can be new
+            return [warning("new_topic", topic=topic)] if channel != topic and self._is_new(topic, owner, but) else []
+        if topic == INBOX:
             return []
         if not (names := self._places.names(owner)):
-            if self._places.inbox_chosen:
-                return []
-            return [ScheduleWarning("no_channel", INBOX_WARNING)]
-        text = TOPIC_WARNING.format(topic=topic, channels=", ".join(sorted(names)))
-        return [ScheduleWarning("unknown_channel", text)]
+            return [] if self._places.inbox_chosen else [warning("no_channel")]
+        return [warning("unknown_channel", topic=topic, channels=", ".join(sorted(names)))]
+
+    def _is_new(self, topic: str, owner: str, but: str) -> bool:
+        """Return whether no other notification has the topic; each is looked up once, then it is known."""
+        if (owner, topic) in self._topics or topic == self._places.default_topic(owner):
+            return False
+        query = ScheduleQuery(kind=KIND, newest_first=True, limit=MOST_LOOKED_AT, count_to=0)
+        found = self._scheduler.search(Caller(owner), query)
+        if isinstance(found, Err):
+            return False
+        if len(self._topics) > MOST_TOPICS:
+            self._topics.clear()
+        used = {each.definition.subject for each in found.value.items if each.definition.public_id != but}
+        self._topics |= {(owner, each) for each in {*used, topic}}
+        return topic not in used
 
     def close(self) -> None:
         """Do nothing: the store is closed by its owner."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from duetime.engine.clock import Instant
@@ -14,8 +15,9 @@ from duetime.engine.result import Err, Result
 from duetime.engine.triggers import CronTrigger, Trigger, trigger_from_json
 from duetime.engine.validation import NewSchedule
 from duetime.service.errors import STORE_ERRORS, err_of
-from duetime.service.kind_spec import ScheduleWarning
+from duetime.service.warnings import ScheduleWarning, declare, warning
 from duetime.service.when import When
+from duetime.settings.sections import INBOX
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -54,6 +56,8 @@ class Notification(NamedTuple):
     last: Instant | None = None
     warnings: Sequence[ScheduleWarning] = ()
     """What the creator of a new one should know."""
+    limits: Mapping[str, Any] = MappingProxyType({})
+    """The limits in force for a new one."""
 
     @property
     def is_once(self) -> bool:
@@ -101,9 +105,24 @@ class Sent(NamedTuple):
     """It has not arrived yet, and will be retried automatically."""
     note: str = ""
     """What the sender should know about a message that arrived."""
+    warnings: Sequence[ScheduleWarning] = ()
+    """What was found when it was stored, and would not be found again."""
+
+    @property
+    def reached(self) -> str:
+        """`phone` for any channel, `inbox`, or `nobody` if it did not arrive."""
+        if self.channel is None:
+            return NOBODY
+        return INBOX if self.channel == INBOX else PHONE
 
 
-SUBSCRIBE = "Every owner has topics of their own: to hear {topic}, a phone has to subscribe to {address}."
+declare(
+    subscribe="A phone has to subscribe to {address} to hear {topic}.",
+    new_topic="Nothing else uses the topic {topic}: check its spelling and that a phone subscribes to it.",
+    note="{note}",
+)
+PHONE, NOBODY = "phone", "nobody"
+"""What a message reached, besides the inbox."""
 
 
 class NotificationService(Protocol):
@@ -132,10 +151,18 @@ class NotificationService(Protocol):
     def changes(self, caller: Caller, topic: str) -> object:
         """Return a cheap value that differs after every create, delete, pause, resume and firing on a topic."""
 
-    def warnings(self, topic: str, owner: str = LOCAL) -> list[ScheduleWarning]:
-        """Return what the creator of an owner's notification should know about where it will arrive."""
+    def warnings(self, topic: str, owner: str = LOCAL, but: str = "") -> list[ScheduleWarning]:
+        """Return what the creator of an owner's notification should know about where it will arrive. `but`: the id of
+        that notification, which does not count as another use of its topic."""
 
     def close(self) -> None: ...
+
+
+def arrival_warnings(service: NotificationService, sent: Sent, owner: str) -> list[ScheduleWarning]:
+    """Return what the sender should know. Where it arrived counts, not what the settings of this process say."""
+    found = service.warnings(sent.topic, owner, sent.message_id)
+    reached = [each for each in found if sent.reached != PHONE or each.code not in ("no_channel", "unknown_channel")]
+    return [*([warning("note", note=sent.note)] if sent.note else []), *sent.warnings, *reached]
 
 
 _UNREACHABLE = Err("api_error", "the store cannot be reached just now; try again in a moment")

@@ -58,6 +58,15 @@ commands = group("Prompts: instructions for an agent, scheduled.")
 
 
 @dataclass(frozen=True, slots=True)
+class PromptPolicy(ReportedOptions):
+    untaken: Annotated[
+        str | None,
+        option("--untaken HOW", "If no agent took it by the next time: replace (the default), keep or expire."),
+    ] = None
+    expire_after: Annotated[str | None, option("--expire-after SPAN", "With --untaken expire: 2h.")] = None
+
+
+@dataclass(frozen=True, slots=True)
 class AgentOptions(NamedFields):
     """Options: which agent a prompt wakes, how often, and at what cost."""
 
@@ -90,7 +99,7 @@ def add(
     text: Annotated[str, argument("TEXT", "What the agent is to do; - reads standard input.")],
     trigger: TriggerOptions,
     agent: AgentOptions,
-    policy: ReportedOptions,
+    policy: PromptPolicy,
     name: Name = None,
     key: Key = None,
     db: Db = None,
@@ -110,7 +119,7 @@ def edit(
     id: Id,
     trigger: TriggerOptions,
     agent: AgentOptions,
-    policy: ReportedOptions,
+    policy: PromptPolicy,
     text: Annotated[str | None, option("--text TEXT", "Other instructions.")] = None,
     name: Name = None,
     db: Db = None,

@@ -22,16 +22,16 @@ from duetime.engine.validation import Changes
 from duetime.kinds.prompts.allowance import EVERYTHING, Allowance
 from duetime.kinds.prompts.roster import Roster
 from duetime.kinds.prompts.runner import Waking
-from duetime.service.kind_spec import KindHooks, KindStatus, ScheduleWarning
+from duetime.service.kind_spec import KindHooks, KindStatus
+from duetime.service.warnings import ScheduleWarning, declare, warning
 from duetime.settings.sections import INBOX
 
 if TYPE_CHECKING:
     from duetime.kinds.prompts.access import RunAccess
 
 KIND = "prompt"
-WAITS = (
-    "It waits in the inbox until an agent takes it with take_prompt; name an agent in the settings to have one woken."
-)
+WAITS = "No agent is woken for it: it waits in the inbox until an agent takes it with take_prompt."
+declare(no_agent=WAITS)
 REMINDERS = "reminders"
 """Topic of reminders that name none."""
 UNKNOWN_WAIT = 1 * MINUTE
@@ -168,7 +168,17 @@ class PromptKind(KindHooks):
             return [*self._agent_warnings(made), *self._allow_warnings(made, asked)]
         if asked.get("agent") is not None or self.heartbeat_takes(made):
             return []
-        return [ScheduleWarning("no_agent", WAITS)]
+        return [warning("no_agent")]
+
+    def limits(self, made: Definition) -> dict[str, Any]:
+        """Return what an agent may use for it in a day and how long it may take, by the tightest of all limits."""
+        payload = payload_of(made)
+        if payload.get("remind"):
+            return {}
+        used = self.waking.limits(made, _limits(payload))
+        daily = dict(zip(_LIMITS, (used.runs, used.tokens, used.micros / MICRO), strict=True))
+        seconds = self.waking.patience(made)
+        return {"timeout_seconds": seconds} | {name: value for name, value in daily.items() if value}
 
     def status(self, owner: str) -> KindStatus:
         default = self.agents(owner)[0]

@@ -19,6 +19,8 @@ from duetime.engine.kind import StopReason, Work
 from duetime.engine.model import MICRO, NOTHING, Cap, Definition, Left, Run, Used, run_holder
 from duetime.engine.outcome import Alert, Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
 from duetime.engine.policy.claim import Claim
+from duetime.engine.policy.options import policy_for_ending
+from duetime.engine.scheduler import LEASE
 from duetime.engine.store import Store
 from duetime.engine.times import format_local
 from duetime.engine.times.zones import known_zone
@@ -214,8 +216,7 @@ class Waking:
 
     def _agent_request(self, work: Work, waker: Waker, prompt: str, left: Left) -> AgentRequest:
         run, definition, _ = work.claim
-        timeout = work.policy.timeout
-        patience = waker.patience if timeout is None else min(waker.patience, timeout / SECOND)
+        patience = self.patience(definition)
         zone, depth = zone_of(definition, self._zone), definition.depth + 1
         allowance = waker.allowance.narrowed(Allowance.stored(work.payload.get("allow")))
         deeper = partial(self._access, work.claim, patience)
@@ -270,6 +271,18 @@ class Waking:
                 if any(limit)
             ],
         }
+
+    def limits(self, definition: Definition, limit: Used) -> Used:
+        """Return the tightest limits of a day for a prompt; 0 means none."""
+        caps = [cap.limit for cap in self._caps(definition, definition.subject, limit)]
+        return Used(*(min((number for number in numbers if number), default=0) for numbers in zip(*caps, strict=True)))
+
+    def patience(self, definition: Definition) -> float:
+        """Return the seconds that whoever does the prompt has for it."""
+        waker, timeout = self.wakers.get(definition.subject), policy_for_ending(definition.policy).timeout
+        if timeout is None:
+            return LEASE / SECOND if waker is None else waker.patience
+        return timeout / SECOND if waker is None else min(waker.patience, timeout / SECOND)
 
     def _day(self) -> Instant:
         return self._midnight(self._clock.now())

@@ -75,7 +75,7 @@ SQL = {name: text.replace("?", "%s") for name, text in load_queries("postgres").
 BLOCK = 16
 
 _DEFINITIONS = "n" + "t" * 8 + "nn" + "tt" + "nn"
-_PROGRESS = "nttt" + "nnnnnn" + "tntnt"
+_PROGRESS = "nttt" + "nnnnnn" + "tntntn"
 _RUNS = "nntnt" + "nnnn" + "t" + "nnnn" + "ttt" + "nnn" + "ttt"
 _CLAIMED_RUNS = "nnnnnttt"
 _RUN_UPDATES = "t" + "nnnn" + "t" + "nnnn" + "tt" + "nn"

@@ -14,10 +14,11 @@ from duetime.engine.result import Err, Result
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.service.errors import refuse, unwrap
-from duetime.service.kind_spec import ScheduleWarning
 from duetime.service.masking import masked_payload, refuse_other_places
 from duetime.service.run_now import MOST_SECONDS, has_ended, wait_for_end
 from duetime.service.services import OPERATOR
+from duetime.service.state_details import detail_of
+from duetime.service.warnings import ScheduleWarning
 from duetime.service.when import When
 from duetime.terminal import output
 from duetime.terminal.context import Application, Db, Json, again, opened, print_done
@@ -34,7 +35,7 @@ def add_schedule(
     """Create a schedule and print it. If its key was used before, print the existing schedule and say so."""
     made = unwrap(app.services.create(OPERATOR, new))
     warnings = [*made.warnings, *time_notes(app, when)]
-    document = schedule_document(made.schedule, app.scheduler.zone) | {"created": made.fresh}
+    document = _document(app, made.schedule) | {"created": made.fresh}
     text = _text(app, "Added" if made.fresh else "Was there already:", document, made.schedule)
     print_done(app, json_, document, text, warnings, tasks=tasks)
 
@@ -70,8 +71,13 @@ def edit_schedule(
     edited = unwrap(app.services.edit(OPERATOR, found, changes))
     warnings = app.services.result_warnings(edited.definition) if "deliver_to" in policy else []
     warnings += [] if when is None else time_notes(app, when)
-    document = schedule_document(edited, app.scheduler.zone)
+    document = _document(app, edited)
     print_done(app, json_, document, _text(app, "Changed", document, edited), warnings)
+
+
+def _document(app: Application, schedule: Schedule) -> dict[str, Any]:
+    document = schedule_document(schedule, app.scheduler.zone, detail_of(app.scheduler, schedule))
+    return document | {"limits": app.services.limits(schedule)}
 
 
 def time_notes(app: Application, when: When) -> list[ScheduleWarning]:
@@ -145,7 +151,7 @@ def _changing(view: KindView, change: Change, verb: str) -> Callable[..., None]:
             _done(view, public_id, change(app.scheduler, OPERATOR, public_id, view.kind))
             schedule = found(app, view, public_id)
             if json_:
-                output.print_json(schedule_document(schedule, app.scheduler.zone))
+                output.print_json(_document(app, schedule))
                 return
             print(f"{verb} {public_id}  {clean(schedule.definition.name)}")
             if schedule.progress.state == "active":

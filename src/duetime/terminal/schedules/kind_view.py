@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError
-from duetime.engine.model import OVER, Cause, Definition, Progress, Run, Schedule, ScheduleState
+from duetime.engine.model import OVER, Cause, Definition, Run, Schedule, executed
 from duetime.engine.policy.options import policy_from_json
 from duetime.engine.queries import could_be_an_id
 from duetime.engine.store import ScheduleQuery
 from duetime.engine.times import format_local
 from duetime.service.errors import refuse
+from duetime.service.presenters import next_of
 from duetime.service.services import OPERATOR, pages_of
 from duetime.terminal import output
 from duetime.terminal.context import Application, again
@@ -137,7 +138,7 @@ def _row(kind_view: KindView, item: Schedule, zone: str, now: Instant) -> list[o
     return [
         _short(view["id"]),
         output.status_text(view["status"]),
-        ahead(_next(progress), now),
+        ahead(next_of(progress), now),
         *kind_view.cells(item.definition, view["payload"] or {}),
         view["owner"],
         view["reads_as"].replace(f" ({zone})", ""),
@@ -151,15 +152,14 @@ def _short(id: str) -> str:
     return id[:SHORT_ID] if id.startswith(("msg_", "scd_")) and output.is_terminal() else id
 
 
-def _next(progress: Progress) -> Instant | None:
-    """Return the next instant of an active schedule. A paused one has none, even if one is stored."""
-    return progress.next if progress.state == ScheduleState.ACTIVE else None
-
-
-def print_schedule(kind_view: KindView, schedule: Schedule, instants: list[Instant], zone: str, now: Instant) -> None:
+def print_schedule(
+    kind_view: KindView, schedule: Schedule, instants: list[Instant], zone: str, now: Instant, detail: str | None
+) -> None:
     definition, progress = schedule
     view = schedule_document(schedule, zone)
     state = output.status_text(view["status"])
+    if detail is not None and detail != view["status"]:
+        state.append(f", {detail.replace('_', ' ')}")
     if progress.note:
         state.append(f": {clean(progress.note)}")
     pairs: list[tuple[str, object]] = [
@@ -177,7 +177,7 @@ def print_schedule(kind_view: KindView, schedule: Schedule, instants: list[Insta
 
 def _runs_text(schedule: Schedule, now: Instant) -> str:
     progress = schedule.progress
-    text = plural(progress.run_count, "run")
+    text = plural(executed(progress), "run")
     if progress.last_run is not None:
         text += f", the last one {progress.last_status} {relative(progress.last_run, now)}"
     if progress.failures:

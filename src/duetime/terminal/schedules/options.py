@@ -13,6 +13,7 @@ from duetime.terminal.typer_ext import option
 Key = Annotated[str | None, option("--key TEXT", "Adding twice with one key adds once.")]
 Name = Annotated[str | None, option("--name NAME", "What people call it.")]
 
+_SPANS = ("timeout", "backoff", "expire_after")
 _OVERLAP = "While it still runs: skip (the default), queue, or allow (the default of notifications)."
 
 
@@ -51,7 +52,7 @@ class NamedFields:
 
     def given(self) -> dict[str, Any]:
         values = {name: value for name, value in asdict(self).items() if value is not None and value is not False}
-        spans = {name: duration(values[name], f"--{name}") for name in ("timeout", "backoff") if name in values}
+        spans = {name: duration(values[name], f"--{name.replace('_', '-')}") for name in _SPANS if name in values}
         return values | spans
 
 

@@ -15,6 +15,7 @@ from duetime.service.errors import Refused, unwrap
 from duetime.service.kind_spec import ExternalSchedule
 from duetime.service.presenters import attempt_view, instant_view, next_instants
 from duetime.service.services import OPERATOR, pages_of
+from duetime.service.state_details import detail_of, details_of
 from duetime.terminal import output
 from duetime.terminal.context import Application, Cursor, Db, Json, Limit, opened, program
 from duetime.terminal.output import ahead, clean, counted, run_document, schedule_document
@@ -50,16 +51,16 @@ def add_read_commands(commands: typer.Typer, view: KindView) -> None:
     def show(id: Id, runs: Runs = 10, db: Db = None, json_: Json = False) -> None:
         with opened(db) as app:
             schedule, zone, now = found_here(app, view, id), app.scheduler.zone, app.clock.now()
-            instants = next_instants(schedule, now, 5)
+            instants, detail = next_instants(schedule, now, 5), detail_of(app.scheduler, schedule)
             past = _history(app, schedule.definition.public_id, runs).items if runs else []
             if json_:
                 extra = {
                     "next_instants": [instant_view(instant, zone) for instant in instants],
                     "history": [_run_view(app, run) for run in past],
                 }
-                output.print_json(schedule_document(schedule, zone) | extra)
+                output.print_json(schedule_document(schedule, zone, detail) | extra)
                 return
-            print_schedule(view, schedule, instants, zone, now)
+            print_schedule(view, schedule, instants, zone, now, detail)
             if past:
                 print()
                 print_runs(app, past)
@@ -88,7 +89,8 @@ def _print_list(app: Application, view: KindView, page: Page[Any], status: str |
     zone, external = app.scheduler.zone, app.services.hooks(view.kind).external()
     elsewhere = [] if external is None else unwrap(external.list(OPERATOR))
     if json_:
-        views = [schedule_document(item, zone) for item in page.items]
+        details = details_of(app.scheduler, page.items)
+        views = [schedule_document(item, zone, details.get(item.definition.id)) for item in page.items]
         more = {} if external is None else {"kept_elsewhere": [_external_view(each, zone) for each in elsewhere]}
         output.print_json({view.plural: views, "total": page.total, "next_cursor": page.cursor, **more})
         return

@@ -19,12 +19,20 @@ from duetime.engine.validation import NewSchedule
 from duetime.kinds.notifications.kind import NotificationKind
 from duetime.kinds.notifications.mcp import text
 from duetime.kinds.notifications.mcp.times import now_text, past, requested_time, whole_second
-from duetime.kinds.notifications.service import AT_ONCE, KIND, Notification, NotificationService, Sent, new_notification
+from duetime.kinds.notifications.service import (
+    AT_ONCE,
+    KIND,
+    PHONE,
+    Notification,
+    NotificationService,
+    Sent,
+    arrival_warnings,
+    new_notification,
+)
 from duetime.mcp.definitions import Arguments, Reply, ToolProblem
 from duetime.mcp.schemas import missing_argument, policy_of, with_warnings, zone_of
 from duetime.mcp.standard_tools import requested_when
-from duetime.service.kind_spec import ScheduleWarning
-from duetime.service.presenters import instant_view
+from duetime.service.presenters import instant_view, reads_as
 from duetime.service.services import Call
 from duetime.service.when import When, limits_of
 
@@ -48,16 +56,21 @@ def send_push_notification(call: Call, given: Arguments) -> Reply:
     if isinstance(result, Err):
         _refuse(result)
     sent = result.value
-    arrival = service.warnings(sent.topic, call.caller.owner)
+    arrival = arrival_warnings(service, sent, call.caller.owner)
+    facts = {"message_id": sent.message_id, "reached": sent.reached}
     if sent.channel is not None:
-        way = sent.channel if service.fires_here else f"{sent.channel}, which delivers it"
-        confirmation = f"Notification sent to topic {sent.topic} (channel: {way})"
-        answer = {"success": True, "message_id": sent.message_id, "confirmation": confirmation}
-        notes = [ScheduleWarning("note", sent.note)] if sent.note else []
-        return Reply(with_warnings(answer, [*notes, *arrival]))
-    answer = {"success": False, "message_id": sent.message_id, "error": _failure(sent)}
+        answer = {"success": True, **facts, "confirmation": _confirmation(service, sent)}
+        return Reply(with_warnings(answer, arrival))
+    answer = {"success": False, **facts, "error": _failure(sent)}
     idle = call.services.worker_warnings(KIND) if service.fires_here else []
     return Reply(with_warnings(answer, [*idle, *arrival]))
+
+
+def _confirmation(service: NotificationService, sent: Sent) -> str:
+    if sent.reached != PHONE:
+        return f"Notification for topic {sent.topic} is in the built-in inbox; it reached no phone"
+    way = sent.channel if service.fires_here else f"{sent.channel}, which delivers it"
+    return f"Notification sent to topic {sent.topic} (channel: {way})"
 
 
 def _failure(sent: Sent) -> str:
@@ -100,7 +113,7 @@ def schedule_notification(call: Call, given: Arguments) -> Reply:
         confirmation = f"Notification scheduled for {format_local(at, when.zone)}"
         confirmation += "" if note is None else f"; {note}"
         answer |= {"scheduled_time": instant_view(at, when.zone), "confirmation": confirmation}
-    return Reply(with_warnings(answer, message.warnings))
+    return Reply(with_warnings(answer | _facts(message, when.zone), message.warnings))
 
 
 def schedule_cron_notification(call: Call, given: Arguments) -> Reply:
@@ -131,7 +144,16 @@ def schedule_cron_notification(call: Call, given: Arguments) -> Reply:
         "cron": expression,
         "confirmation": f"Cron schedule created: {expression}",
     }
-    return Reply(with_warnings(answer, schedule.warnings))
+    return Reply(with_warnings(answer | _facts(schedule, zone), schedule.warnings))
+
+
+def _facts(made: Notification, zone: str) -> dict[str, Any]:
+    """Return what every create answers: the next time, the rule in words, the limits in force."""
+    return {
+        "next_run": instant_view(made.next, zone),
+        "reads_as": reads_as(made.stored_trigger),
+        "limits": dict(made.limits),
+    }
 
 
 def _cron_of(given: Arguments) -> tuple[str, dict[str, Any]]:

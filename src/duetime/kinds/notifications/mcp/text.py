@@ -5,7 +5,7 @@ from __future__ import annotations
 from duetime.engine.policy.options import TOPIC as TOPIC_PATTERN
 from duetime.kinds.notifications.delivery import ATTEMPTS
 from duetime.mcp.definitions import Schema, number, text
-from duetime.mcp.schemas import KEY, POLICY, WARNINGS
+from duetime.mcp.schemas import KEY, LIMITS_IN_FORCE, POLICY, READS_AS, WARNINGS
 
 TOPIC = text(
     "Where it goes: the topic that the person's phone listens to, such as home-alerts (lowercase letters and digits "
@@ -145,7 +145,11 @@ _RESULTS: dict[str, Schema] = {
     "paused": _BOOLEAN,
     "confirmation": text("What was done, for the user to read (success only)."),
     "error": text("Why not, and what to do about it (failure only)."),
-    "warnings": {**WARNINGS, "description": "Why it might not fire, or not reach a phone. Tell the user."},
+    **WARNINGS,
+    "reached": text("phone, inbox (on no phone) or nobody.", enum=["phone", "inbox", "nobody"]),
+    "next_run": _TIME,
+    "reads_as": READS_AS,
+    "limits": LIMITS_IN_FORCE,
     "schedules": {"type": "array", "description": "Notifications that recur.", "items": _item(_SCHEDULE)},
     "count": number("Number of schedules."),
     "messages": {

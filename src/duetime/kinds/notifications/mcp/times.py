@@ -43,9 +43,9 @@ def requested_time(call: Call, given: Arguments) -> RequestedTime:
     zone = zone_of(call, given)
     chosen = [way for way in _WAYS if way in given]
     if len(chosen) != 1:
-        found = " and ".join(chosen) if chosen else "none of them"
+        found = f"{' and '.join(chosen)} were" if chosen else "none of them was"
         raise ToolProblem(
-            f"Give exactly one of datetime, time (with timezone) or delay; {found} was given. For example datetime "
+            f"Give exactly one of datetime, time (with timezone) or delay; {found} given. For example datetime "
             f"{_example(call, zone)}, or time 15:30 with timezone Europe/Berlin, or delay 2h30m. {now_text(call, zone)}"
         )
     if "date" in given and chosen != ["time"]:

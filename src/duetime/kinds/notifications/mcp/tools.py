@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from duetime.kinds.notifications.mcp import handlers, text
 from duetime.mcp.definitions import tool
-from duetime.mcp.schemas import LIMITS, ZONE
+from duetime.mcp.schemas import LIMITS, WARNINGS, ZONE
 
 _NOW = ("datetime", "date", "time", "timezone", "timestamp_ms")
+_FACTS = ("next_run", "reads_as", "limits", *WARNINGS)
 _CHANGED = ("success", "schedule_id")
 
 TOOLS = [
@@ -14,7 +15,7 @@ TOOLS = [
         handlers.send_push_notification,
         "Send a notification now",
         text.TO | text.LOOKS | text.RETRIES | text.IDEMPOTENCY,
-        text.results("success", "message_id", "confirmation", "error", "warnings"),
+        text.results("success", "message_id", "reached", "confirmation", "error", *WARNINGS),
         ("message", "notification_topic"),
         always=("success",),
         open_world=True,
@@ -23,7 +24,7 @@ TOOLS = [
         handlers.schedule_notification,
         "Schedule a notification",
         text.TO | text.TIMES | {"when": text.WHEN} | LIMITS | text.ONCE_POLICY | text.IDEMPOTENCY,
-        text.results("success", "message_id", "schedule_id", "scheduled_time", "delay", "confirmation", "warnings"),
+        text.results("success", "message_id", "schedule_id", "scheduled_time", "delay", "confirmation", *_FACTS),
         ("message", "notification_topic"),
         always=("success", "message_id", "confirmation"),
         open_world=True,
@@ -32,7 +33,7 @@ TOOLS = [
         handlers.schedule_cron_notification,
         "Schedule a recurring notification",
         text.TO | text.CRON | {"when": text.CRON_WHEN} | LIMITS | text.CRON_POLICY | text.IDEMPOTENCY,
-        text.results("success", "schedule_id", "cron", "confirmation", "warnings"),
+        text.results("success", "schedule_id", "cron", "confirmation", *_FACTS),
         ("message", "notification_topic", "cron", "timezone"),
         always=("success", "schedule_id", "cron", "confirmation"),
         open_world=True,

@@ -36,14 +36,13 @@ from duetime.kinds.notifications.qstash.client import (
 from duetime.kinds.notifications.qstash.records import CONFIRMED, WINDOW, following, notification, record_of
 from duetime.kinds.notifications.service import (
     PATIENCE,
-    SUBSCRIBE,
     Notification,
     Sent,
     in_order,
     told,
 )
 from duetime.net.client import Http
-from duetime.service.kind_spec import ScheduleWarning
+from duetime.service.warnings import ScheduleWarning, warning
 from duetime.settings.sections import INBOX
 
 P = ParamSpec("P")
@@ -270,9 +269,9 @@ class QStashNotifications:
             for id, state, updated, at, trigger in self._store.remote_marks(caller.owner, topic, now)
         ]
 
-    def warnings(self, topic: str, owner: str = LOCAL) -> list[ScheduleWarning]:
+    def warnings(self, topic: str, owner: str = LOCAL, but: str = "") -> list[ScheduleWarning]:
         address = "" if owner == LOCAL else address_of(self._server, topic, owner)
-        return [ScheduleWarning("subscribe", SUBSCRIBE.format(topic=topic, address=address))] if address else []
+        return [warning("subscribe", address=address, topic=topic)] if address else []
 
     @_ready
     def check(self) -> Result[int]:

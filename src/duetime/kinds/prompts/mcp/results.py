@@ -26,6 +26,7 @@ from duetime.mcp.schemas import zone_of
 from duetime.service.masking import masked
 from duetime.service.presenters import attempt_view, instant_view, run_view
 from duetime.service.services import Call
+from duetime.service.state_details import run_detail
 
 EARLIER = 10
 """Earlier runs that are listed: enough to ask for the one that is meant."""
@@ -111,6 +112,7 @@ def _view(call: Call, found: Latest, zone: str) -> dict[str, Any]:
         "id": run.schedule,
         "run_id": run.id,
         "status": run.status,
+        **({} if (detail := run_detail(run)) is None else {"state_detail": detail}),
         "due": instant_view(run.due, zone),
         **{name: value for name, value in maybe.items() if value is not None},
         **{name: [_brief(each, zone) for each in runs] for name, runs in others.items() if runs},

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.errors import InvalidInput, UnreadableTime
-from duetime.engine.model import Schedule, ScheduleState, status_of
+from duetime.engine.model import Schedule, ScheduleId, ScheduleState, status_of
 from duetime.engine.policy.options import policy_for_ending
 from duetime.engine.result import Err
 from duetime.engine.store import EVERY_ONE, ScheduleQuery
@@ -35,6 +36,7 @@ from duetime.mcp.definitions import Arguments, Reply
 from duetime.mcp.schemas import STATUSES, policy_of, with_owner, with_warnings, zone_of
 from duetime.service.presenters import instant_view
 from duetime.service.services import Call
+from duetime.service.state_details import detail_of, details_of
 from duetime.service.when import When, limits_of, parse_when
 
 MOST = 1000
@@ -74,7 +76,7 @@ def schedule(call: Call, given: Arguments) -> Reply:
     made, _, warnings = accepted(call.services.create(call.caller, new), **_argument_names(when.type, given))
     fires, rule, note = _first_time(made), repeats(made.definition), first and first.note
     view = {**task_view(made, zone, call.caller.depth), "fire_at": instant_view(fires, zone), "timezone": zone}
-    view = with_warnings(view, warnings)
+    view = with_warnings(view | call.services.facts(made, zone), warnings)
     if note is not None:
         view["note"] = note
     wakes, doer_note = _doer_of(call, made, asked_for="agent" in given)
@@ -130,8 +132,9 @@ def schedule_list(call: Call, given: Arguments) -> Reply:
         count_to=EVERY_ONE,
     )
     page, depth = accepted(call.scheduler.search(call.caller, query)), call.caller.depth
+    details = details_of(call.scheduler, page.items)
     view: dict[str, Any] = {
-        "tasks": [with_owner(call, task_view(found, zone, depth), found.definition.owner) for found in page.items],
+        "tasks": [with_owner(call, _row(found, zone, depth, details), found.definition.owner) for found in page.items],
         "total": page.total,
         "timezone": zone,
         **{name: instant_view(end, zone) for name, end in ends.items()},
@@ -142,6 +145,11 @@ def schedule_list(call: Call, given: Arguments) -> Reply:
     left_out = page.total - len(table)
     more = [f"{left_out} more are not shown: narrow it down with from and to"] if left_out > 0 else []
     return Reply(view, lines("\n".join(table), [*notes, *more]))
+
+
+def _row(found: Schedule, zone: str, depth: int, details: Mapping[ScheduleId, str]) -> dict[str, Any]:
+    view = task_view(found, zone, depth, details.get(found.definition.id))
+    return view | {"error": view["last_error"]} if view["status"] == "failed" and "last_error" in view else view
 
 
 def _range(given: Arguments, zone: str, now: Instant) -> tuple[dict[str, Instant], list[str]]:
@@ -162,8 +170,7 @@ def _range(given: Arguments, zone: str, now: Instant) -> tuple[dict[str, Instant
 def schedule_edit(call: Call, given: Arguments) -> Reply:
     """Change the time, the rule, the text or the agent of a pending prompt; what is not given stays. at moves the next
     time: a recurring prompt goes on by its rule after that. cron, rrule or every (with at as its first time) replace
-    the rule. A prompt that is due, done or cancelled cannot be changed: schedule a new one. Only one that waits because
-    its agent is not there (held says so) can be given another agent."""
+    the rule. A prompt that runs, was taken, is done or cancelled cannot be changed: schedule a new one."""
     number = number_in(given, "id")
     if not any(name in given for name in ("at", "prompt", "agent", "cron", "rrule", "every")):
         raise error("provide at least one of 'at' or 'prompt' to edit.")
@@ -231,7 +238,8 @@ def _updated(call: Call, given: Arguments, edited: Schedule, note: str | None, z
         parts.append(f'prompt → "{headline(given["prompt"])}"')
     if "agent" in given:
         parts.append(f"agent → {edited.definition.subject}")
-    view = {**task_view(edited, zone, call.caller.depth), "timezone": zone}
+    detail = detail_of(call.scheduler, edited)
+    view = {**task_view(edited, zone, call.caller.depth, detail), "timezone": zone, **call.services.facts(edited, zone)}
     if note is not None:
         view["note"] = note
     return Reply(view, lines(f"Updated task #{edited.definition.id}: {', '.join(parts)}", [note]))

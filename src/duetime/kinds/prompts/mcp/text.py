@@ -107,7 +107,7 @@ def repeats(definition: Definition) -> str | None:
         return None
 
 
-def task_view(schedule: Schedule, zone: str, depth: int) -> dict[str, Any]:
+def task_view(schedule: Schedule, zone: str, depth: int, detail: str | None = None) -> dict[str, Any]:
     definition, progress = schedule
     prompt = prompt_shown(definition, depth)
     view: dict[str, Any] = {
@@ -118,6 +118,7 @@ def task_view(schedule: Schedule, zone: str, depth: int) -> dict[str, Any]:
         **({"remind": True} if payload_of(definition).get("remind") else {"agent": definition.subject}),
     }
     extras = {
+        "state_detail": detail,
         "repeats": repeats(definition),
         "deliver_to": policy_for_ending(definition.policy).deliver_to,
         "last_run": instant_view(progress.last_run, zone),

@@ -7,7 +7,20 @@ from duetime.kinds.prompts.mcp.results import prompt_result
 from duetime.kinds.prompts.mcp.schedules import schedule, schedule_cancel, schedule_edit, schedule_list
 from duetime.kinds.prompts.mcp.text import TASK_ID, TIME
 from duetime.mcp.definitions import Schema, number, text, tool
-from duetime.mcp.schemas import DELIVERY, ERROR, KEY, NULLABLE_TIME, POLICY, STATUSES, WARNINGS, ZONE
+from duetime.mcp.schemas import (
+    DELIVERY,
+    ERROR,
+    KEY,
+    LIMITS_IN_FORCE,
+    NULLABLE_TIME,
+    POLICY,
+    READS_AS,
+    STATE_DETAIL,
+    STATUSES,
+    UNTAKEN,
+    WARNINGS,
+    ZONE,
+)
 from duetime.mcp.schemas import LIMITS as BOUNDS
 
 AT = (
@@ -25,7 +38,8 @@ WHEN = (
 TASK: dict[str, Schema] = {
     "id": {"type": "integer"},
     "fire_at": NULLABLE_TIME,
-    "status": text(f"{', '.join(STATUSES)}. running: it is due and waits, or was taken."),
+    "status": text(", ".join(STATUSES)),
+    "state_detail": STATE_DETAIL,
     "prompt": text("At most its first 1000 characters."),
     "agent": {"type": "string"},
     "remind": {"type": "boolean", "description": "Instead of an agent: a mere reminder."},
@@ -40,6 +54,9 @@ TASK: dict[str, Schema] = {
 TASK_RESULT: dict[str, Schema] = {
     **TASK,
     "timezone": {"type": "string"},
+    "next_run": NULLABLE_TIME,
+    "reads_as": READS_AS,
+    "limits": LIMITS_IN_FORCE,
     "note": text("What had to be assumed to read the time. Tell the user."),
     "error": ERROR,
 }
@@ -90,9 +107,10 @@ TOOLS = [
             "timezone": ZONE,
             **BOUNDS,
             **LIMITS,
+            **UNTAKEN,
             "idempotency_key": KEY,
         },
-        {**TASK_RESULT, "wakes": WAKES, "warnings": WARNINGS},
+        {**TASK_RESULT, "wakes": WAKES, **WARNINGS},
         ("prompt",),
     ),
     tool(

@@ -18,9 +18,9 @@ SELECT * FROM unnest(?::bigint[], ?::text[], ?::text[], ?::text[], ?::text[], ?:
 
 -- name: insert_progress
 INSERT INTO progress (schedule, owner, kind, state, next, through, run_count, active, queued, gap, last_status,
-  last_run, last_error, failures, note)
+  last_run, last_error, failures, note, untaken)
 SELECT * FROM unnest(?::bigint[], ?::text[], ?::text[], ?::text[], ?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[],
-  ?::bigint[], ?::bigint[], ?::text[], ?::bigint[], ?::text[], ?::bigint[], ?::text[])
+  ?::bigint[], ?::bigint[], ?::text[], ?::bigint[], ?::text[], ?::bigint[], ?::text[], ?::bigint[])
 
 -- name: insert_due
 INSERT INTO due (lane, at, schedule, run, owner)
@@ -93,15 +93,16 @@ ORDER BY p.schedule FOR UPDATE
 -- name: update_progress
 UPDATE progress p SET state = u.state, next = u.next, through = u.through, run_count = u.run_count,
   active = u.active, queued = u.queued, gap = u.gap, last_status = u.last_status, last_run = u.last_run,
-  last_error = u.last_error, failures = u.failures, note = u.note
+  last_error = u.last_error, failures = u.failures, note = u.note, untaken = u.untaken
 FROM unnest(?::bigint[], ?::text[], ?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[],
-  ?::text[], ?::bigint[], ?::text[], ?::bigint[], ?::text[])
+  ?::text[], ?::bigint[], ?::text[], ?::bigint[], ?::text[], ?::bigint[])
   AS u (schedule, state, next, through, run_count, active, queued, gap, last_status, last_run, last_error, failures,
-  note)
+  note, untaken)
 WHERE p.schedule = u.schedule
 
 -- name: start_progress
-UPDATE progress p SET next = u.next, through = u.through, run_count = p.run_count + 1, active = 1, gap = NULL, note = NULL
+UPDATE progress p SET next = u.next, through = u.through, run_count = p.run_count + 1, active = 1, gap = NULL, note = NULL,
+  untaken = 0
 FROM unnest(?::bigint[], ?::bigint[], ?::bigint[]) AS u (next, through, schedule)
 WHERE p.schedule = u.schedule
 

@@ -29,8 +29,8 @@ CROSS JOIN progress p ON p.schedule = s.id
 
 -- name: insert_progress
 INSERT INTO progress (schedule, owner, kind, state, next, through, run_count, active, queued, gap, last_status,
-  last_run, last_error, failures, note)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+  last_run, last_error, failures, note, untaken)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: update_progress_state
 UPDATE progress SET state = ? WHERE schedule = ?
@@ -38,11 +38,12 @@ UPDATE progress SET state = ? WHERE schedule = ?
 -- name: update_progress
 -- Without the state: SQLite rewrites an index entry whenever one of its columns is named, changed or not.
 UPDATE progress SET next = ?, through = ?, run_count = ?, active = ?, queued = ?, gap = ?,
-  last_status = ?, last_run = ?, last_error = ?, failures = ?, note = ?
+  last_status = ?, last_run = ?, last_error = ?, failures = ?, note = ?, untaken = ?
 WHERE schedule = ?
 
 -- name: start_progress
-UPDATE progress SET next = ?, through = ?, run_count = run_count + 1, active = 1, gap = NULL, note = NULL
+UPDATE progress SET next = ?, through = ?, run_count = run_count + 1, active = 1, gap = NULL, note = NULL,
+  untaken = 0
 WHERE schedule = ?
 
 -- name: complete_run

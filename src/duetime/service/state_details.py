@@ -1,0 +1,67 @@
+"""State details: what a schedule or a run that is not over waits for. They are shown beside the status."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from duetime.engine.clock import Instant
+from duetime.engine.model import Progress, Run, RunStatus, Schedule, ScheduleId, ScheduleState, names_limit
+from duetime.engine.scheduler import Scheduler
+from duetime.engine.store import RunQuery
+
+DUE: Final = "due"
+WAITING_FOR_AGENT: Final = "waiting_for_agent"
+TAKEN: Final = "taken"
+HELD_BY_LIMIT: Final = "held_by_limit"
+RUNNING: Final = "running"
+STATE_DETAILS: Final = (RUNNING, TAKEN, HELD_BY_LIMIT, WAITING_FOR_AGENT, DUE)
+"""If the live runs of a schedule differ, it has the first of these."""
+_MOST = 1000
+
+
+def run_detail(run: Run) -> str | None:
+    """Return the detail of a run; None once it is over."""
+    match run.status:
+        case RunStatus.RUNNING:
+            return RUNNING
+        case RunStatus.WAITING:
+            return WAITING_FOR_AGENT if run.holder is None else TAKEN
+        case RunStatus.PENDING | RunStatus.QUEUED:
+            return HELD_BY_LIMIT if run.attempt == 0 and names_limit(run.error) else DUE
+        case _:
+            return None
+
+
+def details_of(scheduler: Scheduler, schedules: Sequence[Schedule]) -> dict[ScheduleId, str]:
+    """Return the details of those schedules that have one. Only for runs that are under way, one query is made."""
+    now = scheduler.clock.now()
+    found = {each.definition.id: detail for each in schedules if (detail := _at_rest(each.progress, now)) is not None}
+    busy = {each.definition.id: each.progress for each in schedules if each.progress.active > each.progress.untaken}
+    if busy:
+        query = RunQuery(schedules=tuple(busy), status="live", limit=_MOST, count_to=0)
+        of: dict[ScheduleId, set[str | None]] = {id: set() for id in busy}
+        for run in scheduler.store.runs(query).items:
+            of[run.schedule].add(run_detail(run))
+        found |= {id: detail for id in busy if (detail := _foremost(of[id], busy[id].note)) is not None}
+    return found
+
+
+def detail_of(scheduler: Scheduler, schedule: Schedule) -> str | None:
+    return details_of(scheduler, [schedule]).get(schedule.definition.id)
+
+
+def _at_rest(progress: Progress, now: Instant) -> str | None:
+    """Return the detail of a schedule of which nothing is under way."""
+    if progress.state != ScheduleState.ACTIVE or progress.active > progress.untaken:
+        return None
+    if progress.active:
+        return WAITING_FOR_AGENT
+    if progress.next is None or progress.next > now:
+        return None
+    return HELD_BY_LIMIT if names_limit(progress.note) else DUE
+
+
+def _foremost(found: Collection[str | None], note: str | None) -> str | None:
+    detail = next((detail for detail in STATE_DETAILS if detail in found), None)
+    return HELD_BY_LIMIT if detail == DUE and names_limit(note) else detail

@@ -1,0 +1,88 @@
+"""What an agent is told of jobs: what they run, by which rule, and what came of it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from duetime.engine.store import ScheduleQuery
+from duetime.service.presenters import schedule_shape
+from tests.support.stage import Stage
+
+HOUR = timedelta(hours=1)
+
+
+def job(stage: Stage, task: str = "echo", **given: Any) -> dict[str, Any]:
+    asked = {"name": "say", "task": task, "trigger_type": "interval", "trigger_config": {"hours": 1}, **given}
+    return dict(stage.ada.knows("schedule_job", **asked))
+
+
+def test_a_create_answers_with_the_next_time_the_rule_and_the_limits(stage: Stage) -> None:
+    made = job(stage, args=["hi"], max_attempts=3, max_runs=5, timeout_seconds=30)
+    assert made["next_run"] == "2026-02-10T13:00:00-08:00"
+    assert made["reads_as"].startswith("every hour")
+    assert made["limits"] == {"max_attempts": 3, "timeout_seconds": 30, "max_runs": 5}
+
+
+def test_a_job_shows_what_it_runs_and_its_results(stage: Stage) -> None:
+    made = job(
+        stage,
+        args=[
+            "hello",
+        ],
+        kwargs={},
+        trigger_type="cron",
+        trigger_config={"expression": "0 * * * *"},
+    )
+    stage.time.advance(HOUR)
+    [row] = stage.ada.knows("list_jobs")["jobs"]
+    shown = stage.ada.knows("job_status", job_id=made["job_id"])
+    for each in (row, shown):
+        assert (each["task"], each["args"], each["kwargs"]) == ("echo", ["hello"], {})
+        assert each["trigger_config"]["expression"] == "0 * * * *"
+        assert each["timezone"] == "America/Los_Angeles"
+        assert each["reads_as"] == made["reads_as"]
+        assert (each["status"], each["state_detail"], each["error"]) == ("pending", None, None)
+    [run] = shown["history"]
+    assert (run["status"], run["result"]) == ("completed", "hello")
+
+
+def test_a_paused_job_says_why_and_has_no_next_time(stage: Stage) -> None:
+    made = job(stage, task="fetch", args=["http://127.0.0.1:1/"])
+    for _ in range(10):
+        stage.time.advance(HOUR)
+    [row] = stage.ada.knows("list_jobs", status="paused")["jobs"]
+    assert (row["job_id"], row["next_run"]) == (made["job_id"], None)
+    assert "failures in a row" in row["note"]
+    assert row["error"]
+
+
+def test_instants_have_no_microseconds(stage: Stage) -> None:
+    stage.time.advance(timedelta(microseconds=464_540))
+    assert job(stage)["next_run"] == "2026-02-10T13:00:00-08:00"
+
+
+def test_an_unknown_task_names_those_there_are(stage: Stage) -> None:
+    refused = job(stage, task="ekko")
+    assert refused["error"] == "Unknown task: ekko"
+    assert "echo" in refused["known_tasks"]
+
+
+def test_a_cron_configuration_without_expression_names_the_field(stage: Stage) -> None:
+    refused = job(stage, trigger_type="cron", trigger_config={})
+    assert refused["error"].startswith("expression: is missing")
+
+
+@pytest.mark.parametrize("task", ["echo('a') | shorten('b', 1, 2, 3)", "echo('a') | shorten(text='b', words=5)"])
+def test_the_error_of_a_pipeline_says_where_the_first_argument_came_from(stage: Stage, task: str) -> None:
+    refused = job(stage, task=task)
+    assert "the first argument of shorten is the result of the step before it" in refused["error"]
+
+
+def test_a_run_that_nobody_has_begun_is_not_counted(stage: Stage) -> None:
+    stage.due(every="1h", at="in 1 minute")
+    [found] = stage.app.scheduler.store.search(ScheduleQuery()).items
+    shape = schedule_shape(found, "UTC")
+    assert (shape["run_count"], shape["last_run"]) == (0, None)
