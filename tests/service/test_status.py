@@ -12,6 +12,7 @@ from duetime.service.published import CHANGED, DIFFER
 from duetime.service.services import WORKER_WARNINGS, Call
 from duetime.service.status import status
 from duetime.service.warning_explanations import EXPLANATIONS
+from duetime.settings import AgentSettings
 from tests.support.agent import Agent
 from tests.support.agents import call, over_stdio, talk
 from tests.support.cli import Cli
@@ -52,6 +53,23 @@ def test_another_owner_hears_nothing_of_machines(stage: Stage) -> None:
     assert told["topics"] == [] and told["failures_of_the_last_day"] == {"count": 0, "latest": []}
     own = Agent(stage.app.services, Caller(LOCAL)).knows("status")["server"]
     assert own["address"] == stage.app.store.url and own["workers"][0]["name"] == "simulation"
+
+
+def test_agents_that_cannot_start_are_said(tmp_path: Path) -> None:
+    agents = {
+        "there": AgentSettings(command=("true",), owners=("*",)),
+        "gone": AgentSettings(command=("/nowhere/agent",), owners=("*",)),
+    }
+    made = Stage(str(tmp_path / "duetime.db"), agents=agents, agent="there")
+    try:
+        rows = {each["name"]: each for each in Agent(made.app.services, Caller(LOCAL)).knows("status")["agents"]}
+        assert rows["there"] == {"name": "there", "type": "command", "default": True, "can_start": True}
+        assert rows["gone"]["can_start"] is False and "/nowhere/agent" in rows["gone"]["missing"]
+        assert "can_start" not in rows["inbox"]
+        told = {each["name"]: each for each in made.ada.knows("status")["agents"]}
+        assert told["gone"] == {"name": "gone", "type": "command", "can_start": False}
+    finally:
+        made.time.close()
 
 
 def test_warnings_are_explained_at_length(stage: Stage) -> None:

@@ -101,8 +101,8 @@ def _names(rows: list[dict[str, Any]]) -> str:
 
 def _described(row: dict[str, Any]) -> str:
     type_ = "" if row["type"] == row["name"] else f" ({row['type']})"
-    problem = f": {row['problem']}" if row.get("problem") else ""
-    return f"{row['name']}{type_}{problem}"
+    missing = f": {row['missing']}" if row.get("missing") else ""
+    return f"{row['name']}{type_}{missing}"
 
 
 def _amount(used: dict[str, Any]) -> str:

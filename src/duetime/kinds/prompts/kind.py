@@ -12,7 +12,7 @@ from duetime.engine.clock import DAY, MINUTE, Instant
 from duetime.engine.encoding import is_text
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller, Prepared, ThreadUse, Work
-from duetime.engine.model import EVERYBODY, MICRO, Definition, RunStatus, Schedule, Used, is_open_to, status_of
+from duetime.engine.model import EVERYBODY, LOCAL, MICRO, Definition, RunStatus, Schedule, Used, is_open_to, status_of
 from duetime.engine.outcome import Alert, Completed, Outcome, Returned
 from duetime.engine.policy.options import NotifyOn, Policy
 from duetime.engine.result import Err
@@ -182,19 +182,19 @@ class PromptKind(KindHooks):
 
     def status(self, owner: str) -> KindStatus:
         default = self.agents(owner)[0]
-        agents = [self._agent_status(each, default) for each in self.describe_agents(owner)]
+        agents = [self._agent_status(each, default, owner) for each in self.describe_agents(owner)]
         return KindStatus({"agents": agents, "spent": self.waking.usage(owner)})
 
-    def _agent_status(self, described: Mapping[str, str], default: str) -> dict[str, Any]:
-        """Return an agent, with what it lacks to be woken from this process."""
-        name = described["name"]
-        waker = self.waking.wakers.get(name)
-        missing = None if waker is None else waker.agent.missing()
-        return {
-            **described,
-            **({"default": True} if name == default else {}),
-            **({"missing": missing} if missing is not None else {}),
-        }
+    def _agent_status(self, described: Mapping[str, str], default: str, owner: str) -> dict[str, Any]:
+        """Return an agent, and whether it can be woken from this process. What it lacks may name a file, so that only
+        the local owner reads it."""
+        view: dict[str, Any] = {**described, **({"default": True} if described["name"] == default else {})}
+        waker = self.waking.wakers.get(described["name"])
+        if waker is None:  # one that is not woken, or that only the server's settings have
+            return view
+        missing = waker.agent.missing()
+        view["can_start"] = missing is None
+        return view if missing is None or owner != LOCAL else {**view, "missing": missing}
 
     def published_settings(self) -> Mapping[str, Any]:
         return {} if self._roster is None else self._roster.published()
