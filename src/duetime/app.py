@@ -167,7 +167,7 @@ class App:
 
         alone = not any(is_alive(each, self.clock.now()) for each in self.scheduler.workers())
         given = self.settings.heartbeat
-        sync_heartbeat(self.scheduler, OPERATOR, given.every, alone=alone)
+        sync_heartbeat(self.scheduler, OPERATOR, given.every, given.between, alone=alone)
 
     def close(self) -> None:
         for kind in self.kinds.values():

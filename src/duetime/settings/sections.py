@@ -124,6 +124,8 @@ class McpServerSettings:
 class HeartbeatSettings:
     every: str = ""
     """Such as 30m; empty means no heartbeat."""
+    between: str = ""
+    """Its active hours, such as 08:00-22:00 in the setting `timezone`; empty means all day."""
     instructions: str = STANDING
     """A Markdown file with standing instructions."""
     agent: str = ""

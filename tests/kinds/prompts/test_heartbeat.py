@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from duetime.app import build
-from duetime.engine.clock import HOUR, MINUTE, SECOND, Instant, SystemClock
+from duetime.engine.clock import HOUR, MINUTE, SECOND, Instant, SystemClock, instant_of
 from duetime.engine.errors import InvalidInput, UnknownZone
 from duetime.engine.kind import Caller, Prepared, StopReason, ThreadUse, Work
 from duetime.engine.model import Schedule, ScheduleState
@@ -330,6 +331,21 @@ def test_the_beat_follows_the_settings(scheduler: Scheduler) -> None:
     assert edited.progress.next is not None and made.progress.next is not None
     assert edited.progress.next - made.progress.next > HOUR
     assert kept(scheduler, "2h") == edited
+
+
+def test_it_beats_in_its_active_hours(scheduler: Scheduler) -> None:
+    always = kept(scheduler, "30m")
+    for between, begins in (("08:00-22:00", 8), ("9:00-17:00", 9)):
+        made = sync_heartbeat(scheduler, LOCAL, "30m", between, alone=False)
+        assert made is not None and made.definition.id == always.definition.id
+        trigger = trigger_from_json(made.definition.trigger)
+        late = instant_of(datetime(2030, 3, 17, 23, tzinfo=UTC))
+        following = trigger.next_after(late)
+        assert following == instant_of(datetime(2030, 3, 18, begins, tzinfo=UTC))
+        assert trigger.next_after(following) == Instant(following + 30 * MINUTE)
+        assert sync_heartbeat(scheduler, LOCAL, "30m", between, alone=False) == made
+    with pytest.raises(InvalidInput, match=r"heartbeat\.between: "):
+        sync_heartbeat(scheduler, LOCAL, "30m", "in the morning", alone=False)
 
 
 def test_an_edit_by_others_is_put_right(scheduler: Scheduler) -> None:
