@@ -217,7 +217,7 @@ JOBS = [
     ),
     job(
         "fortnights: unknown key for the trigger type interval; use seconds, minutes, hours, days, weeks, anchor, "
-        'timezone, start, end, jitter, for example {"hours": 1}.',
+        'between, weekdays, timezone, start, end, jitter, for example {"hours": 1}.',
         trigger_config={"fortnights": 1},
     ),
     Case(

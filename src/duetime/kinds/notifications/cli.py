@@ -173,7 +173,7 @@ def add(
 def _add_elsewhere(app: Application, service: NotificationService, new: NewSchedule, when: When, json_: bool) -> None:
     """Add a notification at the service that keeps them."""
     if when.type not in ("once", "cron") or len(when.config) > 1:
-        raise InvalidInput(f"{PLACE} keeps notifications here, and takes --at, --delay, --cron or such a --when alone")
+        raise InvalidInput(f"{PLACE} keeps notifications here, and takes --at, --delay or --cron alone")
     zone = known_zone(when.timezone or app.scheduler.zone).key
     made = unwrap(service.create(OPERATOR, replace(new, timezone=zone)))
     warnings = [*made.warnings, *time_notes(app, when)]
