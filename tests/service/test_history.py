@@ -72,7 +72,7 @@ def test_attempts_deliveries_and_cost(both: Stage) -> None:
     assert failed["error"] == "no water" and failed["status"] == "failed"
     assert failed["attempts"] == 2 and [each["attempt"] for each in failed["earlier_attempts"]] == [1]
     [delivery] = failed["deliveries"]
-    assert (delivery["topic"], delivery["status"]) == ("kitchen", "completed")
+    assert (delivery["topic"], delivery["status"], delivery["reached"]) == ("kitchen", "completed", "inbox")
     assert delivery["message_id"] in {row["id"] for row in seen(both, kind="notification")}
 
     number = both.due("say it")

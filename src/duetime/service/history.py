@@ -14,7 +14,8 @@ from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import FAILED_OR_LOST, RunQuery
 from duetime.service.masking import LONGEST, masked, shortened
-from duetime.service.presenters import View, attempt_view, run_shape
+from duetime.service.presenters import View, attempt_view, message_shape, run_shape
+from duetime.settings.sections import INBOX
 
 STATUSES: Final = (*(status.value for status in RunStatus), "live")
 """By which runs can be asked for. `live`: all that may still change."""
@@ -83,7 +84,7 @@ def outcome(scheduler: Scheduler, run: Run, ids: Mapping[ScheduleId, str], zone:
     """Return a run with its result, error, duration, attempts, cost and deliveries."""
     view = run_shape(run, ids, zone, brief=True)
     earlier = scheduler.store.attempts(run.id) if run.attempt > 1 or run.deaths else []
-    kept = ("run_id", "kind", "owner", "name", "cause", "status", "due", "started", "finished")
+    kept = ("run_id", "kind", "owner", "name", "cause", "status", "state_detail", "due", "started", "finished")
     row: View = {
         "id": view["schedule"],
         **{name: view[name] for name in kept},
@@ -115,4 +116,13 @@ def _deliveries(scheduler: Scheduler, run: Run) -> list[View]:
         return []
     definition, progress = message
     view = {"topic": definition.subject, "message_id": definition.public_id, "status": status_of(progress)}
+    if view["status"] == RunStatus.COMPLETED:
+        view["reached"] = _reached(scheduler, definition.id)
     return [view if progress.last_error is None else {**view, "error": masked(progress.last_error)}]
+
+
+def _reached(scheduler: Scheduler, message: ScheduleId) -> str:
+    """Return `phone` if a message went out by a channel, and `inbox` if it is only kept here."""
+    sent = scheduler.store.runs(RunQuery(schedule=message, limit=1, count_to=0)).items
+    channel = message_shape(sent[0], "UTC")["channel"] if sent else INBOX
+    return INBOX if channel == INBOX else "phone"

@@ -171,6 +171,7 @@ TOOLS = [
                 "completed, failed, cancelled, lost; running, waiting (for an agent to take or finish it), pending, "
                 "queued; missed, skipped."
             ),
+            "state_detail": STATE_DETAIL,
             "due": TIME,
             "finished": TIME,
             "result": text("What the agent answered."),
