@@ -6,7 +6,6 @@ from duetime.mcp.definitions import Arguments, Reply, Schema, Tool, tool
 from duetime.mcp.schemas import ZONE, zone_of
 from duetime.mcp.served import tool_id
 from duetime.service.services import Call
-from duetime.service.status import status as read_status
 
 _OBJECT: Schema = {"type": "object"}
 _ROWS: Schema = {"type": "array", "items": _OBJECT}
@@ -16,6 +15,8 @@ def status(call: Call, given: Arguments) -> Reply:
     """What is set up here and whether it works: where the server runs and whether it stays up without a client,
     workers, channels, topics in use, agents, limits and what was spent, failures of the last day, what happens to work
     that is due while the server is off, and what each warning code means."""
+    from duetime.service.status import status as read_status  # every client waits for what is imported at the start
+
     view = read_status(call._replace(zone=zone_of(call, given)))
     failures = view["failures_of_the_last_day"]
     latest = [{**row, "id": tool_id(row["id"])} if row["id"] else row for row in failures["latest"]]

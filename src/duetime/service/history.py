@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from duetime.engine.clock import Instant
@@ -29,8 +28,9 @@ _DELIVERED = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.LOST})
 """Statuses of runs of which somebody may have been told."""
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryQuery:
+class HistoryQuery(NamedTuple):
+    """Which runs are asked for."""
+
     schedule: ScheduleId | None = None
     kinds: Sequence[str] | None = None
     """None: all kinds."""
