@@ -42,6 +42,7 @@ def _patch(name: str, *edits: tuple[str, str, str]) -> Patch:
 
 CLAIM, RECORD = "engine/policy/claim.py", "engine/policy/record.py"
 CHANGES, FINISH = "engine/policy/changes.py", "engine/policy/finish.py"
+PAUSING = "engine/policy/pausing.py"
 WORKER, BASE = "engine/worker/worker.py", "stores/base.py"
 SQLITE, SQLITE_QUERIES = "stores/sqlite/store.py", "stores/sql/sqlite/queries.sql"
 
@@ -66,11 +67,11 @@ PATCHES = (
     _patch("runs start at their claim", (WORKER, "if item.claim.at <= now]", "if item.claim.at]")),
     _patch(
         "a cancel is silent about what was due",
-        (CHANGES, 'progress = _account(writes, change, f"{before}{reason}")', "pass"),
+        (CHANGES, 'progress = account(writes, change, f"{before}{reason}")', "pass"),
     ),
     _patch(
         "resuming is silent about what was due",
-        (CHANGES, '_pass_over(writes, change, f"the', '_pass_over(Writes(), change, f"the'),
+        (PAUSING, '_pass_over(writes, ended_at, f"the', '_pass_over(Writes(), ended_at, f"the'),
     ),
     _patch(
         "work that runs at most once is started again",
@@ -113,9 +114,9 @@ PATCHES = (
     _patch(
         "a pause is acknowledged and does nothing",
         (
-            CHANGES,
-            "if progress.state == ScheduleState.PAUSED:\n        return done(Writes(), change.schedule)",
-            "if True: return done(Writes(), change.schedule)",
+            PAUSING,
+            "    if not resting and progress.state != ScheduleState.ACTIVE:",
+            "    if True:\n        return done(Writes(), change.schedule)\n    if not resting:",
         ),
     ),
     _patch(

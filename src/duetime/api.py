@@ -17,11 +17,15 @@ from duetime.engine.kind import Caller
 from duetime.engine.model import Run, Schedule, status_of
 from duetime.engine.result import Err, Result
 from duetime.engine.store import ScheduleQuery
+from duetime.engine.times import read_time
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.kinds.jobs.registry import Registry
+from duetime.service.bulk_changes import BulkChange, Selection, change_schedules
+from duetime.service.changes import ChangeRequest, change_schedule
 from duetime.service.errors import Refused, unwrap
 from duetime.service.history import HistoryQuery, history
 from duetime.service.kind_spec import Window, known_specs
+from duetime.service.lookup import find_schedule
 from duetime.service.presenters import run_view, schedule_view
 from duetime.service.run_now import MOST_SECONDS, run_now, wait_for_end
 from duetime.service.services import NO_WORKER, OPERATOR, Call, Created, pages_of
@@ -208,31 +212,33 @@ class Duetime:
         details = details_of(self.scheduler, found)
         return [schedule_view(each, self.zone, details.get(each.definition.id)) for each in found]
 
-    def status(self, id: str) -> View:
+    def status(self, id: str | int) -> View:
         return self._view(self._find(id))
 
     def history(self, id: str, limit: int = 20) -> Views:
         page = unwrap(self.scheduler.history(self.caller, id, limit=limit))
         return [run_view(run, self.zone) for run in page.items]
 
-    def edit(self, id: str, **changes: Any) -> View:
-        """Change `name`, `payload`, `policy`, `next` (a datetime), or `trigger_type` with `trigger_config`."""
-        if isinstance(changes.get("next"), datetime):
-            changes["next"] = instant_of(changes["next"])
+    def edit(self, id: str | int, **changes: Any) -> View:
+        """Change `name`, `payload`, `policy`, `next` (a time), or `trigger_type` with `trigger_config` and, if the old
+        rule is to apply until a time, `starting`."""
+        for time in {"next", "starting"} & changes.keys():
+            changes[time] = self._instant(changes[time])
         edited = unwrap(self.app.services.edit(self.caller, self._find(id), Changes(**changes)))
         return self._view(edited) | {"limits": self.app.services.limits(edited)}
 
-    def pause(self, id: str) -> None:
-        unwrap(self.scheduler.pause(self.caller, id))
+    def pause(self, id: str | int, *, until: datetime | str | None = None, note: str | None = None) -> None:
+        """Pause a schedule until it is resumed, or `until` a time at which it resumes by itself."""
+        self._change(id, ChangeRequest("pause", self._instant(until), note))
 
-    def resume(self, id: str) -> None:
-        unwrap(self.scheduler.resume(self.caller, id))
+    def resume(self, id: str | int) -> None:
+        self._change(id, ChangeRequest("resume"))
 
-    def cancel(self, id: str) -> None:
-        unwrap(self.scheduler.cancel(self.caller, id))
+    def cancel(self, id: str | int) -> None:
+        self._change(id, ChangeRequest("cancel"))
 
-    def delete(self, id: str) -> None:
-        unwrap(self.scheduler.delete(self.caller, id))
+    def delete(self, id: str | int) -> None:
+        self._change(id, ChangeRequest("delete"))
 
     def run_now(self, id: str | int, *, wait: float = 0) -> View:
         """Run a schedule now, besides its own times. `wait`: wait so many seconds, at most 60, for the run to end."""
@@ -274,6 +280,38 @@ class Duetime:
         """Return what is set up, whether it runs, what was used and what failed."""
         return server_status(Call(self.app.services, self.caller, self.zone))
 
+    def _change(self, id: str | int, request: ChangeRequest) -> None:
+        unwrap(change_schedule(self.app.services, self.caller, id, request))
+
+    def change_many(
+        self,
+        action: str,
+        ids: Sequence[str | int] = (),
+        *,
+        kind: str | None = None,
+        topic: str | None = None,
+        label: str | None = None,
+        everything: bool = False,
+        until: datetime | str | None = None,
+        note: str | None = None,
+        dry_run: bool = False,
+        expected_count: int | None = None,
+    ) -> BulkChange:
+        """Pause, resume, cancel or delete many: those with these ids, those that match a filter, or every one."""
+        selection = Selection(ids=ids, kind=kind, topic=topic, label=label, everything=everything)
+        request = ChangeRequest(action, self._instant(until), note)
+        changed = change_schedules(
+            self.app.services, self.caller, selection, request, dry_run=dry_run, expected_count=expected_count
+        )
+        return unwrap(changed)
+
+    def _instant(self, time: datetime | str | int | None) -> Instant | None:
+        if isinstance(time, datetime):
+            return instant_of(time)
+        if not isinstance(time, str):
+            return None if time is None else Instant(time)
+        return read_time(time, zone=self.zone, now=self.app.clock.now()).instant
+
     # -- prompts ------------------------------------------------------------------------------------------------
 
     def create_scheduled_task(self, prompt: str, fire_at: datetime) -> ScheduledTask:
@@ -302,6 +340,7 @@ class Duetime:
         next = None if fire_at is None else instant_of(fire_at)
         while (found := self.scheduler.find(self.caller, str(id), "prompt")) is not None:
             changes = Changes(next=next) if prompt is None else _reworded(found, prompt, next)
+            changes = replace(changes, pending_only=True)
             result = self.scheduler.edit(self.caller, str(id), changes, "prompt")
             if not isinstance(result, Err) or result.code != "conflict":  # after a concurrent change, read it again
                 return _rows(result)
@@ -314,11 +353,8 @@ class Duetime:
 
     # -- helpers ------------------------------------------------------------------------------------------------
 
-    def _find(self, id: str) -> Schedule:
-        schedule = self.scheduler.find(self.caller, id)
-        if schedule is None:
-            raise Refused(Err("not_found", f"there is no schedule {id!r}"))
-        return schedule
+    def _find(self, id: str | int) -> Schedule:
+        return unwrap(find_schedule(self.scheduler, self.caller, id))
 
     def _search(self, query: ScheduleQuery) -> Schedules:
         pages = pages_of(self.scheduler.search, self.caller, replace(query, limit=_PAGE))

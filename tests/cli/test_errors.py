@@ -102,8 +102,8 @@ def test_what_is_refused(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     is_one_clear_line(cli(*ADD, "--every", "3h", "--key", "k"), 4, "used with other arguments")
     assert cli("job", "run", id).code == 0
     is_one_clear_line(cli("job", "run", id), 4, "running already")
-    is_one_clear_line(cli("job", "edit", id, "--name", "y"), 4, "cannot be edited")
     assert cli("job", "cancel", id).code == 0
+    is_one_clear_line(cli("job", "edit", id, "--name", "y"), 4, "cannot be edited")
     is_one_clear_line(cli("job", "run", id), 4, f"job {id}: it is cancelled")
     monkeypatch.setenv("DUETIME_MAX_SCHEDULES", "0")
     assert cli(*ADD, "--every", "2h").code == 4

@@ -196,7 +196,8 @@ def test_an_edit_to_options_that_could_never_run_is_refused(scheduler: Scheduler
 def test_only_what_is_pending_can_be_edited(scheduler: Scheduler) -> None:
     public_id = made(scheduler.create(ANN, JOB)).definition.public_id
     assert scheduler.run_now(ANN, public_id).is_ok
-    assert refusal(scheduler.edit(ANN, public_id, Changes(name="late"))).code == "not_possible"
+    assert refusal(scheduler.edit(ANN, public_id, Changes(name="late", pending_only=True))).code == "not_possible"
+    assert scheduler.edit(ANN, public_id, Changes(name="late")).is_ok, "it has further occurrences"
     scheduler.cancel(ANN, public_id)
     assert refusal(scheduler.edit(ANN, public_id, Changes(name="late"))).code == "not_possible"
 

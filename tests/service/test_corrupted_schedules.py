@@ -53,5 +53,5 @@ def test_the_doctor_names_the_room_of_what_is_in_trouble(cli: Cli, tmp_path: Pat
     assert advice("failed").endswith("; `prompt history ID` or `notify history ID` shows why")
     spoil(tmp_path / "my.db", "UPDATE progress SET kind = ?", "request")
     spoil(tmp_path / "my.db", "UPDATE schedules SET kind = ?", "request")
-    assert advice("failed").endswith("; the dashboard shows why")
+    assert advice("failed").endswith("; `request history ID` shows why")
     assert cli("doctor").code == 0, "what failed once may go well the next time"

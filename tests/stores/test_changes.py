@@ -178,12 +178,8 @@ def test_edit_compares_the_version(store: BaseStore) -> None:
     assert the(store, schedule).definition.name == "a"
 
 
-def test_only_what_is_pending_can_be_edited(store: BaseStore, hand: Hand) -> None:
+def test_what_is_over_cannot_be_edited(store: BaseStore) -> None:
     schedule = create_one(store, every(HOUR))
-    claims = hand.claim(T0 + HOUR)
-    assert code_of(edit(store, schedule, T0, name="x")) == "not_possible"
-    hand.record(claims, T0 + HOUR)
-    value_of(edit(store, schedule, T0 + HOUR, name="x"))
     value_of(store.change(schedule, T0, changes.cancel))
     assert code_of(edit(store, schedule, T0, name="y")) == "not_possible"
 

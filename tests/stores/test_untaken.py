@@ -177,7 +177,8 @@ def test_it_can_be_edited_and_moved(store: BaseStore, hand: Hand) -> None:
     invariants(store)
     assert (statuses(store, made), the(store, made).progress.next) == (["waiting"], T0 + 10 * MINUTE)
     taken(store, FIRST)
-    refused = store.change(made, Instant(FIRST), lambda change: changes.edit(change, patch))
+    pending_only = patch._replace(pending_only=True)
+    refused = store.change(made, Instant(FIRST), lambda change: changes.edit(change, pending_only))
     assert isinstance(refused, Err)
     assert refused.code == "not_possible"
 

@@ -18,7 +18,7 @@ from tests.support.qstash_standin import StandIn
 from tests.support.stage import Stage
 from tests.support.web import Site, site
 
-STORED = frozenset({"job", "prompt", "notify", "dead", "run", "import", "db"})
+STORED = frozenset({"job", "prompt", "notify", "request", "change", "dead", "run", "import", "db"})
 STORED_ALONE = frozenset({"doctor", "export", "backup", "tail", "top"})
 """Commands that open a store: those with subcommands, and those without."""
 

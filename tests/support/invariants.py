@@ -40,13 +40,18 @@ def _counters(store: BaseStore) -> list[str]:
 
 
 def _trigger_entries(store: BaseStore) -> list[str]:
-    """One chain for each schedule that goes on, none for any other."""
+    """One chain for each schedule that goes on or whose pause has an end, none for any other."""
     entries = {row[0] for row in _rows(store, "SELECT schedule FROM due WHERE run = ?", NO_RUN)}
     wrong = []
-    for schedule, state, following, active, queued in _rows(
-        store, "SELECT schedule, state, next, active, queued FROM progress"
+    for schedule, state, following, active, queued, resume_at in _rows(
+        store,
+        "SELECT p.schedule, p.state, p.next, p.active, p.queued, s.resume_at"
+        " FROM progress p JOIN schedules s ON s.id = p.schedule",
     ):
         goes_on = state == ScheduleState.ACTIVE and following is not None
+        goes_on = goes_on or (state == ScheduleState.PAUSED and resume_at is not None)
+        if resume_at is not None and state not in (ScheduleState.PAUSED, ScheduleState.BROKEN):
+            wrong.append(f"schedule {schedule} is {state}, but its pause ends at {resume_at}")
         if goes_on != (schedule in entries):
             wrong.append(f"schedule {schedule} is {state}, next {following}, in the queue: {schedule in entries}")
         if state == ScheduleState.ACTIVE and following is None and not active and not queued:

@@ -9,17 +9,19 @@ from duetime.app import App
 from duetime.engine.kind import Caller
 from duetime.engine.model import Run
 from duetime.engine.store import RunQuery
+from duetime.kinds import load_specs
 from duetime.kinds.notifications.kind import NotificationKind
 from duetime.kinds.notifications.local import LocalNotifications
-from duetime.kinds.notifications.mcp import resources, tools
+from duetime.kinds.notifications.mcp import resources
 from duetime.kinds.notifications.service import NotificationService
+from duetime.mcp.catalog import catalog_of
 from duetime.mcp.definitions import ToolProblem
 from duetime.mcp.schemas import checked
 from duetime.service.services import Call
 
 START = datetime(2026, 2, 10, 14, 0, tzinfo=UTC)
 """15:00 in Berlin, 06:00 in Los Angeles."""
-TOOLS = {tool.name: tool for tool in tools.TOOLS}
+TOOLS = {tool.name: tool for tool in catalog_of(load_specs().values(), ["notifications"]).tools}
 RESOURCES = {resource.uri: resource for resource in resources.RESOURCES}
 
 

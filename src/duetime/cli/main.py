@@ -118,6 +118,7 @@ _BEFORE_KINDS = (
 _AFTER_KINDS = (
     _own("status", "runs.overview", "Show what is set up and whether it works.", "status_commands"),
     _own("upcoming", "runs.overview", "List what fires next, over all kinds."),
+    _own("change", "runs.change", "Pause, resume, cancel or delete many schedules at once."),
     _own("dead", "runs.dead", "What failed for good: list, show, retry, forget."),
     _own("run", "runs.run", "Single runs: list, show, stop."),
     _own("next", "runs.preview", "Show when an expression fires next."),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlencode
 
 from starlette.responses import Response
@@ -12,12 +11,14 @@ from duetime.dashboard.form_fields import usual_policy
 from duetime.dashboard.queries import schedule_at, schedule_or_tombstone
 from duetime.dashboard.request import Form, PageRequest, at
 from duetime.dashboard.timeline.charts import SPARKS, Spark, sparks
-from duetime.engine.kind import Caller
+from duetime.engine.clock import Instant
+from duetime.engine.errors import DuetimeError
 from duetime.engine.model import OVER, Run, Schedule, ScheduleId, ScheduleState
-from duetime.engine.result import Err, Result
-from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import COUNTED, ScheduleQuery
 from duetime.engine.store_interfaces import Trace
+from duetime.engine.times import read_time
+from duetime.service.bulk_changes import Selection, change_schedules
+from duetime.service.changes import ACTIONS, ChangeRequest, change_found
 from duetime.service.errors import refuse, unwrap
 from duetime.service.masking import masking_of
 from duetime.service.presenters import (
@@ -40,12 +41,7 @@ FILTERS: Final = ("text", "kind", "status", "owner", "order")
 PLACE: Final = (*FILTERS, "cursor")
 """Parameters that lead back to the same list after a change."""
 
-Change = Callable[[Scheduler, Caller, str], Result[Any]]
-BULK: Final[dict[str, tuple[str, Change]]] = {
-    "pause": ("paused", Scheduler.pause),
-    "resume": ("resumed", Scheduler.resume),
-    "cancel": ("cancelled", Scheduler.cancel),
-}
+BULK: Final = ("pause", "resume", "cancel")
 
 
 def schedules_page(request: PageRequest) -> Response:
@@ -105,21 +101,16 @@ def bulk(request: PageRequest, form: Form) -> Response:
         found = [each for id in ids if (each := request.scheduler.find(request.caller, id)) is not None]
         rows = [schedule_shape(each, request.zone, brief=True) for each in found]
         return request.render("confirm_many.html", rows=rows, back=urlencode(back))
-    done, change = BULK[action]
-    results = [change(request.scheduler, request.caller, id) for id in ids]
-    failed = sum(isinstance(result, Err) for result in results)
-    return request.redirect("/schedules", **back, did=done, number=len(results) - failed, failed=failed)
+    services, chosen = request.call.services, Selection(ids=ids)
+    changed = unwrap(change_schedules(services, request.caller, chosen, ChangeRequest(action)))
+    number, failed = changed.changed, len(changed.failed)
+    return request.redirect("/schedules", **back, did=ACTIONS[action], number=number, failed=failed)
 
 
 HISTORY: Final = 20
 NEXT: Final = 10
 
-ACTIONS: Final[dict[str, tuple[str, Change]]] = {
-    **BULK,
-    "run": ("fired", Scheduler.run_now),
-    "delete": ("deleted", Scheduler.delete),
-}
-CONFIRMED: Final = ("cancel", "delete")
+CONFIRMED: Final = ("pause", "cancel", "delete")
 
 
 def schedule_page(request: PageRequest) -> Response:
@@ -180,9 +171,21 @@ def confirm_page(request: PageRequest) -> Response:
 
 def act(request: PageRequest, form: Form) -> Response:
     action = request.http.path_params["action"]
-    if action not in ACTIONS:
+    if action not in (*ACTIONS, "run"):
         raise refuse("not_found", "There is no such page.")
-    public_id = schedule_at(request).definition.public_id
-    done, change = ACTIONS[action]
-    unwrap(change(request.scheduler, request.caller, public_id))
-    return request.redirect("/schedules" if action == "delete" else at(public_id), did=done)
+    schedule = schedule_at(request)
+    public_id = schedule.definition.public_id
+    if action == "run":
+        unwrap(request.scheduler.run_now(request.caller, public_id))
+        return request.redirect(at(public_id), did="fired")
+    until = form.get("until").strip()
+    asked = ChangeRequest(action, _instant(request, until) if until else None, form.get("note").strip() or None)
+    unwrap(change_found(request.call.services, request.caller, schedule, asked))
+    return request.redirect("/schedules" if action == "delete" else at(public_id), did=ACTIONS[action])
+
+
+def _instant(request: PageRequest, text: str) -> Instant:
+    try:
+        return read_time(text, zone=request.zone, now=request.now).instant
+    except DuetimeError as error:
+        raise refuse("unreadable_time", f"until: {error.message}", "until") from error

@@ -73,6 +73,7 @@ class Definition(NamedTuple):
     fingerprint: str
     created: Instant
     updated: Instant
+    resume_at: Instant | None = None  # when a pause ends by itself
 
     @property
     def written(self) -> Instant:

@@ -152,8 +152,19 @@ class Scheduler(Queries):
 
     # -- changing -----------------------------------------------------------------------------------------------
 
-    def pause(self, caller: Caller, public_id: str, kind: str | None = None) -> Result[Schedule]:
-        return self._change(caller, public_id, kind, policy_changes.pause)
+    @expected
+    def pause(
+        self,
+        caller: Caller,
+        public_id: str,
+        kind: str | None = None,
+        *,
+        until: Instant | None = None,
+        note: str | None = None,
+    ) -> Result[Schedule]:
+        """Pause a schedule until it is resumed, or until an instant at which it resumes by itself."""
+        self.drafter.check_pause(until, note, self.clock.now())
+        return self._change(caller, public_id, kind, lambda change: policy_changes.pause(change, until, note))
 
     def resume(self, caller: Caller, public_id: str, kind: str | None = None) -> Result[Schedule]:
         return self._change(caller, public_id, kind, policy_changes.resume, sets_off=True)

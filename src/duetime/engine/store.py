@@ -88,6 +88,8 @@ class ScheduleQuery:
     status: str | None = None
     """As users see it: pending, running, completed, failed, cancelled, paused, broken. `living`: all that may fire."""
     text: str | None = None  # part of the name
+    name: str | None = None  # the whole name, whatever its case; one lookup in an index
+    id_prefix: str | None = None  # the beginning of the public id; one lookup as well
     subject: str | None = None
     due_from: Instant | None = None
     due_to: Instant | None = None

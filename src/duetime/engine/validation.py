@@ -27,12 +27,15 @@ from duetime.engine.policy.options import (
     policy_with_json,
 )
 from duetime.engine.policy.rows import Draft
+from duetime.engine.times import iso_local
 from duetime.engine.triggers import (
     IntervalTrigger,
     OnceTrigger,
     Trigger,
     WindowTrigger,
     build_trigger,
+    changes_of,
+    changing,
     known_zone,
     trigger_from_json,
     trigger_to_json,
@@ -43,6 +46,7 @@ from duetime.engine.triggers.step_budget import CREATION_STEPS, step_budget
 MOST_GAPS = 800
 """Number of gaps to check: BYSETPOS picks at most 2 x 366 times from one period."""
 FARTHEST_GAP = 5 * 366 * DAY
+NOTE_LENGTH = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +91,13 @@ class Changes:
     policy: Mapping[str, Any] | None = None
     timezone: str | None = None
     next: Instant | None = None
+    starting: Instant | None = None
+    """When the new trigger replaces the old one; at once, if absent."""
     version: int | None = None
     amid_runs: bool = False
     """Allow the edit while runs are active: only where runs are independent of each other."""
+    pending_only: bool = False
+    """Refuse the edit while runs are active, also of what recurs."""
 
 
 class Drafter:
@@ -221,6 +229,12 @@ class Drafter:
             return self._text("idempotency_key", given, self.limits.key_length)
         return f"~{now:016x}-{next(self._numbers):x}-{self._nonce}"
 
+    def check_pause(self, until: Instant | None, note: str | None, now: Instant) -> None:
+        if until is not None and until <= now:
+            raise InvalidInput(field="until", problem="it is in the past; name a later time, or leave it out")
+        if note is not None:
+            self._text("note", note, NOTE_LENGTH)
+
     def patch(self, caller: Caller, schedule: Schedule, changes: Changes, now: Instant) -> Edit:
         definition = schedule.definition
         caller = caller._replace(owner=definition.owner)  # the owner's permissions apply, whoever edits it
@@ -235,7 +249,11 @@ class Drafter:
                 asked = {**follows, **(asked or {})}
         if changes.trigger_type is not None:
             zone = changes.timezone or trigger_from_json(definition.trigger).timezone
-            trigger = trigger_to_json(self._trigger(changes.trigger_type, changes.trigger_config or {}, zone, now))
+            begin, config = _beginning(changes, now)
+            rule = self._trigger(changes.trigger_type, config, zone, begin)
+            trigger = trigger_to_json(_from_then_on(definition.trigger, rule, changes, now))
+        elif changes.starting is not None:
+            raise InvalidInput(field="starting", problem="belongs to a new time or rule; give that with it")
         if asked is not None:
             usual = {**self._kind(definition.kind).defaults, **({} if prepared is None else prepared.policy)}
             stored = json_object(definition.policy) or {}  # if it was corrupted in the database, an edit repairs it
@@ -248,7 +266,8 @@ class Drafter:
             raise InvalidInput(field="next", problem="it is in the past")
         if changes.next is not None and trigger is None:
             trigger = _moved(definition.trigger, changes.next)
-        return Edit(name, subject, trigger, payload, policy, changes.next, changes.version, changes.amid_runs)
+        given = changes.next, changes.version, changes.amid_runs, changes.pending_only
+        return Edit(name, subject, trigger, payload, policy, *given)
 
     def _stored(self, caller: Caller, definition: Definition) -> Prepared | None:
         """Return the stored payload, prepared; None if it would no longer be accepted."""
@@ -274,6 +293,33 @@ def _what_follows(definition: Definition, said: Mapping[str, Any], now_said: Map
     the old one left open and somebody chose since stay."""
     chosen = (json_object(definition.policy) or {}).keys() - said.keys()
     return {name: value for name, value in now_said.items() if name not in chosen and value != said.get(name)}
+
+
+MOST_CHANGES = 5
+"""How often the rule of one schedule may change at later times."""
+
+
+def _beginning(changes: Changes, now: Instant) -> tuple[Instant, Mapping[str, Any]]:
+    """Return the instant from which a new rule counts, and its configuration: an interval first fires then."""
+    config = changes.trigger_config or {}
+    if changes.starting is None or changes.trigger_type == "once":
+        return now, config
+    anchored = changes.trigger_type != "interval" or "start" in config or "anchor" in config
+    return changes.starting, config if anchored else {**config, "start": iso_local(changes.starting, "UTC")}
+
+
+def _from_then_on(stored: str, rule: Trigger, changes: Changes, now: Instant) -> Trigger:
+    """Return the new rule, behind the old one if it applies only from a later time."""
+    if changes.starting is None:
+        return rule
+    if changes.starting <= now:
+        raise InvalidInput(field="starting", problem="it is in the past; leave it out to change the rule at once")
+    if changes.next is not None:
+        raise InvalidInput(field="starting", problem="give either a next time or when the new rule starts")
+    changed = changing(trigger_from_json(stored), rule, changes.starting, now)
+    if changes_of(changed) > MOST_CHANGES:
+        raise InvalidInput(field="starting", problem=f"its rule changes {MOST_CHANGES} times already; wait for one")
+    return changed
 
 
 def _moved(trigger: str, to: Instant) -> str | None:

@@ -125,6 +125,11 @@ def number(description: str, **more: Any) -> Schema:
     return {"type": "integer", "description": description, **more}
 
 
+def id_or_name(description: str) -> Schema:
+    """Return the schema of an argument that `find_schedule` reads: an id, its number, or a name."""
+    return {"type": ["string", "integer"], "description": description}
+
+
 def optional(schema: Schema) -> Schema:
     """Allow null, which means the same as an absent value."""
     kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]

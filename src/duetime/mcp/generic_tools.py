@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from duetime.mcp.definitions import Tool
+from duetime.mcp.edit_tool import edit_tool
 from duetime.mcp.history import history_tool
+from duetime.mcp.manage_tools import manage_tools
 from duetime.mcp.run_now import run_now_tool
 from duetime.mcp.served import Served
 from duetime.mcp.status import status_tool
@@ -11,4 +13,5 @@ from duetime.mcp.upcoming import upcoming_tool
 
 
 def generic_tools(served: Served) -> list[Tool]:
-    return [upcoming_tool(served), history_tool(served), run_now_tool(served), status_tool()]
+    reading = [upcoming_tool(served), history_tool(served), status_tool()]
+    return [*reading, run_now_tool(served), edit_tool(served), *manage_tools(served)]

@@ -27,7 +27,7 @@ def run_now_tool(served: Served) -> Tool:
         zone = zone_of(call, given)
         found = find(call, given["id"], served)
         if isinstance(found, Err):
-            return error_result(kept_elsewhere(call.services, given["id"]) or found)
+            return error_result(kept_elsewhere(call.services, call.caller, given["id"]) or found)
         started = call.scheduler.run_now(call.caller, found.value.definition.public_id)
         if isinstance(started, Err):
             return error_result(started)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from duetime.engine.errors import DuetimeError
+from duetime.engine.result import Err
 from duetime.engine.triggers import known_zone
 from duetime.mcp.definitions import Arguments, Schema, ToolProblem, number, text
 from duetime.service.json_types import TYPES
@@ -74,6 +75,11 @@ STATUSES = ("pending", "running", "completed", "failed", "cancelled", "paused")
 STATE_DETAIL: Schema = {"type": ["string", "null"], "description": " | ".join(STATE_DETAILS)}
 READS_AS = text("The rule in words.")
 LIMITS_IN_FORCE: Schema = {"type": "object", "description": "The limits in force."}
+LOOKUP: dict[str, Schema] = {
+    "hint": {"type": "string"},
+    "candidates": {"type": "array", "items": {"type": "object"}, "description": "What it could mean."},
+}
+"""What an answer about an id or a name has if it names something of another kind, or several."""
 NULLABLE_TIME: Schema = {"type": ["string", "null"], "description": "ISO 8601 with offset."}
 ERROR: Schema = {"type": "string", "description": "What was refused, and why. Nothing was changed."}
 WARNINGS: dict[str, Schema] = {
@@ -117,6 +123,13 @@ def zone_of(call: Call, arguments: Arguments) -> str:
         return known_zone(given).key
     except DuetimeError as error:
         raise ToolProblem(error.message) from error
+
+
+def lookup_fields(err: Err, tool: str) -> dict[str, Any]:
+    """Return what to add to a refusal of `find_schedule`: a tool that takes the id, or what the name could mean."""
+    if (found := err.details.get("found")) is not None:
+        return {"hint": f"{found['id']} is a {found['kind']} ({str(found['name'])[:60]}): {tool} takes it."}
+    return {"candidates": err.details["candidates"]} if "candidates" in err.details else {}
 
 
 def with_owner(call: Call, view: dict[str, Any], owner: str) -> dict[str, Any]:

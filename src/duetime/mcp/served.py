@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError
-from duetime.engine.model import Schedule, ScheduleState
-from duetime.engine.result import Err, Ok, Result
+from duetime.engine.model import Schedule
+from duetime.engine.result import Err, Result
 from duetime.engine.times import read_past_time, read_time
 from duetime.mcp.definitions import Arguments, Schema, ToolProblem, text
 from duetime.service.kind_spec import KindSpec
+from duetime.service.lookup import find_schedule
 from duetime.service.services import Call
 from duetime.service.text import listed
 
@@ -55,13 +56,13 @@ class Served(NamedTuple):
 
 def find(call: Call, given: str | int, served: Served, *, deleted: bool = False) -> Result[Schedule]:
     """Find a schedule of a kind that is served; `deleted`: also one that was deleted, for its history."""
-    number = call.scheduler.number_of(call.caller, str(given).removeprefix("#"))
-    found = None if number is None else call.scheduler.store.get(number)
-    if found is None or (found.progress.state == ScheduleState.DELETED and not deleted):
-        return Err("not_found", f"Not found: {str(given)[:100]}. list_upcoming shows what is scheduled.")
-    kind = found.definition.kind
+    found = find_schedule(call.scheduler, call.caller, given, deleted=deleted)
+    if isinstance(found, Err):
+        message = f"Not found: {str(given)[:100]}. list_upcoming shows what is scheduled."
+        return Err("not_found", message) if found.code == "not_found" else found
+    kind = found.value.definition.kind
     off = Err("not_found", f"The tools for a {kind} are switched off on this server.")
-    return Ok(found) if served.serves(kind) else off
+    return found if served.serves(kind) else off
 
 
 def instant_in(

@@ -20,6 +20,7 @@ from duetime.mcp.definitions import (
     ToolProblem,
     error_result,
     errors_as_results,
+    id_or_name,
     number,
     object_schema,
     result_schema,
@@ -31,6 +32,7 @@ from duetime.mcp.schemas import (
     KEY,
     LIMITS,
     LIMITS_IN_FORCE,
+    LOOKUP,
     NULLABLE_TIME,
     POLICY,
     READS_AS,
@@ -42,12 +44,14 @@ from duetime.mcp.schemas import (
     WHEN,
     ZONE,
     flat_schema,
+    lookup_fields,
     policy_of,
     with_owner,
     with_warnings,
     zone_of,
 )
 from duetime.service.kind_spec import KindSpec, load
+from duetime.service.lookup import find_schedule
 from duetime.service.masking import masked
 from duetime.service.payload_model import PayloadField, inputs_of
 from duetime.service.presenters import instant_view, next_of, reads_as, trigger_shape
@@ -200,15 +204,19 @@ def list_schedules(
     return Reply(answer if found.cursor is None else {**answer, "next_cursor": found.cursor})
 
 
-def cancel(call: Call, public_id: str, kind: str, id_name: str = "id") -> Reply:
+def cancel(call: Call, given: str | int, kind: str, id_name: str = "id") -> Reply:
+    found = find_schedule(call.scheduler, call.caller, given, kind)
+    if isinstance(found, Err):
+        said = {} if found.code == "not_found" else error_result(found).structured
+        return Reply({"cancelled": False, **said, **lookup_fields(found, "delete_schedule")})
+    public_id = found.value.definition.public_id
     result = call.scheduler.cancel(call.caller, public_id, kind)
     if not isinstance(result, Err):
         return Reply({"cancelled": True, id_name: public_id})
     if result.code == "not_found":
         return Reply({"cancelled": False})
     if result.code == "not_possible":
-        found = call.scheduler.find(call.caller, public_id, kind)
-        status = "finished" if found is None else status_of(found.progress)
+        status = status_of(found.value.progress)
         error = f"{kind.capitalize()} already {status}: {public_id}"
         return Reply({"cancelled": False, id_name: public_id, "error": error})
     return error_result(result)
@@ -233,7 +241,7 @@ def standard_tools(spec: KindSpec) -> list[Tool]:
     arguments = inputs_of(load(spec.payload), when | options, f"{kind}_")
     inputs = {name: flat_schema(field.schema) for name, field in arguments.items()}
     required = (*when, *(name for name, field in arguments.items() if field.required))
-    schedule_id = text(f"The id that {create_name} returned; {list_name} shows it too.")
+    schedule_id = id_or_name(f"The id that {create_name} returned, or a name that only one has.")
     return [
         Tool(
             name=create_name,
@@ -271,7 +279,7 @@ def standard_tools(spec: KindSpec) -> list[Tool]:
             ),
             input=object_schema({"id": schedule_id}, ("id",)),
             output=result_schema(
-                {"cancelled": {"type": "boolean"}, "id": {"type": "string"}, "error": ERROR}, ("cancelled",)
+                {"cancelled": {"type": "boolean"}, "id": {"type": "string"}, "error": ERROR, **LOOKUP}, ("cancelled",)
             ),
             answer=partial(_cancel, kind, list_name),
             destructive=True,
@@ -289,4 +297,4 @@ def _cancel(kind: str, list_name: str, call: Call, given: Arguments) -> Reply:
     reply = cancel(call, given["id"], kind)
     if reply.structured["cancelled"] or "error" in reply.structured:
         return reply
-    return Reply({"cancelled": False, "error": f"No {kind} has the id {given['id']}; {list_name} shows the ids."})
+    return Reply({**reply.structured, "error": f"No {kind} has the id {given['id']}; {list_name} shows the ids."})

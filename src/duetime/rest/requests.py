@@ -49,6 +49,7 @@ Time = Annotated[
     Text,
     Field(max_length=100, description="ISO 8601, or words such as `in 2 hours`; without offset, in the time zone."),
 ]
+Note = Annotated[Text, Field(min_length=1, max_length=500)]
 Zone = Annotated[Text, Field(max_length=100, description="An IANA name such as Europe/Berlin.")]
 Amount = Annotated[float, Field(ge=0, le=10**10)]
 Json = Annotated[dict[str, Any], AfterValidator(_shallow)]
@@ -215,8 +216,29 @@ class EditGiven(Given):
     policy: PolicyGiven | None = None
     timezone: Zone | None = Field(default=None, description="Of a trigger given with it.")
     next: Time | None = Field(default=None, description="Moves the coming occurrence alone; the rule stays.")
+    starting: Time | None = Field(
+        default=None, description="Of a trigger given with it: the old one applies until then."
+    )
     version: int | None = Field(
         default=None, ge=1, le=2**53, description="Only if this still is its version; so does the header If-Match."
+    )
+
+
+class BulkGiven(Given):
+    action: Literal["pause", "resume", "cancel", "delete"]
+    ids: Annotated[list[Annotated[Text, Field(max_length=200)]], Field(max_length=1000)] = Field(
+        default=[], description="Ids or names; instead of a filter."
+    )
+    kind: Key | None = Field(default=None, description=f"A filter: {KINDS}.")
+    topic: Key | None = Field(default=None, description="A filter: a topic, a task, an agent.")
+    label: Key | None = Field(default=None, description="A filter: the label or name.")
+    all: bool = Field(default=False, description="Every one that may still fire; instead of a filter.")
+    until: Time | None = Field(default=None, description="Of a pause: when it ends by itself.")
+    note: Note | None = Field(default=None, description="Of a pause: why.")
+    timezone: Zone | None = None
+    dry_run: bool = Field(default=False, description="Change nothing; tell what matches.")
+    expected_count: int | None = Field(
+        default=None, ge=0, le=1000, description="How many match, else nothing is changed; required to delete."
     )
 
 
@@ -290,6 +312,11 @@ class RunAsked(Asked):
 
 class NextAsked(Asked):
     count: Annotated[int, Field(ge=1, le=100, description="How many times.")] = 10
+
+
+class PauseAsked(Asked):
+    until: Time | None = Field(default=None, description="When it resumes by itself.")
+    note: Note | None = Field(default=None, description="Why it is paused.")
 
 
 class EventsAsked(Asked):

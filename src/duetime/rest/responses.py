@@ -42,6 +42,14 @@ class SchedulesShape(PageShape):
     notes: list[str] = Field(default=[], description="What is kept elsewhere, and so is not in this list.")
 
 
+class ChangedShape(Shape):
+    matched: int
+    changed: int
+    dry_run: bool
+    failed: list[dict[str, Any]] = Field(description="What could not be changed, each with `id` and `error`.")
+    schedules: list[dict[str, Any]] = Field(description="What matched, each with `id`, `kind` and `name`.")
+
+
 class RunsShape(PageShape):
     runs: list[RunShape]
 

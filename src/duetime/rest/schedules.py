@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from contextlib import nullcontext
 from functools import lru_cache, partial
 from typing import Annotated, Any
@@ -13,19 +12,20 @@ from urllib.parse import quote
 from fastapi import Body, Depends, Header, Path, Query
 from starlette.responses import JSONResponse, Response
 
-from duetime.engine.kind import Caller as EngineCaller
 from duetime.engine.model import Run, Schedule
-from duetime.engine.result import Err, Result
+from duetime.engine.result import Err
 from duetime.engine.store import ScheduleQuery
 from duetime.engine.triggers import trigger_from_json, warnings_for
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.rest.dependencies import Caller, Threads, json_only, page_of, page_of_texts, problems, router, to_json
 from duetime.rest.requests import (
     Asked,
+    BulkGiven,
     EditGiven,
     NewScheduleGiven,
     NextAsked,
     Paged,
+    PauseAsked,
     RunAsked,
     SchedulesAsked,
     config_of,
@@ -34,8 +34,11 @@ from duetime.rest.requests import (
     when_of,
     zone_of,
 )
-from duetime.rest.responses import RunsShape, SchedulesShape
+from duetime.rest.responses import ChangedShape, RunsShape, SchedulesShape
+from duetime.service.bulk_changes import Selection, change_schedules
+from duetime.service.changes import ChangeRequest, change_found
 from duetime.service.errors import refuse, unwrap
+from duetime.service.lookup import find_schedule
 from duetime.service.masking import unmasked_payload
 from duetime.service.presenters import next_instants, policy_given, preview_view, reads_as, run_shapes, schedule_shape
 from duetime.service.run_now import await_result, has_ended, look_again, run_now
@@ -44,14 +47,14 @@ from duetime.service.shapes import CreatedShape, PreviewShape, RunShape, Schedul
 from duetime.service.state_details import detail_of, details_of
 
 routes = router("schedules")
-Id = Annotated[str, Path(description="The id of a schedule.", max_length=200)]
+Id = Annotated[str, Path(description="The id of a schedule, its number, or a name that only one has.", max_length=200)]
 IdempotencyKey = Annotated[str | None, Header(description="As `idempotency_key` in the body.", max_length=200)]
 IfMatch = Annotated[str | None, Header(description="The ETag of what was read; as `version` in the body.")]
 _TAG = re.compile(r'(?:W/)?"([0-9]{1,18})"')
 _JSON = [Depends(json_only)]
 _SHORT = 1000
 """Maximum length of a payload in characters for which the JSON of its schedule is remembered."""
-_MISSING = problems(404)
+_MISSING = problems(404, 409)
 _CHANGING = problems(404, 409)
 
 
@@ -64,10 +67,7 @@ def _answer(call: Call, schedule: Schedule, zone: str, status: int = 200, **more
 
 
 def _found(call: Call, id: str) -> Schedule:
-    schedule = call.scheduler.find(call.caller, id)
-    if schedule is None:
-        raise refuse("not_found", "there is no such schedule")
-    return schedule
+    return unwrap(find_schedule(call.scheduler, call.caller, id))
 
 
 # -- create ---------------------------------------------------------------------------------------------------------
@@ -183,8 +183,8 @@ def following(call: Caller, id: Id, asked: Annotated[NextAsked, Query()]) -> Res
     "/schedules/{id}", response_model=ScheduleShape, dependencies=_JSON, responses=problems(404, 409, 412, 415)
 )
 def edit(call: Caller, id: Id, body: Annotated[EditGiven, Body()], if_match: IfMatch = None) -> Response:
-    """Change what is pending. With a version, only if nobody else did so meanwhile. A prompt that is due, and waits
-    because its agent is not there, can be given another agent."""
+    """Change what is given. With a version, only if nobody else did so meanwhile. A run in progress keeps its values;
+    a one-off that has begun cannot be changed, but a prompt that waits in vain can be given another agent."""
     schedule = _found(call, id)
     given = body.model_fields_set
     if not given - {"version"}:
@@ -225,6 +225,7 @@ def _changes(call: Call, schedule: Schedule, body: EditGiven, version: int | Non
         policy=None if body.policy is None else policy_given(body.policy.model_dump(exclude_unset=True)),
         timezone=body.timezone,
         next=time_of(body.next, "next", zone, call.scheduler.clock.now()),
+        starting=time_of(body.starting, "starting", zone, call.scheduler.clock.now()),
         version=version,
     )
 
@@ -236,27 +237,31 @@ def schedule_zone(schedule: Schedule, call: Call) -> str:
     return zone if isinstance(zone, str) and zone else call.zone
 
 
-def _changed(call: Call, id: str, change: Callable[[EngineCaller, str], Result[Schedule]]) -> Response:
-    return _answer(call, unwrap(change(call.caller, id)), call.zone)
+def _changed(call: Call, id: str, request: ChangeRequest, zone: str | None = None) -> Response:
+    changed = unwrap(change_found(call.services, call.caller, _found(call, id), request)).schedule
+    assert changed is not None, "it is in this store"
+    limits: dict[str, Any] = {"limits": call.services.limits(changed)} if request.action == "resume" else {}
+    return _answer(call, changed, zone or call.zone, **limits)
 
 
 @routes.post("/schedules/{id}/pause", response_model=ScheduleShape, responses=_CHANGING)
-def pause(call: Caller, id: Id) -> Response:
-    """Nothing fires until it is resumed. Pausing twice is no error."""
-    return _changed(call, id, call.scheduler.pause)
+def pause(call: Caller, id: Id, asked: Annotated[PauseAsked, Query()]) -> Response:
+    """Nothing fires until it is resumed, or until a time at which it resumes by itself. Pausing twice is no error."""
+    zone = zone_of(call, asked.timezone)
+    until = time_of(asked.until, "until", zone, call.scheduler.clock.now())
+    return _changed(call, id, ChangeRequest("pause", until, asked.note), zone)
 
 
 @routes.post("/schedules/{id}/resume", response_model=ScheduleShape, responses=_CHANGING)
 def resume(call: Caller, id: Id) -> Response:
     """Goes on from now; what did not run meanwhile is one row of its history."""
-    resumed = unwrap(call.scheduler.resume(call.caller, id))
-    return _answer(call, resumed, call.zone, limits=call.services.limits(resumed))
+    return _changed(call, id, ChangeRequest("resume"))
 
 
 @routes.post("/schedules/{id}/cancel", response_model=ScheduleShape, responses=_CHANGING)
 def cancel(call: Caller, id: Id) -> Response:
     """It is over for good; a run in progress is asked to stop. Cancelling twice is no error."""
-    return _changed(call, id, call.scheduler.cancel)
+    return _changed(call, id, ChangeRequest("cancel"))
 
 
 @routes.post(
@@ -281,5 +286,25 @@ async def run(call: Caller, threads: Threads, id: Id, asked: Annotated[RunAsked,
 @routes.delete("/schedules/{id}", status_code=204, response_class=Response, responses=_CHANGING)
 def delete(call: Caller, id: Id) -> Response:
     """Its history stays readable; its idempotency key is free again."""
-    unwrap(call.scheduler.delete(call.caller, id))
+    unwrap(change_found(call.services, call.caller, _found(call, id), ChangeRequest("delete")))
     return Response(status_code=204)
+
+
+@routes.post("/schedules/change", response_model=ChangedShape, dependencies=_JSON, responses=problems(409, 415))
+def change(call: Caller, body: Annotated[BulkGiven, Body()]) -> Response:
+    """Pause, resume, cancel or delete many of the caller's own: by `ids`, by a filter, or `all` that may still fire."""
+    zone = zone_of(call, body.timezone)
+    until = time_of(body.until, "until", zone, call.scheduler.clock.now())
+    selection = Selection(ids=body.ids, kind=body.kind, topic=body.topic, label=body.label, everything=body.all)
+    done = unwrap(
+        change_schedules(
+            call.services,
+            call.caller,
+            selection,
+            ChangeRequest(body.action, until, body.note),
+            dry_run=body.dry_run,
+            expected_count=body.expected_count,
+        )
+    )
+    counts = {"matched": len(done.matched), "changed": done.changed, "dry_run": body.dry_run}
+    return JSONResponse({**counts, "failed": list(done.failed), "schedules": list(done.matched)})

@@ -74,6 +74,8 @@ class KindSpec:
     """Function that returns what a run used, such as tokens and dollars, from its result; None if that is unknown."""
     text: str = ""
     """Payload field that a person reads, such as "message"."""
+    editable: str = ""
+    """Arguments by which an agent edits its payload fields: names with their schemas."""
     recipient: str = ""
     """Payload field that names who receives the payload: masked values are not restored for another one."""
     colour: int = 0
@@ -191,8 +193,8 @@ class ExternalSchedules(Protocol):
     failure_note: str
     """A note for lists of failures, which are not recorded in this store."""
 
-    def actions(self, id: str) -> tuple[str, ...]:
-        """Return which of pause, resume and delete are possible for a schedule; none if it is not kept there."""
+    def actions(self, caller: Caller, id: str) -> tuple[str, ...]:
+        """Return which of pause, resume and delete are possible for a schedule that the caller has there; else none."""
 
     def change(self, caller: Caller, action: str, id: str) -> Result[None]:
         """Pause, resume, cancel or delete a schedule."""
@@ -249,6 +251,14 @@ class KindHooks:
     def external(self) -> ExternalSchedules | None:
         """Return the service that keeps the schedules of this kind instead of this store, if there is one."""
         return None
+
+    def name_of(self, payload: Mapping[str, Any]) -> str | None:
+        """Return the name of a schedule that follows from its payload, unless somebody names it otherwise."""
+        return None
+
+    def is_gone(self, found: Schedule) -> bool:
+        """Return whether a schedule that is over counts as gone, such as a message that was sent."""
+        return False
 
     def adapt_edit(self, caller: Caller, found: Schedule, changes: Changes) -> Changes:
         """Return the changes, marked with `amid_runs` if they may be made although a run is due."""

@@ -54,6 +54,19 @@ def schedule_view(schedule: Schedule, zone: str, detail: str | None = None) -> d
     return _schedule_view(schedule, zone, trigger, payload, _stored_policy(definition.policy), detail)
 
 
+def brief_view(schedule: Schedule, zone: str) -> dict[str, Any]:
+    """Return what the answer about a change says of the schedule. One that is paused has no next time."""
+    definition, progress = schedule
+    view: dict[str, Any] = {
+        "kind": definition.kind,
+        "name": masked(definition.name),
+        "next_run": instant_view(progress.next if progress.state == ScheduleState.ACTIVE else None, zone),
+        "reads_as": reads_as(definition.trigger),
+    }
+    further = {"paused_until": instant_view(definition.resume_at, zone), "note": masked(progress.note)}
+    return view | {name: value for name, value in further.items() if value is not None}
+
+
 def _stored_policy(text: str) -> dict[str, Any]:
     stored = json.loads(text)
     return stored if isinstance(stored, dict) else {}  # it may have been edited by hand in the database
@@ -93,6 +106,7 @@ def _schedule_view(
         "max_runs": _max_runs(definition.policy),
         "failures_in_a_row": progress.failures,
         "note": masked(progress.note),
+        "paused_until": instant_view(definition.resume_at, zone),
         "version": definition.version,
     }
 

@@ -10,9 +10,9 @@ import anyio
 
 from duetime.engine.kind import Caller
 from duetime.engine.model import LIVE, Run
-from duetime.engine.queries import NOT_FOUND
 from duetime.engine.result import Err, Result
 from duetime.engine.scheduler import Scheduler
+from duetime.service.lookup import find_schedule
 from duetime.service.owner_limits import TooManyRequests
 from duetime.service.services import Services
 
@@ -24,16 +24,16 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
 
 
 def run_now(services: Services, caller: Caller, given: str | int, kind: str | None = None) -> Result[Run]:
-    """Run a schedule in addition to its trigger. It is found by its id."""
-    found = services.scheduler.find(caller, str(given).removeprefix("#"), kind)
-    if found is None:
-        return kept_elsewhere(services, given) or NOT_FOUND
-    return services.scheduler.run_now(caller, found.definition.public_id)
+    """Run a schedule in addition to its trigger. It is found by its id or its name."""
+    found = find_schedule(services.scheduler, caller, given, kind)
+    if isinstance(found, Err):
+        return kept_elsewhere(services, caller, given) or found if found.code == "not_found" else found
+    return services.scheduler.run_now(caller, found.value.definition.public_id)
 
 
-def kept_elsewhere(services: Services, given: str | int) -> Err | None:
+def kept_elsewhere(services: Services, caller: Caller, given: str | int) -> Err | None:
     """Return why a schedule that another service keeps cannot be run now; None if no service keeps it."""
-    place = next((each.place for each in services.external() if each.actions(str(given))), None)
+    place = next((each.place for each in services.external() if each.actions(caller, str(given))), None)
     reason = f"{given} is kept at {place}, which sends it at its own time only"
     return None if place is None else Err("kept_elsewhere", reason)
 

@@ -52,7 +52,9 @@ class ScheduleShape(TypedDict):
     max_runs: int | None
     failures_in_a_row: int
     note: str | None
-    """Why it is broken, held or ended early."""
+    """Why it is broken, paused, held or ended early."""
+    paused_until: Moment | None
+    """When its pause ends by itself."""
     version: int
     limits: NotRequired[dict[str, Any]]
     """The limits in force, with the answer to a create, an edit or a resume."""

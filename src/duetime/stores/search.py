@@ -101,7 +101,8 @@ NOT_DELETED = "substr(s.key, 1, 6) <> '~gone-'"
 
 def _listed_by(query: ScheduleQuery) -> str:
     """Return the table whose index a list follows: progress has those by state, and schedules the others."""
-    return "s" if query.status is None and query.changed_since is None and not query.firing else "p"
+    by_name = query.name is not None or query.id_prefix is not None
+    return "s" if by_name or (query.status is None and query.changed_since is None and not query.firing) else "p"
 
 
 def _number_of(query: ScheduleQuery) -> str:
@@ -131,10 +132,11 @@ def schedule_filter(query: ScheduleQuery, *, along_queue: bool = False) -> Where
     where, table = Where(), _listed_by(query)
     if query.changed_since is not None:
         where.add("s.updated >= ?", query.changed_since)
-    indexed = not along_queue and query.changed_since is None
+    indexed = not along_queue and query.changed_since is None and query.id_prefix is None
     where.equal(f"{table}.owner" if indexed else "p.owner || ''", query.owner)
     where.equal(f"{table}.kind", query.kind)
     where.equal("s.subject", query.subject)
+    _named_by(where, query)
     if query.status is None:
         if query.changed_since is None:  # a caller that asks for changes also wants deletions
             where.add(f"{NOT_DELETED} AND p.state <> 'deleted'" if table == "s" else "p.state <> 'deleted'")
@@ -154,6 +156,13 @@ def schedule_filter(query: ScheduleQuery, *, along_queue: bool = False) -> Where
     if query.due_to is not None:
         where.add("coalesce(p.next, p.through) <= ?", query.due_to)
     return where
+
+
+def _named_by(where: Where, query: ScheduleQuery) -> None:
+    if query.name is not None:
+        where.add(f"lower(s.name) = ? AND {NOT_DELETED}", query.name.translate(_LOWER))
+    if query.id_prefix is not None:
+        where.add("s.public_id >= ? AND s.public_id < ?", query.id_prefix, f"{query.id_prefix}\U0010ffff")
 
 
 NEVER = 2**62

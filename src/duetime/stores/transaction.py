@@ -65,7 +65,7 @@ def run_update(run: Run) -> tuple[Any, ...]:
 def definition_update(row: Definition) -> tuple[Any, ...]:
     return (
         row.name, row.subject, row.trigger, row.payload, row.policy, row.key, row.depth, row.version, row.updated,
-        row.id,
+        row.resume_at, row.id,
     )  # fmt: skip
 
 

@@ -67,11 +67,12 @@ def test_create_then_delete(backend: Backend, ann: Agent) -> None:
     assert schedule.startswith("scd_")
     assert made["cron"] == "CRON_TZ=UTC 0 0 * * *"
     assert made["confirmation"] == "Cron schedule created: CRON_TZ=UTC 0 0 * * *"
-    assert ann("delete_schedule", schedule_id=schedule) == {
+    deleted = {
         "success": True,
         "schedule_id": schedule,
         "confirmation": f"Schedule {schedule} deleted successfully",
     }
+    assert deleted.items() <= ann("delete_schedule", schedule_id=schedule).items()
     assert ann("delete_schedule", schedule_id=schedule) == not_found(schedule, "already been deleted")
     assert ann.listed() == ([], [])
     backend.pass_(days=2)
@@ -124,12 +125,13 @@ def test_pause_and_resume(backend: Backend, ann: Agent) -> None:
     schedule = ann.cron()
     for verb, done, paused in (("pause", "paused", True), ("resume", "resumed", False)):
         for _ in range(2):
-            assert ann(f"{verb}_schedule", schedule_id=schedule) == {
+            expected = {
                 "success": True,
                 "schedule_id": schedule,
                 "paused": paused,
                 "confirmation": f"Schedule {schedule} {done} successfully",
             }
+            assert expected.items() <= ann(f"{verb}_schedule", schedule_id=schedule).items()
         (row,) = ann("list_scheduled_notifications")["schedules"]
         assert row["paused"] is paused
         assert (row["next_occurrence"] is None) is paused
@@ -160,8 +162,6 @@ def test_a_one_off_is_listed_until_it_goes_out(backend: Backend, ann: Agent) -> 
 
 def test_a_one_off_that_is_taken_back_never_goes_out(backend: Backend, ann: Agent) -> None:
     message = ann.once()
-    for verb in ("pause", "resume"):
-        assert ann(f"{verb}_schedule", schedule_id=message) == not_found(message)
     assert ann("delete_schedule", schedule_id=message)["success"] is True
     assert ann("delete_schedule", schedule_id=message) == not_found(message, "already been deleted")
     assert ann.listed() == ([], [])

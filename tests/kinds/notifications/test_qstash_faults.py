@@ -542,7 +542,8 @@ STRANGE = [
 
 @pytest.mark.parametrize("verb", ["pause", "resume", "delete"])
 def test_qstash_never_hears_of_an_id_that_nobody_made_here(there: StandIn, ann: Agent, verb: str) -> None:
-    service = ann.call.services.kind(NotificationKind).service
+    service = ann.call.services.kind(NotificationKind).external()
+    assert service is not None
     assert [service.change(ANN, verb, unknown) for unknown in STRANGE] == [Err("not_found")] * len(STRANGE)
     assert there.requests == []
 
@@ -575,7 +576,7 @@ def test_only_what_was_made_here_is_listed(there: StandIn, ann: Agent) -> None:
 def test_a_one_off_is_no_schedule(there: StandIn, ann: Agent) -> None:
     message = ann.once()
     for verb in ("pause", "resume"):
-        assert "not found" in ann(f"{verb}_schedule", schedule_id=message)["error"]
+        assert "goes out once" in ann(f"{verb}_schedule", schedule_id=message)["error"]
     assert ann("delete_schedule", schedule_id=message)["success"] is True
     assert there.messages == {}
     assert "not found" in ann("delete_schedule", schedule_id=message)["error"]

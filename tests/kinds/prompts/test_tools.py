@@ -831,7 +831,7 @@ def test_what_is_no_text_is_a_problem_that_names_the_argument(
         ("schedule", {"prompt": "x", "at": "15:00", "owner": "bob"}, "owner"),
         ("schedule", {"prompt": "x", "at": "15:00", "timeout_seconds": 0.5}, "timeout_seconds"),
         ("schedule_list", {"from_": "today"}, "from_"),
-        ("schedule_edit", {"id": "1", "prompt": "x"}, "id"),
+        ("schedule_edit", {"id": [1], "prompt": "x"}, "id"),
         ("schedule_edit", {"id": True, "prompt": "x"}, "id"),
         ("schedule_edit", {"id": None, "prompt": "x"}, "id"),
         ("schedule_cancel", {"id": 1.5}, "id"),

@@ -252,7 +252,7 @@ def _named(page: Page[Schedule]) -> str:
 
 
 def _command(page: Page[Schedule], verb: str) -> str:
-    """Return the commands for the kinds on the page; requests have none, and are shown in the dashboard."""
+    """Return the commands for the kinds on the page; a kind without any is shown in the dashboard."""
     kinds = {item.definition.kind for item in page.items}
     named = [f"`{spec.command} {verb}`" for spec in known_specs().values() if spec.command and spec.name in kinds]
     return " or ".join(named or ["the dashboard"])

@@ -90,6 +90,13 @@ def missed_span(trigger: str, due: Instant, until: Instant) -> Span:
     return span_between(trigger_from_json(trigger), due, until)
 
 
+@remembered(1_024)
+def missed_span_without(trigger: str, due: Instant, until: Instant, taken: frozenset[Instant]) -> Span | None:
+    """Return these occurrences except those that have a row already; memoised for the same reason."""
+    rule = trigger_from_json(trigger)
+    return span_without(span_between(rule, due, until), rule, taken)
+
+
 def span_between(trigger: Trigger, due: Instant, until: Instant) -> Span:
     """Return the range of `due` itself, which may have been moved off the rule, and the rule's occurrences after it."""
     last = trigger.latest(due, until) or due

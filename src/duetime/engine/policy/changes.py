@@ -1,15 +1,13 @@
-"""Operations on a schedule by people and agents: pause, resume, cancel, delete, edit, run now, retry."""
+"""Operations on a schedule by people and agents: cancel, delete, edit, run now, retry; `pausing` has two more."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from functools import wraps
-from typing import Any, NamedTuple, ParamSpec
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from duetime.engine.clock import Instant
 from duetime.engine.encoding import json_object
-from duetime.engine.errors import InvalidInput
 from duetime.engine.model import (
     LIVE,
     NO_RUN,
@@ -25,146 +23,33 @@ from duetime.engine.model import (
     ScheduleState,
     is_busy,
 )
-from duetime.engine.policy.catch_up import missed_span, next_instant, span_without
+from duetime.engine.policy.catch_up import next_instant
+from duetime.engine.policy.change import Change, Decision, as_stored, changed, done, not_possible, touch
 from duetime.engine.policy.claim import LEAD
-from duetime.engine.policy.finish import HeldRun, Reader, end_run, release
+from duetime.engine.policy.finish import HeldRun, end_run
 from duetime.engine.policy.follow_ups import GONE, NO_PAYLOAD
 from duetime.engine.policy.options import Overlap, policy_for_ending, policy_from_json
-from duetime.engine.policy.rows import NewId, Span, Writes, ended, new_run, run_entry, span_run, trigger_entry
-from duetime.engine.result import Err, Ok, Result
+from duetime.engine.policy.pausing import account, enqueue, pause, resume, resume_entry
+from duetime.engine.policy.rows import Writes, ended, new_run, run_entry, trigger_entry
+from duetime.engine.result import Err
 from duetime.engine.triggers import trigger_from_json
 
-P = ParamSpec("P")
-
-
-class Change(NamedTuple):
-    """The input of a decision about a change: the locked rows, the instant, and a reader for further rows."""
-
-    schedule: Schedule
-    now: Instant
-    reader: Reader
-    new_id: NewId
-    depth: int = 0
-    """The caller's depth: 0 for a person, more for an agent's run."""
-
-    @property
-    def set_off(self) -> Definition:
-        """The definition, at least as deep as if the caller had created it: otherwise two runs that start each other
-        would never end."""
-        definition = self.schedule.definition
-        return definition if self.depth <= definition.depth else definition._replace(depth=self.depth)
-
-
-Decision = Result[tuple[Writes, Any]]
-
-
-def done(writes: Writes, value: Any = None) -> Decision:
-    return Ok((writes, value))
-
-
-def _changed(schedule: Schedule, writes: Writes) -> Schedule:
-    """Return a schedule as these writes leave it."""
-    definition, progress = schedule
-    edited = next((each for each in writes.definitions if each.id == definition.id), definition)
-    return Schedule(edited, writes.progress.get(definition.id, progress))
-
-
-def as_stored(decide: Callable[P, Decision]) -> Callable[P, Decision]:
-    """Return an error if a stored trigger or policy cannot be read any more: that is not the caller's fault."""
-
-    @wraps(decide)
-    def answered(*given: P.args, **named: P.kwargs) -> Decision:
-        try:
-            return decide(*given, **named)
-        except InvalidInput as error:
-            return Err("broken", f"what is stored of it cannot be used ({error}); edit that, or delete it")
-
-    return answered
-
-
-def not_possible(verb: str, state: str) -> Err:
-    return Err("not_possible", f"it is {state}, so it cannot be {verb}", {"state": state})
-
-
-def _touch(writes: Writes, change: Change) -> None:
-    """Bump `updated` so that the change is found by its time, though the content stays the same."""
-    writes.definitions.append(change.set_off._replace(updated=change.now))
-
-
-def pause(change: Change) -> Decision:
-    definition, progress = change.schedule
-    if progress.state == ScheduleState.PAUSED:
-        return done(Writes(), change.schedule)
-    if progress.state != ScheduleState.ACTIVE:
-        return not_possible("paused", progress.state)
-    writes = Writes(due_gone_of=[definition.id])
-    progress = _pass_over(writes, change, "it was overdue when the schedule was paused")
-    writes.progress[definition.id] = progress._replace(state=ScheduleState.PAUSED, note=None)
-    _touch(writes, change)
-    return done(writes, _changed(change.schedule, writes))
-
-
-@as_stored
-def resume(change: Change) -> Decision:
-    """Continue from now; one row records what did not run meanwhile."""
-    definition, progress = change.schedule
-    if progress.state == ScheduleState.ACTIVE:
-        return done(Writes(), change.schedule)
-    if progress.state not in (ScheduleState.PAUSED, ScheduleState.BROKEN):
-        return not_possible("resumed", progress.state)
-    writes = Writes(due_gone_of=[definition.id])
-    progress = _pass_over(writes, change, f"the schedule was {progress.state}")
-    progress = progress._replace(state=ScheduleState.ACTIVE, note=None)
-    _enqueue(writes, change, definition, progress)
-    _touch(writes, change)
-    return done(writes, _changed(change.schedule, writes))
-
-
-def _pass_over(writes: Writes, change: Change, reason: str) -> Progress:
-    """Record what is due and will not run, and continue with the first occurrence after now."""
-    definition, progress = change.schedule
-    if progress.next is None or progress.next > change.now:
-        return progress
-    accounted = _account(writes, change, reason)
-    try:
-        following = next_instant(definition.trigger, change.now)
-    except InvalidInput:  # the next instant is unknown; the row keeps this occurrence from being recorded twice
-        return accounted
-    return accounted._replace(
-        next=following, last_status=RunStatus.SKIPPED if following is None else progress.last_status
-    )
-
-
-def _account(writes: Writes, change: Change, reason: str) -> Progress:
-    """Write one row for what will not run any more: the occurrences from the next one until now."""
-    definition, progress = change.schedule
-    if progress.next is None or progress.next > change.now:
-        return progress
-    taken = change.reader.taken_since(definition.id, progress.next)
-    try:
-        missed = missed_span(definition.trigger, progress.next, change.now)
-        span = span_without(missed, trigger_from_json(definition.trigger), taken) if taken else missed
-    except InvalidInput:  # an unreadable trigger tells no more than this one occurrence
-        span = None if progress.next in taken else Span(progress.next, progress.next, -1)
-    if span is None:
-        return progress._replace(through=progress.next)
-    writes.new_runs.append(span_run(change.new_id(), definition, span, RunStatus.SKIPPED, reason, change.now))
-    return progress._replace(through=span.last, gap=None)
-
-
-def _enqueue(writes: Writes, change: Change, definition: Definition, progress: Progress, *, runs: bool = True) -> None:
-    """Enqueue all that an active schedule has in the due queue: the trigger's entry and those of its live runs."""
-    policy = policy_from_json(definition.policy)
-    if progress.next is not None:
-        writes.due_new.append(trigger_entry(definition, policy, progress.next))
-    if progress.active and runs:
-        for run in change.reader.live_runs(definition.id):
-            if run.status == RunStatus.PENDING:
-                writes.due_new.append(run_entry(definition, policy, run, change.now))
-            elif run.status == RunStatus.WAITING and (until := run.expires or run.until) is not None:
-                writes.due_new.append(run_entry(definition, policy, run, until))
-    progress = release(writes, definition, policy, progress, change.now, change.reader)
-    writes.progress[definition.id] = ended(progress)
+__all__ = [
+    "Change",
+    "Decision",
+    "Edit",
+    "cancel",
+    "cancel_run",
+    "delete",
+    "dismiss",
+    "edit",
+    "fire",
+    "not_possible",
+    "pause",
+    "resume",
+    "retry",
+    "rewind",
+]
 
 
 def cancel(change: Change) -> Decision:
@@ -175,8 +60,8 @@ def cancel(change: Change) -> Decision:
     if progress.state in OVER:
         return not_possible("cancelled", progress.state)
     writes = _withdraw(change, ScheduleState.CANCELLED, "the schedule was cancelled")
-    _touch(writes, change)
-    return done(writes, _changed(change.schedule, writes))
+    touch(writes, change, resume_at=None)
+    return done(writes, changed(change.schedule, writes))
 
 
 def delete(change: Change, remembered: Sequence[str] = ()) -> Decision:
@@ -193,7 +78,7 @@ def delete(change: Change, remembered: Sequence[str] = ()) -> Decision:
     if payload is not None:  # an unreadable schedule must be deletable too
         kept = json.dumps({name: payload[name] for name in remembered if name in payload}, ensure_ascii=False)
     tombstone = definition._replace(payload=kept, key=f"{GONE}{definition.id}", version=definition.version + 1)
-    writes.definitions.append(tombstone._replace(updated=change.now))
+    writes.definitions.append(tombstone._replace(updated=change.now, resume_at=None))
     return done(writes)
 
 
@@ -211,7 +96,7 @@ def _withdraw(change: Change, state: ScheduleState, reason: str) -> Writes:
             )
     if progress.next is not None and progress.next <= change.now:
         before = "" if progress.state == ScheduleState.ACTIVE else f"it was {progress.state}, and then "
-        progress = _account(writes, change, f"{before}{reason}")
+        progress = account(writes, change, f"{before}{reason}")
     elif progress.next is not None:
         progress = progress._replace(through=progress.next)
     writes.progress[definition.id] = progress._replace(
@@ -231,14 +116,17 @@ class Edit(NamedTuple):
     next: Instant | None = None
     version: int | None = None
     amid_runs: bool = False  # also while runs are active; what is left of them follows the new values
+    pending_only: bool = False  # not even a recurring one while runs are active
 
 
 @as_stored
 def edit(change: Change, patch: Edit) -> Decision:
-    """Edit a schedule that is broken or has no active or queued run, unless `amid_runs` permits it."""
+    """Edit a schedule. Runs that have begun keep their values: the edit applies from the next occurrence. A schedule
+    whose only occurrence has been claimed cannot be edited, unless `amid_runs` permits it or it is broken."""
     definition, progress = change.schedule
-    busy = (is_busy(progress) or progress.queued) and not patch.amid_runs
-    if progress.state in OVER or (busy and progress.state != ScheduleState.BROKEN):
+    active = is_busy(progress) or progress.queued
+    busy = progress.state != ScheduleState.BROKEN and active and not patch.amid_runs
+    if progress.state in OVER or (busy and (patch.pending_only or not _recurs(change.schedule))):
         return not_possible("edited", "running" if progress.active else progress.state)
     if patch.version is not None and patch.version != definition.version:
         return Err("conflict", "it was changed meanwhile; read it again and repeat the edit")
@@ -255,16 +143,19 @@ def edit(change: Change, patch: Edit) -> Decision:
     else:
         writes.due_gone_of.append(definition.id)
     if patch.next is not None or patch.trigger is not None or progress.state == ScheduleState.BROKEN:
-        progress = _account(writes, change, "the schedule was edited")
+        progress = account(writes, change, "the schedule was edited")
     if progress.untaken and edited.subject != definition.subject:
         progress = _hand_over(writes, change, edited, progress)
     progress = _with_next(edited, progress, patch, change.now)
     if progress.state == ScheduleState.BROKEN:
         progress = progress._replace(state=ScheduleState.ACTIVE, note=None)
+        edited = edited._replace(resume_at=None)
+        writes.definitions = [edited]
     if progress.state == ScheduleState.ACTIVE:
-        _enqueue(writes, change._replace(schedule=Schedule(edited, progress)), edited, progress, runs=not in_line)
+        enqueue(writes, change._replace(schedule=Schedule(edited, progress)), edited, progress, runs=not in_line)
     else:
         writes.progress[definition.id] = progress
+        writes.due_new += resume_entry(edited)
     return done(writes, Schedule(edited, writes.progress[definition.id]))
 
 
@@ -279,6 +170,11 @@ def _hand_over(writes: Writes, change: Change, edited: Definition, progress: Pro
             if progress.state == ScheduleState.ACTIVE:
                 writes.due_new.append(run_entry(edited, policy, pending, change.now))
     return progress._replace(untaken=max(0, progress.untaken - moved))
+
+
+def _recurs(schedule: Schedule) -> bool:
+    """Return whether a schedule has further occurrences, or a rule by which it had several."""
+    return schedule.progress.next is not None or trigger_from_json(schedule.definition.trigger).type != "once"
 
 
 def _with_next(definition: Definition, progress: Progress, patch: Edit, now: Instant) -> Progress:
@@ -357,7 +253,7 @@ def retry(change: Change, run: Run) -> Decision:
     writes.due_new.append(run_entry(definition, policy_from_json(definition.policy), pending, change.now))
     state = ScheduleState.ACTIVE if progress.state == ScheduleState.ENDED else progress.state
     writes.progress[definition.id] = progress._replace(active=progress.active + 1, state=state)
-    _touch(writes, change)
+    touch(writes, change)
     return done(writes, pending)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -15,14 +15,17 @@ from duetime.engine.model import (
     Progress,
     Run,
     RunStatus,
+    Schedule,
     ScheduleId,
     ScheduleState,
     WorkerId,
 )
 from duetime.engine.outcome import Failed
 from duetime.engine.policy.catch_up import Found, find, next_instant, without
+from duetime.engine.policy.change import Change
 from duetime.engine.policy.finish import HeldRun, Reader, end_run, miss_untaken
 from duetime.engine.policy.options import Overlap, Policy, Untaken, policy_from_json
+from duetime.engine.policy.pausing import resume
 from duetime.engine.policy.record import Finished, count_untaken, settle
 from duetime.engine.policy.rows import (
     Extension,
@@ -37,6 +40,7 @@ from duetime.engine.policy.rows import (
     span_run,
     trigger_entry,
 )
+from duetime.engine.result import Err
 from duetime.engine.triggers import trigger_from_json
 from duetime.engine.triggers.step_budget import EVALUATION_STEPS, LOCKED_STEPS, MOST_POSTPONED, OutOfSteps, step_budget
 
@@ -59,6 +63,8 @@ class Question(NamedTuple):
     due: Instant
     through: Instant | None
     held: int
+    evaluate: Callable[[], object] | None = None
+    """Of a pause that ends: computes and caches what passing over its occurrences needs."""
 
 
 Answers = dict[Question, Found | InvalidInput]
@@ -79,7 +85,11 @@ def evaluate(questions: Sequence[Question], now: Instant) -> Answers:
         for question in questions:
             if taken.used > ROUND_STEPS:
                 break
-            _, _, trigger, policy, due, through, held = question
+            _, _, trigger, policy, due, through, held, cache = question
+            if cache is not None:
+                with step_budget(EVALUATION_STEPS):
+                    cache()
+                continue
             try:
                 with step_budget(EVALUATION_STEPS):
                     answers[question] = occurrences(trigger, policy_from_json(policy), due, through, held, now)
@@ -167,12 +177,40 @@ def _plan_all(plan: ClaimPlan, entries: Sequence[Entry], budget: step_budget | N
         if entry.due.run == NO_RUN:
             if found is not None:
                 _advance(plan, entry, policy, found, progress)
-        elif entry.run is None or entry.run.id in plan.writes.runs:
-            continue  # it was decided earlier in this batch
-        elif entry.run.status == RunStatus.PENDING:  # retried, returned or started manually
-            _start_pending(plan, entry, entry.run)
-        elif entry.run.status == RunStatus.WAITING:
-            _expire(plan, entry, entry.run, policy)
+            else:
+                _end_pause(plan, entry, progress, entries)
+        elif entry.run is not None and entry.run.id not in plan.writes.runs:  # else decided earlier in this batch
+            _go_on(plan, entry, entry.run, policy)
+
+
+def _go_on(plan: ClaimPlan, entry: Entry, run: Run, policy: Policy) -> None:
+    if run.status == RunStatus.PENDING:  # retried, returned or started manually
+        _start_pending(plan, entry, run)
+    elif run.status == RunStatus.WAITING:
+        _expire(plan, entry, run, policy)
+
+
+def _end_pause(plan: ClaimPlan, entry: Entry, progress: Progress, entries: Sequence[Entry]) -> None:
+    """Resume a schedule whose pause ends now; its next occurrence is claimed by a later exchange. The entry stays in
+    the queue for that exchange if this one also decides about runs of the schedule, or has too few steps left."""
+    definition, at = entry.definition, entry.definition.resume_at
+    if at is None or progress.state != ScheduleState.PAUSED:
+        return
+    if sum(each.due.schedule == definition.id for each in entries) > 1:
+        plan.writes.due_gone.remove(entry.due)
+        return
+    change = Change(Schedule(definition, progress), plan.now, plan.reader, plan.new_id)
+    as_of = Instant(at - 1)  # what is due at the instant itself runs
+    try:
+        decision = resume(change, as_of)
+    except OutOfSteps as error:
+        plan.writes.due_gone.remove(entry.due)
+        plan.postponed.append(_question(entry, progress)._replace(evaluate=error.evaluate))
+        return
+    if isinstance(decision, Err):
+        mark_broken(plan.writes, progress, decision.message)
+    else:
+        plan.writes.add(decision.value[0])
 
 
 def mark_broken(writes: Writes, progress: Progress, reason: str) -> None:

@@ -233,6 +233,15 @@ class Writes:
         self.due_gone_of.append(schedule)
         self.due_new = [entry for entry in self.due_new if entry.schedule != schedule]
 
+    def add(self, other: Writes) -> None:
+        """Add the rows of a decision about a schedule that nothing here is about."""
+        self.new_runs += other.new_runs
+        self.runs |= other.runs
+        self.progress |= other.progress
+        self.definitions += other.definitions
+        self.due_gone_of += other.due_gone_of
+        self.due_new += other.due_new
+
     def progress_of(self, row: Progress) -> Progress:
         """Return a progress row as this batch leaves it so far."""
         if row.schedule in self.started:

@@ -17,6 +17,7 @@ from duetime.engine.times.grammar import plain_words, read_amounts
 from duetime.engine.times.wall_clock import wall_clock
 from duetime.engine.times.zones import known_zone
 from duetime.engine.triggers.base import OnceTrigger, Trigger, instant_from
+from duetime.engine.triggers.changing import ChangingTrigger
 from duetime.engine.triggers.cron import CronTrigger, Dst, malformed
 from duetime.engine.triggers.interval import DayIntervalTrigger, IntervalTrigger, WindowTrigger, weekdays_of, window_of
 from duetime.engine.triggers.rrule import RRuleTrigger, local_from
@@ -36,6 +37,7 @@ _STORED_FIELDS: Final = {
     "interval": {"period_us", "days", "anchor", "between", "weekdays"},
     "cron": {"expression", "dst"},
     "rrule": {"rrule", "dtstart"},
+    "changing": {"changes", "before", "after"},
 }
 
 
@@ -92,6 +94,8 @@ def trigger_from_dict(stored: Mapping[str, object]) -> Trigger:
             if not isinstance(expression, str):
                 raise InvalidTrigger("expression must be text.", field="expression")
             return CronTrigger(expression=expression, dst=dst, **common)
+        case "changing":
+            return _stored_change(stored, common)
         case _:
             rule, dtstart = normal_rule(stored.get("rrule")), local_from(stored.get("dtstart"))
             return RRuleTrigger(rule=rule, dtstart=dtstart, **common)
@@ -115,6 +119,14 @@ def _window(given: Mapping[str, object], period: int, common: Common) -> Trigger
     if given.get("weekdays") is not None:
         parts["weekdays"] = weekdays_of(given["weekdays"])
     return WindowTrigger(period=period, **parts, **common)
+
+
+def _stored_change(stored: Mapping[str, object], common: Common) -> Trigger:
+    rules = [stored.get("before"), stored.get("after")]
+    before, after = [trigger_from_dict(each) if isinstance(each, Mapping) else None for each in rules]
+    if before is None or after is None:
+        raise InvalidTrigger("before and after must be stored triggers.", field="after")
+    return ChangingTrigger(changes=instant_from(stored.get("changes"), "changes"), before=before, after=after, **common)
 
 
 def unknown_type(value: object) -> InvalidTrigger:

@@ -8,6 +8,7 @@ from duetime.engine.clock import HOUR, MINUTE, SECOND, Instant, datetime_of
 from duetime.engine.times import clock_local
 from duetime.engine.times.wall_clock import DAY_SECONDS, Change
 from duetime.engine.triggers.base import OnceTrigger, Trigger, WallTrigger
+from duetime.engine.triggers.changing import ChangingTrigger
 from duetime.engine.triggers.cron import CronTrigger
 from duetime.engine.triggers.interval import DayIntervalTrigger, IntervalTrigger, WindowTrigger
 from duetime.engine.triggers.rrule import RRuleTrigger, local_text
@@ -95,6 +96,8 @@ _UNITS = ((HOUR, "hour"), (MINUTE, "minute"), (SECOND, "second"))
 def describe(trigger: Trigger) -> str:
     """Describe a trigger, such as "every day at 09:00 (Europe/Berlin)"."""
     zone = trigger.timezone
+    if isinstance(trigger, ChangingTrigger):
+        return _words(trigger)
     limits = ""
     if trigger.start is not None:
         limits += f", from {clock_local(trigger.start, zone)}"
@@ -120,6 +123,9 @@ def _words(trigger: Trigger) -> str:
             return _cron_words(trigger)
         case RRuleTrigger():
             return _rule_words(trigger)
+        case ChangingTrigger():
+            change = clock_local(trigger.changes, trigger.timezone)
+            return f"{describe(trigger.before)} until {change}, then {describe(trigger.after)}"
         case _:
             return trigger.type
 
@@ -180,6 +186,8 @@ def _cron_words(trigger: CronTrigger) -> str:
 def warnings_for(trigger: Trigger, now: Instant) -> list[str]:
     if trigger.next_after(Instant(now - 1)) is None:
         return ["This never fires: no such time is still to come."]
+    if isinstance(trigger, ChangingTrigger):
+        return warnings_for(trigger.after, max(now, trigger.changes))
     warnings: list[str] = []
     if isinstance(trigger, CronTrigger) and trigger.fields.dates_and_weekdays:
         warnings.append(

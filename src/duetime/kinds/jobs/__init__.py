@@ -19,6 +19,7 @@ SPEC = KindSpec(
         Command("job", "duetime.kinds.jobs.cli:commands", "Jobs: add, edit, list, show, run, pause, cancel and more."),
     ),
     form="duetime.kinds.jobs.form:FORM",
+    editable="duetime.kinds.jobs.mcp:EDITABLE",
     text="task",
     recipient="task",
     colour=1,

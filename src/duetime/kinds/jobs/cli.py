@@ -14,7 +14,7 @@ from duetime.terminal.context import Application, Db, Json, Tasks, opened, pair_
 from duetime.terminal.errors import name_fields
 from duetime.terminal.schedules.change import add_change_commands, add_schedule, edit_schedule
 from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled
-from duetime.terminal.schedules.options import Key, Name, ReportedOptions, TriggerOptions
+from duetime.terminal.schedules.options import EditOptions, Key, Name, ReportedOptions, TriggerOptions
 from duetime.terminal.schedules.read import Id, add_read_commands
 from duetime.terminal.typer_ext import PlainCommand, argument, bundled, group, option
 
@@ -58,7 +58,7 @@ def add(
 @bundled
 def edit(
     id: Id,
-    trigger: TriggerOptions,
+    trigger: EditOptions,
     policy: ReportedOptions,
     name: Name = None,
     task: Annotated[str | None, option("--task TASK", _TASK)] = None,
@@ -68,7 +68,7 @@ def edit(
     db: Db = None,
     json_: Json = False,
 ) -> None:
-    """Change a job. What is not given stays as it is; one that is running cannot be changed."""
+    """Change a job. What is not given stays as it is; a run in progress keeps its values."""
     given: dict[str, Any] = {} if task is None else {"task": task}
     given |= {} if arg is None else {"args": _args(arg)}
     given |= {} if kwarg is None else {"kwargs": _kwargs(kwarg)}

@@ -17,6 +17,7 @@ from duetime.mcp.definitions import (
     Schema,
     error_result,
     errors_as_results,
+    id_or_name,
     number,
     text,
     tool,
@@ -27,11 +28,13 @@ from duetime.mcp.schemas import (
     KEY,
     LIMITS,
     LIMITS_IN_FORCE,
+    LOOKUP,
     POLICY,
     TRIGGER_CONFIG,
     TRIGGER_TYPE,
     WHEN,
     ZONE,
+    lookup_fields,
     zone_of,
 )
 from duetime.mcp.standard_tools import (
@@ -46,6 +49,7 @@ from duetime.mcp.standard_tools import (
     summary,
     summary_schema,
 )
+from duetime.service.lookup import find_schedule
 from duetime.service.masking import masking_of
 from duetime.service.presenters import instant_view, preview_view, run_view, trigger_shape
 from duetime.service.services import Call
@@ -114,9 +118,12 @@ def job_status(call: Call, given: Arguments) -> Reply:
     """What one job runs and when, its status, and its latest runs with results and errors: use it to tell whether a
     job worked."""
     zone = zone_of(call, given)
-    found = call.scheduler.find(call.caller, given["job_id"], "job")
-    if found is None:
-        return Reply({"error": f"Job not found: {given['job_id']}"})
+    result = find_schedule(call.scheduler, call.caller, given["job_id"], "job")
+    if isinstance(result, Err):
+        missing = {"error": f"Job not found: {given['job_id']}"}
+        said = missing if result.code == "not_found" else error_result(result).structured
+        return Reply({**said, **lookup_fields(result, "list_upcoming")})
+    found = result.value
     page = call.scheduler.runs(call.caller, RunQuery(schedule=found.definition.id, limit=10))
     runs = [] if isinstance(page, Err) else page.value.items
     return Reply({**detail(call, found, zone), "history": [history_row(run, zone) for run in runs]})
@@ -142,7 +149,7 @@ def preview_schedule(call: Call, given: Arguments) -> Reply:
 
 # The tools; the docstrings of the functions describe them to agents.
 
-JOB_ID = text("The job_id that schedule_job returned; list_jobs shows it too.")
+JOB_ID = id_or_name("The job_id that schedule_job returned, or a name that only one job has.")
 KNOWN_TASKS: Schema = {"type": "array", "items": {"type": "string"}, "description": "If the task is unknown."}
 SUMMARY: dict[str, Schema] = {
     **summary_schema("job_id"),
@@ -151,6 +158,12 @@ SUMMARY: dict[str, Schema] = {
     "kwargs": {},
     "trigger_config": {"type": "object"},
 }
+TASK: dict[str, Schema] = {
+    "task": text("Name of a registered task, or a pipeline of them."),
+    "args": {"type": "array", "description": "Positional arguments for the task."},
+    "kwargs": {"type": "object", "description": "Keyword arguments for the task."},
+}
+EDITABLE = {name: (name, schema) for name, schema in TASK.items()}
 
 TOOLS = [
     tool(
@@ -158,12 +171,11 @@ TOOLS = [
         "Schedule a job",
         {
             "name": text("Human-readable name, for example nightly_backup."),
-            "task": text("Name of a registered task, or a pipeline of them."),
+            "task": TASK["task"],
             "trigger_type": TRIGGER_TYPE,
             "trigger_config": TRIGGER_CONFIG,
             "when": WHEN,
-            "args": {"type": "array", "description": "Positional arguments for the task."},
-            "kwargs": {"type": "object", "description": "Keyword arguments for the task."},
+            **TASK,
             **LIMITS,
             "timezone": ZONE,
             **POLICY,
@@ -186,7 +198,7 @@ TOOLS = [
         cancel_job,
         "Cancel a job",
         {"job_id": JOB_ID},
-        {"cancelled": {"type": "boolean"}, "job_id": {"type": "string"}, "error": ERROR},
+        {"cancelled": {"type": "boolean"}, "job_id": {"type": "string"}, "error": ERROR, **LOOKUP},
         ("job_id",),
         always=("cancelled",),
         destructive=True,
@@ -203,6 +215,7 @@ TOOLS = [
             "limits": LIMITS_IN_FORCE,
             "error": {"type": ["string", "null"], "description": "Last error, or why there is no answer."},
             "history": {"type": "array", "items": {"type": "object"}, "description": "Latest runs first."},
+            **LOOKUP,
         },
         ("job_id",),
         read_only=True,

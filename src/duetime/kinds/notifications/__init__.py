@@ -28,6 +28,7 @@ SPEC = KindSpec(
     ),
     form="duetime.kinds.notifications.dashboard:FORM",
     pages="duetime.kinds.notifications.dashboard:PAGES",
+    editable="duetime.kinds.notifications.mcp.text:EDITABLE",
     text="message",
     recipient="topic",
     colour=3,

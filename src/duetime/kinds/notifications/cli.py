@@ -38,7 +38,7 @@ from duetime.terminal.errors import name_fields
 from duetime.terminal.output import clean, coming
 from duetime.terminal.schedules.change import add_change_commands, add_schedule, edit_schedule, time_notes
 from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled, one_line
-from duetime.terminal.schedules.options import Key, NamedFields, PolicyOptions, TriggerOptions
+from duetime.terminal.schedules.options import EditOptions, Key, NamedFields, PolicyOptions, TriggerOptions
 from duetime.terminal.schedules.read import Id, add_read_commands
 from duetime.terminal.typer_ext import PlainCommand, argument, bundled, group, option, single
 
@@ -187,7 +187,7 @@ def _add_elsewhere(app: Application, service: NotificationService, new: NewSched
 @bundled
 def edit(
     id: Id,
-    trigger: TriggerOptions,
+    trigger: EditOptions,
     looks: Looks,
     policy: PolicyOptions,
     message: Annotated[str | None, option("--message TEXT", "Another text.")] = None,

@@ -7,12 +7,12 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.encoding import encode_whole
 from duetime.engine.kind import Caller, Prepared, StopReason, ThreadUse, Work
-from duetime.engine.model import Cause, Definition
+from duetime.engine.model import OVER, Cause, Definition, Schedule
 from duetime.engine.outcome import Cancelled, Completed, Outcome, Returned
 from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.options import Overlap
@@ -22,7 +22,7 @@ from duetime.kinds.notifications.destinations import NO_DESTINATIONS, Destinatio
 from duetime.kinds.notifications.local import INBOX_WARNING
 from duetime.kinds.notifications.payload import checked_payload
 from duetime.kinds.notifications.remote import RemoteNotifications
-from duetime.kinds.notifications.service import NotificationService
+from duetime.kinds.notifications.service import NotificationService, RemoteNotificationService, name_of
 from duetime.service.kind_spec import KindHooks, KindStatus
 from duetime.service.warnings import ScheduleWarning
 from duetime.settings.sections import INBOX
@@ -102,7 +102,15 @@ class NotificationKind(KindHooks):
     def external(self) -> RemoteNotifications | None:
         if self._make_service is None or self.service.fires_here:
             return None
-        return RemoteNotifications(self.service)
+        return RemoteNotifications(cast("RemoteNotificationService", self.service))
+
+    def name_of(self, payload: Mapping[str, Any]) -> str | None:
+        return name_of(payload)
+
+    def is_gone(self, found: Schedule) -> bool:
+        """A one-off is gone once it was sent or withdrawn."""
+        over = found.progress.state in OVER
+        return over and json.loads(found.definition.trigger).get("type") == "once"
 
     def create_warnings(self, made: Definition, asked: Mapping[str, Any]) -> list[ScheduleWarning]:
         return [] if self._make_service is None else self.service.warnings(made.subject, made.owner, made.public_id)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from duetime.engine.clock import SECOND
 from duetime.engine.encoding import json_object
 from duetime.engine.kind import LOCAL, Caller
-from duetime.engine.model import OVER, Run, RunStatus, Schedule, ScheduleState
+from duetime.engine.model import Run, RunStatus, Schedule, ScheduleState
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import ScheduleQuery
@@ -26,7 +24,6 @@ from duetime.kinds.notifications.service import (
     in_order,
     told,
 )
-from duetime.service.errors import STORE_ERRORS
 from duetime.service.presenters import living
 from duetime.service.services import Services, pages_of
 from duetime.service.warnings import ScheduleWarning, declare, warning
@@ -138,9 +135,6 @@ class LocalNotifications:
         pages = pages_of(self._scheduler.search, caller._replace(operator=False), query)
         return Ok(in_order(notification(each) for page in pages for each in page.items))
 
-    def actions(self, id: str) -> tuple[str, ...]:
-        return ()
-
     def changes(self, caller: Caller, topic: str) -> object:
         return self._scheduler.marks(caller, KIND, topic)
 
@@ -172,22 +166,3 @@ class LocalNotifications:
 
     def close(self) -> None:
         """Do nothing: the store is closed by its owner."""
-
-    @told
-    def change(self, caller: Caller, action: str, id: str) -> Result[None]:
-        schedule = self._scheduler.find(caller, id, KIND)
-        if schedule is None:
-            return Err("not_found")
-        is_over = action != "delete" or schedule.progress.state in OVER
-        if is_over and notification(schedule).is_once:
-            return Err("not_found")
-        changes: dict[str, Callable[[Caller, str, str], Result[Any]]] = {
-            "pause": self._scheduler.pause,
-            "resume": self._scheduler.resume,
-            "delete": self._scheduler.delete,
-        }
-        done = changes[action](caller, id, KIND)
-        if not isinstance(done, Err):
-            return Ok(None)
-        as_it_is = done.code == "not_found" or done.code in STORE_ERRORS
-        return done if as_it_is else Err("api_error", done.message)

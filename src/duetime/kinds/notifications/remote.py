@@ -9,7 +9,7 @@ from duetime.engine.clock import Instant
 from duetime.engine.kind import Caller
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.triggers import CronTrigger, OnceTrigger, describe, trigger_to_json
-from duetime.kinds.notifications.service import KIND, Notification, NotificationService, first_words
+from duetime.kinds.notifications.service import KIND, Notification, RemoteNotificationService, first_words
 from duetime.service.kind_spec import Elsewhere, ExternalSchedule, Window
 from duetime.service.presenters import View, instant_view
 from duetime.service.upcoming import instants
@@ -35,16 +35,16 @@ class RemoteNotifications:
         f"Notifications are kept at {PLACE}: what it could not deliver is in its own DLQ, which its console shows."
     )
 
-    def __init__(self, service: NotificationService) -> None:
+    def __init__(self, service: RemoteNotificationService) -> None:
         self._service = service
 
-    def actions(self, id: str) -> tuple[str, ...]:
-        return self._service.actions(id)
+    def actions(self, caller: Caller, id: str) -> tuple[str, ...]:
+        return self._service.actions(caller, id)
 
     def change(self, caller: Caller, action: str, id: str) -> Result[None]:
         """Change a notification. Cancelling one at the service deletes it."""
         service = self._service
-        if action in ("pause", "resume") and service.actions(id) == ("delete",):
+        if action in ("pause", "resume") and service.actions(caller, id) == ("delete",):
             reason = f"it cannot be {action.rstrip('e')}ed; delete it, and add another for later"
             return Err("not_possible", f"{id} goes out once, at {PLACE}, so {reason}")
         return service.change(caller, "delete" if action == "cancel" else action, id)

@@ -32,7 +32,7 @@ def new_notification(
     payload: Mapping[str, Any], when: When, policy: Mapping[str, Any], key: str | None = None
 ) -> NewSchedule:
     """Return a caller's request, which the engine validates, whichever backend keeps the notification."""
-    return NewSchedule(KIND, _name(payload), *when[:2], payload, policy, when.timezone, key)
+    return NewSchedule(KIND, name_of(payload), *when[:2], payload, policy, when.timezone, key)
 
 
 def readable_trigger(stored: str) -> Trigger | None:
@@ -142,12 +142,6 @@ class NotificationService(Protocol):
     def scheduled(self, caller: Caller, topic: str | None = None) -> Result[list[Notification]]:
         """Return the caller's own notifications: recurring ones, then one-offs that have not been sent, by time."""
 
-    def change(self, caller: Caller, action: str, id: str) -> Result[None]:
-        """Pause, resume or delete a recurring notification, or delete a one-off that has not been sent."""
-
-    def actions(self, id: str) -> tuple[str, ...]:
-        """Return which of pause, resume and delete are possible for one that is kept outside this store; else none."""
-
     def changes(self, caller: Caller, topic: str) -> object:
         """Return a cheap value that differs after every create, delete, pause, resume and firing on a topic."""
 
@@ -156,6 +150,16 @@ class NotificationService(Protocol):
         that notification, which does not count as another use of its topic."""
 
     def close(self) -> None: ...
+
+
+class RemoteNotificationService(NotificationService, Protocol):
+    """A service that keeps notifications outside this store."""
+
+    def change(self, caller: Caller, action: str, id: str) -> Result[None]:
+        """Pause, resume or delete a recurring notification, or delete a one-off that has not been sent."""
+
+    def actions(self, caller: Caller, id: str) -> tuple[str, ...]:
+        """Return which of pause, resume and delete are possible for one that the caller has there; else none."""
 
 
 def arrival_warnings(service: NotificationService, sent: Sent, owner: str) -> list[ScheduleWarning]:
@@ -182,7 +186,7 @@ def told(method: Callable[P, Result[T]]) -> Callable[P, Result[T]]:
     return answered
 
 
-def _name(payload: Mapping[str, Any]) -> str:
+def name_of(payload: Mapping[str, Any]) -> str:
     """Return the name for lists of all kinds: the first of its texts that is not blank."""
     texts = (payload.get("label"), payload.get("title"), payload.get("message"), payload.get("topic"))
     words = (first_words(text) for text in texts if isinstance(text, str))

@@ -26,6 +26,7 @@ SPEC = KindSpec(
     ),
     form="duetime.kinds.prompts.form:FORM",
     cost="duetime.kinds.prompts.runner:cost_of",
+    editable="duetime.kinds.prompts.mcp.tools:EDITABLE",
     text="prompt",
     recipient="agent",
     colour=2,

@@ -30,7 +30,7 @@ from duetime.terminal.errors import name_fields
 from duetime.terminal.output import clean, coming
 from duetime.terminal.schedules.change import add_change_commands, add_schedule, edit_schedule
 from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled, headline, one_line
-from duetime.terminal.schedules.options import Key, Name, NamedFields, ReportedOptions, TriggerOptions
+from duetime.terminal.schedules.options import EditOptions, Key, Name, NamedFields, ReportedOptions, TriggerOptions
 from duetime.terminal.schedules.read import Id, add_read_commands
 from duetime.terminal.typer_ext import PlainCommand, argument, bundled, group, option
 
@@ -117,7 +117,7 @@ def add(
 @bundled
 def edit(
     id: Id,
-    trigger: TriggerOptions,
+    trigger: EditOptions,
     agent: AgentOptions,
     policy: PromptPolicy,
     text: Annotated[str | None, option("--text TEXT", "Other instructions.")] = None,

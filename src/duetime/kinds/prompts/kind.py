@@ -23,6 +23,7 @@ from duetime.kinds.prompts.allowance import EVERYTHING, Allowance
 from duetime.kinds.prompts.roster import Roster
 from duetime.kinds.prompts.runner import Waking
 from duetime.service.kind_spec import KindHooks, KindStatus
+from duetime.service.text import UNSAFE
 from duetime.service.warnings import ScheduleWarning, declare, warning
 from duetime.settings.sections import INBOX
 
@@ -65,6 +66,22 @@ def may_take(caller: Caller, definition: Definition) -> bool:
     of the prompt could."""
     most, held = allowance_of(definition), Allowance.stored(caller.grant)
     return most is None or held is None or not most.lacks(held)
+
+
+CUT = 60
+"""Characters of a prompt in a table, and in the name of its schedule."""
+
+
+def harmless(text: str) -> str:
+    """Replace unsafe characters, because prompts were written by agents."""
+    return UNSAFE.sub("\ufffd", text)
+
+
+def headline(prompt: str, longest: int = CUT) -> str:
+    """Return a prompt as a table shows it. Only the beginning of a huge one is read."""
+    beginning = prompt[: 20 * longest]
+    line = harmless(" ".join(beginning.split()))
+    return line if len(line) <= longest and len(prompt) == len(beginning) else f"{line[:longest]}..."
 
 
 class PromptKind(KindHooks):
@@ -216,6 +233,9 @@ class PromptKind(KindHooks):
         beyond = waker.allowance.lacks(waker.allowance.with_asked(wanted))
         text = f"The agent {made.subject} is not allowed {beyond}, so its runs do without."
         return [ScheduleWarning("not_allowed", _one_line(text))] if beyond else []
+
+    def name_of(self, payload: Mapping[str, Any]) -> str | None:
+        return headline(str(payload.get("prompt", ""))) or KIND
 
     def adapt_edit(self, caller: Caller, found: Schedule, changes: Changes) -> Changes:
         """Allow another agent for a due prompt that waits in vain, as when the settings no longer name its agent:

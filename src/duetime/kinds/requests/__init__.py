@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from duetime.service.kind_spec import KindSpec
+from duetime.service.kind_spec import Command, KindSpec
 
 SPEC = KindSpec(
     name="request",
@@ -12,6 +12,9 @@ SPEC = KindSpec(
     routes="duetime.kinds.requests.qstash_api.routes:routes",
     masking="duetime.kinds.requests.masking:MASKING",
     form="duetime.kinds.requests.form:FORM",
+    commands=(
+        Command("request", "duetime.kinds.requests.cli:commands", "Requests of programs: list, show, edit, pause."),
+    ),
     text="url",
     colour=4,
 )

@@ -74,12 +74,12 @@ def columns(shape: str, rows: Sequence[Sequence[Any]]) -> list[str]:
 SQL = {name: text.replace("?", "%s") for name, text in load_queries("postgres").items()}
 BLOCK = 16
 
-_DEFINITIONS = "n" + "t" * 8 + "nn" + "tt" + "nn"
+_DEFINITIONS = "n" + "t" * 8 + "nn" + "tt" + "nnn"
 _PROGRESS = "nttt" + "nnnnnn" + "tntntn"
 _RUNS = "nntnt" + "nnnn" + "t" + "nnnn" + "ttt" + "nnn" + "ttt"
 _CLAIMED_RUNS = "nnnnnttt"
 _RUN_UPDATES = "t" + "nnnn" + "t" + "nnnn" + "tt" + "nn"
-_DEFINITION_UPDATES = "tttttt" + "nnnn"
+_DEFINITION_UPDATES = "tttttt" + "nnnnn"
 _ATTEMPTS = "nnnntt"
 _DUE = "tnnnt"
 _RUNNING = RunStatus.RUNNING
@@ -90,7 +90,7 @@ def creation(
 ) -> list[Any]:
     """Return the parameters of `create_at_once`; `given` are the ids, None where the server draws them."""
     rows = [
-        (id, *definition[1:], first, entry.lane, entry.at)
+        (id, *definition[1:-1], first, entry.lane, entry.at)  # a new schedule is not paused
         for (definition, first), id, entry in zip(drafts, given, entries, strict=True)
     ]
     soon = min([entry.at for entry in entries]) - additions.now <= SOON
@@ -100,7 +100,7 @@ def creation(
         *columns("tnn", additions.stored),
         additions.stored_counted,
         len(additions.living),
-        *columns(_DEFINITIONS + "ntn", rows),
+        *columns(_DEFINITIONS[:-1] + "ntn", rows),
         len(additions.living),
         len(additions.stored),
         soon,

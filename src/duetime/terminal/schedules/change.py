@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
 
-from duetime.engine.errors import InvalidInput
-from duetime.engine.model import Run, RunStatus, Schedule
+from duetime.engine.clock import Instant
+from duetime.engine.errors import DuetimeError, InvalidInput
+from duetime.engine.model import Run, RunStatus, Schedule, ScheduleState
 from duetime.engine.result import Err, Result
-from duetime.engine.scheduler import Scheduler
-from duetime.engine.validation import Changes, NewSchedule
+from duetime.engine.times import read_time
+from duetime.engine.validation import NewSchedule
+from duetime.service import edits
+from duetime.service.changes import ACTIONS, Changed, ChangeRequest, change_schedule
+from duetime.service.edits import EditRequest
 from duetime.service.errors import refuse, unwrap
-from duetime.service.masking import masked_payload, refuse_other_places
 from duetime.service.run_now import MOST_SECONDS, has_ended, wait_for_end
 from duetime.service.services import OPERATOR
 from duetime.service.state_details import detail_of
@@ -23,8 +25,8 @@ from duetime.service.when import When
 from duetime.terminal import output
 from duetime.terminal.context import Application, Db, Json, again, opened, print_done
 from duetime.terminal.output import clean, coming, run_document, schedule_document
-from duetime.terminal.schedules.kind_view import KindView, found, found_here, outcome_text
-from duetime.terminal.schedules.options import TriggerOptions
+from duetime.terminal.schedules.kind_view import KindView, found_here, not_found, outcome_text
+from duetime.terminal.schedules.options import EditOptions
 from duetime.terminal.schedules.read import Id
 from duetime.terminal.typer_ext import PlainCommand, option
 
@@ -44,7 +46,7 @@ def edit_schedule(
     app: Application,
     view: KindView,
     given: str,
-    options: TriggerOptions,
+    options: EditOptions,
     json_: bool,
     *,
     name: str | None,
@@ -52,23 +54,14 @@ def edit_schedule(
     policy: Mapping[str, Any],
     guarded: bool = False,
 ) -> None:
-    """Edit a schedule and print it. The whole payload is written back, so the version must be the one that was read.
-
-    If `guarded`, another recipient does not get the hidden values of the stored payload.
-    """
+    """Edit a schedule and print it. If `guarded`, another recipient does not get the hidden values of the stored
+    payload."""
     when = options.changed()
     if name is None and when is None and not policy and not payload:
         raise InvalidInput(f"nothing to change; give at least one option, see duetime {view.command} edit --help")
-    found = found_here(app, view, given)
-    definition = found.definition
-    stored = json.loads(definition.payload)
-    whole = {**stored, **payload} if payload else None
-    kept = {field: value for field, value in stored.items() if field not in payload}
-    if guarded and whole is not None and masked_payload(view.kind, kept) != kept:
-        refuse_other_places(view.kind, whole, stored)
-    type_, config = (None, None) if when is None else (when.type, when.config)
-    changes = Changes(name, type_, config, whole, policy or None, options.tz, None, definition.version)
-    edited = unwrap(app.services.edit(OPERATOR, found, changes))
+    starting = instant_given(app, options.starting, "--starting")
+    request = EditRequest(name=name, when=when, starting=starting, fields=payload, policy=policy, guarded=guarded)
+    edited = unwrap(edits.edit_schedule(app.services, OPERATOR, found_here(app, view, given), request)).schedule
     warnings = app.services.result_warnings(edited.definition) if "deliver_to" in policy else []
     warnings += [] if when is None else time_notes(app, when)
     document = _document(app, edited)
@@ -93,7 +86,8 @@ def _text(app: Application, verb: str, view: Mapping[str, Any], schedule: Schedu
 Wait = Annotated[
     float, option("--wait SECONDS", f"Wait for its end, at most {MOST_SECONDS} seconds.", min=0, max=MOST_SECONDS)
 ]
-Change = Callable[[Scheduler, Any, str, str], Result[Any]]
+Until = Annotated[str | None, option("--until TIME", 'Resume by itself then: "monday 9am".')]
+Note = Annotated[str | None, option("--note TEXT", "Why it is paused.")]
 
 
 def add_change_commands(commands: typer.Typer, view: KindView) -> None:
@@ -107,27 +101,28 @@ def add_change_commands(commands: typer.Typer, view: KindView) -> None:
             text = f"Run {made.id} of {clean(definition.name)} {_outcome(seen)}"
             print_done(app, json_, document, text, [] if has_ended(seen) else warnings)
 
+    def pause(id: Id, until: Until = None, note: Note = None, db: Db = None, json_: Json = False) -> None:
+        with opened(db) as app:
+            _change(app, view, id, ChangeRequest("pause", instant_given(app, until, "--until"), note), json_)
+
+    def resume(id: Id, db: Db = None, json_: Json = False) -> None:
+        with opened(db) as app:
+            _change(app, view, id, ChangeRequest("resume"), json_)
+
+    def cancel(id: Id, db: Db = None, json_: Json = False) -> None:
+        with opened(db) as app:
+            _change(app, view, id, ChangeRequest("cancel"), json_)
+
     def delete(id: Id, db: Db = None, json_: Json = False) -> None:
         with opened(db) as app:
-            if _changed_elsewhere(app, view, "delete", id, "Deleted", json_):
-                return
-            definition = found(app, view, id).definition
-            public_id = definition.public_id
-            _done(view, public_id, app.scheduler.delete(OPERATOR, public_id, view.kind))
-            if json_:
-                output.print_json({"id": public_id, "deleted": True})
-                return
-            still = again(app, view.command, "history", public_id)
-            print(f"Deleted {public_id}  {clean(definition.name)}. Its runs can still be read: {still}")
+            _change(app, view, id, ChangeRequest("delete"), json_)
 
     noun = view.noun
     helped: dict[Callable[..., None], str] = {
         run: f"Run a {noun} now, beside its schedule.",
-        _changing(view, Scheduler.pause, "Paused"): f"Let a {noun} rest until it is resumed.",
-        _changing(view, Scheduler.resume, "Resumed"): f"Let a paused {noun} go on, from now.",
-        _changing(view, Scheduler.cancel, "Cancelled"): (
-            f"End a {noun}. Nothing further starts, and what runs is asked to stop."
-        ),
+        pause: f"Let a {noun} rest until it is resumed, or until a time.",
+        resume: f"Let a paused {noun} go on, from now.",
+        cancel: f"End a {noun}. Nothing further starts, and what runs is asked to stop.",
         delete: f"Delete a {noun}; its history stays readable.",
     }
     for command, help_ in helped.items():
@@ -140,41 +135,38 @@ def _outcome(run: Run) -> str:
     return "is due now." if run.status == RunStatus.PENDING else f"is {run.status}."
 
 
-def _changing(view: KindView, change: Change, verb: str) -> Callable[..., None]:
-    """Return the command that makes a change of the scheduler, under the same name."""
-
-    def command(id: Id, db: Db = None, json_: Json = False) -> None:
-        with opened(db) as app:
-            if _changed_elsewhere(app, view, change.__name__, id, verb, json_):
-                return
-            public_id = found(app, view, id).definition.public_id
-            _done(view, public_id, change(app.scheduler, OPERATOR, public_id, view.kind))
-            schedule = found(app, view, public_id)
-            if json_:
-                output.print_json(_document(app, schedule))
-                return
-            print(f"{verb} {public_id}  {clean(schedule.definition.name)}")
-            if schedule.progress.state == "active":
-                print(f"next   {coming(schedule.progress.next, app.scheduler.zone, app.clock.now())}")
-
-    command.__name__ = change.__name__
-    return command
+def instant_given(app: Application, text: str | None, option: str) -> Instant | None:
+    """Read the time of an option."""
+    if text is None:
+        return None
+    try:
+        return read_time(text, zone=app.scheduler.zone, now=app.clock.now()).instant
+    except DuetimeError as error:
+        raise InvalidInput(f"{option}: {error.message}") from error
 
 
-def _changed_elsewhere(app: Application, view: KindView, action: str, id: str, verb: str, json_: bool) -> bool:
-    """Change a schedule at the service that keeps this kind, and return whether it is there."""
-    external = app.services.hooks(view.kind).external()
-    if external is None:
-        return False
-    done = external.change(OPERATOR, action, id)
-    if isinstance(done, Err) and done.code == "not_found":
-        return False
-    unwrap(done)
-    if json_:
-        output.print_json({"id": id, "kept_at": external.place, verb.lower(): True})
-    else:
-        print(f"{verb} {clean(id)}, at {external.place}")
-    return True
+def _change(app: Application, view: KindView, given: str, request: ChangeRequest, json_: bool) -> None:
+    result = change_schedule(app.services, OPERATOR, given, request, kind=view.kind)
+    if isinstance(result, Err) and result.code in ("not_found", "ambiguous"):
+        raise not_found(app, view, given, result)
+    changed: Changed = _done(view, given, result)
+    verb = ACTIONS[request.action].capitalize()
+    if changed.schedule is None:
+        document: dict[str, Any] = {"id": changed.id, "kept_at": changed.place, verb.lower(): True}
+        output.print_result(json_, document, f"{verb} {clean(changed.id)}, at {changed.place}")
+        return
+    definition, progress = changed.schedule
+    text = f"{verb} {changed.id}  {clean(definition.name)}"
+    if request.action == "delete":
+        still = again(app, view.command, "history", changed.id)
+        output.print_result(json_, {"id": changed.id, "deleted": True}, f"{text}. Its runs can still be read: {still}")
+        return
+    zone, now = app.scheduler.zone, app.clock.now()
+    if progress.state == ScheduleState.ACTIVE:
+        text += f"\nnext   {coming(progress.next, zone, now)}"
+    elif definition.resume_at is not None:
+        text += f"\nuntil  {coming(definition.resume_at, zone, now)}"
+    output.print_result(json_, schedule_document(changed.schedule, zone), text)
 
 
 def _done(view: KindView, id: str, result: Result[Any]) -> Any:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError
-from duetime.engine.model import OVER, Cause, Definition, Run, Schedule, executed
+from duetime.engine.model import Cause, Definition, Run, Schedule, executed
 from duetime.engine.policy.options import policy_from_json
-from duetime.engine.queries import could_be_an_id
-from duetime.engine.store import ScheduleQuery
+from duetime.engine.result import Err
 from duetime.engine.times import format_local
-from duetime.service.errors import refuse
+from duetime.service.errors import Refused, refuse
+from duetime.service.lookup import find_schedule
 from duetime.service.presenters import next_of
-from duetime.service.services import OPERATOR, pages_of
+from duetime.service.services import OPERATOR
 from duetime.terminal import output
 from duetime.terminal.context import Application, again
 from duetime.terminal.output import ahead, clean, coming, outcome, plural, relative, schedule_document, span
@@ -66,14 +64,12 @@ def filled(payload: Payload, *names: str) -> Facts:
 
 
 PAGE = 1000
-MOST_NAMED = 5
-_BEGINNING = re.compile(r"(msg|scd)_[0-9a-f]{4,31}")
 
 
 def found_here(app: Application, view: KindView, given: str) -> Schedule:
     """Find a schedule in this store. For one that is kept externally, raise an error that names the usable commands."""
     external = app.services.hooks(view.kind).external()
-    possible = () if external is None else external.actions(given)
+    possible = () if external is None else external.actions(OPERATOR, given)
     if external is None or not possible:
         return found(app, view, given)
     can = f"{', '.join(('list', *possible[:-1]))} and {possible[-1]}"
@@ -82,32 +78,26 @@ def found_here(app: Application, view: KindView, given: str) -> Schedule:
 
 def found(app: Application, view: KindView, given: str) -> Schedule:
     """Find a schedule by its id, by a unique prefix of its id, or by its name."""
-    schedule = app.scheduler.find(OPERATOR, given, view.kind)
-    if schedule is not None:
-        return schedule
-    matching = list(_matching(app, view, given)) if could_be_an_id(given) else []
-    living = [each for each in matching if each.progress.state not in OVER]
-    matching = living or matching
-    if len(matching) == 1:
-        return matching[0]
+    result = find_schedule(app.scheduler, OPERATOR, given, view.kind)
+    if isinstance(result, Err):
+        raise not_found(app, view, given, result)
+    return result.value
+
+
+def not_found(app: Application, view: KindView, given: str, err: Err) -> Refused:
+    """Return the error of a lookup in the terms of the command line."""
     shown = given if len(given) <= 60 else given[:60] + "..."
-    if not matching:
-        how = again(app, view.command, "list")
-        raise refuse("not_found", f"there is no {view.noun} {shown!r}; {how} shows those there are")
-    ids = ", ".join(each.definition.public_id for each in matching[:MOST_NAMED])
-    more = " and others" if len(matching) > MOST_NAMED else ""
-    raise refuse("invalid", f"{shown!r} could mean several {view.plural}; give the id: {ids}{more}")
-
-
-def _matching(app: Application, view: KindView, given: str) -> Iterator[Schedule]:
-    query = ScheduleQuery(kind=view.kind, limit=PAGE, count_to=0)
-    by_id = _BEGINNING.fullmatch(given) is not None
-    if not by_id and not given.strip():
-        return
-    for page in pages_of(app.scheduler.search, OPERATOR, query if by_id else replace(query, text=given)):
-        for each in page.items:
-            if each.definition.public_id.startswith(given) if by_id else each.definition.name == given:
-                yield each
+    if err.code == "ambiguous":
+        ids = ", ".join(each["id"] for each in err.details["candidates"])
+        return refuse("ambiguous", f"{shown!r} could mean several {view.plural}; give the id, such as {ids}")
+    if err.code != "not_found":
+        return Refused(err)
+    message = f"there is no {view.noun} {shown!r}; {again(app, view.command, 'list')} shows those there are"
+    other = err.details.get("found")
+    spec = None if other is None else app.services.specs.get(other["kind"])
+    if spec is not None and spec.command:
+        message += f"; it is a {spec.name}, see {again(app, spec.command, '--help')}"
+    return refuse("not_found", message)
 
 
 # Schedules and their runs as tables.

@@ -47,6 +47,16 @@ class TriggerOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class EditOptions(TriggerOptions):
+    starting: Annotated[str | None, option("--starting TIME", "Of a new rule: the old one applies until then.")] = None
+
+    def parsed(self) -> When:
+        values = asdict(self)
+        del values["starting"]
+        return parse_when(timezone=values.pop("tz"), **values)
+
+
+@dataclass(frozen=True, slots=True)
 class NamedFields:
     """Options with the names of fields of a policy or of a payload."""
 

@@ -16,11 +16,11 @@ from duetime.service.payload_model import PayloadField, inputs_of
 from duetime.terminal.context import Db, Json, opened, value_of
 from duetime.terminal.schedules.change import add_change_commands, add_schedule, edit_schedule
 from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled
-from duetime.terminal.schedules.options import Key, Name, ReportedOptions, TriggerOptions
+from duetime.terminal.schedules.options import EditOptions, Key, Name, ReportedOptions, TriggerOptions
 from duetime.terminal.schedules.read import Id, add_read_commands
 from duetime.terminal.typer_ext import PlainCommand, argument, bundled, group
 
-_RESERVED = {each.name for bundle in (TriggerOptions, ReportedOptions) for each in dataclasses.fields(bundle)}
+_RESERVED = {each.name for bundle in (EditOptions, ReportedOptions) for each in dataclasses.fields(bundle)}
 _RESERVED |= {"id", "name", "key", "db", "json_"}
 
 
@@ -45,7 +45,7 @@ def standard_commands(spec: KindSpec) -> typer.Typer:
 
     def edit(
         id: Id,
-        trigger: TriggerOptions,
+        trigger: EditOptions,
         policy: ReportedOptions,
         name: Name = None,
         db: Db = None,
@@ -58,7 +58,7 @@ def standard_commands(spec: KindSpec) -> typer.Typer:
 
     helped: dict[Callable[..., None], str] = {
         add: f"Schedule a {spec.name}. It takes exactly one of --at, --delay, --every, --cron, --rrule and --when.",
-        edit: f"Change a {spec.name}. What is not given stays as it is; one that is running cannot be changed.",
+        edit: f"Change a {spec.name}. What is not given stays as it is; a run in progress keeps its values.",
     }
     for command, help_ in helped.items():
         made = bundled(_with_options(command, fields, required=command is add))

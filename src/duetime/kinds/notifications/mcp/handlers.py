@@ -210,9 +210,6 @@ def _refuse(err: Err) -> NoReturn:
     raise ToolProblem(f"Not created: {message}" if err.code == "api_error" else message)
 
 
-# Listing, pausing, resuming and deleting. An unknown id is a normal result, not a tool error.
-
-
 def list_scheduled_notifications(call: Call, given: Arguments) -> Reply:
     """The caller's notifications that are still to come: schedules recur (paused ones are shown too), messages go out
     once. Use it to find the schedule_id or message_id that pause_schedule, resume_schedule and delete_schedule take,
@@ -256,44 +253,6 @@ def listing_view(found: Sequence[Notification], zone: str) -> dict[str, Any]:
         if each.is_once
     ]
     return {"schedules": schedules, "count": len(schedules), "messages": messages}
-
-
-def pause_schedule(call: Call, given: Arguments) -> Reply:
-    """Stop a recurring notification from firing until resume_schedule is called; nothing is lost. Use it for 'not while
-    I am on holiday'; to end it for good use delete_schedule. What falls into the pause is not sent later. Pausing twice
-    is no error. A one-off notification cannot be paused: delete it instead."""
-    return _change(call, given, "pause", "paused", "been deleted", paused=True)
-
-
-def resume_schedule(call: Call, given: Arguments) -> Reply:
-    """Let a paused recurring notification fire again, from its next time on. Resuming one that is not paused is no
-    error."""
-    return _change(call, given, "resume", "resumed", "been deleted", paused=False)
-
-
-def delete_schedule(call: Call, given: Arguments) -> Reply:
-    """Delete a scheduled notification by its ID.
-
-    Permanently removes a cron schedule. The schedule will stop firing and cannot be recovered. Use the schedule_id
-    returned from schedule_cron_notification.
-
-    It also takes the message_id of a one-off notification that has not gone out. Take the ID from the conversation or
-    the user's words, or find it with list_scheduled_notifications; ask the user only when it cannot be determined. An
-    ID that does not exist, or was deleted before, is answered with success false. To stop for a while use
-    pause_schedule. What was already sent stays in the history."""
-    return _change(call, given, "delete", "deleted", "already been deleted")
-
-
-def _change(call: Call, given: Arguments, action: str, done: str, gone: str, **facts: bool) -> Reply:
-    schedule_id = given["schedule_id"]
-    result = service_of(call).change(call.caller, action, schedule_id)
-    if not isinstance(result, Err):
-        confirmation = f"Schedule {schedule_id} {done} successfully"
-        return Reply({"success": True, "schedule_id": schedule_id, **facts, "confirmation": confirmation})
-    error = f"Could not {action} {schedule_id}: {without_secrets(result.message)}"
-    if result.code == "not_found":
-        error = f"Schedule not found: {schedule_id}. It may have {gone} or the ID is incorrect."
-    return Reply({"success": False, "schedule_id": schedule_id, "error": error})
 
 
 def get_current_time(call: Call, given: Arguments) -> Reply:

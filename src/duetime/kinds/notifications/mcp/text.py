@@ -12,13 +12,6 @@ TOPIC = text(
     "joined by single hyphens). Ask the user when you do not know it; never make one up.",
     pattern=TOPIC_PATTERN,
 )
-SCHEDULE_ID = text(
-    "The schedule ID that schedule_cron_notification returned (scd_...); list_scheduled_notifications shows it too."
-)
-DELETED_ID = text(
-    "The schedule ID to delete. This ID is returned when creating a cron schedule. "
-    "The message_id of a one-off notification that has not gone out is taken as well."
-)
 CRON: dict[str, Schema] = {
     "cron": text(
         "Cron expression of 5 fields: minute hour day-of-month month day-of-week, such as '0 9 * * 1-5' for 09:00 on "
@@ -116,6 +109,15 @@ LOOKS: dict[str, Schema] = {
 }
 
 
+EDITABLE: dict[str, tuple[str, Schema]] = {
+    "message": ("message", text("A new text of the notification.")),
+    "notification_topic": ("topic", text("The topic that receives it from now on.")),
+    "title": ("title", LOOKS["title"]),
+    "label": ("label", text("A new label, such as weekly-report.")),
+}
+"""Arguments of edit_schedule with their payload fields; the other fields go into its payload argument."""
+
+
 def _item(properties: dict[str, Schema]) -> Schema:
     return {"type": "object", "properties": properties}
 
@@ -142,7 +144,6 @@ _RESULTS: dict[str, Schema] = {
     "scheduled_time": text("When datetime or time was given."),
     "delay": text("When delay was given."),
     "cron": text("CRON_TZ=<zone> <cron>"),
-    "paused": _BOOLEAN,
     "confirmation": text("What was done, for the user to read (success only)."),
     "error": text("Why not, and what to do about it (failure only)."),
     **WARNINGS,

@@ -8,7 +8,6 @@ from duetime.mcp.schemas import LIMITS, WARNINGS, ZONE
 
 _NOW = ("datetime", "date", "time", "timezone", "timestamp_ms")
 _FACTS = ("next_run", "reads_as", "limits", *WARNINGS)
-_CHANGED = ("success", "schedule_id")
 
 TOOLS = [
     tool(
@@ -47,34 +46,6 @@ TOOLS = [
         read_only=True,
         idempotent=True,
         lists_schedules=True,
-    ),
-    tool(
-        handlers.pause_schedule,
-        "Pause a recurring notification",
-        {"schedule_id": text.SCHEDULE_ID},
-        text.results("success", "schedule_id", "paused", "confirmation", "error"),
-        ("schedule_id",),
-        always=_CHANGED,
-        idempotent=True,
-    ),
-    tool(
-        handlers.resume_schedule,
-        "Resume a recurring notification",
-        {"schedule_id": text.SCHEDULE_ID},
-        text.results("success", "schedule_id", "paused", "confirmation", "error"),
-        ("schedule_id",),
-        always=_CHANGED,
-        idempotent=True,
-    ),
-    tool(
-        handlers.delete_schedule,
-        "Delete a scheduled notification",
-        {"schedule_id": text.DELETED_ID},
-        text.results("success", "schedule_id", "confirmation", "error"),
-        ("schedule_id",),
-        always=_CHANGED,
-        destructive=True,
-        idempotent=True,
     ),
     tool(
         handlers.get_current_time,

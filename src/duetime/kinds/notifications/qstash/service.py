@@ -255,8 +255,8 @@ class QStashNotifications:
         elif remote.updated < now - WINDOW:
             self._store.forget_remote(remote.id)
 
-    def actions(self, id: str) -> tuple[str, ...]:
-        remote = self._store.remote(id) if could_be_an_id(id) else None
+    def actions(self, caller: Caller, id: str) -> tuple[str, ...]:
+        remote = self._own(caller, id)
         if remote is None:
             return ()
         return ("pause", "resume", "delete") if remote.kind == RemoteKind.SCHEDULE else ("delete",)

@@ -6,20 +6,20 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from duetime.engine.model import LIVE, Run, RunStatus
+from duetime.engine.model import LIVE, Run, RunStatus, ScheduleState
 from duetime.engine.policy.follow_ups import result_text
-from duetime.engine.result import Err
-from duetime.kinds.prompts.kind import KIND
+from duetime.kinds.prompts.kind import KIND, harmless
 from duetime.kinds.prompts.mcp.text import (
     Refusal,
     accepted,
     error,
     fire_time,
-    harmless,
+    found_task,
     number_in,
     prompt_shown,
     refusing,
     shown,
+    task_named,
 )
 from duetime.mcp.definitions import Arguments, Reply
 from duetime.mcp.schemas import zone_of
@@ -44,7 +44,7 @@ def prompt_result(call: Call, given: Arguments) -> Reply:
     if ("id" in given) == ("run_id" in given):
         raise error("give exactly one of 'id' or 'run_id'.")
     if "id" in given:
-        found = _latest(call, number_in(given, "id"), zone)
+        found = _latest(call, given, zone)
     else:
         number = number_in(given, "run_id")
         one = run_of_prompt(call, number)
@@ -80,17 +80,19 @@ def whole_view(call: Call, run: Run, zone: str) -> dict[str, Any]:
     }
 
 
-def _latest(call: Call, number: int, zone: str) -> Latest:
-    """Return the latest run. A skipped or missed occurrence says little about a task, so a real run is preferred."""
-    page = call.scheduler.history(call.caller, str(number), limit=EARLIER + 1, count_to=0)
-    runs = [] if isinstance(page, Err) and page.code == "not_found" else accepted(page).items
-    if any(run.kind == KIND for run in runs):
+def _latest(call: Call, given: Arguments, zone: str) -> Latest:
+    """Return the latest run, also of a task that was deleted. A skipped or missed occurrence says little about a task,
+    so a real run is preferred."""
+    named = task_named(given)
+    found = found_task(call, given, f"Task {named} not found.", "history", deleted=True)
+    page = call.scheduler.history(call.caller, found.definition.public_id, limit=EARLIER + 1, count_to=0)
+    runs = accepted(page).items
+    if runs:
         place = next((place for place, run in enumerate(runs) if run.status not in _DID_NOT_RUN), 0)
         return Latest(runs[place], runs[place + 1 :], runs[:place])
-    found = call.scheduler.find(call.caller, str(number), KIND)
-    if found is None:
-        raise Refusal(f"Task #{number} not found.")
-    raise Refusal(f"Task #{number} has not run yet; it is set for {shown(fire_time(found), zone)}.")
+    if found.progress.state == ScheduleState.DELETED:
+        raise Refusal(f"Task {named} not found.")
+    raise Refusal(f"Task #{found.definition.id} has not run yet; it is set for {shown(fire_time(found), zone)}.")
 
 
 def _view(call: Call, found: Latest, zone: str) -> dict[str, Any]:

@@ -16,20 +16,20 @@ from duetime.engine.times import ReadTime, format_local, iso_local, read_time
 from duetime.engine.times.parser import midnight_note
 from duetime.engine.triggers import trigger_from_json
 from duetime.engine.validation import Changes, NewSchedule
-from duetime.kinds.prompts.kind import KIND, PARTS, PromptKind, payload_of
+from duetime.kinds.prompts.kind import KIND, PARTS, PromptKind, headline, payload_of
 from duetime.kinds.prompts.mcp.text import (
     Refusal,
     accepted,
     error,
     fire_time,
-    headline,
+    found_task,
     lines,
-    number_in,
     prompt_shown,
     refusing,
     repeats,
     shown,
     table_row,
+    task_named,
     task_view,
 )
 from duetime.mcp.definitions import Arguments, Reply
@@ -171,7 +171,7 @@ def schedule_edit(call: Call, given: Arguments) -> Reply:
     """Change the time, the rule, the text or the agent of a pending prompt; what is not given stays. at moves the next
     time: a recurring prompt goes on by its rule after that. cron, rrule or every (with at as its first time) replace
     the rule. A prompt that runs, was taken, is done or cancelled cannot be changed: schedule a new one."""
-    number = number_in(given, "id")
+    named = task_named(given)
     if not any(name in given for name in ("at", "prompt", "agent", "cron", "rrule", "every")):
         raise error("provide at least one of 'at' or 'prompt' to edit.")
     zone, now = zone_of(call, given), call.scheduler.clock.now()
@@ -182,19 +182,18 @@ def schedule_edit(call: Call, given: Arguments) -> Reply:
         first = _read(given["at"], zone, now)
     if first is not None and first.instant < now:
         raise _past(first, zone, now)
-    found = call.scheduler.find(call.caller, str(number), KIND)
-    if found is None:
-        raise _not_editable(number, "edited")
+    found = found_task(call, given, _not_editable(named, "edited"), "edit_schedule")
     _refuse_hidden(call, given, found)
     changes = _changes(given, found, rule, first, zone, now)
+    changes = replace(changes, pending_only=True)
     changes = call.services.hooks(KIND).adapt_edit(call.caller, found, changes)
     if status_of(found.progress) not in _EDITABLE and not changes.amid_runs:
-        raise _not_editable(number, "edited")
+        raise Refusal(_not_editable(named, "edited"))
     if "agent" in given and payload_of(found.definition).get("remind"):
         raise error("agent: it is a reminder, which wakes no agent; schedule a new task for one.")
-    result = call.scheduler.edit(call.caller, str(number), changes, KIND)
+    result = call.scheduler.edit(call.caller, found.definition.public_id, changes, KIND)
     if isinstance(result, Err) and result.code in ("not_found", "not_possible"):
-        raise _not_editable(number, "edited")
+        raise Refusal(_not_editable(named, "edited"))
     edited = accepted(result, **_argument_names("once" if rule is None else rule.type, given))
     return _updated(call, given, edited, first and first.note, zone)
 
@@ -249,16 +248,17 @@ def _updated(call: Call, given: Arguments, edited: Schedule, note: str | None, z
 def schedule_cancel(call: Call, given: Arguments) -> Reply:
     """Cancel a pending prompt for good, with all its coming times. Ask the user which one is meant when several could
     be; schedule_list shows the numbers."""
-    number, stop = number_in(given, "id"), given.get("stop_running", False)
-    result = call.scheduler.cancel_pending(call.caller, str(number), KIND, stop_running=stop)
+    stop, refusal = given.get("stop_running", False), _not_editable(task_named(given), "cancelled")
+    found = found_task(call, given, refusal, "delete_schedule").definition
+    result = call.scheduler.cancel_pending(call.caller, found.public_id, KIND, stop_running=stop)
     if isinstance(result, Err) and result.code in ("not_found", "not_possible"):
-        raise _not_editable(number, "cancelled")
+        raise Refusal(refusal)
     accepted(result)
-    return Reply({"id": number, "status": "cancelled"}, f"Cancelled task #{number}.")
+    return Reply({"id": found.id, "status": "cancelled"}, f"Cancelled task #{found.id}.")
 
 
-def _not_editable(number: int, verb: str) -> Refusal:
-    return Refusal(f"Task #{number} not found or not editable (only pending tasks can be {verb}).")
+def _not_editable(named: str, verb: str) -> str:
+    return f"Task {named} not found or not editable (only pending tasks can be {verb})."
 
 
 # -- times and rules ----------------------------------------------------------------------------------------------

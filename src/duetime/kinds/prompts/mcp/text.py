@@ -13,26 +13,29 @@ from duetime.engine.policy.options import policy_for_ending
 from duetime.engine.result import Err, Result
 from duetime.engine.times import format_local
 from duetime.engine.triggers import describe, trigger_from_json
-from duetime.kinds.prompts.kind import payload_of, prompt_of
-from duetime.mcp.definitions import Arguments, Reply, Schema, ToolProblem, number
+from duetime.kinds.prompts.kind import CUT, KIND, harmless, headline, payload_of, prompt_of
+from duetime.mcp.definitions import Arguments, Reply, Schema, ToolProblem, id_or_name
+from duetime.mcp.schemas import lookup_fields
 from duetime.service.errors import STORE_ERRORS
+from duetime.service.lookup import find_schedule
 from duetime.service.masking import masked
 from duetime.service.presenters import instant_view
 from duetime.service.services import Call
-from duetime.service.text import UNSAFE
 
 T = TypeVar("T")
 
-TASK_ID = number("The task's number, as schedule answered it and schedule_list shows it behind the #.")
+TASK_ID = id_or_name("The task's number, such as 12, or the name of a single one.")
 TIME: Schema = {"type": "string", "description": "ISO 8601 with offset."}
-CUT = 60
-"""Characters of a prompt in a table."""
 KEPT = 1000
 """Characters of a prompt in a list's structured content: ten thousand whole prompts would be gigabytes."""
 
 
 class Refusal(Exception):
-    """A refusal, which is answered as a normal result with just this text."""
+    """A refusal, which is answered as a normal result with just this text, and with further fields as data."""
+
+    def __init__(self, text: str, **fields: Any) -> None:
+        super().__init__(text)
+        self.fields = fields
 
 
 Answer = Callable[[Call, Arguments], Reply]
@@ -47,7 +50,7 @@ def refusing(answer: Answer) -> Answer:
             return answer(call, given)
         except (Refusal, ToolProblem) as problem:
             refusal = problem if isinstance(problem, Refusal) else error(str(problem))
-            return Reply({"error": str(refusal)}, str(refusal))
+            return Reply({"error": str(refusal), **refusal.fields}, str(refusal))
 
     return answered
 
@@ -74,16 +77,25 @@ def number_in(given: Arguments, name: str) -> int:
     return number
 
 
-def harmless(text: str) -> str:
-    """Replace unsafe characters, because prompts were written by agents."""
-    return UNSAFE.sub("\ufffd", text)
+def task_named(given: Arguments) -> str:
+    """Return how a text refers to the task that an argument names: `#12`, or its name."""
+    if isinstance(given["id"], int):
+        return f"#{number_in(given, 'id')}"
+    named = given["id"].strip().removeprefix("#")
+    return f"#{named}" if named.isdigit() else f'"{harmless(named[:CUT])}"'
 
 
-def headline(prompt: str, longest: int = CUT) -> str:
-    """Return a prompt as a table shows it. Only the beginning of a huge one is read."""
-    beginning = prompt[: 20 * longest]
-    line = harmless(" ".join(beginning.split()))
-    return line if len(line) <= longest and len(prompt) == len(beginning) else f"{line[:longest]}..."
+def found_task(call: Call, given: Arguments, refusal: str, tool: str, *, deleted: bool = False) -> Schedule:
+    """Return the prompt that the argument `id` names, or raise the refusal; `tool` takes an id of another kind."""
+    task_named(given)
+    found = find_schedule(call.scheduler, call.caller, given["id"], KIND, deleted=deleted)
+    if not isinstance(found, Err):
+        return found.value
+    if found.code == "not_found":
+        raise Refusal(refusal, **lookup_fields(found, tool))
+    if found.code == "ambiguous":
+        raise Refusal(f"Error: {harmless(found.message)}.", **lookup_fields(found, tool))
+    return accepted(found)
 
 
 def fire_time(schedule: Schedule) -> Instant | None:

@@ -12,6 +12,7 @@ from duetime.mcp.schemas import (
     ERROR,
     KEY,
     LIMITS_IN_FORCE,
+    LOOKUP,
     NULLABLE_TIME,
     POLICY,
     READS_AS,
@@ -59,6 +60,7 @@ TASK_RESULT: dict[str, Schema] = {
     "limits": LIMITS_IN_FORCE,
     "note": text("What had to be assumed to read the time. Tell the user."),
     "error": ERROR,
+    **LOOKUP,
 }
 WAKES = text("The agent that is woken when it is due; absent for what waits in an inbox, and for a reminder.")
 LIMITS: dict[str, Schema] = {
@@ -85,6 +87,12 @@ USAGE_LIMITS: dict[str, Schema] = {
         "type": "number",
         "description": "What its runs may cost in a day, in dollars, where the agent reports it.",
     },
+}
+
+EDITABLE: dict[str, tuple[str, Schema]] = {
+    "prompt": ("prompt", text("New instructions for the agent.")),
+    "agent": ("agent", text("The agent that is woken, by name.")),
+    **{name: (name, schema) for name, schema in USAGE_LIMITS.items() if name != "remind"},
 }
 
 TOOLS = [
@@ -155,7 +163,7 @@ TOOLS = [
         schedule_cancel,
         "Cancel a scheduled prompt",
         {"id": TASK_ID, "stop_running": {"type": "boolean", "description": STOP_RUNNING}},
-        {"id": {"type": "integer"}, "status": {"type": "string"}, "error": ERROR},
+        {"id": {"type": "integer"}, "status": {"type": "string"}, "error": ERROR, **LOOKUP},
         ("id",),
         destructive=True,
         idempotent=True,
@@ -197,6 +205,7 @@ TOOLS = [
             },
             "timezone": {"type": "string"},
             "error": ERROR,
+            **LOOKUP,
         },
         read_only=True,
         idempotent=True,

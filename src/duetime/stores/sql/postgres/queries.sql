@@ -12,9 +12,9 @@ SELECT pg_advisory_xact_lock(71001, hashtext(?))
 
 -- name: insert_schedules
 INSERT INTO schedules (id, public_id, kind, owner, name, subject, trigger, payload, policy, depth, version, key,
-  fingerprint, created, updated)
+  fingerprint, created, updated, resume_at)
 SELECT * FROM unnest(?::bigint[], ?::text[], ?::text[], ?::text[], ?::text[], ?::text[], ?::text[], ?::text[],
-  ?::text[], ?::integer[], ?::bigint[], ?::text[], ?::text[], ?::bigint[], ?::bigint[])
+  ?::text[], ?::integer[], ?::bigint[], ?::text[], ?::text[], ?::bigint[], ?::bigint[], ?::bigint[])
 
 -- name: insert_progress
 INSERT INTO progress (schedule, owner, kind, state, next, through, run_count, active, queued, gap, last_status,
@@ -63,10 +63,12 @@ SELECT id, CASE WHEN ? AND place = 1 THEN pg_notify('duetime', '') END FROM n OR
 
 -- name: update_schedules
 UPDATE schedules s SET name = u.name, subject = u.subject, trigger = u.trigger, payload = u.payload,
-  policy = u.policy, key = u.key, depth = u.depth, version = u.version, updated = u.updated
+  policy = u.policy, key = u.key, depth = u.depth, version = u.version, updated = u.updated,
+  resume_at = u.resume_at
 FROM unnest(
-  ?::text[], ?::text[], ?::text[], ?::text[], ?::text[], ?::text[], ?::integer[], ?::bigint[], ?::bigint[], ?::bigint[]
-) AS u (name, subject, trigger, payload, policy, key, depth, version, updated, id)
+  ?::text[], ?::text[], ?::text[], ?::text[], ?::text[], ?::text[], ?::integer[], ?::bigint[], ?::bigint[], ?::bigint[],
+  ?::bigint[]
+) AS u (name, subject, trigger, payload, policy, key, depth, version, updated, resume_at, id)
 WHERE s.id = u.id
 
 -- name: schedules_by_keys

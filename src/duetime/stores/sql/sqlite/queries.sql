@@ -7,8 +7,8 @@ SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'runs'), 0) + 1
 
 -- name: insert_schedule
 INSERT INTO schedules (id, public_id, kind, owner, name, subject, trigger, payload, policy, depth, version, key,
-  fingerprint, created, updated)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+  fingerprint, created, updated, resume_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: add_living_within
 UPDATE living_counts SET living = living + ?2
@@ -19,7 +19,7 @@ UPDATE stored_bytes SET bytes = bytes + ?2 WHERE owner = ?1 AND bytes + ?2 <= ?3
 
 -- name: update_schedule
 UPDATE schedules SET name = ?, subject = ?, trigger = ?, payload = ?, policy = ?, key = ?, depth = ?, version = ?,
-  updated = ?
+  updated = ?, resume_at = ?
 WHERE id = ?
 
 -- name: schedules_by_keys

@@ -1,0 +1,55 @@
+"""`duetime change`: pause, resume, cancel or delete many schedules of any kind at once."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from duetime.cli.runs.run import Kind, known_kind
+from duetime.service.bulk_changes import BulkChange, Selection, change_schedules
+from duetime.service.changes import ACTIONS, ChangeRequest
+from duetime.service.errors import FAILED, OK, unwrap
+from duetime.service.services import OPERATOR
+from duetime.terminal import output
+from duetime.terminal.context import Db, Json, opened
+from duetime.terminal.output import clean, plural
+from duetime.terminal.schedules.change import Note, Until, instant_given
+from duetime.terminal.typer_ext import PlainCommand, argument, option, single
+
+commands = single()
+
+
+@commands.command(cls=PlainCommand)
+def change(
+    action: Annotated[str, argument("ACTION", "pause, resume, cancel or delete.")],
+    ids: Annotated[list[str] | None, argument("[ID]...", "Ids or names; or give a filter.")] = None,
+    kind: Kind = None,
+    topic: Annotated[str | None, option("--topic TEXT", "Only with this topic, task or agent.")] = None,
+    label: Annotated[str | None, option("--label TEXT", "Only with this label or name.")] = None,
+    everything: Annotated[bool, option("--all", "Every one that may still fire.")] = False,
+    until: Until = None,
+    note: Note = None,
+    dry_run: Annotated[bool, option("--dry-run", "Change nothing; show what matches.")] = False,
+    expected: Annotated[int | None, option("--expected N", "How many match; deleting needs it.")] = None,
+    db: Db = None,
+    json_: Json = False,
+) -> int:
+    """Pause, resume, cancel or delete many schedules: those with these ids, or all that match a filter."""
+    with opened(db) as app:
+        selection = Selection(ids=ids or (), kind=known_kind(kind), topic=topic, label=label, everything=everything)
+        request = ChangeRequest(action, instant_given(app, until, "--until"), note)
+        done = unwrap(
+            change_schedules(app.services, OPERATOR, selection, request, dry_run=dry_run, expected_count=expected)
+        )
+    counts = {"matched": len(done.matched), "changed": done.changed, "dry_run": dry_run}
+    document: dict[str, Any] = {**counts, "failed": list(done.failed), "schedules": list(done.matched)}
+    output.print_result(json_, document, _text(action, done, dry_run=dry_run))
+    return FAILED if done.failed else OK
+
+
+def _text(action: str, done: BulkChange, *, dry_run: bool) -> str:
+    rows = [f"{each['id']}  {clean(str(each.get('name', '')))}" for each in (done.matched if dry_run else ())]
+    verb = "would be" if dry_run else "were"
+    number = len(done.matched) if dry_run else done.changed
+    rows.append(f"{plural(number, 'schedule')} {verb} {ACTIONS[action]}.")
+    rows += [f"{each['id']}: {clean(str(each['error']))}" for each in done.failed]
+    return "\n".join(rows)

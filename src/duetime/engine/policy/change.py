@@ -1,0 +1,70 @@
+"""The input and the result of a decision about a change of one schedule, and what these decisions share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, NamedTuple, ParamSpec
+
+from duetime.engine.clock import Instant
+from duetime.engine.errors import InvalidInput
+from duetime.engine.model import Definition, Schedule
+from duetime.engine.policy.finish import Reader
+from duetime.engine.policy.rows import NewId, Writes
+from duetime.engine.result import Err, Ok, Result
+
+P = ParamSpec("P")
+
+
+class Change(NamedTuple):
+    """The input of a decision about a change: the locked rows, the instant, and a reader for further rows."""
+
+    schedule: Schedule
+    now: Instant
+    reader: Reader
+    new_id: NewId
+    depth: int = 0
+    """The caller's depth: 0 for a person, more for an agent's run."""
+
+    @property
+    def set_off(self) -> Definition:
+        """The definition, at least as deep as if the caller had created it: otherwise two runs that start each other
+        would never end."""
+        definition = self.schedule.definition
+        return definition if self.depth <= definition.depth else definition._replace(depth=self.depth)
+
+
+Decision = Result[tuple[Writes, Any]]
+
+
+def done(writes: Writes, value: Any = None) -> Decision:
+    return Ok((writes, value))
+
+
+def changed(schedule: Schedule, writes: Writes) -> Schedule:
+    """Return a schedule as these writes leave it."""
+    definition, progress = schedule
+    edited = next((each for each in writes.definitions if each.id == definition.id), definition)
+    return Schedule(edited, writes.progress.get(definition.id, progress))
+
+
+def as_stored(decide: Callable[P, Decision]) -> Callable[P, Decision]:
+    """Return an error if a stored trigger or policy cannot be read any more: that is not the caller's fault."""
+
+    @wraps(decide)
+    def answered(*given: P.args, **named: P.kwargs) -> Decision:
+        try:
+            return decide(*given, **named)
+        except InvalidInput as error:
+            return Err("broken", f"what is stored of it cannot be used ({error}); edit that, or delete it")
+
+    return answered
+
+
+def not_possible(verb: str, state: str) -> Err:
+    return Err("not_possible", f"it is {state}, so it cannot be {verb}", {"state": state})
+
+
+def touch(writes: Writes, change: Change, **changed: Any) -> None:
+    """Bump `updated` so that the change is found by its time, though the content stays the same."""
+    writes.definitions.append(change.set_off._replace(updated=change.now, **changed))

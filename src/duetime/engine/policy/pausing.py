@@ -1,0 +1,107 @@
+"""Pausing a schedule, and resuming it on request or at the end of its pause."""
+
+from __future__ import annotations
+
+from duetime.engine.clock import Instant
+from duetime.engine.errors import InvalidInput
+from duetime.engine.model import NO_RUN, Definition, DueEntry, Progress, RunStatus, ScheduleState, lane_of
+from duetime.engine.policy.catch_up import missed_span, missed_span_without, next_instant
+from duetime.engine.policy.change import Change, Decision, as_stored, changed, done, not_possible, touch
+from duetime.engine.policy.finish import release
+from duetime.engine.policy.options import policy_for_ending, policy_from_json
+from duetime.engine.policy.rows import Span, Writes, ended, run_entry, span_run, trigger_entry
+
+
+def pause(change: Change, until: Instant | None = None, note: str | None = None) -> Decision:
+    """Take a schedule out of the queue until somebody resumes it or, if given, until this instant. The latest request
+    decides how long a paused schedule rests."""
+    definition, progress = change.schedule
+    resting = progress.state == ScheduleState.PAUSED
+    if resting and (until, note) in ((definition.resume_at, None), (definition.resume_at, progress.note)):
+        return done(Writes(), change.schedule)
+    if not resting and progress.state != ScheduleState.ACTIVE:
+        return not_possible("paused", progress.state)
+    writes = Writes()
+    if resting:  # runs that somebody asked for meanwhile stay in the queue
+        writes.due_gone.append(DueEntry("", change.now, definition.id, NO_RUN))
+        note = progress.note if note is None else note
+    else:
+        writes.due_gone_of.append(definition.id)
+        progress = _pass_over(writes, change, "it was overdue when the schedule was paused")
+    writes.progress[definition.id] = progress._replace(state=ScheduleState.PAUSED, note=note)
+    touch(writes, change, resume_at=until)
+    writes.due_new += resume_entry(definition._replace(resume_at=until))
+    return done(writes, changed(change.schedule, writes))
+
+
+def resume_entry(definition: Definition) -> list[DueEntry]:
+    """Return the due entry that ends a pause by itself, if it has an end."""
+    if definition.resume_at is None:
+        return []
+    lane = lane_of(definition.kind, at_most_once=policy_for_ending(definition.policy).at_most_once)
+    return [DueEntry(lane, definition.resume_at, definition.id, NO_RUN, definition.owner)]
+
+
+@as_stored
+def resume(change: Change, as_of: Instant | None = None) -> Decision:
+    """Continue from now; one row records what did not run meanwhile. `as_of`: the instant at which the pause ended, if
+    that was earlier: what fell due since then is late and not passed over."""
+    definition, progress = change.schedule
+    if progress.state == ScheduleState.ACTIVE:
+        return done(Writes(), change.schedule)
+    if progress.state not in (ScheduleState.PAUSED, ScheduleState.BROKEN):
+        return not_possible("resumed", progress.state)
+    writes = Writes(due_gone_of=[definition.id])
+    ended_at = change if as_of is None else change._replace(now=as_of)
+    progress = _pass_over(writes, ended_at, f"the schedule was {progress.state}")
+    progress = progress._replace(state=ScheduleState.ACTIVE, note=None)
+    enqueue(writes, change, definition, progress)
+    touch(writes, change, resume_at=None)
+    return done(writes, changed(change.schedule, writes))
+
+
+def _pass_over(writes: Writes, change: Change, reason: str) -> Progress:
+    """Record what is due and will not run, and continue with the first occurrence after now."""
+    definition, progress = change.schedule
+    if progress.next is None or progress.next > change.now:
+        return progress
+    accounted = account(writes, change, reason)
+    try:
+        following = next_instant(definition.trigger, change.now)
+    except InvalidInput:  # the next instant is unknown; the row keeps this occurrence from being recorded twice
+        return accounted
+    return accounted._replace(
+        next=following, last_status=RunStatus.SKIPPED if following is None else progress.last_status
+    )
+
+
+def account(writes: Writes, change: Change, reason: str) -> Progress:
+    """Write one row for what will not run any more: the occurrences from the next one until now."""
+    definition, progress = change.schedule
+    if progress.next is None or progress.next > change.now:
+        return progress
+    taken = change.reader.taken_since(definition.id, progress.next)
+    try:
+        passed = definition.trigger, progress.next, change.now
+        span = missed_span_without(*passed, taken) if taken else missed_span(*passed)
+    except InvalidInput:  # an unreadable trigger tells no more than this one occurrence
+        span = None if progress.next in taken else Span(progress.next, progress.next, -1)
+    if span is None:
+        return progress._replace(through=progress.next)
+    writes.new_runs.append(span_run(change.new_id(), definition, span, RunStatus.SKIPPED, reason, change.now))
+    return progress._replace(through=span.last, gap=None)
+
+
+def enqueue(writes: Writes, change: Change, definition: Definition, progress: Progress, *, runs: bool = True) -> None:
+    """Enqueue all that an active schedule has in the due queue: the trigger's entry and those of its live runs."""
+    policy = policy_from_json(definition.policy)
+    if progress.next is not None:
+        writes.due_new.append(trigger_entry(definition, policy, progress.next))
+    if progress.active and runs:
+        for run in change.reader.live_runs(definition.id):
+            if run.status == RunStatus.PENDING:
+                writes.due_new.append(run_entry(definition, policy, run, change.now))
+            elif run.status == RunStatus.WAITING and (until := run.expires or run.until) is not None:
+                writes.due_new.append(run_entry(definition, policy, run, until))
+    progress = release(writes, definition, policy, progress, change.now, change.reader)
+    writes.progress[definition.id] = ended(progress)

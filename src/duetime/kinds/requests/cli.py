@@ -1,0 +1,46 @@
+"""Commands of `duetime request`. Programs create requests through QStash's API; here people see and change them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from duetime.engine.model import Definition
+from duetime.kinds.requests.wire import KIND
+from duetime.terminal.context import Db, Json, opened
+from duetime.terminal.schedules.change import add_change_commands, edit_schedule
+from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled
+from duetime.terminal.schedules.options import EditOptions, Name, PolicyOptions
+from duetime.terminal.schedules.read import Id, add_read_commands
+from duetime.terminal.typer_ext import PlainCommand, bundled, group, option
+
+
+def _facts(_: Definition, payload: Payload) -> Facts:
+    return filled(payload, "method", "url", "headers", "body")
+
+
+REQUEST = KindView(KIND, KIND, "requests", ("URL",), lambda _, payload: (payload.get("url", ""),), _facts)
+commands = group("Requests: HTTP calls that programs scheduled.")
+
+
+@commands.command(cls=PlainCommand)
+@bundled
+def edit(
+    id: Id,
+    trigger: EditOptions,
+    policy: PolicyOptions,
+    name: Name = None,
+    url: Annotated[str | None, option("--url URL", "The address to call.")] = None,
+    method: Annotated[str | None, option("--method NAME", "GET, POST, PUT, PATCH or DELETE.")] = None,
+    body: Annotated[str | None, option("--body TEXT", "The text to send.")] = None,
+    db: Db = None,
+    json_: Json = False,
+) -> None:
+    """Change a request. What is not given stays as it is; a run in progress keeps its values."""
+    given: dict[str, Any] = {"url": url, "method": method, "body": body}
+    payload = {field: value for field, value in given.items() if value is not None}
+    with opened(db) as app:
+        edit_schedule(app, REQUEST, id, trigger, json_, name=name, payload=payload, policy=policy.given(), guarded=True)
+
+
+add_read_commands(commands, REQUEST)
+add_change_commands(commands, REQUEST)

@@ -1,0 +1,188 @@
+"""The tool edit_schedule, which changes any field of a schedule of any kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from duetime.engine.clock import Instant
+from duetime.engine.errors import DuetimeError
+from duetime.engine.model import Schedule, status_of
+from duetime.engine.result import Err
+from duetime.engine.times import iso_local
+from duetime.mcp.definitions import (
+    Arguments,
+    Reply,
+    Schema,
+    Tool,
+    ToolProblem,
+    error_result,
+    errors_as_results,
+    number,
+    object_schema,
+    result_schema,
+    text,
+)
+from duetime.mcp.manage_tools import BRIEF, SCHEDULE_ID
+from duetime.mcp.schemas import (
+    ERROR,
+    LOOKUP,
+    WARNINGS,
+    ZONE,
+    flat_schema,
+    lookup_fields,
+    policy_of,
+    with_warnings,
+    zone_of,
+)
+from duetime.mcp.served import Served, find, instant_in
+from duetime.service.edits import EditRequest, edit_schedule
+from duetime.service.kind_spec import KindSpec, load
+from duetime.service.payload_model import inputs_of
+from duetime.service.presenters import brief_view
+from duetime.service.services import Call
+from duetime.service.when import When, parse_when, read_phrase
+
+WHEN: dict[str, Schema] = {
+    "at": text("A new time, such as 'tomorrow 9am'; of what recurs, of the next run alone."),
+    "when": text("A new rule in words, such as 'every weekday at 8:30'."),
+    "cron": text("A new rule of 5 fields, such as '0 9 * * 1-5'."),
+    "every": text("A new interval such as '2h30m'; its first time may be in at."),
+    "rrule": text("A new iCalendar rule such as 'FREQ=MONTHLY;BYDAY=-1FR'."),
+    "start": text("The rule applies not before this time."),
+    "end": text("The rule applies not after this time."),
+    "starting": text("The new rule applies from this time, and until then the old one."),
+}
+OPTIONS: dict[str, Schema] = {
+    "max_runs": number("Ends it after so many runs in all."),
+    "max_attempts": number("How often a failing run is tried."),
+    "timeout_seconds": {"type": "number", "description": "Seconds that a run may take."},
+    "catch_up": text("What runs after downtime.", enum=["once", "all", "skip"]),
+    "overlap": text("When due while it runs.", enum=["skip", "queue", "allow"]),
+    "deliver_to": text("The topic that is told how runs end."),
+    "notify_on": text("Of which runs it is told.", enum=["always", "failure", "success"]),
+}
+_RULES = ("cron", "every", "rrule", "when")
+Fields = Mapping[str, tuple[str, Schema]]
+"""Payload fields with their schemas, by the names of the arguments."""
+
+
+def fields_of(spec: KindSpec) -> Fields:
+    """Return the arguments that edit the payload of a kind."""
+    if spec.editable:
+        declared: Fields = load(spec.editable)
+        return declared
+    if not spec.payload:
+        return {}
+    fields = inputs_of(load(spec.payload), {*WHEN, *OPTIONS, "name", "payload", "timezone"}, f"{spec.name}_")
+    return {name: (field.name, flat_schema(field.schema)) for name, field in fields.items()}
+
+
+def _edit(served: Served, of_kind: Mapping[str, Fields], call: Call, given: Arguments) -> Reply:
+    zone = zone_of(call, given)
+    found = find(call, given["schedule_id"], served)
+    if isinstance(found, Err):
+        return Reply({**error_result(found).structured, **lookup_fields(found, "")})
+    schedule = found.value
+    request = _request(call, given, schedule, _payload_fields(of_kind, schedule.definition.kind, given), zone)
+    if request == EditRequest():
+        raise ToolProblem("Nothing to change: give at least one field besides schedule_id, such as at or name.")
+    result = edit_schedule(call.services, call.caller, schedule, request)
+    if isinstance(result, Err):
+        if result.code == "not_possible":
+            state = result.details.get("state")
+            ended = "its only run has begun" if state == "running" else f"it is {state}"
+            raise ToolProblem(f"It cannot be edited, because {ended}; create a new one.")
+        return error_result(result)
+    edited, warnings, running = result.value
+    view = {
+        "schedule_id": edited.definition.public_id,
+        "status": status_of(edited.progress),
+        **brief_view(edited, zone),
+    }
+    view["limits"] = call.services.limits(edited)
+    if running:
+        view["applies"] = "from the next run; the one that runs now keeps its values"
+    return Reply(with_warnings(view, warnings))
+
+
+def _payload_fields(of_kind: Mapping[str, Fields], kind: str, given: Arguments) -> dict[str, Any]:
+    """Return the payload fields that are given, or raise a ToolProblem for those of another kind."""
+    own = of_kind.get(kind, {})
+    every = {name for fields in of_kind.values() for name in fields}
+    for name in given:
+        if name in every and name not in own:
+            has = ", ".join(own) or "none of these"
+            raise ToolProblem(f"{name}: a {kind} has no such field; it has {has}, and further ones go into payload.")
+    return {**given.get("payload", {}), **{field: given[name] for name, (field, _) in own.items() if name in given}}
+
+
+def _request(call: Call, given: Arguments, schedule: Schedule, fields: Mapping[str, Any], zone: str) -> EditRequest:
+    try:
+        when, at = _when(call, given, zone)
+        starting = instant_in(call, given, "starting", zone)
+    except DuetimeError as error:
+        raise ToolProblem(error.message) from error
+    return EditRequest(
+        name=given.get("name"), when=when, next=at, starting=starting, fields=fields, policy=policy_of(given)
+    )
+
+
+def _when(call: Call, given: Arguments, zone: str) -> tuple[When | None, Instant | None]:
+    """Return the new rule, and the next time where it alone is moved."""
+    if "when" in given and read_phrase(given["when"])[0] == "once":  # a time, as in `at`
+        given = {**given, "at": given["when"], "when": None}
+    named = [name for name in _RULES if given.get(name) is not None]
+    at, now = instant_in(call, given, "at", zone), call.scheduler.clock.now()
+    if at is not None and at <= now:
+        raise ToolProblem(f"at: {iso_local(at, zone)} is in the past; it is now {iso_local(now, zone)}.")
+    limits = {name: given[name] for name in ("start", "end") if name in given}
+    if not named:
+        if limits:
+            raise ToolProblem("start and end belong to a rule; give when, cron, every or rrule with them.")
+        return None, at
+    if at is not None:
+        limits.setdefault("start", iso_local(at, zone))
+    rule = parse_when(**{name: given[name] for name in named}, **limits, timezone=given.get("timezone"))
+    return rule, None
+
+
+def edit_tool(served: Served) -> Tool:
+    """Return the tool, with the payload fields of the kinds that are served."""
+    of_kind = {spec.name: fields_of(spec) for spec in served.specs}
+    payload = {name: schema for fields in of_kind.values() for name, (_, schema) in fields.items()}
+    further: Schema = {"type": "object", "description": 'Further fields of its payload, such as {"priority": 4}.'}
+    return Tool(
+        "edit_schedule",
+        "Edit a schedule",
+        "Change any field of a schedule of any kind; what is not given stays, and so do its id and its history. A run "
+        "in progress keeps its values. A one-off that has begun cannot be edited.",
+        object_schema(
+            {
+                "schedule_id": SCHEDULE_ID,
+                "name": text("A new name for people."),
+                **WHEN,
+                **payload,
+                "payload": further,
+                **OPTIONS,
+                "timezone": ZONE,
+            },
+            ("schedule_id",),
+        ),
+        result_schema(
+            {
+                "schedule_id": {"type": "string"},
+                "status": {"type": "string"},
+                **BRIEF,
+                "applies": {"type": "string"},
+                **WARNINGS,
+                "limits": {"type": "object"},
+                "known_tasks": {"type": "array", "items": {"type": "string"}},
+                "error": ERROR,
+                **LOOKUP,
+            }
+        ),
+        errors_as_results(partial(_edit, served, of_kind)),
+        destructive=True,
+    )

@@ -1,0 +1,209 @@
+"""Tools that change schedules of every kind: pause, resume, delete, and the same for many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import partial
+from typing import Any
+
+from duetime.engine.redaction import without_secrets
+from duetime.engine.result import Err
+from duetime.mcp.definitions import (
+    Arguments,
+    Reply,
+    Schema,
+    Tool,
+    ToolProblem,
+    errors_as_results,
+    number,
+    object_schema,
+    result_schema,
+    text,
+)
+from duetime.mcp.schemas import ERROR, LOOKUP, NULLABLE_TIME, ZONE, lookup_fields, zone_of
+from duetime.mcp.served import Served, instant_in
+from duetime.service.bulk_changes import MOST, Selection, change_schedules
+from duetime.service.changes import ACTIONS, ChangeRequest, change_schedule
+from duetime.service.errors import STORE_ERRORS
+from duetime.service.presenters import brief_view
+from duetime.service.services import Call
+
+SCHEDULE_ID = text("Its id, such as job_5_1770000000, scd_... or 12; or a name that only one has.")
+DELETED_ID = text(
+    "The schedule ID to delete. This ID is returned when creating a cron schedule. An id of any kind, or a name that "
+    "only one has, is taken as well."
+)
+UNTIL = text("Resume by itself then, such as 'monday 9am'; without it, rest until resumed.")
+BRIEF: dict[str, Schema] = {
+    "kind": {"type": "string"},
+    "name": {"type": "string"},
+    "next_run": NULLABLE_TIME,
+    "paused_until": NULLABLE_TIME,
+    "note": {"type": ["string", "null"]},
+    "reads_as": {"type": "string"},
+    "kept_at": text("The service that keeps it, if it is not kept here."),
+}
+_SHOWN = 100
+"""Rows of an answer about many schedules."""
+
+
+def change(served: Served, action: str, call: Call, given: Arguments) -> Reply:
+    id, zone = given["schedule_id"], zone_of(call, given)
+    request = ChangeRequest(action, instant_in(call, given, "until", zone), given.get("note"))
+    result = change_schedule(call.services, call.caller, id, request, kinds=kinds_of(served), gone=False)
+    if isinstance(result, Err):
+        return _refusal(action, id, result)
+    changed = result.value
+    facts = {} if action == "delete" else {"paused": action == "pause"}
+    view: dict[str, Any] = (
+        {"kept_at": changed.place} if changed.schedule is None else brief_view(changed.schedule, zone)
+    )
+    if action == "resume" and changed.schedule is not None:
+        view["limits"] = call.services.limits(changed.schedule)
+    if action == "delete":
+        view = {name: value for name, value in view.items() if name in ("kind", "name", "kept_at")}
+    confirmation = f"Schedule {changed.id} {ACTIONS[action]} successfully"
+    return Reply({"success": True, "schedule_id": changed.id, **facts, "confirmation": confirmation, **view})
+
+
+def _refusal(action: str, id: str, err: Err) -> Reply:
+    if err.field is not None:
+        raise ToolProblem(f"{err.message}.")
+    refused = {"success": False, "schedule_id": id}
+    if err.code == "not_found":
+        gone = "already been deleted" if action == "delete" else "been deleted"
+        error = f"Schedule not found: {id}. It may have {gone} or the ID is incorrect."
+        return Reply({**refused, "error": error})
+    if err.code == "ambiguous":
+        return Reply({**refused, "error": err.message, **lookup_fields(err, "")})
+    reason = "the store cannot be reached just now; try again in a moment"
+    reason = reason if err.code in STORE_ERRORS else without_secrets(err.message)
+    return Reply({**refused, "error": f"Could not {action} {id}: {reason}"})
+
+
+def _change_many(served: Served, call: Call, given: Arguments) -> Reply:
+    zone = zone_of(call, given)
+    names = ("ids", "kind", "topic", "label")
+    selection = Selection(**{name: given[name] for name in names if name in given}, everything=given.get("all", False))
+    request = ChangeRequest(given["action"], instant_in(call, given, "until", zone), given.get("note"))
+    dry_run = given.get("dry_run", False)
+    result = change_schedules(
+        call.services,
+        call.caller,
+        selection,
+        request,
+        dry_run=dry_run,
+        expected_count=given.get("expected_count"),
+        kinds=kinds_of(served),
+    )
+    if isinstance(result, Err):
+        known = result.code not in STORE_ERRORS
+        return Reply({"error": without_secrets(result.message) if known else "the store cannot be reached just now"})
+    done = result.value
+    answer = {
+        "action": request.action,
+        "dry_run": dry_run,
+        "matched": len(done.matched),
+        "changed": done.changed,
+        "failed": list(done.failed[:_SHOWN]),
+        "schedules": list(done.matched[:_SHOWN]),
+    }
+    return Reply({**answer, "more": True} if len(done.matched) > _SHOWN else answer)
+
+
+def kinds_of(served: Served) -> Collection[str] | None:
+    """Return the kinds whose schedules may be changed; None for all."""
+    return None if served.is_whole else served.names
+
+
+def manage_tools(served: Served) -> list[Tool]:
+    changed = {
+        "success": {"type": "boolean"},
+        "schedule_id": {"type": "string"},
+        "paused": {"type": "boolean"},
+        "confirmation": {"type": "string"},
+        "limits": {"type": "object"},
+        "error": ERROR,
+        **BRIEF,
+        **LOOKUP,
+    }
+    always = ("success", "schedule_id")
+    rows: Schema = {"type": "array", "items": {"type": "object"}}
+    return [
+        Tool(
+            "pause_schedule",
+            "Pause a schedule",
+            "Stop a schedule of any kind from firing until resume_schedule is called, or until a time. What falls into "
+            "the pause is not made up for. Pausing twice is no error.",
+            object_schema(
+                {
+                    "schedule_id": SCHEDULE_ID,
+                    "until": UNTIL,
+                    "note": text("Why it is paused, for people."),
+                    "timezone": ZONE,
+                },
+                ("schedule_id",),
+            ),
+            result_schema(changed, always),
+            partial(change, served, "pause"),
+            idempotent=True,
+        ),
+        Tool(
+            "resume_schedule",
+            "Resume a schedule",
+            "Let a paused schedule fire again, from its next time on. Resuming one that is not paused is no error.",
+            object_schema({"schedule_id": SCHEDULE_ID, "timezone": ZONE}, ("schedule_id",)),
+            result_schema(changed, always),
+            partial(change, served, "resume"),
+            idempotent=True,
+        ),
+        Tool(
+            "delete_schedule",
+            "Delete a schedule",
+            "Delete a scheduled notification by its ID.\n\nPermanently removes a cron schedule. The schedule will stop "
+            "firing and cannot be recovered. Use the schedule_id returned from schedule_cron_notification.\n\nIt "
+            "deletes schedules of every kind, and a one-off notification that has not gone out; the history stays. "
+            "Ask the user if the ID is not certain. To stop for a while use pause_schedule.",
+            object_schema({"schedule_id": DELETED_ID}, ("schedule_id",)),
+            result_schema(changed, always),
+            partial(change, served, "delete"),
+            destructive=True,
+            idempotent=True,
+        ),
+        Tool(
+            "change_schedules",
+            "Change many schedules",
+            "Pause, resume, cancel or delete several schedules of the caller: those in ids, those that match kind, "
+            "topic and label together, or all that may still fire. Try dry_run first and show the user what matches.",
+            object_schema(
+                {
+                    "action": text("What is done with them.", enum=list(ACTIONS)),
+                    "ids": {"type": "array", "maxItems": MOST, "description": "Ids, or names that only one has."},
+                    "kind": served.kind_argument,
+                    "topic": text("Only with this topic, task or agent."),
+                    "label": text("Only with this label or name."),
+                    "all": {"type": "boolean", "description": "True: every one, without a filter."},
+                    "until": UNTIL,
+                    "note": text("Why they are paused."),
+                    "dry_run": {"type": "boolean", "description": "True: change nothing, list what matches."},
+                    "expected_count": number("How many match; required to delete."),
+                    "timezone": ZONE,
+                },
+                ("action",),
+            ),
+            result_schema(
+                {
+                    "action": {"type": "string"},
+                    "dry_run": {"type": "boolean"},
+                    "matched": {"type": "integer"},
+                    "changed": {"type": "integer"},
+                    "failed": rows,
+                    "schedules": rows,
+                    "more": {"type": "boolean", "description": "Not all rows are shown."},
+                    "error": ERROR,
+                }
+            ),
+            errors_as_results(partial(_change_many, served)),
+            destructive=True,
+        ),
+    ]

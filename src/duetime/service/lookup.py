@@ -1,0 +1,97 @@
+"""`find_schedule` finds a schedule by what people and agents write: an id, its number, a short id, or a name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from duetime.engine.kind import Caller
+from duetime.engine.model import Schedule, ScheduleId, ScheduleState
+from duetime.engine.queries import NOT_FOUND, could_be_an_id, expected
+from duetime.engine.result import Err, Ok, Result
+from duetime.engine.scheduler import Scheduler
+from duetime.engine.store import ScheduleQuery
+from duetime.service.masking import masked
+from duetime.service.text import plural
+
+MOST_NAMED = 5
+"""Number of candidates that an error names."""
+_NUMBER = re.compile(r"#?([0-9]{1,18})")
+_NUMBERED = re.compile(r"[a-z]+_([0-9]{1,18})")
+"""The beginning of an id that contains the number, such as job_5 of job_5_1770000000."""
+_BEGINNING = re.compile(r"[a-z]+_[0-9a-f]{4,31}")
+
+
+@expected
+def find_schedule(
+    scheduler: Scheduler, caller: Caller, given: str | int, kind: str | None = None, *, deleted: bool = False
+) -> Result[Schedule]:
+    """Find a schedule of the caller by its id (`job_5_1770000000`, `scd_...`), its number (5, `5`, `#5`), the beginning
+    of its id (`job_5`, `scd_1a2b`) or its name, whatever its case. At most eight indexed queries; one for a whole id.
+
+    If several match, the error is `ambiguous`, with the `candidates` in its details. If only a schedule of another kind
+    than `kind` matches, the error is `not_found`, with that schedule as `found` in its details. `deleted`: the id of a
+    deleted schedule finds it too, for its history.
+    """
+    text = str(given).strip()
+    if not text or not could_be_an_id(text):
+        return NOT_FOUND
+    found = _by_id(scheduler, caller, text, deleted=deleted)
+    if found is not None:
+        return _of_kind(found, kind)
+    for query in _searches(text):
+        matching = _matching(scheduler, caller, query, kind)
+        if len(matching) == 1:
+            return _of_kind(matching[0], kind)
+        if matching:
+            return _ambiguous(text, matching)
+    return NOT_FOUND
+
+
+def candidate(schedule: Schedule) -> dict[str, object]:
+    """Return what tells a schedule from others."""
+    definition = schedule.definition
+    return {"id": definition.public_id, "kind": definition.kind, "name": masked(definition.name)}
+
+
+def _by_id(scheduler: Scheduler, caller: Caller, text: str, *, deleted: bool) -> Schedule | None:
+    found = scheduler.store.find(text)
+    if found is None and (number := _NUMBER.fullmatch(text) or _NUMBERED.fullmatch(text)):
+        found = scheduler.store.get(ScheduleId(int(number[1])))
+        if found is not None and text[0].isalpha() and not found.definition.public_id.startswith(f"{text}_"):
+            return None
+    if found is None or not (caller.operator or found.definition.owner == caller.owner):
+        return None
+    return None if found.progress.state == ScheduleState.DELETED and not deleted else found
+
+
+def _searches(text: str) -> list[ScheduleQuery]:
+    """Return the further searches, of which the first that finds something decides."""
+    by_name = ScheduleQuery(name=text, limit=MOST_NAMED + 1, count_to=0)
+    named = [replace(by_name, status="living"), by_name]
+    return [replace(by_name, name=None, id_prefix=text), *named] if _BEGINNING.fullmatch(text) else named
+
+
+def _matching(scheduler: Scheduler, caller: Caller, query: ScheduleQuery, kind: str | None) -> Sequence[Schedule]:
+    """Return what matches, of this kind if there is any; of names that differ in case, the one as written."""
+    query = query if caller.operator else replace(query, owner=caller.owner)
+    of_kind = [] if kind is None else scheduler.store.search(replace(query, kind=kind)).items
+    found = of_kind or scheduler.store.search(query).items
+    exact = [each for each in found if each.definition.name == query.name]
+    return exact or found
+
+
+def _of_kind(found: Schedule, kind: str | None) -> Result[Schedule]:
+    if kind is None or found.definition.kind == kind:
+        return Ok(found)
+    return Err(NOT_FOUND.code, NOT_FOUND.message, {"found": candidate(found)})
+
+
+def _ambiguous(text: str, matching: Sequence[Schedule]) -> Err:
+    shown = [candidate(each) for each in matching[:MOST_NAMED]]
+    number = f"more than {MOST_NAMED} schedules" if len(matching) > MOST_NAMED else plural(len(matching), "schedule")
+    listed = ", ".join(f"{each['id']} ({each['kind']} {each['name']!r})" for each in shown)
+    return Err(
+        "ambiguous", f"{text[:60]!r} could mean {number}; give the id of one of these: {listed}", {"candidates": shown}
+    )

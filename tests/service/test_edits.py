@@ -1,0 +1,173 @@
+"""Any field of any kind is edited by one tool; the id and the history stay."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from duetime.engine.clock import HOUR
+from duetime.engine.kind import Caller
+from duetime.engine.model import Definition, Schedule
+from duetime.engine.result import Ok
+from duetime.engine.validation import NewSchedule
+from tests.support.stage import Stage
+
+PAYLOADS: dict[str, dict[str, Any]] = {
+    "job": {"task": "echo", "args": [1], "kwargs": {}},
+    "prompt": {"prompt": "water the plants"},
+    "notification": {"topic": "home", "message": "hi"},
+    "request": {"url": "https://hooks.example.org/a"},
+}
+
+
+def make(stage: Stage, kind: str, name: str = "mine", trigger: tuple[str, dict[str, Any]] | None = None) -> str:
+    type_, config = trigger or ("cron", {"expression": "0 9 * * *"})
+    made = stage.app.scheduler.create(Caller("ada"), NewSchedule(kind, name, type_, config, PAYLOADS[kind]))
+    assert isinstance(made, Ok)
+    return made.value.definition.public_id
+
+
+def found(stage: Stage, id: str) -> Schedule:
+    schedule = stage.app.store.find(id)
+    assert schedule is not None
+    return schedule
+
+
+def payload(definition: Definition) -> dict[str, Any]:
+    stored: dict[str, Any] = json.loads(definition.payload)
+    return stored
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "stored"),
+    [
+        ("job", {"args": [2]}, {"task": "echo", "args": [2]}),
+        ("job", {"task": "echo | shorten(words=3)"}, {"task": "echo | shorten(words=3)", "args": [1]}),
+        ("prompt", {"prompt": "water them"}, {"prompt": "water them"}),
+        ("prompt", {"agent": "inbox", "max_runs_per_day": 2}, {"agent": "inbox", "max_runs_per_day": 2}),
+        ("notification", {"message": "bye", "notification_topic": "work"}, {"message": "bye", "topic": "work"}),
+        ("notification", {"label": "daily", "payload": {"priority": 4}}, {"label": "daily", "priority": 4}),
+        ("request", {"payload": {"method": "PUT"}}, {"url": "https://hooks.example.org/a", "method": "PUT"}),
+    ],
+)
+def test_fields_of_the_payload(stage: Stage, kind: str, given: dict[str, Any], stored: dict[str, Any]) -> None:
+    id = make(stage, kind)
+    before = found(stage, id).definition
+    answer = stage.ada.knows("edit_schedule", schedule_id=id, **given)
+    assert "error" not in answer and (answer["schedule_id"], answer["kind"]) == (id, kind)
+    after = found(stage, id).definition
+    assert stored.items() <= payload(after).items()
+    assert (after.id, after.trigger, after.version) == (before.id, before.trigger, before.version + 1)
+
+
+@pytest.mark.parametrize("kind", PAYLOADS)
+def test_time_policy_and_name(stage: Stage, kind: str) -> None:
+    id = make(stage, kind)
+    policy: dict[str, Any] = {"max_attempts": 3, "timeout_seconds": 60, "max_runs": 5, "overlap": "queue"}
+    answer = stage.ada.knows("edit_schedule", schedule_id="mine", cron="30 10 * * *", name="Ours", **policy)
+    assert (answer["name"], answer["next_run"]) == ("Ours", "2026-02-11T10:30:00-08:00")
+    definition = found(stage, id).definition
+    changed = json.loads(definition.policy)
+    assert (changed["max_attempts"], changed["timeout"], changed["max_runs"]) == (3, 60_000_000, 5)
+    assert payload(definition).items() >= PAYLOADS[kind].items()
+
+
+def test_at_moves_the_next_time_alone(stage: Stage) -> None:
+    id = make(stage, "job")
+    moved = stage.ada.knows("edit_schedule", schedule_id=id, at="tomorrow 3pm")
+    assert moved["next_run"] == "2026-02-11T15:00:00-08:00"
+    stage.time.advance(timedelta(days=1, hours=4))
+    progress = found(stage, id).progress
+    assert progress.last_run is not None and progress.next == progress.last_run + 18 * HOUR
+
+
+def test_a_one_off_is_moved_until_it_has_begun(stage: Stage) -> None:
+    once = make(stage, "job", trigger=("once", {"run_at": "in 1 hour"}))
+    stage.ada.knows("edit_schedule", schedule_id=once, at="in 2 hours")
+    stage.time.advance(timedelta(minutes=90))
+    assert found(stage, once).progress.run_count == 0
+    stage.time.advance(timedelta(hours=1))
+    assert found(stage, once).progress.run_count == 1
+    assert "cannot be edited" in stage.ada.knows("edit_schedule", schedule_id=once, at="in 2 hours")["error"]
+
+
+def test_the_name_follows_the_payload_unless_somebody_chose_it(stage: Stage) -> None:
+    task = stage.make("water the plants", cron="0 9 * * *")
+    assert stage.ada.knows("edit_schedule", schedule_id=str(task), prompt="feed the cat")["name"] == "feed the cat"
+    stage.ada.knows("edit_schedule", schedule_id=str(task), name="Pets")
+    assert stage.ada.knows("edit_schedule", schedule_id="Pets", prompt="feed the dog")["name"] == "Pets"
+
+
+def test_a_new_rule_from_a_later_time_on(stage: Stage) -> None:
+    id = make(stage, "job")
+    answer = stage.ada.knows("edit_schedule", schedule_id=id, cron="0 18 * * *", starting="2026-02-13 00:00")
+    assert answer["next_run"] == "2026-02-11T09:00:00-08:00"
+    assert "until" in answer["reads_as"] and "then" in answer["reads_as"]
+    instants = stage.ada.knows("list_upcoming", count=3)["upcoming"]
+    assert [row["at"][:13] for row in instants] == ["2026-02-11T09", "2026-02-12T09", "2026-02-13T18"]
+    stage.time.advance(timedelta(days=5))
+    runs = stage.app.scheduler.history(Caller("ada"), id)
+    assert isinstance(runs, Ok)
+    hours = [(run.due // HOUR - 8) % 24 for run in reversed(runs.value.items)]
+    assert hours == [9, 9, 18, 18]
+
+
+def test_an_interval_starts_at_the_time_that_is_given(stage: Stage) -> None:
+    id = make(stage, "job")
+    stage.ada.knows("edit_schedule", schedule_id=id, every="2h", starting="2026-02-11 12:00")
+    stage.time.advance(timedelta(days=1, hours=5))
+    runs = stage.app.scheduler.history(Caller("ada"), id)
+    assert isinstance(runs, Ok)
+    assert [(run.due // HOUR - 8) % 24 for run in reversed(runs.value.items)] == [9, 12, 14, 16]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, "Nothing to change"),
+        ({"prompt": "x"}, "prompt: a job has no such field; it has task, args, kwargs"),
+        ({"starting": "tomorrow"}, "starting: belongs to a new time or rule"),
+        ({"cron": "0 9 * * *", "starting": "yesterday"}, "starting: "),
+        ({"cron": "0 9 * * *", "every": "1h"}, "exactly one of"),
+        ({"cron": "nonsense"}, "Invalid cron expression"),
+        ({"at": "2020-01-01"}, "is in the past"),
+        ({"end": "tomorrow"}, "belong to a rule"),
+        ({"task": "nothing"}, "Unknown task: nothing"),
+        ({"timezone": "Mars/Olympus"}, "Mars/Olympus"),
+        ({"payload": {"nonsense": 1}}, "nonsense"),
+        ({"name": ""}, "name"),
+    ],
+)
+def test_what_is_wrong_changes_nothing(stage: Stage, given: dict[str, Any], words: str) -> None:
+    id = make(stage, "job")
+    before = found(stage, id)
+    assert words in stage.ada.knows("edit_schedule", schedule_id=id, **given)["error"]
+    assert found(stage, id) == before
+
+
+def test_a_run_in_progress_keeps_its_values(stage: Stage) -> None:
+    task = stage.make(cron="* * * * *")
+    stage.time.advance(timedelta(minutes=1))
+    stage.ada.knows("take_prompt")
+    answer = stage.ada.knows("edit_schedule", schedule_id=str(task), prompt="feed the cat")
+    assert "keeps its values" in answer["applies"]
+
+
+def test_what_is_not_there_or_not_clear(stage: Stage) -> None:
+    make(stage, "job", "twin"), make(stage, "prompt", "twin")
+    assert len(stage.ada.knows("edit_schedule", schedule_id="twin", name="x")["candidates"]) == 2
+    assert "Not found" in stage.ada.knows("edit_schedule", schedule_id="nothing", name="x")["error"]
+    id = make(stage, "job", "mine")
+    assert "Not found" in stage.agent("bob").knows("edit_schedule", schedule_id=id, name="x")["error"]
+
+
+def test_hidden_values_do_not_go_to_another_recipient(stage: Stage) -> None:
+    secret = {"task": "echo", "args": [{"password": "hunter2"}], "kwargs": {}}
+    new = NewSchedule("job", "mine", "cron", {"expression": "0 9 * * *"}, secret)
+    assert stage.app.scheduler.create(Caller("ada"), new).is_ok
+    refused = stage.ada.knows("edit_schedule", schedule_id="mine", task="shorten")
+    assert "hidden values" in refused["error"]
+    assert "error" not in stage.ada.knows("edit_schedule", schedule_id="mine", task="shorten", args=["a text"])

@@ -1,0 +1,149 @@
+"""A schedule is found by what people write: an id, its number, a short id or a name; on both stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duetime.engine.kind import Caller
+from duetime.engine.model import Schedule
+from duetime.engine.result import Err, Ok
+from duetime.engine.validation import NewSchedule
+from duetime.service.lookup import MOST_NAMED, find_schedule
+from tests.support.stage import Stage
+
+ADA, BOB, OPERATOR = Caller("ada"), Caller("bob"), Caller("local", operator=True)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
+    url = request.getfixturevalue("clean_postgres_url") if request.param == "postgres" else str(tmp_path / "due.db")
+    made = Stage(url)
+    yield made
+    made.time.close()
+
+
+def make(stage: Stage, kind: str, name: str, caller: Caller = ADA) -> Schedule:
+    payloads: dict[str, dict[str, Any]] = {
+        "job": {"task": "echo", "args": [1], "kwargs": {}},
+        "prompt": {"prompt": name},
+        "notification": {"topic": "home", "message": "hi", "label": name.replace(" ", "-")},
+    }
+    new = NewSchedule(kind, name, "cron", {"expression": "0 9 * * *"}, payloads[kind])
+    made = stage.app.scheduler.create(caller, new)
+    assert isinstance(made, Ok)
+    return made.value
+
+
+def find(stage: Stage, given: str | int, kind: str | None = None, caller: Caller = ADA) -> str:
+    found = find_schedule(stage.app.scheduler, caller, given, kind)
+    return found.value.definition.public_id if isinstance(found, Ok) else found.code
+
+
+def test_by_id_number_short_id_and_name(stage: Stage) -> None:
+    job, prompt, note = (make(stage, kind, f"My {kind}") for kind in ("job", "prompt", "notification"))
+    for made in (job, prompt, note):
+        id, number = made.definition.public_id, made.definition.id
+        kind = made.definition.kind
+        for given in (id, number, str(number), f"#{number}", f" {id} ", made.definition.name, f"MY {kind.upper()}"):
+            assert find(stage, given) == find(stage, given, kind) == id, given
+    assert find(stage, f"job_{job.definition.id}") == job.definition.public_id
+    assert find(stage, note.definition.public_id[:12]) == note.definition.public_id
+
+
+@pytest.mark.parametrize(
+    "given", ["", "  ", "nothing", "#", "job_", "scd_0000", "98", 99, -1, 10**40, "a\0b", "x" * 300]
+)
+def test_what_is_not_there_is_not_found(stage: Stage, given: str | int) -> None:
+    make(stage, "job", "backup")
+    assert find(stage, given) == "not_found"
+
+
+def test_what_belongs_to_others_is_not_there(stage: Stage) -> None:
+    made = make(stage, "notification", "backup", BOB).definition
+    for given in (made.public_id, made.id, made.public_id[:12], "backup"):
+        assert find(stage, given) == "not_found"
+        assert find(stage, given, caller=OPERATOR) == made.public_id
+
+
+def test_several_matches_are_answered_with_the_candidates(stage: Stage) -> None:
+    job, prompt = make(stage, "job", "backup"), make(stage, "prompt", "backup")
+    found = find_schedule(stage.app.scheduler, ADA, "backup")
+    assert isinstance(found, Err)
+    named = [
+        {"id": each.definition.public_id, "kind": each.definition.kind, "name": "backup"} for each in (job, prompt)
+    ]
+    assert (found.code, found.details["candidates"]) == ("ambiguous", named)
+    assert find(stage, "backup", "job") == job.definition.public_id  # only one of the kind that is meant
+    for _ in range(MOST_NAMED):
+        make(stage, "job", "backup")
+    many = find_schedule(stage.app.scheduler, ADA, "backup")
+    assert isinstance(many, Err) and len(many.details["candidates"]) == MOST_NAMED and "more than" in many.message
+
+
+def test_the_name_as_written_and_what_still_fires_come_first(stage: Stage) -> None:
+    lower, upper = make(stage, "job", "backup"), make(stage, "job", "Backup")
+    assert find(stage, "Backup") == upper.definition.public_id
+    stage.app.scheduler.cancel(ADA, upper.definition.public_id)
+    assert find(stage, "Backup") == lower.definition.public_id
+    stage.app.scheduler.cancel(ADA, lower.definition.public_id)
+    assert find(stage, "Backup") == upper.definition.public_id
+
+
+def test_another_kind_is_told(stage: Stage) -> None:
+    prompt = make(stage, "prompt", "tidy up").definition
+    for given in (prompt.public_id, "tidy up"):
+        found = find_schedule(stage.app.scheduler, ADA, given, "job")
+        assert isinstance(found, Err) and found.code == "not_found"
+        assert found.details["found"] == {"id": prompt.public_id, "kind": "prompt", "name": "tidy up"}
+
+
+def test_a_deleted_one_is_found_by_its_id_for_its_history(stage: Stage) -> None:
+    made = make(stage, "job", "backup").definition
+    stage.app.scheduler.delete(ADA, made.public_id)
+    for given in (made.public_id, made.id, "backup"):
+        assert find(stage, given) == "not_found"
+    for by_id in (made.public_id, made.id):
+        assert isinstance(find_schedule(stage.app.scheduler, ADA, by_id, deleted=True), Ok)
+    assert isinstance(find_schedule(stage.app.scheduler, BOB, made.public_id, deleted=True), Err)
+
+
+def test_a_name_costs_one_lookup_in_an_index(stage: Stage) -> None:
+    """The plan is asked for what `find_schedule` searches, with the statements that it sends."""
+    from duetime.engine.store import ScheduleQuery
+    from duetime.stores.search import schedule_page
+
+    make(stage, "job", "backup")
+    for query in (ScheduleQuery(owner="ada", name="backup", status="living"), ScheduleQuery(name="backup")):
+        statement, values = schedule_page(query)
+        if stage.app.store.url.startswith("postgres"):
+            continue  # the planner scans a table of one row; the index is the same
+        plan = stage.app.store._rows(f"EXPLAIN QUERY PLAN {statement}", values)  # type: ignore[attr-defined]
+        assert any("schedules_by_name" in str(row) for row in plan), plan
+
+
+def test_tools_take_names_and_numbers_and_name_the_tool_for_another_kind(stage: Stage) -> None:
+    job, prompt = make(stage, "job", "backup").definition, make(stage, "prompt", "tidy up").definition
+    ada = stage.ada
+    assert ada.knows("job_status", job_id="Backup")["job_id"] == job.public_id
+    assert ada.knows("job_status", job_id=job.id)["job_id"] == job.public_id
+    wrong = ada.knows("job_status", job_id="tidy up")
+    assert wrong["error"] == "Job not found: tidy up" and f"{prompt.id} is a prompt" in wrong["hint"]
+    wrong = ada.knows("cancel_job", job_id=f"#{prompt.id}")
+    assert wrong["cancelled"] is False and "delete_schedule" in wrong["hint"]
+    assert "error" not in wrong
+    wrong = ada.knows("schedule_cancel", id=job.id)
+    assert wrong["error"] == f"Task #{job.id} not found or not editable (only pending tasks can be cancelled)."
+    assert "is a job" in wrong["hint"]
+    assert (
+        ada.hears("schedule_edit", id="tidy up", prompt="tidy it") == f'Updated task #{prompt.id}: prompt → "tidy it"'
+    )
+    assert ada.hears("prompt_result", id=f"#{prompt.id}").startswith(f"Task #{prompt.id} has not run yet")
+    assert ada.hears("schedule_cancel", id=f"#{prompt.id}") == f"Cancelled task #{prompt.id}."
+    assert ada.knows("cancel_job", job_id="backup") == {"cancelled": True, "job_id": job.public_id}
+    make(stage, "job", "twin"), make(stage, "job", "twin")
+    several = ada.knows("cancel_job", job_id="twin")
+    assert several["cancelled"] is False and len(several["candidates"]) == 2

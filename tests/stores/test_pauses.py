@@ -1,0 +1,164 @@
+"""Pauses that end by themselves, and edits while a run is in progress, on every store."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from duetime.engine.clock import DAY, HOUR, MINUTE, Instant
+from duetime.engine.model import ScheduleId, ScheduleState
+from duetime.engine.policy import changes
+from duetime.engine.policy.changes import Edit
+from duetime.engine.result import Err, Result
+from duetime.engine.triggers import CronTrigger, IntervalTrigger, trigger_to_json
+from duetime.stores.base import BaseStore
+from tests.stores.conftest import Opener
+from tests.support.drafts import T0, draft, every, once
+from tests.support.hand import Hand, create_one, runs_of, statuses, the, value_of
+
+
+def pause(store: BaseStore, schedule: ScheduleId, now: int, until: int | None = None, note: str | None = None) -> Any:
+    end = None if until is None else Instant(until)
+    return value_of(store.change(schedule, Instant(now), lambda change: changes.pause(change, end, note)))
+
+
+def edit(store: BaseStore, schedule: ScheduleId, now: int, **patch: Any) -> Result[Any]:
+    return store.change(schedule, Instant(now), lambda change: changes.edit(change, Edit(**patch)))
+
+
+def test_a_pause_ends_by_itself(store: BaseStore, hand: Hand) -> None:
+    schedule = create_one(store, every(MINUTE))
+    paused = pause(store, schedule, T0, T0 + 5 * MINUTE, "lunch")
+    assert (paused.progress.state, paused.progress.note) == (ScheduleState.PAUSED, "lunch")
+    assert paused.definition.resume_at == T0 + 5 * MINUTE
+    assert hand.claim(T0 + 4 * MINUTE) == []
+    assert hand.claim(T0 + 5 * MINUTE) == []
+    resumed = the(store, schedule)
+    assert (resumed.progress.state, resumed.progress.note) == (ScheduleState.ACTIVE, None)
+    assert (resumed.definition.resume_at, resumed.progress.next) == (None, T0 + 5 * MINUTE)
+    (claim,) = hand.claim(T0 + 5 * MINUTE)  # what is due at that instant runs
+    assert claim.run.due == T0 + 5 * MINUTE
+    assert statuses(store, schedule) == ["skipped", "running"]
+    (skipped, _) = runs_of(store, schedule)
+    assert (skipped.number, skipped.error) == (4, "the schedule was paused")
+
+
+def test_what_fell_due_after_the_end_of_a_pause_is_caught_up(opener: Opener, store: BaseStore) -> None:
+    """Nothing ran when the pause ended; the store is opened again later."""
+    schedule = create_one(store, every(MINUTE))
+    pause(store, schedule, T0, T0 + 5 * MINUTE)
+    again = opener()
+    later = Hand(again, "later", T0 + HOUR)
+    assert later.claim(T0 + HOUR) == []
+    (claim,) = later.claim(T0 + HOUR)
+    assert claim.run.due == T0 + HOUR
+    skipped, missed, running = runs_of(again, schedule)
+    assert (skipped.status, skipped.number) == ("skipped", 4)
+    assert (missed.status, missed.due, running.status) == ("missed", T0 + 5 * MINUTE, "running")
+
+
+def test_the_latest_request_decides_how_long_it_rests(store: BaseStore, hand: Hand) -> None:
+    schedule = create_one(store, every(HOUR))
+    pause(store, schedule, T0, T0 + 2 * HOUR, "lunch")
+    assert pause(store, schedule, T0, T0 + 5 * HOUR).progress.note == "lunch"
+    hand.claim(T0 + 2 * HOUR)
+    assert the(store, schedule).progress.state == ScheduleState.PAUSED
+    assert pause(store, schedule, T0 + 3 * HOUR).definition.resume_at is None
+    hand.claim(T0 + DAY)
+    assert the(store, schedule).progress.state == ScheduleState.PAUSED
+    version = the(store, schedule).definition
+    pause(store, schedule, T0 + DAY)
+    assert the(store, schedule).definition == version  # nothing was written
+
+
+@pytest.mark.parametrize("how", ["resume", "cancel", "delete"])
+def test_other_changes_drop_the_end_of_a_pause(store: BaseStore, hand: Hand, how: str) -> None:
+    schedule = create_one(store, every(HOUR))
+    pause(store, schedule, T0, T0 + 10 * MINUTE)
+    value_of(store.change(schedule, T0, getattr(changes, how)))
+    assert the(store, schedule).definition.resume_at is None
+    assert hand.claim(T0 + 10 * MINUTE) == []
+    expected = {"resume": "active", "cancel": "cancelled", "delete": "deleted"}
+    assert the(store, schedule).progress.state == expected[how]
+
+
+def test_an_edit_keeps_the_end_of_a_pause(store: BaseStore, hand: Hand) -> None:
+    schedule = create_one(store, every(HOUR))
+    pause(store, schedule, T0, T0 + 10 * MINUTE)
+    value_of(edit(store, schedule, T0, name="other"))
+    rule = trigger_to_json(IntervalTrigger(timezone="UTC", period=MINUTE, anchor=T0))
+    value_of(edit(store, schedule, T0, trigger=rule))
+    hand.claim(T0 + 10 * MINUTE)
+    assert the(store, schedule).progress.state == ScheduleState.ACTIVE
+    assert [claim.run.due for claim in hand.claim(T0 + 10 * MINUTE)] == [T0 + 10 * MINUTE]
+
+
+def test_a_run_by_hand_during_a_pause_does_not_disturb_its_end(store: BaseStore, hand: Hand) -> None:
+    schedule = create_one(store, every(HOUR))
+    pause(store, schedule, T0, T0 + 10 * MINUTE)
+    value_of(store.change(schedule, Instant(T0 + 9 * MINUTE), changes.fire))
+    (claim,) = hand.claim(T0 + 10 * MINUTE)  # both entries are in one batch: the run comes first
+    assert claim.run.cause == "manual"
+    hand.claim(T0 + 10 * MINUTE)
+    assert the(store, schedule).progress.state == ScheduleState.ACTIVE
+    hand.record([claim], T0 + 11 * MINUTE)
+
+
+def test_a_one_off_whose_time_passed_during_the_pause_is_skipped(store: BaseStore, hand: Hand) -> None:
+    schedule = create_one(store, once(T0 + MINUTE))
+    pause(store, schedule, T0, T0 + HOUR)
+    assert hand.claim(T0 + HOUR) == []
+    assert (the(store, schedule).progress.state, statuses(store, schedule)) == (ScheduleState.ENDED, ["skipped"])
+
+
+def test_the_end_of_a_pause_with_a_rule_that_costs_much_is_found(store: BaseStore, hand: Hand) -> None:
+    """Counting a day of minutes takes more steps than a transaction has: it is done between two exchanges."""
+    from duetime.engine.policy.claim import evaluate
+    from duetime.engine.store import ClaimRequest
+
+    rule = CronTrigger(timezone="Europe/Berlin", expression="* * * * *")
+    schedule = create_one(store, draft(rule, Instant(T0 + MINUTE)))
+    pause(store, schedule, T0, T0 + DAY)
+    wants = [ClaimRequest("job", 100, Instant(T0 + DAY))]
+    for _ in range(5):
+        done = store.record_and_claim(hand.id, Instant(T0 + DAY), [], wants)
+        evaluate(done.postponed, Instant(T0 + DAY))
+    assert the(store, schedule).progress.state == ScheduleState.ACTIVE
+    assert runs_of(store, schedule)[0].status == "skipped"
+
+
+def test_a_recurring_schedule_is_edited_from_its_next_occurrence_on(store: BaseStore, hand: Hand) -> None:
+    schedule = create_one(store, every(MINUTE, payload='{"a": 1}', max_attempts=2))
+    (claim,) = hand.claim(T0 + MINUTE)
+    value_of(edit(store, schedule, T0 + MINUTE, payload='{"a": 2}', name="other"))
+    assert claim.definition.payload == '{"a": 1}'
+    hand.record([claim], T0 + MINUTE)
+    assert statuses(store, schedule) == ["completed"]
+    (following,) = hand.claim(T0 + 2 * MINUTE)
+    assert (following.definition.payload, following.definition.public_id) == ('{"a": 2}', claim.definition.public_id)
+
+
+def test_a_new_rule_applies_while_a_run_of_the_old_one_is_in_progress(store: BaseStore, hand: Hand) -> None:
+    schedule = create_one(store, every(MINUTE))
+    (claim,) = hand.claim(T0 + MINUTE)
+    rule = trigger_to_json(IntervalTrigger(timezone="UTC", period=HOUR, anchor=T0))
+    value_of(edit(store, schedule, T0 + MINUTE, trigger=rule))
+    assert hand.claim(T0 + 2 * MINUTE) == []
+    hand.record([claim], T0 + 2 * MINUTE)
+    assert [each.run.due for each in hand.claim(T0 + HOUR)] == [T0 + HOUR]
+
+
+def test_a_one_off_cannot_be_edited_after_its_claim(store: BaseStore, hand: Hand) -> None:
+    schedule = create_one(store, once(T0))
+    value_of(edit(store, schedule, T0, name="before"))
+    hand.claim(T0)
+    refused = edit(store, schedule, T0, name="after")
+    assert isinstance(refused, Err) and refused.code == "not_possible"
+
+
+def test_an_edit_may_insist_on_what_is_pending(store: BaseStore, hand: Hand) -> None:
+    schedule = create_one(store, every(MINUTE))
+    hand.claim(T0 + MINUTE)
+    refused = edit(store, schedule, T0 + MINUTE, name="other", pending_only=True)
+    assert isinstance(refused, Err) and refused.code == "not_possible"
