@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 
 from duetime.api import Duetime, NotStartedWarning
+from duetime.engine.clock import datetime_of
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import Schedule
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.jobs.registry import Registry
 from duetime.service.errors import Refused, unwrap
 from duetime.settings import AgentSettings, Settings
+from duetime.testing import Simulation
 
 PATIENCE = 20.0
 
@@ -179,3 +181,21 @@ class TestScheduledTasks:
         assert prompts.cancel_scheduled_task(task.id) == 1
         assert prompts.cancel_scheduled_task(task.id) == 0
         assert prompts.cancel_scheduled_task(4711) == 0
+
+
+@pytest.mark.parametrize("given", [{"every": "1d"}, {"when": "every day"}, {"when": "every day at 9am"}])
+def test_every_day_stays_at_nine_when_clocks_change(given: dict[str, str]) -> None:
+    """9:00 in New York is 14:00 UTC until 13 March 2027, and 13:00 UTC from 14 March on."""
+    with Simulation(datetime(2027, 3, 12, 14, tzinfo=UTC), timezone="America/New_York") as simulation:
+        simulation.duetime.schedule("echo", args=["hi"], **given)  # type: ignore[arg-type]
+        simulation.advance(timedelta(days=4))
+        due = [datetime_of(run.due).strftime("%d %H:%M") for run in simulation.runs()]
+    assert due == ["13 14:00", "14 13:00", "15 13:00", "16 13:00"]
+
+
+def test_a_timedelta_is_exact_when_clocks_change() -> None:
+    with Simulation(datetime(2027, 3, 12, 14, tzinfo=UTC), timezone="America/New_York") as simulation:
+        simulation.duetime.schedule("echo", args=["hi"], every=timedelta(days=1))
+        simulation.advance(timedelta(days=3))
+        due = [datetime_of(run.due).strftime("%d %H:%M") for run in simulation.runs()]
+    assert due == ["13 14:00", "14 14:00", "15 14:00"]

@@ -374,3 +374,17 @@ def test_a_kind_that_is_none_is_refused(cli: Cli) -> None:
     answer = cli("export", "--kind", "jobs")
     assert (answer.code, answer.out) == (2, "")
     assert "--kind: there is no 'jobs'" in answer.err
+
+
+def test_days_and_windows_are_exported_and_imported(cli: Cli) -> None:
+    for name, when in (
+        ("days", "every 2 days at 9"),
+        ("window", "every 90 minutes between 9:00 and 17:00 on weekdays"),
+    ):
+        assert cli("job", "add", name, "--task", "echo", "--when", when, "--tz", "America/New_York").code == 0
+    assert cli("export", "-o", "all.jsonl").code == 0
+    assert cli("import", "jsonl", "all.jsonl", "--yes", "--db", "new.db").code == 0
+    before, after = (
+        {each["name"]: (each["trigger"], each["next"]) for each in exports(cli, db)} for db in ("my.db", "new.db")
+    )
+    assert after == before and len(after) == 2

@@ -208,6 +208,42 @@ def test_an_interval_keeps_what_it_is_counted_from(served: Site, local: Browser)
     assert edited["anchor"] == json.loads(schedule.definition.trigger)["anchor"]
 
 
+@pytest.mark.parametrize(
+    ("config", "shown"),
+    [
+        ({"hours": 24}, ("24", "hours")),
+        ({"weeks": 2}, ("2", "weeks")),
+        ({"days": 1, "hours": 12}, ("36", "hours")),
+        ({"seconds": 1.5}, ("1.5", "seconds")),
+    ],
+)
+def test_an_interval_is_shown_in_a_unit_that_means_the_same(
+    served: Site, local: Browser, config: dict[str, float], shown: tuple[str, str]
+) -> None:
+    form = filled(local, made(served, "counted", ("interval", config)))
+    assert (form["every"], form["unit"]) == shown
+
+
+def test_a_window_is_edited_in_the_form(served: Site, local: Browser) -> None:
+    schedule = made(served, "windowed", ("interval", {"minutes": 90, "between": "09:00-17:00", "weekdays": "mon-fri"}))
+    form = filled(local, schedule)
+    assert (form["between"], form["weekdays"]) == ("09:00-17:00", "mon,tue,wed,thu,fri")
+    local.follow(local.send(page_of(schedule, "edit"), {**form, "between": "08:00-12:00"}))
+    edited = json.loads(found(served, schedule).definition.trigger)
+    assert (edited["between"], edited["weekdays"]) == ("08:00-12:00", "mon,tue,wed,thu,fri")
+
+
+def test_words_are_previewed_in_the_form(local: Browser) -> None:
+    fields = {
+        "kind": "job",
+        "when": "phrase",
+        "phrase": "every weekday at 8:30",
+        "timezone": "UTC",
+        "intent": "preview",
+    }
+    assert "at 08:30 on Monday through Friday (UTC)" in words(local.send("/new", fields))
+
+
 def test_two_people_do_not_overwrite_each_other(served: Site, local: Browser) -> None:
     schedule = made(served, "contended")
     first, second = filled(local, schedule), filled(local, schedule)

@@ -326,3 +326,14 @@ def test_an_owner_has_a_limit_of_stored_bytes_and_local_has_none(clock: Settable
     for _ in range(5):
         made(scheduler.create(Caller("local"), large))
     store.close()
+
+
+def test_a_key_from_before_days_kept_the_wall_clock_is_still_recognized(scheduler: Scheduler) -> None:
+    """Earlier versions read `1d` as seconds, so the fingerprints of such requests hold seconds."""
+    for key, seconds in (("whole", 86_400), ("float", 86_400.0)):
+        earlier = replace(JOB, trigger_config={"seconds": seconds}, idempotency_key=key)
+        first = made(scheduler.create(ANN, earlier))
+        again = made(scheduler.create(ANN, replace(JOB, trigger_config={"days": 1}, idempotency_key=key)))
+        assert again == first and '"period_us":86400000000' in again.definition.trigger
+        other = scheduler.create(ANN, replace(JOB, trigger_config={"days": 2}, idempotency_key=key))
+        assert "idempotency_key" in refusal(other).message

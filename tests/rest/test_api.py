@@ -43,6 +43,9 @@ def ada(api: Api) -> Client:
         ({"type": "interval", "minutes": 90}, "2026-02-10T16:30:00+01:00"),
         ({"type": "cron", "expression": "0 9 * * *"}, "2026-02-11T09:00:00+01:00"),
         ({"type": "rrule", "rrule": "FREQ=DAILY;BYHOUR=8;BYMINUTE=0;BYSECOND=0"}, "2026-02-11T08:00:00+01:00"),
+        ({"type": "once", "delay": "2h30m"}, "2026-02-10T17:30:00+01:00"),
+        ({"type": "interval", "days": 1}, "2026-02-11T15:00:00+01:00"),
+        ({"type": "interval", "hours": 2, "between": "16:30-20:00"}, "2026-02-10T16:30:00+01:00"),
         ({"type": "cron", "expression": "0 9 * * *", "timezone": "UTC"}, "2026-02-11T10:00:00+01:00"),
     ],
 )
