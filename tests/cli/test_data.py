@@ -231,7 +231,7 @@ def test_a_job_tells_a_topic_how_it_went(cli: Cli) -> None:
 
 def test_a_topic_that_no_phone_shows_is_warned_of(cli: Cli, tmp_path: Path) -> None:
     write_trusted(tmp_path, '[channels.phone]\nurl = "json://127.0.0.1/x"\n')
-    words = "deliver_to: No notification channel is named phon, so it arrives in"
+    words = "deliver_to: No channel is named phon, so it arrives in"
     for add in (ADD, ("prompt", "add", "look", "--every", "2h")):
         assert words not in cli(*add, "--deliver-to", "phone").err
         made = cli(*add, "--deliver-to", "phon", "--json").document

@@ -34,7 +34,7 @@ def test_what_is_set_up_and_used(both: Stage) -> None:
     assert told["topics"] == ["garden"], "the message has gone out"
     assert {"name": "inbox", "type": "inbox"} in told["channels"]
     assert [agent["name"] for agent in told["agents"] if agent.get("default")] == ["inbox"]
-    assert told["spent"]["today"] == {"runs": 2, "tokens": 70, "dollars": 0.5} == told["spent"]["this_week"]
+    assert told["spent"]["today"] == {"runs": 1, "tokens": 70, "dollars": 0.5} == told["spent"]["this_week"]
     failures = told["failures_of_the_last_day"]
     assert failures["count"] == 2 and {row["name"] for row in failures["latest"]} == {"f"}
     assert failures["latest"][0]["error"]

@@ -48,6 +48,9 @@ def details_of(scheduler: Scheduler, schedules: Sequence[Schedule]) -> dict[Sche
 
 
 def detail_of(scheduler: Scheduler, schedule: Schedule) -> str | None:
+    progress = schedule.progress
+    if progress.active <= progress.untaken:
+        return _at_rest(progress, scheduler.clock.now())
     return details_of(scheduler, [schedule]).get(schedule.definition.id)
 
 

@@ -92,3 +92,14 @@ def test_the_limits_in_force_are_the_tightest(stage: Stage) -> None:
     assert made["limits"] == {"max_attempts": 2, "timeout_seconds": 900.0, "max_runs_per_day": 3}
     assert made["reads_as"] == made["repeats"]
     assert made["next_run"] == made["fire_at"] == "2026-02-11T09:00:00-08:00"
+
+
+def test_what_nobody_took_uses_up_no_limit(stage: Stage) -> None:
+    stage.due(every="1 minute", at="in 1 minute", max_runs_per_day=2)
+    stage.time.advance(5 * MINUTE)
+    assert row(stage)["state_detail"] == "waiting_for_agent"
+    for _ in range(2):
+        run = stage.ada.knows("take_prompt")["run_id"]
+        stage.ada.knows("finish_prompt", run_id=run, result="done")
+        stage.time.advance(MINUTE)
+    assert row(stage)["state_detail"] == "held_by_limit"

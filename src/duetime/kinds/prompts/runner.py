@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, time, timedelta
-from functools import partial
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Any
 
@@ -16,12 +16,13 @@ from duetime.engine.clock import SECOND, Clock, Instant, datetime_of, instant_of
 from duetime.engine.encoding import LIMIT, encode, encode_whole, shorten_error
 from duetime.engine.errors import InvalidInput, StoreUnavailable, StoreUnusable
 from duetime.engine.kind import StopReason, Work
-from duetime.engine.model import MICRO, NOTHING, Cap, Definition, Left, Run, Used, run_holder
+from duetime.engine.model import MICRO, NOTHING, Cap, Definition, Left, Run, RunStatus, Used, run_holder
 from duetime.engine.outcome import Alert, Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
 from duetime.engine.policy.claim import Claim
-from duetime.engine.policy.options import policy_for_ending
+from duetime.engine.policy.finish import NOT_TAKEN
+from duetime.engine.policy.options import Untaken, policy_for_ending
 from duetime.engine.scheduler import LEASE
-from duetime.engine.store import Store
+from duetime.engine.store import RunQuery, Store
 from duetime.engine.times import format_local
 from duetime.engine.times.zones import known_zone
 from duetime.engine.triggers import trigger_from_json
@@ -162,6 +163,7 @@ class Waking:
         self.wakers = wakers
         self._store, self._clock, self._zone = store, clock, zone
         self._access, self._runs_per_day, self.inboxes = access, runs_per_day, inboxes
+        self._tightest = lru_cache(maxsize=1024)(self._tightest_of)
 
     def wake(self, work: Work, name: str, prompt: str, limit: Used) -> Outcome:
         if work.stop.reason is StopReason.CANCELLED:
@@ -182,10 +184,24 @@ class Waking:
         return ending_of(reply, name)
 
     def admit(self, work: Work, name: str, limit: Used) -> Outcome:
-        """Admit a run to an inbox. It counts as a run: somebody will do it. If it is given back, it stays admitted."""
+        """Admit a run to an inbox. It counts as a run: somebody will do it. If it is given back, it stays admitted. One
+        that replaces a run that nobody took was counted with that run."""
         definition = work.claim.definition
+        if work.policy.untaken != Untaken.KEEP and recurs(definition) and self._replaces_untaken(work.claim):
+            return Waiting()
         left = self._reserve(definition, self._caps(definition, name, limit), self._day())
         return left if isinstance(left, Returned) else Waiting()
+
+    def _replaces_untaken(self, claim: Claim) -> bool:
+        query = RunQuery(schedule=claim.definition.id, limit=2, count_to=0)
+        try:
+            latest = self._store.runs(query).items
+        except StoreUnavailable:
+            return False
+        before = next((run for run in latest if run.id != claim.run.id), None)
+        if before is None or before.status != RunStatus.MISSED or before.error != NOT_TAKEN:
+            return False
+        return before.due >= self._day()
 
     def count(self, definition: Definition, spent: Spent) -> None:
         """Record the usage of an agent that answered later."""
@@ -241,9 +257,12 @@ class Waking:
             lease=work.lease,
         )
 
-    def _caps(self, definition: Definition, name: str, limit: Used) -> list[Cap]:
+    def _agent_limits(self, name: str) -> dict[str, Used]:
         waker = self.wakers.get(name)
-        limits = {name: self.inboxes.get(name, NOTHING)} if waker is None else {name: waker.limit, **waker.wakes}
+        return {name: self.inboxes.get(name, NOTHING)} if waker is None else {name: waker.limit, **waker.wakes}
+
+    def _caps(self, definition: Definition, name: str, limit: Used) -> list[Cap]:
+        limits = self._agent_limits(name)
         return [
             Cap(_ALL, "all prompts of one owner", Used(runs=self._runs_per_day)),
             *(Cap(f"agent:{each}", f"the agent {each}", most) for each, most in limits.items()),
@@ -274,8 +293,11 @@ class Waking:
 
     def limits(self, definition: Definition, limit: Used) -> Used:
         """Return the tightest limits of a day for a prompt; 0 means none."""
-        caps = [cap.limit for cap in self._caps(definition, definition.subject, limit)]
-        return Used(*(min((number for number in numbers if number), default=0) for numbers in zip(*caps, strict=True)))
+        return self._tightest(definition.subject, limit)
+
+    def _tightest_of(self, name: str, limit: Used) -> Used:
+        limits = [Used(runs=self._runs_per_day), *self._agent_limits(name).values(), limit]
+        return Used(*(min(filter(None, numbers), default=0) for numbers in zip(*limits, strict=True)))
 
     def patience(self, definition: Definition) -> float:
         """Return the seconds that whoever does the prompt has for it."""
@@ -306,6 +328,13 @@ def zone_of(definition: Definition, otherwise: str) -> str:
         return trigger_from_json(definition.trigger).timezone
     except InvalidInput:
         return otherwise
+
+
+def recurs(definition: Definition) -> bool:
+    try:
+        return trigger_from_json(definition.trigger).type != "once"
+    except InvalidInput:
+        return False
 
 
 def ending_of(reply: Reply, name: str) -> Completed | Failed:
