@@ -8,25 +8,40 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from duetime.api import Duetime as Duetime
     from duetime.engine.clock import instant_of as instant_of
+    from duetime.engine.errors import DuetimeError as DuetimeError
     from duetime.kinds.jobs.context import PermanentError as PermanentError
     from duetime.kinds.jobs.context import RetryLater as RetryLater
     from duetime.kinds.jobs.context import TaskContext as TaskContext
     from duetime.kinds.jobs.registry import Registry as Registry
     from duetime.kinds.jobs.registry import task as task
+    from duetime.settings import Settings as Settings
     from duetime.testing import Simulation as Simulation
 
 _PLACES = {
     "Duetime": "duetime.api",
+    "DuetimeError": "duetime.engine.errors",
     "PermanentError": "duetime.kinds.jobs.context",
     "Registry": "duetime.kinds.jobs.registry",
     "RetryLater": "duetime.kinds.jobs.context",
+    "Settings": "duetime.settings",
     "Simulation": "duetime.testing",
     "TaskContext": "duetime.kinds.jobs.context",
     "instant_of": "duetime.engine.clock",
     "task": "duetime.kinds.jobs.registry",
 }
 
-__all__ = ["Duetime", "PermanentError", "Registry", "RetryLater", "Simulation", "TaskContext", "instant_of", "task"]
+__all__ = [
+    "Duetime",
+    "DuetimeError",
+    "PermanentError",
+    "Registry",
+    "RetryLater",
+    "Settings",
+    "Simulation",
+    "TaskContext",
+    "instant_of",
+    "task",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -216,8 +216,7 @@ class Python(Interface):
 
     def edit(self, kind: str, id: str) -> None:
         duetime = self._duetime()
-        rule = {"trigger_type": "cron", "trigger_config": {"expression": "0 10 * * *"}}
-        duetime.edit(id, payload={**PAYLOADS[kind], **EDITS[kind]}, **rule)
+        duetime.edit(id, payload={**PAYLOADS[kind], **EDITS[kind]}, cron="0 10 * * *")
         duetime.close()
 
     def pause(self, kind: str, id: str) -> None:

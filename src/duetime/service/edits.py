@@ -33,6 +33,8 @@ class EditRequest:
     """When the new rule replaces the old one; at once, if absent."""
     fields: Mapping[str, Any] = field(default_factory=dict)
     """Payload fields that are replaced."""
+    payload: Mapping[str, Any] | None = None
+    """The whole payload, in place of `fields`."""
     policy: Mapping[str, Any] = field(default_factory=dict)
     version: int | None = None
     """The version that the caller has seen; any, if absent."""
@@ -56,18 +58,19 @@ def edit_schedule(services: Services, caller: Caller, found: Schedule, request: 
     result = services.edit(caller, found, changes)
     if isinstance(result, Err):
         return result
-    told = bool(request.fields or request.policy or request.when)
+    told = bool(request.fields or request.payload or request.policy or request.when)
     warnings = services.schedule_warnings(result.value) if told else []
     return Ok(Edited(result.value, warnings, found.progress.active > 0))
 
 
 def _changes(services: Services, found: Schedule, request: EditRequest) -> Changes:
     when, name, version = request.when, request.name, request.version
-    payload = _merged(found, request) if request.fields else None
+    payload = _merged(found, request) if request.fields else request.payload
     if payload is not None:
+        name = name or _following_name(services, found, payload)
+    if request.fields:
         # The rest of the payload is written back as it was read, so nobody may have changed it meanwhile.
         version = found.definition.version if version is None else version
-        name = name or _following_name(services, found, payload)
     return Changes(
         name=name,
         trigger_type=None if when is None else when.type,

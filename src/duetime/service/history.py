@@ -95,7 +95,7 @@ def outcome(scheduler: Scheduler, run: Run, ids: Mapping[ScheduleId, str], zone:
         "error": shortened(view["error"], longest),
         "report": view["report"] if run.status in LIVE else None,
         "cost": view["cost"],
-        "deliveries": _deliveries(scheduler, run),
+        "deliveries": deliveries_of(scheduler, run),
     }
     return row | {name: view[name] for name in ("last", "occurrences", "at_least") if name in view}
 
@@ -106,7 +106,7 @@ def _text_of(result: Any) -> Any:
     return text if isinstance(text, str) else result
 
 
-def _deliveries(scheduler: Scheduler, run: Run) -> list[View]:
+def deliveries_of(scheduler: Scheduler, run: Run) -> list[View]:
     """Return the message about how a run ended, if one was made and is kept."""
     messenger = scheduler.store.messenger
     if messenger is None or run.kind == messenger.kind or run.status not in _DELIVERED:

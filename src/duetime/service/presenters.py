@@ -197,16 +197,22 @@ _UNSAID = {"callbacks"}
 _RENAMED = {"at": "run_at", "period_us": "seconds", "jitter_us": "jitter"}
 
 
-def schedule_shape(schedule: Schedule, zone: str, detail: str | None = None, *, brief: bool = False) -> View:
-    """Return the full view of a schedule. `details_of` returns the detail; `brief` cuts long texts, for a list."""
+def schedule_shape(
+    schedule: Schedule, zone: str, detail: str | None = None, *, brief: bool = False, hidden: bool = True
+) -> View:
+    """Return the full view of a schedule. `details_of` returns the detail; `brief` cuts long texts, for a list; without
+    `hidden`, credentials stay."""
     definition = schedule.definition
     trigger = trigger_shape(definition.trigger)
-    payload, masking = json.loads(definition.payload), masking_of(definition.kind)
-    shown = masking.brief(payload, masking.hide) if brief else masking.hide(payload)
-    view = _schedule_view(schedule, zone, trigger, shown, policy_shape(definition.policy), detail)
+    payload = json.loads(definition.payload)
+    if hidden:
+        masking = masking_of(definition.kind)
+        payload = masking.brief(payload, masking.hide) if brief else masking.hide(payload)
+    view = _schedule_view(schedule, zone, trigger, payload, policy_shape(definition.policy), detail)
     view["subject"] = definition.subject
     view["timezone"] = trigger.get("timezone")
-    view["updated_at"] = instant_view(definition.updated, zone)
+    unchanged = definition.updated == definition.created
+    view["updated_at"] = view["created_at"] if unchanged else instant_view(definition.updated, zone)
     return view
 
 

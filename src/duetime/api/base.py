@@ -1,0 +1,169 @@
+"""What all operations of the Python API share: the app of this process, its worker, and the caller."""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Self, cast
+
+from duetime.api.types import Id, Runs, Schedules, Time
+from duetime.app import App, build
+from duetime.engine.clock import Clock, Instant, instant_of
+from duetime.engine.errors import InvalidInput, UnreadableTime
+from duetime.engine.kind import Caller
+from duetime.engine.model import Run, Schedule
+from duetime.engine.result import Err
+from duetime.engine.scheduler import Scheduler
+from duetime.engine.times import read_past_time, read_time
+from duetime.kinds.jobs.registry import Registry
+from duetime.service.errors import refuse, unwrap
+from duetime.service.lookup import find_schedule
+from duetime.service.presenters import run_shapes, schedule_shape
+from duetime.service.services import OPERATOR
+from duetime.service.shapes import RunShape, ScheduleShape
+from duetime.service.state_details import detail_of, details_of
+from duetime.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from duetime.engine.worker.threads import Engine
+
+LOOK = 0.5
+"""Seconds between two looks at whether the worker still runs."""
+
+
+class NotStartedWarning(UserWarning):
+    """Something was scheduled, but no worker is running."""
+
+
+class Base:
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        settings: Settings | None = None,
+        registry: Registry | None = None,
+        clock: Clock | None = None,
+        owner: str = OPERATOR.owner,
+    ) -> None:
+        """`url` is the path of a SQLite file or a `postgresql://` URL, in place of that of the settings."""
+        chosen = load_settings() if settings is None else settings
+        if settings is None and chosen.origin.ignored:
+            logging.getLogger("duetime").warning("%s", chosen.origin.ignored)
+        if url is not None:
+            chosen = replace(chosen, db=url)
+        self.app: App = build(chosen, clock=clock, registry=registry)
+        self.scheduler: Scheduler = self.app.scheduler
+        self.caller: Caller = OPERATOR._replace(owner=owner, operator=owner == OPERATOR.owner)
+        self._engine: Engine | None = None
+        self._warned = False
+
+    @property
+    def zone(self) -> str:
+        """The time zone in which times are read and shown."""
+        return self.scheduler.zone
+
+    # -- lifecycle ----------------------------------------------------------------------------------------------
+
+    def start(self) -> Self:
+        """Start the worker. From now on, due schedules fire."""
+        if self._engine is None:
+            self._engine = self.app.engine()
+            self._engine.start()
+        return self
+
+    def stop(self) -> int:
+        """Stop the worker. Return how many runs stayed unrecorded.
+
+        Active runs have the time of the `drain` setting to end; after that they are told to stop.
+        """
+        engine, self._engine = self._engine, None
+        return 0 if engine is None else engine.stop(self.app.settings.drain)
+
+    def close(self) -> None:
+        """Stop the worker and close the store."""
+        self.stop()
+        self.app.close()
+
+    def run_forever(self) -> None:
+        """Keep the worker running until Ctrl-C, SIGTERM, or `stop` in another thread. Raise what made it fail."""
+        pause, main = threading.Event(), threading.current_thread() is threading.main_thread()
+        before = signal.signal(signal.SIGTERM, _interrupt) if main else None
+        try:
+            self.start()
+            while (engine := self._engine) is not None and engine.failure is None:
+                pause.wait(LOOK)
+        except KeyboardInterrupt:
+            engine = None
+        finally:
+            if main:
+                signal.signal(signal.SIGTERM, before)
+            self.stop()
+        if engine is not None and engine.failure is not None:
+            raise engine.failure
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        import asyncio
+
+        return await asyncio.to_thread(self.start)
+
+    async def __aexit__(self, *_: object) -> None:
+        import asyncio
+
+        await asyncio.to_thread(self.close)
+
+    # -- helpers ------------------------------------------------------------------------------------------------
+
+    def _find(self, id: Id, *, deleted: bool = False) -> Schedule:
+        found = find_schedule(self.scheduler, self.caller, id, deleted=deleted)
+        if isinstance(found, Err) and found.code == "not_found":
+            raise refuse("not_found", missing(id))
+        return unwrap(found)
+
+    def _views(self, schedules: Sequence[Schedule]) -> Schedules:
+        """Return schedules with their payloads as they were given: a program may have to send them back."""
+        details = details_of(self.scheduler, schedules)
+        shapes = [schedule_shape(each, self.zone, details.get(each.definition.id), hidden=False) for each in schedules]
+        return cast("Schedules", shapes)
+
+    def _view(self, schedule: Schedule) -> ScheduleShape:
+        detail = detail_of(self.scheduler, schedule)
+        return cast("ScheduleShape", schedule_shape(schedule, self.zone, detail, hidden=False))
+
+    def _runs(self, runs: Sequence[Run]) -> Runs:
+        """Return runs with their results as they were returned."""
+        shapes = cast("list[RunShape]", run_shapes(self.scheduler, runs, self.zone))
+        for shape, run in zip(shapes, runs, strict=True):
+            shape["result"] = None if run.result is None else json.loads(run.result)
+        return shapes
+
+    def _time(self, given: Time | None, field: str, *, last: bool = False, past: bool = False) -> Instant | None:
+        """Return the instant of a time. With `last`, it is an inclusive end, and a day stands for the whole of it. With
+        `past`, it may be `yesterday` or `2 hours ago`, and a weekday is the latest one."""
+        if given is None or isinstance(given, datetime):
+            return None if given is None else instant_of(given)
+        try:
+            read = (read_past_time if past else read_time)(given, zone=self.zone, now=self.scheduler.clock.now())
+        except UnreadableTime as error:
+            raise InvalidInput(f"{field}: {error.message}", field=field) from None
+        return read.last(self.zone) if last else read.instant
+
+
+def missing(id: Id) -> str:
+    return f"there is no schedule {id!r}; list() shows those there are"
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

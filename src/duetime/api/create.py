@@ -1,0 +1,229 @@
+"""Creating schedules of every kind from Python."""
+
+from __future__ import annotations
+
+import base64
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Unpack, cast
+
+from duetime.api.base import Base, NotStartedWarning
+from duetime.api.types import Allow, Created, Duration, PolicyOptions, ScheduleOptions, TimeOptions
+from duetime.engine.clock import SECOND
+from duetime.engine.errors import InvalidInput
+from duetime.engine.validation import NewSchedule
+from duetime.service import services
+from duetime.service.errors import unwrap
+from duetime.service.kind_spec import known_specs
+from duetime.service.presenters import IN_SECONDS, policy_given, preview_view
+from duetime.service.services import NO_WORKER
+from duetime.service.shapes import PreviewShape
+from duetime.service.when import When, duration, parse_when
+
+TIMES = frozenset(TimeOptions.__annotations__)
+
+
+class Creating(Base):
+    def schedule(
+        self,
+        task: str | Callable[..., object],
+        *,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        **options: Unpack[ScheduleOptions],
+    ) -> Created:
+        """Create a job: a registered task, given as its name or function, and when it runs."""
+        name = self._name_of(task)
+        payload = {"task": name, "args": list(args), "kwargs": dict(kwargs or {})}
+        return self._create(new_schedule("job", name, payload, options))
+
+    def prompt(
+        self,
+        text: str,
+        *,
+        agent: str | None = None,
+        allow: Allow | None = None,
+        remind: bool | None = None,
+        max_runs_per_day: int | None = None,
+        max_tokens_per_day: int | None = None,
+        max_dollars_per_day: float | None = None,
+        **options: Unpack[ScheduleOptions],
+    ) -> Created:
+        """Create a prompt, which wakes an agent with instructions; at once, unless a time is given.
+
+        `allow` narrows what the agent may use.         For an agent that is not woken, such as `inbox`, it waits
+        until somebody takes it: see `take_prompt`. With `remind` it wakes nobody: its text becomes a notification.
+        """
+        limits = {
+            "max_runs_per_day": max_runs_per_day,
+            "max_tokens_per_day": max_tokens_per_day,
+            "max_dollars_per_day": max_dollars_per_day,
+        }
+        payload = _given(
+            prompt=text, agent=agent, allow=None if allow is None else dict(allow), remind=remind, **limits
+        )
+        return self._create(new_schedule("prompt", _title("prompt", payload), payload, _soon(options)))
+
+    def notify(
+        self,
+        message: str,
+        topic: str | None = None,
+        *,
+        title: str | None = None,
+        priority: int | None = None,
+        tags: Sequence[str] | None = None,
+        markdown: bool | None = None,
+        click: str | None = None,
+        actions: Sequence[Mapping[str, Any]] | None = None,
+        icon: str | None = None,
+        attach: str | None = None,
+        filename: str | None = None,
+        label: str | None = None,
+        **options: Unpack[ScheduleOptions],
+    ) -> Created:
+        """Create a notification to a topic, by default that of the settings; at once, unless a time is given.
+
+        `priority` is 1 (lowest) to 5.         Without a channel in the settings it arrives in the built-in inbox.
+        """
+        payload = _given(
+            message=message, topic=topic, title=title, priority=priority, tags=None if tags is None else list(tags),
+            markdown=markdown, click=click, actions=None if actions is None else [dict(each) for each in actions],
+            icon=icon, attach=attach, filename=filename, label=label,
+        )  # fmt: skip
+        return self._create(new_schedule("notification", _title("notification", payload), payload, _soon(options)))
+
+    def request(
+        self,
+        url: str,
+        *,
+        method: str = "POST",
+        headers: Mapping[str, str] | None = None,
+        body: str | bytes | None = None,
+        retries: int | None = None,
+        retry_delay: str | None = None,
+        label: str | None = None,
+        callback: str | None = None,
+        failure_callback: str | None = None,
+        **options: Unpack[ScheduleOptions],
+    ) -> Created:
+        """Create an HTTP request; it is sent at once, unless a time is given. An answer other than 2xx is retried.
+
+        `retry_delay` is a formula in milliseconds, such as `1000 * (1 + retried)`. A callback is a URL that is told the
+        answer. Addresses of this machine and of private networks have to be allowed by the setting `allowed_hosts`.
+        """
+        options = options.copy()
+        timeout = options.pop("timeout", None)
+        payload = _given(
+            url=url, method=method, headers=None if headers is None else dict(headers), retries=retries,
+            retry_delay=retry_delay, label=label, callback=callback, failure_callback=failure_callback,
+            timeout=None if timeout is None else math.ceil(seconds_of(timeout, "timeout")),
+        )  # fmt: skip
+        if isinstance(body, bytes):
+            payload["body_base64"] = base64.b64encode(body).decode()
+        elif body is not None:
+            payload["body"] = body
+        return self._create(new_schedule("request", _title("request", payload), payload, _soon(options)))
+
+    def create(self, kind: str, payload: Mapping[str, Any], **options: Unpack[ScheduleOptions]) -> Created:
+        """Create a schedule of any kind, also of one that another package brings, from its payload."""
+        return self._create(new_schedule(kind, _title(kind, payload), payload, options))
+
+    def preview(self, count: int = 5, **times: Unpack[TimeOptions]) -> PreviewShape:
+        """Return when a schedule with these times would fire, in words and as the next instants. Nothing is created."""
+        when = _when(dict(times))
+        shown = unwrap(self.scheduler.preview(when.type, when.config, timezone=when.timezone, count=count))
+        zone = when.timezone or self.zone
+        return cast("PreviewShape", preview_view(shown.english, shown.instants, shown.warnings, zone))
+
+    # -- helpers ------------------------------------------------------------------------------------------------
+
+    def _create(self, new: NewSchedule) -> Created:
+        made = self._created(new)
+        told = {"created": made.fresh, **made.warning_facts, "limits": self.app.services.limits(made.schedule)}
+        return cast("Created", {**self._view(made.schedule), **told})
+
+    def _created(self, new: NewSchedule) -> services.Created:
+        """Create a schedule, and warn once if no worker would run it."""
+        made = unwrap(self.app.services.create(self.caller, new))
+        idle = any(each.code == NO_WORKER for each in made.warnings)
+        if idle and self._engine is None and not self._warned:
+            self._warned = True
+            text = "nothing fires yet: call start(), or run `duetime worker` on the same database"
+            warnings.warn(text, NotStartedWarning, stacklevel=4)
+        return made
+
+    def _name_of(self, task: str | Callable[..., object]) -> str:
+        if isinstance(task, str):
+            return task
+        for known in self.app.registry:
+            if known.function is task:
+                return known.name
+        raise InvalidInput(f"{task!r} is not registered; decorate it with @task", field="task")
+
+
+def new_schedule(kind: str, title: str, payload: Mapping[str, Any], options: ScheduleOptions) -> NewSchedule:
+    """Return the request to create a schedule. `title` is its name, unless the options have one."""
+    given = dict(options)
+    name, key = cast("str | None", given.pop("name", None)), cast("str | None", given.pop("key", None))
+    when = _when({each: given.pop(each) for each in TIMES & given.keys()})
+    return NewSchedule(
+        kind, name or title, when.type, when.config, payload, policy_of(given) if given else {}, when.timezone, key
+    )
+
+
+def _when(times: dict[str, Any]) -> When:
+    for name in ("start", "end"):
+        if isinstance(given := times.get(name), datetime):
+            times[name] = given.isoformat()
+    return parse_when(**times)
+
+
+def trigger_of(options: Mapping[str, Any] | TimeOptions) -> When | None:
+    """Return the trigger that options name, if they name any."""
+    times = {name: value for name, value in options.items() if name in TIMES}
+    return _when(times) if times.keys() - {"timezone"} else None
+
+
+def policy_of(options: Mapping[str, Any] | PolicyOptions) -> dict[str, Any]:
+    """Return a policy in the terms of the engine."""
+    return policy_given(
+        {
+            (f"{name}_seconds" if name in IN_SECONDS else name): _policy_part(name, value)
+            for name, value in options.items()
+        }
+    )
+
+
+def _policy_part(name: str, value: Any) -> Any:
+    return value if value is None or name not in IN_SECONDS else seconds_of(value, name)
+
+
+def seconds_of(given: Duration, field: str) -> float:
+    if isinstance(given, timedelta):
+        return given.total_seconds()
+    if isinstance(given, str):
+        return duration(given, field) / SECOND
+    if type(given) in (int, float):
+        return given
+    raise InvalidInput(field=field, problem="must be a timedelta, seconds, or a text such as 30s")
+
+
+def _soon(options: ScheduleOptions) -> ScheduleOptions:
+    """Return the options with a time: now, unless they have one."""
+    return options if options.keys() & _WAYS else {**options, "at": "now"}
+
+
+_WAYS = TIMES - {"start", "end", "jitter", "timezone"}
+
+
+def _given(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _title(kind: str, payload: Mapping[str, Any]) -> str:
+    """Return a name for lists: the first words of the payload field that people read."""
+    spec = known_specs().get(kind)
+    text = payload.get(spec.text) if spec is not None and spec.text else None
+    return " ".join(text[:1000].split())[:60] if isinstance(text, str) and text.strip() else kind

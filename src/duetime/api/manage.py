@@ -1,0 +1,157 @@
+"""Finding, listing and changing schedules of every kind from Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal, Unpack, cast
+
+from duetime.api.base import Base, missing
+from duetime.api.create import policy_of, trigger_of
+from duetime.api.types import Changed, Edited, EditOptions, Id, PolicyOptions, Schedules, Time
+from duetime.engine.errors import InvalidInput
+from duetime.engine.model import Schedule
+from duetime.engine.result import Err
+from duetime.engine.store import ScheduleQuery
+from duetime.service.bulk_changes import BulkChange, Selection, change_schedules
+from duetime.service.changes import ChangeRequest, change_schedule
+from duetime.service.edits import EditRequest, edit_schedule
+from duetime.service.errors import refuse, unwrap
+from duetime.service.lookup import find_schedule
+from duetime.service.services import pages_of
+from duetime.service.shapes import ScheduleShape
+from duetime.service.when import When
+
+PAGE = 1000
+_POLICY = frozenset(PolicyOptions.__annotations__)
+_Found = list[Schedule]
+
+
+class Managing(Base):
+    def get(self, id: Id) -> ScheduleShape:
+        """Return a schedule: what it does, when it fires next, how its last run ended."""
+        return self._view(self._find(id))
+
+    def find(self, id: Id) -> ScheduleShape | None:
+        """Return a schedule, or None if there is none. A name that several have is refused, with their ids."""
+        found = find_schedule(self.scheduler, self.caller, id)
+        return None if isinstance(found, Err) and found.code == "not_found" else self._view(unwrap(found))
+
+    def status(self, id: Id) -> ScheduleShape:
+        """Return a schedule, as `get` does."""
+        return self.get(id)
+
+    def list(
+        self,
+        status: str | None = None,
+        *,
+        kind: str | None = None,
+        text: str | None = None,
+        subject: str | None = None,
+        limit: int | None = None,
+    ) -> Schedules:
+        """Return schedules, those of all kinds unless `kind` names one.
+
+        `status` is one of pending, running, paused, completed, failed, cancelled and broken; `text` is a part of the
+        name; `subject` is the task, agent, topic or host.
+        """
+        query = ScheduleQuery(kind=kind, status=status, text=text, subject=subject)
+        return self._views(self._search(query, limit))
+
+    def edit(self, id: Id, **changes: Unpack[EditOptions]) -> Edited:
+        """Change a schedule: its times, its policy, its name, its payload. What is not given stays as it is.
+
+        While a run is under way, one that recurs changes from its next run on; one that fires once is refused.
+        """
+        if unknown := changes.keys() - EditOptions.__annotations__.keys():
+            known = ", ".join(sorted(EditOptions.__annotations__))
+            raise InvalidInput(f"there is no {', '.join(sorted(unknown))}; there are {known}")
+        if "payload" in changes and "fields" in changes:
+            raise InvalidInput(field="fields", problem="belongs to the payload; give one of the two")
+        policy = {name: value for name, value in changes.items() if name in _POLICY}
+        request = EditRequest(
+            name=changes.get("name"),
+            when=_new_times(changes),
+            next=self._time(changes.get("next"), "next"),
+            starting=self._time(changes.get("starting"), "starting"),
+            fields=changes.get("fields", {}),
+            payload=changes.get("payload"),
+            policy=policy_of({**changes.get("policy", {}), **policy}),
+            version=changes.get("version"),
+            guarded=False,
+        )
+        done = unwrap(edit_schedule(self.app.services, self.caller, self._find(id), request))
+        limits = self.app.services.limits(done.schedule)
+        told = {"warnings": [each.text for each in done.warnings], "running": done.running, "limits": limits}
+        return cast("Edited", {**self._view(done.schedule), **told})
+
+    def pause(self, id: Id, *, until: Time | None = None, note: str | None = None) -> Changed:
+        """Pause a schedule until it is resumed, or until a time at which it resumes by itself. `note` says why."""
+        return self._change(id, ChangeRequest("pause", self._time(until, "until"), note))
+
+    def resume(self, id: Id) -> Changed:
+        """Resume a paused schedule from now on."""
+        return self._change(id, ChangeRequest("resume"))
+
+    def cancel(self, id: Id) -> Changed:
+        """End a schedule. A run in progress is asked to stop. Cancelling twice is no error."""
+        return self._change(id, ChangeRequest("cancel"))
+
+    def delete(self, id: Id) -> Changed:
+        """Delete a schedule, and return it as it was. Its history stays readable."""
+        return self._change(id, ChangeRequest("delete"))
+
+    def change_many(
+        self,
+        action: Literal["pause", "resume", "cancel", "delete"],
+        ids: Sequence[Id] = (),
+        *,
+        kind: str | None = None,
+        topic: str | None = None,
+        label: str | None = None,
+        everything: bool = False,
+        until: Time | None = None,
+        note: str | None = None,
+        dry_run: bool = False,
+        expected_count: int | None = None,
+    ) -> BulkChange:
+        """Pause, resume, cancel or delete many schedules: those with these ids, those that match a filter, or all.
+
+        `topic` is the task, agent, topic or host, `label` the name. With `dry_run` nothing is changed. Deleting needs
+        `expected_count`, the number of schedules that have to match.
+        """
+        selection = Selection(ids=ids, kind=kind, topic=topic, label=label, everything=everything)
+        request = ChangeRequest(action, self._time(until, "until"), note)
+        return unwrap(
+            change_schedules(
+                self.app.services, self.caller, selection, request, dry_run=dry_run, expected_count=expected_count
+            )
+        )
+
+    def _change(self, id: Id, request: ChangeRequest) -> Changed:
+        done = change_schedule(self.app.services, self.caller, id, request)
+        if isinstance(done, Err) and done.code == "not_found":
+            raise refuse("not_found", missing(id))
+        schedule, place = unwrap(done).schedule, unwrap(done).place
+        view: Mapping[str, Any] = {} if schedule is None else self._view(schedule)
+        known = {name: view.get(name) for name in Changed.__annotations__}
+        return cast("Changed", {**known, "id": unwrap(done).id, "kept_at": place})
+
+    def _search(self, query: ScheduleQuery, limit: int | None = None) -> _Found:
+        size = PAGE if limit is None else max(1, min(limit, PAGE))
+        found: _Found = []
+        for page in pages_of(self.scheduler.search, self.caller, replace(query, limit=size)):
+            found += page.items
+            if limit is not None and len(found) >= limit:
+                break
+        return found[:limit]
+
+
+def _new_times(changes: EditOptions) -> When | None:
+    """Return the trigger that an edit asks for, if any."""
+    when = trigger_of(changes)
+    if when is None and "trigger_type" in changes:
+        when = When(changes["trigger_type"], dict(changes.get("trigger_config", {})), changes.get("timezone"))
+    if when is None and "timezone" in changes:
+        raise InvalidInput(field="timezone", problem="belongs to the times; give them with it")
+    return when

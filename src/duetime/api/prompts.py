@@ -1,0 +1,146 @@
+"""Prompts from Python: taking the due ones, and a small API of functions that count the rows they change."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from duetime.api.create import Creating, seconds_of
+from duetime.api.manage import Managing
+from duetime.api.overview import Overview
+from duetime.api.runs import Running, wait_for
+from duetime.api.types import Duration, TakenPrompt
+from duetime.engine.clock import SECOND, Instant, datetime_of, instant_of
+from duetime.engine.encoding import encode, shorten_error
+from duetime.engine.errors import InvalidInput
+from duetime.engine.model import Schedule, status_of
+from duetime.engine.outcome import Completed, Failed
+from duetime.engine.policy.checkout import hold_of
+from duetime.engine.policy.finish import HeldRun
+from duetime.engine.result import Err, Result
+from duetime.engine.scheduler import LEASE
+from duetime.engine.store import ScheduleQuery
+from duetime.engine.times import iso_local
+from duetime.engine.validation import Changes, NewSchedule
+from duetime.kinds.prompts.kind import KIND, prompt_of
+from duetime.service.errors import Refused, unwrap
+from duetime.service.presenters import instant_view
+from duetime.service.shapes import RunShape
+
+ScheduledTasks = list["ScheduledTask"]
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledTask:
+    """A prompt and when it fires."""
+
+    id: int
+    prompt: str
+    fire_at: datetime | None
+    status: str
+    owner: str
+
+
+class Prompting(Creating, Managing, Running, Overview):
+    def take_prompt(
+        self, agent: str | None = None, *, wait: float = 0, lease: Duration = LEASE / SECOND
+    ) -> TakenPrompt | None:
+        """Take the prompt that is due the longest and waits for an agent, or return None if there is none.
+
+        It is the caller's alone for the time of the lease; end it with `finish_prompt`. With `wait`, wait up to so many
+        seconds for a prompt to become due.
+        """
+        length = int(seconds_of(lease, "lease") * SECOND)
+        taken = wait_for(
+            lambda: unwrap(self.scheduler.take(self.caller, KIND, agent, length)), lambda run: run is not None, wait
+        )
+        return None if taken is None else self._taken(taken)
+
+    def _taken(self, held: HeldRun) -> TakenPrompt:
+        return {
+            "id": held.definition.id,
+            "run_id": held.run.id,
+            "prompt": prompt_of(held.definition),
+            "due": iso_local(held.run.due, self.zone),
+            "expires_at": instant_view(held.run.expires, self.zone),
+            "hold": hold_of(held.run),
+        }
+
+    def finish_prompt(
+        self, run_id: int, result: object = None, *, error: str | None = None, hold: str | None = None
+    ) -> RunShape:
+        """Record what became of a prompt that was taken: its result, any JSON, or the error that kept it from one.
+
+        With the `hold` that `take_prompt` returned, it is refused once somebody else has taken the prompt anew.
+        """
+        if result is not None and error is not None:
+            raise InvalidInput("give one of 'result' and 'error', not both")
+        failed = None if error is None else Failed(shorten_error(error) or "it failed without a word")
+        outcome = failed or Completed(encode(result))
+        return self._one(unwrap(self.scheduler.finish(self.caller, run_id, outcome, KIND, hold=hold)))
+
+    # -- functions that return the number of changed rows ---------------------------------------------------------
+
+    def create_scheduled_task(self, prompt: str, fire_at: datetime) -> ScheduledTask:
+        new = NewSchedule(KIND, prompt[:60] or "prompt", "once", {"run_at": fire_at.isoformat()}, {"prompt": prompt})
+        return _scheduled_task(self._created(new).schedule)
+
+    def list_scheduled_tasks(
+        self, status: str | None = None, from_: datetime | None = None, to: datetime | None = None
+    ) -> ScheduledTasks:
+        """Return prompts in the order in which they fire: pending ones, unless `status` names another or is `all`."""
+        query = ScheduleQuery(
+            kind=KIND,
+            status=None if status == "all" else status or "pending",
+            due_from=None if from_ is None else instant_of(from_),
+            due_to=None if to is None else instant_of(to),
+            by_time=True,
+        )
+        return [_scheduled_task(schedule) for schedule in self._search(query)]
+
+    def update_scheduled_task(self, id: int, fire_at: datetime | None = None, prompt: str | None = None) -> int:
+        """Return how many rows changed: 0 means not found or no longer pending."""
+        if fire_at is None and prompt is None:
+            raise InvalidInput("provide at least one of 'fire_at' or 'prompt'")
+        next = None if fire_at is None else instant_of(fire_at)
+        while (found := self.scheduler.find(self.caller, str(id), KIND)) is not None:
+            changes = Changes(next=next) if prompt is None else _reworded(found, prompt, next)
+            changes = replace(changes, pending_only=True)
+            result = self.scheduler.edit(self.caller, str(id), changes, KIND)
+            if not isinstance(result, Err) or result.code != "conflict":  # after a concurrent change, read it again
+                return _rows(result)
+        return 0
+
+    def cancel_scheduled_task(self, id: int, *, stop_running: bool = False) -> int:
+        """Return how many rows changed: 0 means not found or no longer pending. With `stop_running`, one that is
+        running or taken is cancelled too, and asked to stop."""
+        return _rows(self.scheduler.cancel_pending(self.caller, str(id), KIND, stop_running=stop_running))
+
+
+def _scheduled_task(schedule: Schedule) -> ScheduledTask:
+    definition, progress = schedule
+    fire_at: Instant | None = progress.next if progress.next is not None else progress.through
+    return ScheduledTask(
+        id=definition.id,
+        prompt=prompt_of(definition),
+        fire_at=None if fire_at is None else datetime_of(fire_at),
+        status=status_of(progress),
+        owner=definition.owner,
+    )
+
+
+def _reworded(found: Schedule, prompt: str, next: Instant | None) -> Changes:
+    """Replace the prompt in the payload. The rest is written back as read, so the version must not have changed."""
+    payload = {**json.loads(found.definition.payload), "prompt": prompt}
+    return Changes(prompt[:60], payload=payload, next=next, version=found.definition.version)
+
+
+def _rows(result: Result[Any]) -> int:
+    """Return the number of changed rows, 0 if not found or not pending. Raise any other error."""
+    if isinstance(result, Err):
+        if result.code in ("not_found", "not_possible"):
+            return 0
+        raise Refused(result)
+    return 1

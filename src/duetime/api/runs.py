@@ -1,0 +1,126 @@
+"""Runs from Python: start one now, wait for it, read the history, retry or dismiss what failed, read the inbox."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+from duetime.api.base import Base
+from duetime.api.types import Id, Messages, RunDetails, Runs, Time
+from duetime.engine.clock import SystemClock
+from duetime.engine.model import LIVE, Run, status_of
+from duetime.engine.scheduler import NO_RUN
+from duetime.engine.store import FAILED_OR_LOST, Page, RunQuery
+from duetime.service.errors import Refused, unwrap
+from duetime.service.history import deliveries_of
+from duetime.service.presenters import attempt_view, message_shape
+from duetime.service.run_now import run_now
+from duetime.service.shapes import RunShape, ScheduleShape
+
+T = TypeVar("T")
+OPEN = frozenset({"pending", "running", "paused"})
+"""Statuses of schedules that may still fire."""
+LOOK = 0.05
+"""Seconds between two reads of the store while waiting."""
+
+
+class Running(Base):
+    def run_now(self, id: Id, *, wait: float = 0) -> RunShape:
+        """Run a schedule now, beside its times. With `wait`, wait up to so many seconds for the run to end."""
+        started: Run = unwrap(run_now(self.app.services, self.caller, id))
+        return self.wait_for_run(started.id, wait) if wait > 0 else self._one(started)
+
+    def wait_for_run(self, run_id: int, seconds: float | None = None) -> RunShape:
+        """Wait until a run has ended, at most so many seconds, and return it; `status` tells whether it has."""
+        return self._one(wait_for(lambda: self._run(run_id), lambda run: run.status not in LIVE, seconds))
+
+    def wait(self, id: Id, seconds: float | None = None) -> ScheduleShape:
+        """Wait until a schedule is over, at most so many seconds, and return it; `status` tells whether it is.
+
+        One that recurs is over after its `max_runs` or `end`, or when it is cancelled.
+        """
+        over = wait_for(lambda: self._find(id), lambda found: status_of(found.progress) not in OPEN, seconds)
+        return self._view(over)
+
+    def history(
+        self,
+        id: Id | None = None,
+        limit: int = 20,
+        *,
+        kind: str | None = None,
+        status: str | None = None,
+        since: Time | None = None,
+        until: Time | None = None,
+    ) -> Runs:
+        """Return the runs of a schedule, also of a deleted one, or of all schedules; the latest first.
+
+        `status` is completed, failed (or lost), missed, skipped and so on, or live for what is not over. `since` and
+        `until` are times such as `yesterday`; they refer to the times at which runs were due.
+        """
+        query = RunQuery(
+            schedule=None if id is None else self._find(id, deleted=True).definition.id,
+            kind=kind,
+            status=FAILED_OR_LOST if status == "failed" else status,
+            due_from=self._time(since, "since", past=True),
+            due_to=self._time(until, "until", last=True, past=True),
+            limit=limit,
+        )
+        return self._runs(self._page(query).items)
+
+    def run(self, run_id: int) -> RunDetails:
+        """Return a run with its earlier attempts and the messages about its end."""
+        run = self._run(run_id)
+        earlier = [attempt_view(each, self.zone) for each in self.scheduler.attempts(self.caller, run_id)]
+        more = {"attempts": earlier, "deliveries": deliveries_of(self.scheduler, run)}
+        return cast("RunDetails", {**self._one(run), **more})
+
+    def retry(self, run_id: int) -> RunShape:
+        """Run again, under the same id, what failed, was lost or was cancelled."""
+        return self._one(unwrap(self.scheduler.retry(self.caller, run_id)))
+
+    def cancel_run(self, run_id: int) -> RunShape:
+        """Stop one run, and nothing else of its schedule. One that has begun is asked to stop."""
+        unwrap(self.scheduler.cancel_run(self.caller, run_id))
+        return self._one(self._run(run_id))
+
+    def dead_letters(self, *, kind: str | None = None, limit: int = 100) -> Runs:
+        """Return the runs that failed for good or were lost, and that nobody has retried or dismissed."""
+        return self._runs(self._page(RunQuery(kind=kind, status="dead", limit=limit)).items)
+
+    def dismiss(self, run_id: int) -> RunShape:
+        """Take a run off the dead letters. It stays in the history."""
+        return self._one(unwrap(self.scheduler.dismiss(self.caller, run_id)))
+
+    def inbox(self, topic: str | None = None, *, limit: int = 100) -> Messages:
+        """Return the notifications that arrived, by any channel, the latest first."""
+        runs = self._page(RunQuery(kind="notification", status="completed", subject=topic, limit=limit)).items
+        ids = self.scheduler.store.public_ids([run.schedule for run in runs])
+        found = [(run.id, ids.get(run.schedule), message_shape(run, self.zone)) for run in runs]
+        return cast("Messages", [{"run_id": id, "schedule": schedule, **shape} for id, schedule, shape in found])
+
+    # -- helpers ------------------------------------------------------------------------------------------------
+
+    def _run(self, run_id: int) -> Run:
+        run = self.scheduler.run(self.caller, run_id)
+        if run is None:
+            raise Refused(NO_RUN)
+        return run
+
+    def _one(self, run: Run) -> RunShape:
+        return self._runs([run])[0]
+
+    def _page(self, query: RunQuery) -> Page[Run]:
+        return unwrap(self.scheduler.runs(self.caller, query))
+
+
+def wait_for(read: Callable[[], T], is_over: Callable[[T], bool], seconds: float | None) -> T:
+    """Read until it is over or the time has passed, in real time: a settable clock stands still meanwhile."""
+    clock, pause = SystemClock(), threading.Event()
+    deadline = None if seconds is None else clock.monotonic() + seconds
+    while not is_over(found := read()):
+        left = LOOK if deadline is None else deadline - clock.monotonic()
+        if left <= 0:
+            break
+        pause.wait(min(LOOK, left))
+    return found
