@@ -62,6 +62,8 @@ OPTIONS: dict[str, Schema] = {
     "overlap": text("When due while it runs.", enum=["skip", "queue", "allow"]),
     "deliver_to": text("The topic that is told how runs end."),
     "notify_on": text("Of which runs it is told.", enum=["always", "failure", "success"]),
+    "untaken": text("Of a prompt that no agent took.", enum=["replace", "keep", "expire"]),
+    "expire_after": text("With untaken expire, such as 2h."),
 }
 _RULES = ("cron", "every", "rrule", "when")
 Fields = Mapping[str, tuple[str, Schema]]

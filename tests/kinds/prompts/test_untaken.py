@@ -103,3 +103,12 @@ def test_what_nobody_took_uses_up_no_limit(stage: Stage) -> None:
         stage.ada.knows("finish_prompt", run_id=run, result="done")
         stage.time.advance(MINUTE)
     assert row(stage)["state_detail"] == "held_by_limit"
+
+
+def test_the_policy_can_be_edited_and_its_span_goes_with_it(stage: Stage) -> None:
+    number = stage.make(every="1 minute", untaken="expire", expire_after="30s")
+    stage.ada.knows("edit_schedule", schedule_id=str(number), untaken="keep")
+    stage.time.advance(3 * MINUTE)
+    assert stage.ada.knows("take_prompt")["due"] == "2026-02-10T12:01:00-08:00"
+    refused = stage.ada.knows("edit_schedule", schedule_id=str(number), untaken="expire")
+    assert refused["error"].startswith("untaken: ")
