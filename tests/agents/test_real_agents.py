@@ -186,6 +186,7 @@ def test_it_is_offered_the_web_where_it_may_use_it(
         succeeded(agent_named(name, node, home, model).wake(given))
         offered = every_tool(model.conversation[0])
     own = {each.name for each in catalog_of(load_specs().values()).tools}
+    assert own <= {without_prefix(each) for each in offered}
     assert {without_prefix(each) for each in offered} - own - set(FURTHER[name][0]) == WEB[name]
 
 

@@ -299,6 +299,8 @@ def test_a_missing_program(tmp_path: Path, runs: Path) -> None:
         reply = agent(command).wake(agent_request())
         assert failed(reply).startswith(f"there is no program {command[0]}; install it") and reply.permanent
         assert agent(command).missing() == reply.error
+        other = failed(agent(command).wake(agent_request(owner="ada")))
+        assert other == "the agent test cannot be started here; its operator can tell why"
 
 
 def test_a_program_that_is_none(tmp_path: Path, runs: Path) -> None:

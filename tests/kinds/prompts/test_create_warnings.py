@@ -94,13 +94,15 @@ def test_what_an_agent_lacks_is_warned_of(
     """With a code, in one sentence; the prompt is stored all the same, because the worker may have what is missing."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    mine = AgentSettings(**given)
+    mine = AgentSettings(**given, owners=("*",))
     made = build(Settings(db=":memory:", timezone="UTC", agents={"mine": mine}), tasks=False)
     made.store.register("test", ["prompt"], session=False, now=made.clock.now(), lease=10 * SECOND)
     further, facts = said(made, "local", agent="mine")
     [warning] = facts["warnings"]
     assert warning.startswith(words) and len(warning) <= 120 and warning.endswith(".")
     assert further == ["Note: wakes the agent mine.", f"Warning: {warning}"]
+    [others] = said(made, "ada", agent="mine")[1]["warnings"]
+    assert others == "The agent mine cannot be started here; its operator can tell why."
     new = NewSchedule("prompt", "look", "interval", {"hours": 1}, {"prompt": "look", "agent": "mine"}, {})
     [code] = unwrap(made.services.create(Caller("local"), new)).warnings
     assert code.code == "agent_not_ready"

@@ -92,6 +92,8 @@ class Reply:
     """Number of calls before `tool_calls`. Only a long run's last calls are kept: they tell more than its first."""
 
 
+CANNOT_START = "cannot be started here; its operator can tell why"
+"""What owners other than the local one are told: paths and variables are not theirs to know."""
 NO_REPLY_YET = Reply(error="it broke off")
 """Placeholder for an agent's answer until it gives one."""
 

@@ -19,6 +19,7 @@ from duetime.engine.result import Err
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import RunQuery
 from duetime.engine.validation import Changes
+from duetime.kinds.prompts.agent import CANNOT_START
 from duetime.kinds.prompts.allowance import EVERYTHING, Allowance
 from duetime.kinds.prompts.roster import Roster
 from duetime.kinds.prompts.runner import Waking
@@ -223,6 +224,8 @@ class PromptKind(KindHooks):
         """Warn if the agent could not be woken from here: its program, key or folder is missing."""
         waker = self.waking.wakers.get(made.subject)
         missing = None if waker is None else waker.agent.missing()
+        if missing is not None and made.owner != LOCAL:
+            missing = f"the agent {made.subject} {CANNOT_START}"
         return [] if missing is None else [ScheduleWarning("agent_not_ready", _one_line(missing))]
 
     def _allow_warnings(self, made: Definition, asked: Mapping[str, Any]) -> list[ScheduleWarning]:

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from duetime.engine.clock import SystemClock
 from duetime.engine.errors import InvalidInput
-from duetime.engine.kind import StopReason
-from duetime.kinds.prompts.agent import Access, AgentRequest, Reply
+from duetime.engine.kind import LOCAL, StopReason
+from duetime.kinds.prompts.agent import CANNOT_START, Access, AgentRequest, Reply
 from duetime.kinds.prompts.agents.environment import MCP_CONFIG, SERVER, standard_config, visible, write_private
 from duetime.kinds.prompts.agents.gateway import opened
 from duetime.kinds.prompts.agents.gateway_tools import ToolSources, gateway_for
@@ -93,7 +93,7 @@ class CommandAgent:
         allowance = self._allowance if request.allowance is None else request.allowance
         env = self._visible(allowance)
         program = shutil.which(self._command[0], path=env.get("PATH", ""))
-        problem = self._missing(allowance, program) or self._permanent_problem(request)
+        problem = self._missing(allowance, program, request.owner) or self._permanent_problem(request)
         if problem is not None or program is None:
             return Reply(error=problem, permanent=True)
         web = self._preset is None or not self._preset.has_web
@@ -116,18 +116,23 @@ class CommandAgent:
 
     def missing(self) -> str | None:
         program = shutil.which(self._command[0], path=self._visible(self._allowance).get("PATH", ""))
-        return self._missing(self._allowance, program)
+        return self._missing(self._allowance, program, LOCAL)
 
     def _visible(self, allowance: Allowance) -> dict[str, str]:
         return visible(self._environment, (*allowance.env, *(self._preset.env if self._preset else ())))
 
-    def _missing(self, allowance: Allowance, program: str | None) -> str | None:
-        """Return which part of the settings cannot be found here."""
+    def _missing(self, allowance: Allowance, program: str | None, owner: str) -> str | None:
+        """Return which part of the settings cannot be found here. Its path is for the local owner and the log."""
         if allowance.folder and not os.access(allowance.folder, os.R_OK | os.X_OK):
-            return f"agents.{self._name} cannot work: its folder {allowance.folder} does not exist or cannot be read"
-        if program is None:
-            return f"there is no program {self._command[0]}; install it, or change `command` of agents.{self._name}"
-        return None
+            found = f"agents.{self._name} cannot work: its folder {allowance.folder} does not exist or cannot be read"
+        elif program is None:
+            found = f"there is no program {self._command[0]}; install it, or change `command` of agents.{self._name}"
+        else:
+            return None
+        if owner == LOCAL:
+            return found
+        log.warning("agents.%s: %s", self._name, found)
+        return f"the agent {self._name} {CANNOT_START}"
 
     def close(self) -> None:
         """Stop all runs: each notices within a tick and ends its program."""

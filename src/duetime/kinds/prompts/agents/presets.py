@@ -77,13 +77,13 @@ def preset_named(name: str) -> Preset:
 
 def _claude(given: PresetInput) -> Invocation:
     """With a key, start bare in a configuration folder of its own; a login is only found in the operator's. Settings
-    are not read: their hooks and permissions are not meant for this."""
+    are not read: their hooks and permissions are not meant for this. Bare, it has no tools for the web."""
     has_key = "ANTHROPIC_API_KEY" in given.env
     web = ("WebFetch", "WebSearch") if given.web else ()
     reads = ("Read", "Glob", "Grep") if given.has_folder else ()
     flags = (
         "--print",
-        *(("--bare",) if has_key else ()),
+        *(("--bare",) if has_key and not given.web else ()),
         "--setting-sources=",
         f"--tools={','.join((*reads, *web))}",
         f"--mcp-config={write_private(given.private / MCP_CONFIG, standard_config(given.servers))}",
@@ -99,6 +99,7 @@ def _claude(given: PresetInput) -> Invocation:
     env = {
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "DISABLE_AUTOUPDATER": "1",
+        "ENABLE_TOOL_SEARCH": "false",  # all tools are listed at once
         "XDG_CACHE_HOME": str(given.private / "cache"),  # it writes a log there for each folder it works in
         **({"CLAUDE_CONFIG_DIR": str(given.private / "claude")} if has_key else {}),
     }
