@@ -136,3 +136,36 @@ def test_what_cannot_be_printed_is_said(cli: Cli, arguments: tuple[str, ...], wo
     answer = cli("serve", *arguments)
     assert answer.code == 2
     assert words in answer.err
+
+
+@pytest.mark.process
+def test_the_printed_command_finds_settings_and_task_modules_from_any_folder(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    own = tmp_path / "config" / "duetime"
+    own.mkdir(parents=True)
+    (own / "my_tasks.py").write_text("from duetime.kinds.jobs.registry import task\n@task\ndef mine(): ...\n")
+    (own / "duetime.toml").write_text('timezone = "Asia/Tokyo"\ntasks = ["my_tasks"]\n')
+    line = next(
+        each for each in cli("serve", "--print-config", "all").out.splitlines() if "claude mcp add duetime" in each
+    )
+    command = shlex.split(line)[shlex.split(line).index("--") + 1 :]
+    assert command[command.index("--config") + 1] == str(own / "duetime.toml")
+    asked = [
+        {"method": "initialize", "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {}}},
+        {"method": "tools/call", "params": {"name": "list_tasks", "arguments": {}}},
+        {"method": "tools/call", "params": {"name": "get_current_time", "arguments": {}}},
+    ]
+    asked[0]["params"]["clientInfo"] = {"name": "t", "version": "1"}  # type: ignore[index]
+    lines = [json.dumps({"jsonrpc": "2.0", "id": number, **each}) + "\n" for number, each in enumerate(asked)]
+    elsewhere = environment() | {"XDG_DATA_HOME": str(tmp_path / "data"), "XDG_CONFIG_HOME": "/nowhere"}
+    with subprocess.Popen(
+        command, cwd="/", env=elsewhere, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.writelines(lines)
+        process.stdin.flush()
+        said = "".join(process.stdout.readline() for _ in lines)
+        process.stdin.close()
+    assert '"mine"' in said and "Asia/Tokyo" in said

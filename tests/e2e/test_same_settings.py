@@ -88,7 +88,9 @@ def facts(agent: Agent) -> dict[str, Any]:
         "topic": next(row["notification_topic"] for row in listed if row["message_id"] == without_topic["message_id"]),
         "channels in words": [text for text in unknown["warnings"] if text != DIFFER],
         "required": required,
-        **{name: status[name] for name in ("timezone", "channels", "default_topic", "agents")},
+        **{name: status[name] for name in ("timezone", "channels", "default_topic")},
+        # Whether an agent can start is known only where its settings are.
+        "agents": [(each["name"], each["type"], each.get("default", False)) for each in status["agents"]],
     }
 
 
@@ -97,9 +99,13 @@ def test_an_agent_elsewhere_has_the_settings_of_the_server(server: Served, db: s
         expected = facts(here)
     assert (expected["zone"], expected["topic"]) == ("Asia/Tokyo", "phone")
     assert "9:00 AM JST" in expected["time"] and "there is script, later, inbox" in expected["agents in words"]
-    assert "The channels are: phone." in expected["channels in words"][0]
+    assert "there is phone." in expected["channels in words"][0]
     assert expected["channels"] == [{"name": "inbox", "type": "inbox"}, {"name": "phone", "type": "http"}]
-    assert [each["name"] for each in expected["agents"]] == ["inbox", "script", "later"]
+    assert expected["agents"] == [
+        ("inbox", "inbox", False),
+        ("script", "command", True),
+        ("later", "inbox", False),
+    ]
     assert expected["required"]["schedule_notification"] == ["message"]
     with elsewhere(tmp_path / "plain", db, "") as there:
         assert facts(there) == expected
