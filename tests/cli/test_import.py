@@ -250,7 +250,8 @@ def fill(cli: Cli) -> None:
         ("prompt", "add", "Do it\nwell", "--at", "2090-01-01T09:00", "--max-runs-per-day", "3"),
         ("prompt", "add", "Tell me", "--remind", "--every", "1d"),
         ("notify", "add", "Hi", "--topic", "home", "--cron", "0 9 * * 1", "--priority", "4", "--tag", "x"),
-        ("job", "pause", "ruled"),
+        ("job", "pause", "ruled", "--until", "in 3 days", "--note", "away"),
+        ("job", "edit", "moved", "--cron", "0 5 * * *", "--starting", "2090-01-01"),
     ):
         assert cli(*arguments).code == 0
 

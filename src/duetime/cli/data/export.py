@@ -46,6 +46,8 @@ def line_of(schedule: Schedule) -> str:
         "payload": json.loads(definition.payload),
         "policy": json.loads(definition.policy),
         "paused": state.state == ScheduleState.PAUSED,
+        "paused_until": _utc(definition.resume_at),
+        "note": state.note,
         "next": _utc(state.next),
         "runs": state.run_count,
         "depth": definition.depth,
@@ -92,6 +94,8 @@ def _candidate(app: Application, number: int, document: dict[str, Any]) -> Candi
         new=new,
         caller=caller,
         paused=bool(document["paused"]),
+        paused_until=_instant(document.get("paused_until")),
+        note=document.get("note"),
         next=_still_to_come(document, app.clock.now()),
         present=found if found is not None and _utc(found.definition.created) == document["created"] else None,
         trigger=document["trigger"],
@@ -102,8 +106,12 @@ def _still_to_come(document: dict[str, Any], now: Instant) -> Instant | None:
     """Return the next instant, which somebody may have moved off its rule, if it is in the future."""
     if document["next"] is None or document["paused"] or document["trigger"]["type"] == "once":
         return None
-    following = instant_of(datetime.fromisoformat(document["next"]))
-    return following if following > now else None
+    following = _instant(document["next"])
+    return following if following is not None and following > now else None
+
+
+def _instant(text: str | None) -> Instant | None:
+    return None if text is None else instant_of(datetime.fromisoformat(text))
 
 
 # `duetime export`: schedules as lines of JSON that `duetime import jsonl` reads back, or as a calendar.

@@ -32,6 +32,9 @@ class Candidate(NamedTuple):
     """With an idempotency key, so that importing the same line twice creates one schedule."""
     caller: Caller
     paused: bool = False
+    paused_until: Instant | None = None
+    note: str | None = None
+    """Why it is paused."""
     next: Instant | None = None
     """The next instant to restore, which somebody may have moved by hand."""
     present: Schedule | None = None
@@ -119,8 +122,9 @@ def _finished(app: Application, row: Row, made: Schedule) -> Row:
         moved = app.scheduler.edit(candidate.caller, id, Changes(next=candidate.next))
         passed = candidate.next <= app.clock.now()  # while others were imported: then it follows its rule
         made = made if isinstance(moved, Err) and passed else unwrap(moved)
-    if candidate.paused:
-        unwrap(app.scheduler.pause(candidate.caller, id))
+    until = candidate.paused_until
+    if candidate.paused and (until is None or until > app.clock.now()):
+        unwrap(app.scheduler.pause(candidate.caller, id, until=until, note=candidate.note or None))
     return row._replace(status=IMPORTED, next=made.progress.next, id=id)
 
 

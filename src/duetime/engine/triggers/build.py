@@ -316,6 +316,11 @@ def _rrule(config: Config, shared: Common, now: Instant) -> Trigger:
     return RRuleTrigger(rule=normal_rule(config.get("rrule")), dtstart=local, **shared)
 
 
+def _changing(config: Config, shared: Common, now: Instant) -> Trigger:
+    """Build a trigger whose rule changes, from the stored form of both rules, as an export has it."""
+    return _stored_change(config, shared)
+
+
 def _check_fires(trigger: Trigger, now: Instant) -> None:
     if trigger.next_after(Instant(now - 1)) is not None:
         return
@@ -336,5 +341,10 @@ _BUILDERS: Final[dict[str, tuple[tuple[str, ...], str, Callable[[Config, Common,
         ("rrule", "dtstart"),
         '{"rrule": "FREQ=MONTHLY;BYDAY=-1FR", "dtstart": "2026-02-05T09:00:00"}',
         _rrule,
+    ),
+    "changing": (
+        ("changes", "before", "after"),
+        '{"changes": "2026-02-05T15:00:00Z", "before": {}, "after": {}}',
+        _changing,
     ),
 }
