@@ -338,7 +338,7 @@ NOTIFICATIONS = [
     ),
     repeated(f"{TOPIC_RULE}'Home Alerts'", notification_topic="Home Alerts"),
     note(rf"Give exactly one of datetime, .* none of them was given\. For example datetime 20.* {NOW} in .*"),
-    note(rf"Give exactly one of .*; datetime and delay was given\. .* {NOW} in .*", datetime=LATER, delay="1h"),
+    note(rf"Give exactly one of .*; datetime and delay were given\. .* {NOW} in .*", datetime=LATER, delay="1h"),
     note(rf"datetime: 2020-.* is in the past; {NOW}\. Give a later one, such as 20.*", datetime="2020-02-10T15:00:00Z"),
     note(rf'datetime: "2031-02-10T15:00:00" .* no offset.* such as 20.* {NOW} .*', datetime="2031-02-10T15:00:00"),
     note(rf'datetime: cannot read "x"; give ISO 8601 with offset, such as 20.*\. {NOW} in .*', datetime="x"),
@@ -399,8 +399,11 @@ def test_a_refusal_word_for_word(agent: Agent, case: Case) -> None:
 
 
 def test_the_shapes_of_refusals(agent: Agent) -> None:
-    """Nothing stands beside the error in the jobs family; the notifications family says what failed, and for which."""
-    assert agent.knows("schedule_job", {**JOB, "task": "nope"}) == {"error": "Unknown task: nope"}
+    """In the jobs family only the known tasks stand beside an error; the notifications family says what failed, and for
+    which."""
+    unknown = agent.knows("schedule_job", {**JOB, "task": "nope"})
+    assert set(unknown) == {"error", "known_tasks"}
+    assert unknown["error"] == "Unknown task: nope" and "echo" in unknown["known_tasks"]
     assert agent.knows("job_status", job_id="nope") == {"error": "Job not found: nope"}
     assert agent.knows("cancel_job", job_id="nope") == {"cancelled": False}
     for verb in ("delete", "pause", "resume"):

@@ -231,7 +231,8 @@ def test_a_send_that_arrives_says_where(tmp_path: Path, ntfy: NtfyReceiver) -> N
             "send_push_notification", message="a" * 5000, notification_topic="home"
         )
     assert sent["confirmation"] == "Notification sent to topic home (channel: ntfy)"
-    assert sent["warnings"] == ["The message was longer than its receiver takes: the end was cut off."]
+    assert sent["warnings"][0] == "The message was longer than its receiver takes: the end was cut off."
+    assert sent["warning_codes"] == ["note", "new_topic"]
 
 
 # -- secrets ------------------------------------------------------------------------------------------------------
