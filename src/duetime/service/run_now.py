@@ -6,14 +6,11 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Final, TypeVar
 
-import anyio
-
 from duetime.engine.kind import Caller
 from duetime.engine.model import LIVE, Run
 from duetime.engine.result import Err, Result
 from duetime.engine.scheduler import Scheduler
 from duetime.service.lookup import find_schedule
-from duetime.service.owner_limits import TooManyRequests
 from duetime.service.services import Services
 
 T = TypeVar("T")
@@ -59,6 +56,10 @@ def _pauses(seconds: float) -> Iterator[float]:
 async def await_result(first: T, look: Callable[[T], Awaitable[T]], is_over: Callable[[T], bool], seconds: float) -> T:
     """Look again until something is over or the time has passed; return what was seen last. No thread is blocked
     between two looks, and a look that the owner's other requests prevent is left out."""
+    import anyio  # commands start without it
+
+    from duetime.service.owner_limits import TooManyRequests
+
     seen, deadline = first, anyio.current_time() + seconds
     for pause in _pauses(seconds):
         if is_over(seen) or anyio.current_time() >= deadline:

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.errors import DuetimeError, InvalidInput, UnreadableTime
 from duetime.engine.times import LONGEST_DURATION, read_duration, read_time
-from duetime.engine.times.recurrence import EXAMPLES, LONGEST, interval_of, read_recurrence
 from duetime.engine.times.zones import known_zone
 
 WAYS = ("at", "delay", "every", "cron", "rrule", "when")
@@ -40,11 +39,16 @@ class When(NamedTuple):
 def read_phrase(text: str) -> tuple[str, dict[str, Any]]:
     """Parse one text that says when: a time or a delay ("tomorrow at 9", "in 2 hours"), what recurs ("every weekday at
     8:30"), a cron expression or a recurrence rule. Return the type of trigger and its configuration."""
+    from duetime.engine.times.recurrence import EXAMPLES, LONGEST, read_recurrence  # its patterns take time to compile
+
+    rule = text.strip()
+    if rule[:6].lower() == "rrule:":
+        return "rrule", {"rrule": rule[6:]}
+    if rule[:5].lower() == "freq=":
+        return "rrule", {"rrule": rule}
     tidy = " ".join(text.split()) if len(text) <= LONGEST else ""
     if not tidy:
         raise InvalidInput(f'when: give a time such as "tomorrow at 9", or a rule such as {EXAMPLES}', field="when")
-    if tidy.lower().startswith(("rrule:", "freq=")):
-        return "rrule", {"rrule": tidy[6:] if tidy[:6].lower() == "rrule:" else tidy}
     if _CRON.fullmatch(tidy):
         return "cron", {"expression": tidy}
     try:
@@ -123,6 +127,8 @@ def read_every(text: str, field: str = "every") -> dict[str, Any]:
     tidy = " ".join(text.lower().split()).removeprefix("every ")
     tidy = f"1 {tidy}" if tidy in _UNITS else tidy
     duration(tidy, field)  # checks its limits
+    from duetime.engine.times.recurrence import interval_of  # as above
+
     return interval_of(tidy)
 
 
