@@ -13,6 +13,7 @@ import httpx2
 
 from evaluation.model import Model, ModelProblem
 from evaluation.questions import Question, read_questions
+from evaluation.stores import TASKS, ZONE, contents, opened, prepare, problems
 from tests.support.agents import over_stdio
 
 KEY = "ANTHROPIC_API_KEY"
@@ -43,27 +44,40 @@ async def _play(questions: list[Question], url: str, key: str, name: str) -> int
     async with httpx2.AsyncClient(timeout=120) as http:
         model = Model(http, url, key, name)
         for question in questions:
-            given = await _asked(model, question)
-            good = question.accepts(given)
-            right += good
-            _say(f"{'right' if good else 'WRONG'}  {question.text[:90]}  {given!r}")
-            if not good:
-                _say(f"       expected {question.answer!r}")
+            given, wrong = await _asked(model, question)
+            if not question.accepts(given):
+                wrong = [f"expected {question.answer!r}", *wrong]
+            right += not wrong
+            _say(f"{'WRONG' if wrong else 'right'}  {question.text[:90]}  {given!r}")
+            for line in wrong:
+                _say(f"       {line}")
     return right
 
 
-async def _asked(model: Model, question: Question) -> str:
-    """Ask one question; after any error, the other questions are still asked."""
-    with tempfile.TemporaryDirectory(prefix="duetime-evaluation-") as folder:
+async def _asked(model: Model, question: Question) -> tuple[str, list[str]]:
+    """Ask one question on a store of its own. Return the answer and what is wrong in the store afterwards."""
+    with tempfile.TemporaryDirectory(prefix="duetime-evaluation-") as name:
+        folder = Path(name)
+        prepare(question.store, folder / "my.db")
+        store = opened(folder / "my.db")
         try:
-            with anyio.fail_after(PATIENCE):
-                connection = over_stdio(Path(folder), "2026-07-28", DUETIME_TIMEZONE="Europe/Berlin")
-                async with connection as client:
-                    return await model.answer(question.text, client)
-        except (ModelProblem, TimeoutError, httpx2.HTTPError) as problem:
-            return f"({type(problem).__name__}: {problem})"
-        except BaseExceptionGroup as several:
-            return f"({several.exceptions[0]})"
+            before = contents(store)
+            given = await _answer(model, question, folder)
+            return given, [] if question.changes is None else problems(before, contents(store), question.changes)
+        finally:
+            store.close()
+
+
+async def _answer(model: Model, question: Question, folder: Path) -> str:
+    """Return the answer, or the error: the other questions are asked all the same."""
+    try:
+        with anyio.fail_after(PATIENCE):
+            async with over_stdio(folder, "2026-07-28", "--tasks", TASKS, DUETIME_TIMEZONE=ZONE) as client:
+                return await model.answer(question.text, client)
+    except (ModelProblem, TimeoutError, httpx2.HTTPError) as problem:
+        return f"({type(problem).__name__}: {problem})"
+    except BaseExceptionGroup as several:
+        return f"({several.exceptions[0]})"
 
 
 def _say(line: str) -> None:

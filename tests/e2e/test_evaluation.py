@@ -9,16 +9,26 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
-from evaluation.questions import FILE, Question, read_questions
+import apsw
+from anyio.from_thread import start_blocking_portal
+
+from evaluation.questions import FILE, Change, Question, read_questions
+from evaluation.stores import TASKS, ZONE, contents, opened, prepare, problems
+from tests.support.agents import over_stdio
 from tests.support.cli import ROOT, environment
-from tests.support.mcp import Agent, World
+from tests.support.mcp import Agent, connected
 from tests.support.scripted import SCRIPTS
+from tests.support.scripted_managing import SCRIPTS as MANAGING_SCRIPTS
 
 QUESTIONS = read_questions()
+NEWER = "2026-07-28"
+OF_THE_SERVER = {"workers", "meta", "published", "sqlite_sequence"}
+"""Tables that a running server fills itself."""
 
 
 class Scripted:
@@ -45,22 +55,73 @@ class Scripted:
 
 
 def script_for(question: Question) -> Callable[[Any], str]:
-    [found] = [script for words, script in SCRIPTS.items() if words in question.text]
+    scripts = SCRIPTS if question.changes is None else MANAGING_SCRIPTS
+    [found] = [script for words, script in scripts.items() if words in question.text]
     return found
 
 
-def test_every_question_is_answered_and_every_tool_is_covered(shared_world: World) -> None:
+class Stores:
+    """The store of a running server, which gets the contents of a prepared one for each question."""
+
+    def __init__(self, file: Path, prepared: Path) -> None:
+        self.file, self._prepared = file, prepared
+
+    def refill(self, name: str) -> None:
+        source = self._prepared / f"{name}.db"
+        if not source.exists():
+            prepare(name, source)
+        connection = apsw.Connection(str(self.file))
+        connection.set_busy_timeout(10_000)
+        connection.execute("ATTACH ? AS prepared", (str(source),))
+        tables = [row[0] for row in connection.execute("SELECT name FROM prepared.sqlite_master WHERE type = 'table'")]
+        connection.execute("BEGIN IMMEDIATE")
+        for table in set(tables) - OF_THE_SERVER:
+            connection.execute(f"DELETE FROM main.{table}")  # noqa: S608 - names of our own tables
+            connection.execute(f"INSERT INTO main.{table} SELECT * FROM prepared.{table}")  # noqa: S608 - as above
+        connection.execute("COMMIT")
+        connection.close()
+
+
+def test_every_question_is_answered_and_every_tool_is_covered(tmp_path: Path) -> None:
+    (tmp_path / "prepared").mkdir()
+    stores = Stores(tmp_path / "my.db", tmp_path / "prepared")
+    connection = over_stdio(tmp_path, NEWER, "--tasks", TASKS, DUETIME_TIMEZONE=ZONE)
     called: set[str] = set()
-    with shared_world.agent() as agent:
+    with (
+        start_blocking_portal() as portal,
+        connected(portal, connection) as agent,
+        closing(opened(stores.file)) as seen,
+    ):
         tools = {tool.name for tool in agent.tools()}
-    for question in QUESTIONS:
-        with shared_world.agent() as agent:  # an owner of its own: nothing of the other questions is there
+        for question in QUESTIONS:
+            stores.refill(question.store)
+            before = contents(seen)
             hands = Scripted(agent)
             given = script_for(question)(hands)
             assert question.accepts(given), (question, given)
+            if question.changes is not None:
+                assert not problems(before, contents(seen), question.changes), question
             called |= hands.called
     assert called == tools, "a tool without a question, or a question about no tool"
-    assert len(SCRIPTS) == len(QUESTIONS)
+    assert len(SCRIPTS) + len(MANAGING_SCRIPTS) == len(QUESTIONS) == 65
+
+
+def test_a_difference_that_no_question_names_is_a_problem(tmp_path: Path) -> None:
+    prepare("office", tmp_path / "office.db")
+    with closing(opened(tmp_path / "office.db")) as store:
+        before = contents(store)
+        assert problems(before, contents(store), ()) == []
+        store.pause("standup")
+        store.delete("retro")
+        after = contents(store)
+    paused, deleted = Change("schedule", "standup", {"status": "paused"}), Change("deleted", "retro", {})
+    assert problems(before, after, (paused, deleted)) == []
+    assert problems(before, after, (paused,)) == ["deleted 'retro' was changed, created or deleted"]
+    assert problems(before, after, (deleted,)) == ["schedule 'standup' was changed, created or deleted"]
+    wrong = Change("schedule", "standup", {"status": "pending"})
+    assert problems(before, after, (wrong, deleted)) == ["schedule 'standup': status is 'paused' and not 'pending'"]
+    missing = Change("run", "standup", {})
+    assert problems(before, after, (paused, deleted, missing)) == ["run 'standup' is as before or does not exist"]
 
 
 FIRST = [
@@ -79,7 +140,7 @@ FIRST = [
 
 
 def test_the_first_two_questions_word_for_word() -> None:
-    assert [tuple(question) for question in QUESTIONS[:2]] == FIRST
+    assert [(question.text, question.answer) for question in QUESTIONS[:2]] == FIRST
 
 
 def test_an_answer_is_compared_as_a_person_would() -> None:

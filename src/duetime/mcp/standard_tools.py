@@ -93,6 +93,7 @@ def summary_schema(id_name: str = "id") -> dict[str, Schema]:
         "last_status": {"type": ["string", "null"], "description": "How the latest run ended."},
         "error": {"type": ["string", "null"], "description": "The latest error."},
         "note": {"type": ["string", "null"], "description": "Why it is paused, held or broken."},
+        "paused_until": NULLABLE_TIME,
     }
 
 
@@ -113,6 +114,7 @@ def summary(schedule: Schedule, zone: str, id_name: str = "id", detail: str | No
         "last_status": progress.last_status,
         "error": masked(progress.last_error),
         "note": masked(progress.note),
+        "paused_until": instant_view(definition.resume_at, zone),
     }
 
 

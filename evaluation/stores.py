@@ -1,0 +1,142 @@
+"""The prepared stores on which questions are asked, and what they contain before and after an answer.
+
+What they schedule begins in 2031, so nothing fires while a question is answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from duetime import Duetime
+from duetime.settings import Settings
+from evaluation.questions import Change
+
+ZONE = "Europe/Berlin"
+TASKS = "duetime.cli.serve.demo_tasks"
+"""Tasks that the server of a question has besides the built-in ones; one of them always fails."""
+YEAR = "2031-01-01"
+
+
+def opened(file: Path) -> Duetime:
+    return Duetime(str(file), settings=Settings(timezone=ZONE, tasks=(TASKS,)))
+
+
+def prepare(name: str, file: Path) -> None:
+    """Create a prepared store; `name` is a key of STORES."""
+    with opened(file) as duetime:
+        STORES[name](duetime)
+
+
+def _empty(duetime: Duetime) -> None:
+    """Nothing is scheduled."""
+
+
+def _office(duetime: Duetime) -> None:
+    """Two jobs, a prompt and three notifications."""
+    duetime.schedule("echo", args=["report ready"], name="nightly report", cron="0 2 * * *", start=YEAR)
+    duetime.schedule("echo", args=["3 waiting"], name="queue check", every="30m", start="2031-01-01T08:00:00+01:00")
+    duetime.prompt("Summarise the open pull requests", name="pull requests", cron="30 8 * * 1-5", start=YEAR)
+    duetime.notify("Standup in five minutes", "team-standup", name="standup", cron="55 8 * * 1-5", start=YEAR)
+    duetime.notify("Retrospective", "team-standup", name="retro", cron="0 15 * * 5", start=YEAR)
+    duetime.notify("Dentist appointment", "family", name="dentist", at="2031-03-03T10:00:00+01:00")
+
+
+def _paused(duetime: Duetime) -> None:
+    """The office, of which three are paused."""
+    _office(duetime)
+    duetime.pause("nightly report", note="the database is being moved")
+    duetime.pause("queue check", until="2031-03-03T09:00:00+01:00")
+    duetime.pause("pull requests")
+
+
+def _failures(duetime: Duetime) -> None:
+    """Three runs failed, one of a schedule that was deleted since; one succeeded."""
+    for name in ("invoice import", "old backup"):
+        duetime.schedule("demo_unlucky", name=name, cron="0 3 * * *", start=YEAR)
+        duetime.run_now(name, wait=30)
+    duetime.delete("old backup")
+    duetime.schedule("echo", args=["41 GB free"], name="disk check", cron="0 4 * * *", start=YEAR)
+    duetime.run_now("disk check", wait=30)
+    duetime.prompt("Plan the week by the calendar", name="week plan", cron="0 7 * * 1", start=YEAR)
+    duetime.run_now("week plan")
+    duetime.finish_prompt(_taken(duetime), error="the calendar could not be read")
+
+
+def _running(duetime: Duetime) -> None:
+    """Two prompts are in the hands of an agent, one of them recurring; a third one is due later."""
+    duetime.prompt("Watch the build", name="build watch", cron="0 * * * *", start=YEAR)
+    duetime.run_now("build watch")
+    _taken(duetime)
+    duetime.prompt("Draft the newsletter", name="newsletter")
+    _taken(duetime)
+    duetime.prompt("Order seeds", name="seeds", at="2031-04-01T09:00:00+02:00")
+
+
+def _taken(duetime: Duetime) -> int:
+    taken = duetime.take_prompt(wait=30, lease="6h")
+    assert taken is not None, "the prompt is not due"
+    return taken["run_id"]
+
+
+STORES: dict[str, Callable[[Duetime], None]] = {
+    "empty": _empty,
+    "office": _office,
+    "paused": _paused,
+    "failures": _failures,
+    "running": _running,
+}
+
+
+Rows = dict[str, dict[str, Any]]
+
+
+class Contents(NamedTuple):
+    """What a store contains, by id."""
+
+    schedules: Rows
+    runs: Rows
+
+
+def contents(duetime: Duetime) -> Contents:
+    return Contents(
+        {each["id"]: {**each} for each in duetime.list()},
+        {str(each["run_id"]): {**each} for each in duetime.history(limit=100)},
+    )
+
+
+class _Difference(NamedTuple):
+    what: str
+    name: str
+    row: dict[str, Any]
+
+
+def problems(before: Contents, after: Contents, changes: Iterable[Change]) -> list[str]:
+    """Return what is not as the changes say. What they do not name has to be as it was before."""
+    deleted = [row for id, row in before.schedules.items() if id not in after.schedules]
+    left = [_Difference("deleted", row["name"], row) for row in deleted]
+    left += _differences("schedule", before.schedules, after.schedules)
+    left += _differences("run", before.runs, after.runs)
+    found = []
+    for change in changes:
+        fitting = [each for each in left if (each.what, each.name) == (change.what, change.name)]
+        if not fitting:
+            found.append(f"{change.what} {change.name!r} is as before or does not exist")
+            continue
+        left.remove(fitting[0])
+        for path, expected in change.fields.items():
+            if (actual := _field(fitting[0].row, path)) != expected:
+                found.append(f"{change.what} {change.name!r}: {path} is {actual!r} and not {expected!r}")
+    return found + [f"{each.what} {each.name!r} was changed, created or deleted" for each in left]
+
+
+def _differences(what: str, old: Rows, new: Rows) -> list[_Difference]:
+    return [_Difference(what, row["name"], row) for id, row in new.items() if old.get(id) != row]
+
+
+def _field(row: dict[str, Any], path: str) -> str:
+    value: Any = row
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return "" if value is None else str(value)
