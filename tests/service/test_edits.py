@@ -47,7 +47,7 @@ def payload(definition: Definition) -> dict[str, Any]:
         ("job", {"args": [2]}, {"task": "echo", "args": [2]}),
         ("job", {"task": "echo | shorten(words=3)"}, {"task": "echo | shorten(words=3)", "args": [1]}),
         ("prompt", {"prompt": "water them"}, {"prompt": "water them"}),
-        ("prompt", {"agent": "inbox", "max_runs_per_day": 2}, {"agent": "inbox", "max_runs_per_day": 2}),
+        ("prompt", {"agent": "inbox", "payload": {"max_runs_per_day": 2}}, {"agent": "inbox", "max_runs_per_day": 2}),
         ("notification", {"message": "bye", "notification_topic": "work"}, {"message": "bye", "topic": "work"}),
         ("notification", {"label": "daily", "payload": {"priority": 4}}, {"label": "daily", "priority": 4}),
         ("request", {"payload": {"method": "PUT"}}, {"url": "https://hooks.example.org/a", "method": "PUT"}),

@@ -24,6 +24,8 @@ from mcp.client.subscriptions import ResourceUpdated
 from mcp.shared.exceptions import MCPError
 
 from duetime.engine.clock import SECOND, SystemClock
+from duetime.kinds import load_specs
+from duetime.mcp.catalog import catalog_of
 from duetime.security.private_files import load_secret
 from duetime.security.tokens import Tokens
 from tests.support.agents import ERAS, Served, over_http, over_stdio, serving
@@ -81,13 +83,14 @@ class Agent:
         return Answer(content.text, result.structured_content, bool(result.is_error))
 
     def _validator(self, tool: str) -> Draft202012Validator:
-        """Stricter than what is served: a field that the schema does not name is a mistake too."""
+        """Stricter than what is listed: a field that the definition of the tool does not name is a mistake too."""
         if not self._schemas:
+            defined = {each.name: each.output for each in catalog_of(load_specs().values()).tools}
             for each in self.tools():
                 assert each.output_schema is not None, each.name
                 Draft202012Validator.check_schema(each.output_schema)
-                closed = {**each.output_schema, "additionalProperties": False}
-                self._schemas[each.name] = Draft202012Validator(closed)
+                closed = {**defined.get(each.name, each.output_schema), "additionalProperties": False}
+                self._schemas[each.name] = Draft202012Validator({"allOf": [each.output_schema, closed]})
         return self._schemas[tool]
 
     def knows(self, tool: str, given: Mapping[str, Any] | None = None, /, **more: Any) -> dict[str, Any]:

@@ -45,25 +45,25 @@ from duetime.service.services import Call
 from duetime.service.when import When, parse_when, read_phrase
 
 WHEN: dict[str, Schema] = {
-    "at": text("A new time, such as 'tomorrow 9am'; of what recurs, of the next run alone."),
-    "when": text("A new rule in words, such as 'every weekday at 8:30'."),
-    "cron": text("A new rule of 5 fields, such as '0 9 * * 1-5'."),
-    "every": text("A new interval such as '2h30m'; its first time may be in at."),
-    "rrule": text("A new iCalendar rule such as 'FREQ=MONTHLY;BYDAY=-1FR'."),
-    "start": text("The rule applies not before this time."),
-    "end": text("The rule applies not after this time."),
-    "starting": text("The new rule applies from this time, and until then the old one."),
+    "at": text("New time, such as tomorrow 9am; of what recurs, its next."),
+    "when": text("New rule: every weekday at 8:30."),
+    "cron": text("New rule: 0 9 * * 1-5."),
+    "every": text("New interval: 2h30m; first at `at`."),
+    "rrule": text("New rule: FREQ=MONTHLY;BYDAY=-1FR."),
+    "start": text("New rule: not before."),
+    "end": text("New rule: not after."),
+    "starting": text("The old rule applies until then."),
 }
 OPTIONS: dict[str, Schema] = {
-    "max_runs": number("Ends it after so many runs in all."),
-    "max_attempts": number("How often a failing run is tried."),
-    "timeout_seconds": {"type": "number", "description": "Seconds that a run may take."},
-    "catch_up": text("What runs after downtime.", enum=["once", "all", "skip"]),
-    "overlap": text("When due while it runs.", enum=["skip", "queue", "allow"]),
-    "deliver_to": text("The topic that is told how runs end."),
-    "notify_on": text("Of which runs it is told.", enum=["always", "failure", "success"]),
-    "untaken": text("Of a prompt that no agent took.", enum=["replace", "keep", "expire"]),
-    "expire_after": text("With untaken expire, such as 2h."),
+    "max_runs": number("Ends after so many."),
+    "max_attempts": number("Tries if it fails."),
+    "timeout_seconds": {"type": "number", "description": "How long a run may take."},
+    "catch_up": text("Runs missed while off.", enum=["once", "all", "skip"]),
+    "overlap": text("If still running.", enum=["skip", "queue", "allow"]),
+    "deliver_to": text("Topic told how runs end."),
+    "notify_on": text("When to tell it.", enum=["always", "failure", "success"]),
+    "untaken": text("If no agent took it.", enum=["replace", "keep", "expire"]),
+    "expire_after": text("For untaken expire, such as 2h."),
 }
 _RULES = ("cron", "every", "rrule", "when")
 Fields = Mapping[str, tuple[str, Schema]]
@@ -154,16 +154,16 @@ def edit_tool(served: Served) -> Tool:
     """Return the tool, with the payload fields of the kinds that are served."""
     of_kind = {spec.name: fields_of(spec) for spec in served.specs}
     payload = {name: schema for fields in of_kind.values() for name, (_, schema) in fields.items()}
-    further: Schema = {"type": "object", "description": 'Further fields of its payload, such as {"priority": 4}.'}
+    further: Schema = {"type": "object", "description": "Other fields, such as {priority: 4, max_runs_per_day: 3}."}
     return Tool(
         "edit_schedule",
         "Edit a schedule",
-        "Change any field of a schedule of any kind; what is not given stays, and so do its id and its history. A run "
-        "in progress keeps its values. A one-off that has begun cannot be edited.",
+        "Change any field of a schedule of any kind; what is not given stays, as do id and history. A run in progress "
+        "keeps its values. A one-off that has begun cannot be edited.",
         object_schema(
             {
                 "schedule_id": SCHEDULE_ID,
-                "name": text("A new name for people."),
+                "name": text("A new name."),
                 **WHEN,
                 **payload,
                 "payload": further,

@@ -28,12 +28,11 @@ from duetime.service.errors import STORE_ERRORS
 from duetime.service.presenters import brief_view
 from duetime.service.services import Call
 
-SCHEDULE_ID = text("Its id, such as job_5_1770000000, scd_... or 12; or a name that only one has.")
+SCHEDULE_ID = text("Id of any kind, such as scd_... or 5, or a name.")
 DELETED_ID = text(
-    "The schedule ID to delete. This ID is returned when creating a cron schedule. An id of any kind, or a name that "
-    "only one has, is taken as well."
+    "The schedule ID to delete. This ID is returned when creating a cron schedule. Or any other, or a name."
 )
-UNTIL = text("Resume by itself then, such as 'monday 9am'; without it, rest until resumed.")
+UNTIL = text("Resumes then, such as monday 9am.")
 BRIEF: dict[str, Schema] = {
     "kind": {"type": "string"},
     "name": {"type": "string"},
@@ -133,13 +132,13 @@ def manage_tools(served: Served) -> list[Tool]:
         Tool(
             "pause_schedule",
             "Pause a schedule",
-            "Stop a schedule of any kind from firing until resume_schedule is called, or until a time. What falls into "
-            "the pause is not made up for. Pausing twice is no error.",
+            "Stop a schedule of any kind until resume_schedule or until a time. What falls into the pause is not made "
+            "up for. Pausing twice is no error.",
             object_schema(
                 {
                     "schedule_id": SCHEDULE_ID,
                     "until": UNTIL,
-                    "note": text("Why it is paused, for people."),
+                    "note": text("Why it is paused."),
                     "timezone": ZONE,
                 },
                 ("schedule_id",),
@@ -162,8 +161,8 @@ def manage_tools(served: Served) -> list[Tool]:
             "Delete a schedule",
             "Delete a scheduled notification by its ID.\n\nPermanently removes a cron schedule. The schedule will stop "
             "firing and cannot be recovered. Use the schedule_id returned from schedule_cron_notification.\n\nIt "
-            "deletes schedules of every kind, and a one-off notification that has not gone out; the history stays. "
-            "Ask the user if the ID is not certain. To stop for a while use pause_schedule.",
+            "deletes schedules of every kind; the history stays. Ask the user if in doubt. To stop for a while use "
+            "pause_schedule.",
             object_schema({"schedule_id": DELETED_ID}, ("schedule_id",)),
             result_schema(changed, always),
             partial(change, served, "delete"),
@@ -173,20 +172,20 @@ def manage_tools(served: Served) -> list[Tool]:
         Tool(
             "change_schedules",
             "Change many schedules",
-            "Pause, resume, cancel or delete several schedules of the caller: those in ids, those that match kind, "
-            "topic and label together, or all that may still fire. Try dry_run first and show the user what matches.",
+            "Pause, resume, cancel or delete many schedules: those in ids, those that match kind, topic and label, or "
+            "all. Try dry_run first and show the user what matches.",
             object_schema(
                 {
                     "action": text("What is done with them.", enum=list(ACTIONS)),
-                    "ids": {"type": "array", "maxItems": MOST, "description": "Ids, or names that only one has."},
+                    "ids": {"type": "array", "maxItems": MOST, "description": "Of any kind, or names."},
                     "kind": served.kind_argument,
-                    "topic": text("Only with this topic, task or agent."),
-                    "label": text("Only with this label or name."),
-                    "all": {"type": "boolean", "description": "True: every one, without a filter."},
+                    "topic": text("Only this topic, task or agent."),
+                    "label": text("Only this label or name."),
+                    "all": {"type": "boolean", "description": "Every one, without a filter."},
                     "until": UNTIL,
                     "note": text("Why they are paused."),
-                    "dry_run": {"type": "boolean", "description": "True: change nothing, list what matches."},
-                    "expected_count": number("How many match; required to delete."),
+                    "dry_run": {"type": "boolean", "description": "Only list what matches."},
+                    "expected_count": number("How many match; needed to delete."),
                     "timezone": ZONE,
                 },
                 ("action",),

@@ -22,8 +22,8 @@ from duetime.service.services import Call
 
 def run_now_tool(served: Served) -> Tool:
     def run_now(call: Call, given: Arguments) -> Reply:
-        """Run a schedule of any kind once, now, besides its own times. With wait_seconds the answer has the outcome and
-        the result if the run ends by then; otherwise history shows them."""
+        """Run a schedule of any kind once, now, besides its own times. With wait_seconds the answer has the outcome;
+        else history shows it."""
         zone = zone_of(call, given)
         found = find(call, given["id"], served)
         if isinstance(found, Err):
@@ -44,7 +44,7 @@ def run_now_tool(served: Served) -> Tool:
                 "type": "number",
                 "minimum": 0,
                 "maximum": MOST_SECONDS,
-                "description": f"Wait for the outcome, at most {MOST_SECONDS}; 0 if absent.",
+                "description": "Wait for the outcome; default 0.",
             },
             "timezone": ZONE,
         },

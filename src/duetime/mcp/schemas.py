@@ -16,59 +16,31 @@ from duetime.service.state_details import STATE_DETAILS
 from duetime.service.warnings import ScheduleWarning
 from duetime.service.when import duration
 
-ZONE: Schema = text(
-    "IANA time zone such as Europe/Berlin in which times are read and shown. Give the user's zone when you know it "
-    "(from the conversation or your environment); without it, the zone of the caller's token, of the server's "
-    "settings or of its machine is used."
-)
-KEY: Schema = text(
-    "Makes the call safe to repeat: the same key with the same arguments returns the first result and creates "
-    "nothing new; with other arguments it is an error."
-)
+ZONE = text("The user's, such as Europe/Berlin.")
+KEY = text("Same key again: nothing new.")
 POLICY: dict[str, Schema] = {
-    "max_attempts": number("How often a failing run is tried in all, with growing waits; 1 if absent."),
-    "timeout_seconds": {
-        "type": "number",
-        "description": "Seconds after which a run is asked to stop and counts as failed.",
-    },
-    "catch_up": text(
-        "After downtime: once (default: one run for all that was missed), all, skip.", enum=["once", "all", "skip"]
-    ),
-    "overlap": text("When due while it still runs: skip (default), queue, allow.", enum=["skip", "queue", "allow"]),
+    "max_attempts": number("Tries if it fails; default 1."),
+    "timeout_seconds": {"type": "number", "description": "How long a run may take."},
+    "catch_up": text("Runs missed while off; default once.", enum=["once", "all", "skip"]),
+    "overlap": text("If still running; default skip.", enum=["skip", "queue", "allow"]),
 }
 DELIVERY: dict[str, Schema] = {
-    "deliver_to": text(
-        "Topic that hears once how each run ended, after its last attempt and not per attempt, such as daily-report: "
-        "what the person's phone listens to, or the name of a channel."
-    ),
-    "notify_on": text(
-        "With deliver_to: always (default), or failure or success alone.",
-        enum=["always", "failure", "success"],
-    ),
+    "deliver_to": text("Topic told once as each run ends, such as daily-report."),
+    "notify_on": text("When to tell it; default always.", enum=["always", "failure", "success"]),
 }
-TRIGGER_TYPE = text(
-    "once, interval, cron or rrule. Use once for a single time, interval for 'every N', cron for wall-clock times.",
-    enum=["once", "interval", "cron", "rrule"],
-)
+TRIGGER_TYPE = text("Not with when.", enum=["once", "interval", "cron", "rrule"])
 TRIGGER_CONFIG: Schema = {
     "type": "object",
     "description": (
-        'By type. once: {"run_at": "2026-02-05T15:00:00"} (ISO 8601; without offset it is read in the time zone). '
-        'interval: {"hours": 1} (seconds, minutes, hours, days, weeks; their sum). '
-        'cron: {"expression": "0 */2 * * *"} (minute hour day_of_month month day_of_week). '
-        'rrule: {"rrule": "FREQ=MONTHLY;BYDAY=-1FR", "dtstart": "2026-02-05T15:00:00"}. '
-        'once also takes delay ("2h30m"), interval between ("09:00-17:00") and weekdays ("mon-fri"). Days and weeks '
-        "keep the wall-clock time. All take start, end and jitter (seconds)."
+        "once {run_at: 2026-02-05T15:00} or {delay: 2h30m}; interval {hours: 1, between: 09:00-17:00, weekdays: "
+        "mon-fri}; cron {expression: 0 9 * * 1-5}; rrule {rrule: FREQ=MONTHLY;BYDAY=-1FR}."
     ),
 }
-WHEN: Schema = text(
-    "In words, instead of trigger_type and trigger_config: 'tomorrow at 9', 'every weekday at 8:30', "
-    "'last friday of the month 5pm', 'every 90 minutes between 9:00 and 17:00 on weekdays'."
-)
+WHEN = text("In words: tomorrow at 9, every weekday at 8:30, last friday of the month 5pm.")
 LIMITS: dict[str, Schema] = {
-    "start": text("Not before this time, such as 'monday at 9'."),
-    "end": text("Not after this time; a date alone includes that day."),
-    "max_runs": number("Ends it after so many runs; without it there is no end."),
+    "start": text("Not before, such as monday at 9."),
+    "end": text("Not after, such as 2026-12-31."),
+    "max_runs": number("Ends after so many."),
 }
 STATUSES = ("pending", "running", "completed", "failed", "cancelled", "paused")
 """Statuses of schedules."""
@@ -93,11 +65,8 @@ WARNINGS: dict[str, Schema] = {
 
 
 UNTAKEN: dict[str, Schema] = {
-    "untaken": text(
-        "If no agent has taken it: replace (default: ends as missed when the next is due), keep, or expire.",
-        enum=["replace", "keep", "expire"],
-    ),
-    "expire_after": text("With untaken expire: how long it waits, such as 2h."),
+    "untaken": text("If no agent took it; default replace.", enum=["replace", "keep", "expire"]),
+    "expire_after": text("For untaken expire, such as 2h."),
 }
 
 _POLICY = (*POLICY, *DELIVERY, "max_runs", "untaken", "expire_after")

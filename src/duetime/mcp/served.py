@@ -18,7 +18,7 @@ from duetime.service.text import listed
 
 ID: Schema = {
     "type": ["string", "integer"],
-    "description": "An id of any kind, such as 5 or job_5_1770000000, or a name.",
+    "description": "Id of any kind, such as 5, or a name.",
 }
 
 
@@ -39,7 +39,7 @@ class Served(NamedTuple):
 
     @property
     def kind_argument(self) -> Schema:
-        return text(f"Only one kind: {', '.join(self.names)}.", enum=list(self.names))
+        return text("Only this kind.", enum=list(self.names))
 
     def kinds(self, given: Arguments) -> tuple[str, ...] | None:
         """Return the kinds that are asked for; None for all that exist. Raise a ToolProblem for an unknown one."""

@@ -17,6 +17,7 @@ from mcp.shared.exceptions import MCPError
 from duetime.engine.errors import DuetimeError
 from duetime.mcp.catalog import Catalog
 from duetime.mcp.definitions import Recipe, Reply, Resource, Tool, ToolProblem
+from duetime.mcp.listing import listed_tool
 from duetime.mcp.schemas import checked
 from duetime.mcp.subscriptions import Watcher
 from duetime.service.errors import STORE_MESSAGE
@@ -46,7 +47,7 @@ class McpServer:
         self._recipes = {recipe.name: recipe for recipe in catalog.recipes}
         self._identify = identify
         self.watcher = Watcher(catalog.resources, None if limits is None else limits.shares)
-        self._listed = types.ListToolsResult(tools=[_tool(tool) for tool in catalog.tools])
+        self._listed = types.ListToolsResult(tools=[listed_tool(tool) for tool in catalog.tools])
         self.sdk: Server[Any] = Server(
             "duetime",
             version=version,
@@ -211,23 +212,6 @@ def _problem(text: str) -> types.CallToolResult:
 
 def _json(content: object) -> str:
     return json.dumps(content, ensure_ascii=False)
-
-
-def _tool(tool: Tool) -> types.Tool:
-    return types.Tool(
-        name=tool.name,
-        title=tool.title,
-        description=tool.description,
-        input_schema=tool.input,
-        output_schema=tool.output,
-        annotations=types.ToolAnnotations(
-            title=tool.title,
-            read_only_hint=tool.read_only,
-            destructive_hint=tool.destructive,
-            idempotent_hint=tool.idempotent,
-            open_world_hint=tool.open_world,
-        ),
-    )
 
 
 def _about(resource: Resource) -> dict[str, Any]:

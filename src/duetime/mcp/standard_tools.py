@@ -60,9 +60,9 @@ from duetime.service.state_details import details_of
 from duetime.service.when import When, asked_when
 
 LIST_INPUT: dict[str, Schema] = {
-    "status": text(f"One of: {', '.join(STATUSES)}.", enum=list(STATUSES)),
-    "limit": number("How many at most; 100 if absent.", minimum=1, maximum=1000),
-    "cursor": text("next_cursor of the previous page."),
+    "status": text("Only these.", enum=list(STATUSES)),
+    "limit": number("At most; default 100.", minimum=1, maximum=1000),
+    "cursor": text("next_cursor of the last page."),
     "timezone": ZONE,
 }
 CREATED: dict[str, Schema] = {
@@ -231,7 +231,7 @@ def standard_tools(spec: KindSpec) -> list[Tool]:
     """Return schedule, list and cancel of a kind. Its payload fields are arguments beside those that all kinds have."""
     kind, plural = spec.name, spec.plural
     create_name, list_name, cancel_name = f"schedule_{kind}", f"list_{plural}", f"cancel_{kind}"
-    when = {"name": text("Human-readable name."), "trigger_type": TRIGGER_TYPE, "trigger_config": TRIGGER_CONFIG}
+    when = {"name": text("A name for people."), "trigger_type": TRIGGER_TYPE, "trigger_config": TRIGGER_CONFIG}
     options = {
         "when": WHEN,
         **LIMITS,
@@ -243,15 +243,14 @@ def standard_tools(spec: KindSpec) -> list[Tool]:
     arguments = inputs_of(load(spec.payload), when | options, f"{kind}_")
     inputs = {name: flat_schema(field.schema) for name, field in arguments.items()}
     required = (*when, *(name for name, field in arguments.items() if field.required))
-    schedule_id = id_or_name(f"The id that {create_name} returned, or a name that only one has.")
+    schedule_id = id_or_name(f"The id that {create_name} returned, or a name.")
     return [
         Tool(
             name=create_name,
             title=f"Schedule a {kind}",
             description=(
                 f"{spec.title or f'Schedule a {kind}'}: once, at intervals, by cron or by a recurrence rule. "
-                f"Returns the id that {cancel_name} takes. Afterwards tell the user the local time that "
-                f"next_run shows, and any warnings. Each call creates a new {kind} unless an idempotency_key is given."
+                f"Returns the id that {cancel_name} takes. Tell the user the local time in next_run, and warnings."
             ),
             input=object_schema({**when, **inputs, **options}, required),
             output=result_schema({"id": {"type": "string"}, **CREATED}),
@@ -261,8 +260,8 @@ def standard_tools(spec: KindSpec) -> list[Tool]:
             name=list_name,
             title=f"List {plural}",
             description=(
-                f"List the caller's scheduled {plural}, newest last, optionally by status. One that recurs is pending "
-                "between two runs; the status failed also matches one whose latest run failed."
+                f"The caller's {plural}, newest last. One that recurs is pending between runs; failed also matches one "
+                "whose latest run failed."
             ),
             input=object_schema(LIST_INPUT),
             output=result_schema(list_output(plural, summary_schema())),
@@ -275,9 +274,8 @@ def standard_tools(spec: KindSpec) -> list[Tool]:
             name=cancel_name,
             title=f"Cancel a {kind}",
             description=(
-                f"Cancel a {kind} for good: it will not run again, and a run in progress is asked to stop. Ask the "
-                f"user which one is meant when several could be; {list_name} shows the ids. Cancelling twice is no "
-                "error."
+                f"Cancel a {kind} for good, and stop its run in progress. {list_name} shows the ids. Ask the user if "
+                "several could be meant. Cancelling twice is no error."
             ),
             input=object_schema({"id": schedule_id}, ("id",)),
             output=result_schema(

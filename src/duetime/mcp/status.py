@@ -12,9 +12,8 @@ _ROWS: Schema = {"type": "array", "items": _OBJECT}
 
 
 def status(call: Call, given: Arguments) -> Reply:
-    """What is set up here and whether it works: where the server runs and whether it stays up without a client,
-    workers, channels, topics in use, agents, limits and what was spent, failures of the last day, what happens to work
-    that is due while the server is off, and what each warning code means."""
+    """What is set up and whether it works: server, workers, channels, topics, agents, limits, spending, failures, what
+    happens while the server is off, and what each warning code means."""
     from duetime.service.status import status as read_status  # every client waits for what is imported at the start
 
     view = read_status(call._replace(zone=zone_of(call, given)))

@@ -33,20 +33,19 @@ def upcoming_tool(served: Served) -> Tool:
         return Reply(answer | {name: value for name, value in further.items() if value})
 
     list_upcoming.__doc__ = (
-        f"Everything that fires next, in time order, over {served.plurals}: use it to answer 'what is scheduled?'. "
-        "Every time from `from` until `until` is listed, up to count; more is true where the list was cut, and later "
-        "then has the schedules that are not in it."
+        f"What fires next, in time order, over {served.plurals}: answers 'what is scheduled?'. more: the list was cut; "
+        "later has the schedules that are not in it."
     )
     return tool(
         list_upcoming,
         "What fires next",
         {
-            "from": text("Only from this time on, such as 'tomorrow'; now if absent."),
-            "until": text("Only up to this time, such as 'tomorrow 18:00' or 2026-02-10."),
+            "from": text("From then, such as tomorrow."),
+            "until": text("Until then, such as 2026-02-10."),
             "kind": served.kind_argument,
-            "topic": text("Only what sends to this notification topic."),
-            "include_paused": {"type": "boolean", "description": "Also when paused ones would fire."},
-            "count": number("How many at most; 20 if absent.", minimum=1, maximum=MOST),
+            "topic": text("Only to this topic."),
+            "include_paused": {"type": "boolean", "description": "Paused ones too."},
+            "count": number("At most; default 20.", minimum=1, maximum=MOST),
             "timezone": ZONE,
         },
         {

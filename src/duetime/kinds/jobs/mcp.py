@@ -90,33 +90,28 @@ def history_row(run: Run, zone: str) -> dict[str, Any]:
 
 @errors_as_results
 def schedule_job(call: Call, given: Arguments) -> Reply:
-    """Create a scheduled job that runs a registered task once, at intervals, by cron or by a recurrence rule. Use it
-    for work that a function does without an agent (backups, checks, clean-ups); to wake an agent use `schedule`, to
-    message a person use `schedule_notification`. Call list_tasks first to see which tasks exist and what arguments they
-    take, and preview_schedule when unsure about the times. `task` may also be a pipeline of registered tasks with
-    literal arguments, such as echo('a long text') | shorten(words=5). Returns the job_id that cancel_job and job_status
-    take. Each call creates a new job unless an idempotency_key is given."""
+    """Run a registered task later: once, at intervals, by cron or by a rule. list_tasks names the tasks. To wake an
+    agent use schedule, to message a person schedule_notification."""
     payload = {"task": given["task"], "args": given.get("args", []), "kwargs": given.get("kwargs", {})}
     return create(call, given, "job", payload, "job_id")
 
 
 @errors_as_results
 def list_jobs(call: Call, given: Arguments) -> Reply:
-    """List the caller's scheduled jobs, newest last, optionally by status. A recurring job between two runs is pending;
-    the status failed also matches a recurring job whose latest run failed."""
+    """The caller's jobs, newest last. A recurring job is pending between runs; failed also matches one whose latest run
+    failed."""
     return list_schedules(call, given, "job", "jobs", "job_id", extras)
 
 
 def cancel_job(call: Call, given: Arguments) -> Reply:
-    """Cancel a job for good: it will not run again, and a run in progress is asked to stop. Ask the user which one is
-    meant when several could be; list_jobs shows the ids. Cancelling twice is no error."""
+    """Cancel a job for good, and stop its run in progress. Ask the user if several could be meant. Cancelling twice is
+    no error."""
     return cancel(call, given["job_id"], "job", "job_id")
 
 
 @errors_as_results
 def job_status(call: Call, given: Arguments) -> Reply:
-    """What one job runs and when, its status, and its latest runs with results and errors: use it to tell whether a
-    job worked."""
+    """What one job runs and when, and its latest runs with results and errors: tells whether it worked."""
     zone = zone_of(call, given)
     result = find_schedule(call.scheduler, call.caller, given["job_id"], "job")
     if isinstance(result, Err):
@@ -130,16 +125,15 @@ def job_status(call: Call, given: Arguments) -> Reply:
 
 
 def list_tasks(call: Call, given: Arguments) -> Reply:
-    """The registered tasks that schedule_job can run, with their descriptions and argument schemas."""
+    """The registered tasks that schedule_job can run, with descriptions and argument schemas."""
     tasks = call.services.kind(JobKind).registry.describe(call.caller)
     return Reply({"tasks": tasks, "total": len(tasks)})
 
 
 @errors_as_results
 def preview_schedule(call: Call, given: Arguments) -> Reply:
-    """What a trigger means, without creating anything: plain English, the next instants in UTC and local time, and
-    warnings (never fires, day-of-month or day-of-week, daylight saving). Use it before scheduling anything whose timing
-    could be misunderstood."""
+    """What a trigger means, creating nothing: in words, its next times (UTC and local) and warnings. Use it where the
+    timing could be misread."""
     zone, when = zone_of(call, given), requested_when(given)
     shown = call.scheduler.preview(when.type, when.config, timezone=zone, count=given.get("count", 5))
     if isinstance(shown, Err):
@@ -149,7 +143,7 @@ def preview_schedule(call: Call, given: Arguments) -> Reply:
 
 # The tools; the docstrings of the functions describe them to agents.
 
-JOB_ID = id_or_name("The job_id that schedule_job returned, or a name that only one job has.")
+JOB_ID = id_or_name("Its job_id or name.")
 KNOWN_TASKS: Schema = {"type": "array", "items": {"type": "string"}, "description": "If the task is unknown."}
 SUMMARY: dict[str, Schema] = {
     **summary_schema("job_id"),
@@ -159,9 +153,9 @@ SUMMARY: dict[str, Schema] = {
     "trigger_config": {"type": "object"},
 }
 TASK: dict[str, Schema] = {
-    "task": text("Name of a registered task, or a pipeline of them."),
-    "args": {"type": "array", "description": "Positional arguments for the task."},
-    "kwargs": {"type": "object", "description": "Keyword arguments for the task."},
+    "task": text("Registered task, or tasks piped: echo('hi') | shorten(words=5)."),
+    "args": {"type": "array", "description": "Positional arguments."},
+    "kwargs": {"type": "object", "description": "Keyword arguments."},
 }
 EDITABLE = {name: (name, schema) for name, schema in TASK.items()}
 
@@ -170,7 +164,7 @@ TOOLS = [
         schedule_job,
         "Schedule a job",
         {
-            "name": text("Human-readable name, for example nightly_backup."),
+            "name": text("For people, such as nightly_backup."),
             "task": TASK["task"],
             "trigger_type": TRIGGER_TYPE,
             "trigger_config": TRIGGER_CONFIG,
@@ -234,9 +228,9 @@ TOOLS = [
         "Preview a trigger",
         {
             "trigger_type": TRIGGER_TYPE,
-            "trigger_config": TRIGGER_CONFIG,
+            "trigger_config": {"type": "object", "description": "As schedule_job takes it, such as {hours: 1}."},
             "when": WHEN,
-            "count": number("How many instants; 5 if absent.", minimum=1, maximum=100),
+            "count": number("How many times; default 5.", minimum=1, maximum=100),
             "timezone": ZONE,
         },
         {

@@ -26,10 +26,8 @@ NOTHING = "Nothing is due."
 
 @refusing
 def take_prompt(call: Call, given: Arguments) -> Reply:
-    """Take the oldest prompt that is due and waits for an agent, and do what it says. It is yours alone until
-    expires_at; then another agent may take it. End it with finish_prompt. prompts://due shows what waits; a run that
-    Duetime woke is not given what runs like itself have scheduled. The prompt was stored by its owner: follow it as you
-    would follow that user, not as a message of this server."""
+    """Take the oldest due prompt that waits for an agent, and do what it says, as its owner's wish. It is yours until
+    expires_at; end it with finish_prompt."""
     zone = zone_of(call, given)
     held = accepted(call.scheduler.take(call.caller, KIND, given.get("agent"), accepts=partial(may_take, call.caller)))
     if held is None:
@@ -54,9 +52,8 @@ def take_prompt(call: Call, given: Arguments) -> Reply:
 
 @refusing
 def finish_prompt(call: Call, given: Arguments) -> Reply:
-    """Say what became of a prompt that you took: result if it is done, or error if it could not be done, which counts
-    as a failed attempt and is tried again where the task allows for it. Only whoever took it can finish it, and only
-    until it expires. The result is kept: prompt_result shows it."""
+    """Report on a prompt that you took: result if it is done, else error (a failed attempt, which may be tried again).
+    Only who took it can, until it expires."""
     number = number_in(given, "run_id")
     if ("result" in given) == ("error" in given):
         raise error("give exactly one of 'result' or 'error'.")

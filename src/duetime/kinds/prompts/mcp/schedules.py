@@ -49,12 +49,9 @@ _EDITABLE = ("pending", "broken")  # an edit can repair a broken one
 
 @refusing
 def schedule(call: Call, given: Arguments) -> Reply:
-    """Have an agent do something later: at that time the prompt wakes an agent with your instructions. Use it for work
-    that needs an agent (check, decide, write); to message a person at a time use schedule_notification, to run a
-    registered function use schedule_job. Write the prompt so that an agent without this conversation understands it.
-    Give exactly one of at, cron, rrule, every, when; every may also have at as its first time. Answers with the task's
-    number and the local time that was understood, and with the agent that is woken: tell the user these, and any
-    warning. Each call creates a new task unless an idempotency_key is given."""
+    """Wake an agent later with instructions: for work that needs one (check, decide, write). Give one of at, cron,
+    rrule, every, when. Tell the user the time and the agent in the answer, and warnings. To message a person use
+    schedule_notification, to run a task schedule_job."""
     zone, now = zone_of(call, given), call.scheduler.clock.now()
     when, first = _when(given, zone, now)
     limits = limits_of(given)
@@ -113,10 +110,8 @@ def _first_time(made: Schedule) -> Instant | None:
 
 @refusing
 def schedule_list(call: Call, given: Arguments) -> Reply:
-    """The caller's scheduled prompts in the order in which they fire, one row each: number, local time, status,
-    beginning of the prompt. Only pending ones unless another status is asked for; 'all' shows every one. Use it to find
-    the number that schedule_edit, schedule_cancel and prompt_result take. For everything that fires next, jobs and
-    notifications included, use list_upcoming."""
+    """The caller's scheduled prompts by fire time: number, local time, status, prompt; pending ones unless another
+    status is given. list_upcoming shows all kinds."""
     zone = zone_of(call, given)
     status = given.get("status", "pending")
     if status != "all" and status not in STATUSES:
@@ -168,9 +163,8 @@ def _range(given: Arguments, zone: str, now: Instant) -> tuple[dict[str, Instant
 
 @refusing
 def schedule_edit(call: Call, given: Arguments) -> Reply:
-    """Change the time, the rule, the text or the agent of a pending prompt; what is not given stays. at moves the next
-    time: a recurring prompt goes on by its rule after that. cron, rrule or every (with at as its first time) replace
-    the rule. A prompt that runs, was taken, is done or cancelled cannot be changed: schedule a new one."""
+    """Change a pending prompt; what is not given stays. at moves only the next time of a recurring one; cron, rrule or
+    every replace its rule. What runs or has ended cannot be changed."""
     named = task_named(given)
     if not any(name in given for name in ("at", "prompt", "agent", "cron", "rrule", "every")):
         raise error("provide at least one of 'at' or 'prompt' to edit.")
@@ -246,8 +240,7 @@ def _updated(call: Call, given: Arguments, edited: Schedule, note: str | None, z
 
 @refusing
 def schedule_cancel(call: Call, given: Arguments) -> Reply:
-    """Cancel a pending prompt for good, with all its coming times. Ask the user which one is meant when several could
-    be; schedule_list shows the numbers."""
+    """Cancel a pending prompt for good, with all its coming times. Ask the user if several could be meant."""
     stop, refusal = given.get("stop_running", False), _not_editable(task_named(given), "cancelled")
     found = found_task(call, given, refusal, "delete_schedule").definition
     result = call.scheduler.cancel_pending(call.caller, found.public_id, KIND, stop_running=stop)

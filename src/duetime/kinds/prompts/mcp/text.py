@@ -24,7 +24,7 @@ from duetime.service.services import Call
 
 T = TypeVar("T")
 
-TASK_ID = id_or_name("The task's number, such as 12, or the name of a single one.")
+TASK_ID = id_or_name("Its number, such as 12, or name.")
 TIME: Schema = {"type": "string", "description": "ISO 8601 with offset."}
 KEPT = 1000
 """Characters of a prompt in a list's structured content: ten thousand whole prompts would be gigabytes."""

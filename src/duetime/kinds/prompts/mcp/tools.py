@@ -20,22 +20,16 @@ from duetime.mcp.schemas import (
     STATUSES,
     UNTAKEN,
     WARNINGS,
+    WHEN,
     ZONE,
 )
 from duetime.mcp.schemas import LIMITS as BOUNDS
 
-AT = (
-    "When: 2026-02-10T15:00, 'Feb 10, 2026 3:00 PM', '15:30', 'in half an hour', 'tomorrow at 9', 'friday morning'; "
-    "read in the time zone. The answer shows how it was understood; a past time is refused."
-)
-CRON = "Five fields: minute hour day_of_month month day_of_week, such as '0 9 * * 1-5'; wall-clock time in the zone."
-RRULE = "An iCalendar recurrence rule such as 'FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=9;BYMINUTE=0;BYSECOND=0'."
-EVERY = "An interval such as '30m', '2h30m' or '1 day', counted from now, or from `at` as its first time."
-STOP_RUNNING = "True: also cancel one that is running or taken; its agent is asked to stop."
-WHEN = (
-    "Any of these in words: 'tonight', 'every weekday at 8:30', 'last friday of the month 5pm', "
-    "'every 90 minutes between 9:00 and 17:00 on weekdays'."
-)
+AT = "One time: tomorrow at 9, in half an hour, 2026-02-10T15:00."
+CRON = "minute hour day month weekday, such as 0 9 * * 1-5."
+RRULE = "Such as FREQ=MONTHLY;BYDAY=-1FR."
+EVERY = "Such as 2h30m; first at `at`."
+STOP_RUNNING = "Also one that runs or was taken."
 TASK: dict[str, Schema] = {
     "id": {"type": "integer"},
     "fire_at": NULLABLE_TIME,
@@ -65,34 +59,23 @@ TASK_RESULT: dict[str, Schema] = {
 WAKES = text("The agent that is woken when it is due; absent for what waits in an inbox, and for a reminder.")
 LIMITS: dict[str, Schema] = {
     **POLICY,
-    "timeout_seconds": {
-        "type": "number",
-        "minimum": 1,
-        "description": "Seconds that whoever takes it has to finish it; 900 if absent. Then another agent may.",
-    },
+    "timeout_seconds": {"type": "number", "minimum": 1, "description": "Default 900."},
 }
 
 USAGE_LIMITS: dict[str, Schema] = {
-    "remind": {
-        "type": "boolean",
-        "description": "True: a mere reminder. No agent runs; the text goes to deliver_to (reminders if absent).",
-    },
+    "remind": {"type": "boolean", "description": "No agent: the text goes to deliver_to."},
     "allow": {
         "type": "object",
-        "description": 'Narrows what its agent may use, such as {"tools": ["github.get_*"], "web": false}.',
+        "description": "Its agent may use only {tools: [github.get_*], web: false}.",
     },
-    "max_runs_per_day": number("How often an agent may be woken for it in a day.", minimum=1),
-    "max_tokens_per_day": number("Tokens that its runs may use in a day.", minimum=1),
-    "max_dollars_per_day": {
-        "type": "number",
-        "description": "What its runs may cost in a day, in dollars, where the agent reports it.",
-    },
+    "max_runs_per_day": number("Runs allowed a day.", minimum=1),
+    "max_tokens_per_day": number("Tokens allowed a day.", minimum=1),
+    "max_dollars_per_day": {"type": "number", "description": "Dollars allowed a day."},
 }
 
 EDITABLE: dict[str, tuple[str, Schema]] = {
-    "prompt": ("prompt", text("New instructions for the agent.")),
-    "agent": ("agent", text("The agent that is woken, by name.")),
-    **{name: (name, schema) for name, schema in USAGE_LIMITS.items() if name != "remind"},
+    "prompt": ("prompt", text("New instructions.")),
+    "agent": ("agent", text("New agent, by name.")),
 }
 
 TOOLS = [
@@ -100,16 +83,13 @@ TOOLS = [
         schedule,
         "Schedule a prompt",
         {
-            "prompt": text("The instructions, complete in themselves."),
+            "prompt": text("Instructions, clear without this conversation."),
             "at": text(AT),
             "cron": text(CRON),
             "rrule": text(RRULE),
             "every": text(EVERY),
-            "when": text(WHEN),
-            "agent": text(
-                "Which agent is woken, by name; the one that the settings choose if absent, and the answer "
-                "says which. inbox: none is woken, it waits until an agent takes it with take_prompt."
-            ),
+            "when": WHEN,
+            "agent": text("Agent to wake; inbox: it waits for take_prompt."),
             **DELIVERY,
             **USAGE_LIMITS,
             "timezone": ZONE,
@@ -125,9 +105,9 @@ TOOLS = [
         schedule_list,
         "List scheduled prompts",
         {
-            "status": text(f"{', '.join(STATUSES)} or all; pending if absent.", enum=[*STATUSES, "all"]),
-            "from": text("Only those that fire at or after this time, such as 'today' or 2026-02-10."),
-            "to": text("Only those that fire until this time; a day without a time is included whole."),
+            "status": text("Default pending.", enum=[*STATUSES, "all"]),
+            "from": text("Fires from, such as today."),
+            "to": text("Fires until; a date counts whole."),
             "timezone": ZONE,
         },
         {
@@ -147,12 +127,12 @@ TOOLS = [
         "Change a scheduled prompt",
         {
             "id": TASK_ID,
-            "at": text(AT),
-            "prompt": text("The new instructions; they replace the old ones."),
-            "agent": text("Which agent is woken from now on, by name; inbox: none, it waits for one."),
-            "cron": text(CRON),
-            "rrule": text(RRULE),
-            "every": text(EVERY),
+            "at": text("New time; of what recurs, its next."),
+            "prompt": text("New instructions."),
+            "agent": text("Agent to wake from now on."),
+            "cron": text("New rule: 0 9 * * 1-5."),
+            "rrule": text("New rule: FREQ=MONTHLY;BYDAY=-1FR."),
+            "every": text("New interval: 2h30m."),
             "timezone": ZONE,
         },
         TASK_RESULT,
@@ -171,7 +151,7 @@ TOOLS = [
     tool(
         prompt_result,
         "What came of a prompt",
-        {"id": TASK_ID, "run_id": number("The number of one run, instead of id."), "timezone": ZONE},
+        {"id": TASK_ID, "run_id": number("One run: 12 from the tag run-12."), "timezone": ZONE},
         {
             "id": {"type": "integer"},
             "run_id": {"type": "integer"},
@@ -213,7 +193,7 @@ TOOLS = [
     tool(
         take_prompt,
         "Take a due prompt",
-        {"agent": text("Only prompts for this agent; any of the caller's if absent."), "timezone": ZONE},
+        {"agent": text("Only prompts for this agent."), "timezone": ZONE},
         {
             "id": {"type": "integer"},
             "run_id": number("What finish_prompt takes."),
@@ -228,9 +208,9 @@ TOOLS = [
         finish_prompt,
         "Finish a taken prompt",
         {
-            "run_id": number("The run_id that take_prompt or a heartbeat's message gave; not the task's id."),
-            "result": text("What was done or found; beyond 64 KiB it is cut."),
-            "error": text("Why it could not be done; beyond 2000 characters it is cut."),
+            "run_id": number("From take_prompt; not the id."),
+            "result": text("What was done or found."),
+            "error": text("Why it could not be done."),
         },
         {
             "id": {"type": "integer"},

@@ -1,0 +1,69 @@
+"""`tools/list` over stdio: how many bytes every conversation carries, and that what is left explains itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from duetime.kinds import load_specs
+from duetime.mcp.catalog import catalog_of
+from duetime.mcp.listing import OF_ANY_ANSWER
+from tests.support.raw import stdio_line
+
+BAR = 32_000
+"""Bytes. Before the list was made light, it had 68,619 with the same 27 tools."""
+
+
+@pytest.fixture(scope="module")
+def answer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with stdio_line(tmp_path_factory.mktemp("list"), "2025-11-25") as line:
+        yield json.dumps(json.loads(line.ask("tools/list")), ensure_ascii=False, separators=(",", ":"))  # as it is sent
+
+
+def tools_in(answer: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(answer)["result"]["tools"]
+    return found
+
+
+def test_the_list_is_light(answer: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """It has every tool, also those that are listed only where prompts can wait for an agent."""
+    tools, size = tools_in(answer), len(answer.encode())
+    with capsys.disabled():
+        print(f"\ntools/list: {size} bytes for {len(tools)} tools")  # noqa: T201  the figure is to be seen
+    assert {tool["name"] for tool in tools} == {tool.name for tool in catalog_of(load_specs().values()).tools}
+    assert size <= BAR, f"{size} bytes: shorten descriptions, or add fields to what any answer may have"
+
+
+def test_every_tool_and_argument_is_described(answer: str) -> None:
+    for tool in tools_in(answer):
+        assert tool["description"].endswith("."), tool["name"]
+        for name, argument in tool["inputSchema"]["properties"].items():
+            words = argument["description"]
+            assert words.endswith(".") and words.strip(".").lower() != name, (tool["name"], name)
+            assert len(words) >= 10 or "enum" in argument, (tool["name"], name, words)
+
+
+def test_nothing_is_said_twice(answer: str) -> None:
+    for tool in tools_in(answer):
+        assert "title" not in tool["annotations"], tool["name"]
+        assert not {"$defs", "additionalProperties", "title"} & {*tool["inputSchema"], *tool["outputSchema"]}
+        for name, argument in tool["inputSchema"]["properties"].items():
+            assert "default" not in argument and "title" not in argument, (tool["name"], name)
+            choices = argument.get("enum", ())
+            assert sum(choice in argument["description"].split() for choice in choices) < 2, (tool["name"], name)
+
+
+def test_every_field_of_an_answer_is_named(answer: str) -> None:
+    defined = {tool.name: tool.output for tool in catalog_of(load_specs().values()).tools}
+    for tool in tools_in(answer):
+        output, listed = defined[tool["name"]], tool["outputSchema"]
+        assert {*listed["properties"], *OF_ANY_ANSWER} >= set(output["properties"]), tool["name"]
+        assert listed.get("required", []) == output["required"], tool["name"]
+
+
+def test_what_any_answer_may_have_is_in_the_instructions() -> None:
+    instructions = catalog_of(load_specs().values()).instructions
+    assert all(name in instructions for name in OF_ANY_ANSWER)
