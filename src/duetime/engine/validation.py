@@ -177,7 +177,8 @@ class Drafter:
         if isinstance(trigger, OnceTrigger) or (isinstance(trigger, WallTrigger) and smallest <= SECOND):
             return  # wall-clock times are whole seconds
         before = first = trigger.next_after(now)
-        for _ in range(3 if isinstance(trigger, IntervalTrigger | WindowTrigger) else MOST_GAPS):
+        gaps = 1 if isinstance(trigger, IntervalTrigger) else 3 if isinstance(trigger, WindowTrigger) else MOST_GAPS
+        for _ in range(gaps):
             following = None if before is None else trigger.next_after(before)
             if first is None or before is None or following is None or following - first > FARTHEST_GAP:
                 return

@@ -194,7 +194,6 @@ View = dict[str, Any]
 IN_SECONDS = {"backoff", "backoff_limit", "timeout", "grace", "expire_after"}
 """Parts of a policy that the engine stores in microseconds; interfaces use names such as `timeout_seconds`."""
 _UNSAID = {"callbacks"}
-_RENAMED = {"at": "run_at", "period_us": "seconds", "jitter_us": "jitter"}
 
 
 def schedule_shape(
@@ -221,9 +220,13 @@ def trigger_shape(text: str) -> View:
     stored = json.loads(text)
     if not isinstance(stored, dict):
         return {"type": "unknown"}
-    view: View = {"type": "unknown"}
-    for name, value in stored.items():
-        view[_RENAMED.get(name) or name] = _seconds(value) if name.endswith("_us") else value
+    view: View = {"type": "unknown", **stored}
+    if "at" in view:
+        view["run_at"] = view.pop("at")
+    if "period_us" in view:
+        view["seconds"] = _seconds(view.pop("period_us"))
+    if "jitter_us" in view:
+        view["jitter"] = _seconds(view.pop("jitter_us"))
     return view
 
 

@@ -25,6 +25,8 @@ def declare(**sentences: str) -> None:
 
 def warning(code: str, **values: str) -> ScheduleWarning:
     """Return a declared warning. If it is too long, the last of the values is cut first."""
+    if not values:
+        return ScheduleWarning(code, SENTENCES[code])
     room = LONGEST - len(DELIVERY_PREFIX)
     for name in reversed(values):
         excess = len(SENTENCES[code].format(**values)) - room

@@ -12,7 +12,18 @@ from duetime.engine.clock import DAY, MINUTE, Instant
 from duetime.engine.encoding import is_text
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller, Prepared, ThreadUse, Work
-from duetime.engine.model import EVERYBODY, LOCAL, MICRO, Definition, RunStatus, Schedule, Used, is_open_to, status_of
+from duetime.engine.model import (
+    EVERYBODY,
+    LOCAL,
+    MICRO,
+    NOTHING,
+    Definition,
+    RunStatus,
+    Schedule,
+    Used,
+    is_open_to,
+    status_of,
+)
 from duetime.engine.outcome import Alert, Completed, Outcome, Returned
 from duetime.engine.policy.options import NotifyOn, Policy
 from duetime.engine.result import Err
@@ -180,7 +191,7 @@ class PromptKind(KindHooks):
 
     def create_warnings(self, made: Definition, asked: Mapping[str, Any]) -> list[ScheduleWarning]:
         """Warn of a prompt that waits in an inbox. A caller that asked for the inbox by name need not be warned."""
-        if payload_of(made).get("remind"):
+        if '"remind"' in made.payload and payload_of(made).get("remind"):
             return []
         if made.subject not in self.inboxes:
             return [*self._agent_warnings(made), *self._allow_warnings(made, asked)]
@@ -190,13 +201,19 @@ class PromptKind(KindHooks):
 
     def limits(self, made: Definition) -> dict[str, Any]:
         """Return what an agent may use for it in a day and how long it may take, by the tightest of all limits."""
-        payload = payload_of(made)
+        # Most payloads name neither, and need not be parsed for that.
+        payload = payload_of(made) if '"remind"' in made.payload or '"max_' in made.payload else {}
         if payload.get("remind"):
             return {}
-        used = self.waking.limits(made, _limits(payload))
-        daily = dict(zip(_LIMITS, (used.runs, used.tokens, used.micros / MICRO), strict=True))
-        seconds = self.waking.patience(made)
-        return {"timeout_seconds": seconds} | {name: value for name, value in daily.items() if value}
+        used = self.waking.limits(made, _limits(payload) if payload else NOTHING)
+        found: dict[str, Any] = {"timeout_seconds": self.waking.patience(made)}
+        if used.runs:
+            found["max_runs_per_day"] = used.runs
+        if used.tokens:
+            found["max_tokens_per_day"] = used.tokens
+        if used.micros:
+            found["max_dollars_per_day"] = used.micros / MICRO
+        return found
 
     def status(self, owner: str) -> KindStatus:
         default = self.agents(owner)[0]
