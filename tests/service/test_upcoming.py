@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from duetime.engine.clock import MINUTE, Instant
 from duetime.engine.kind import Caller
 from tests.support.stage import Stage
 
@@ -77,6 +78,19 @@ def test_paused_ones_on_request(both: Stage) -> None:
     assert [(row["name"], row["at"][11:16], row.get("paused", False)) for row in found] == [
         ("working", "14:00", False), ("resting", "14:00", True), ("resting", "15:00", True),
     ]  # fmt: skip
+
+
+def test_a_pause_that_ends_by_itself(both: Stage) -> None:
+    """What fires after its end is planned, and so it is listed in any case."""
+    id = job(both, "resting")
+    now = both.time.clock.now()
+    both.app.scheduler.pause(Caller("ada"), id, until=Instant(now + 90 * MINUTE))
+    assert rows(both, until="14:30") == [("resting", "14:00")]
+    found = both.ada.knows("list_upcoming", until="14:30", include_paused=True)["upcoming"]
+    assert [(row["at"][11:16], row.get("paused", False)) for row in found] == [("13:00", True), ("14:00", False)]
+    both.time.advance(timedelta(hours=2))
+    assert len(both.ada.knows("history", id=id, status="completed")["runs"]) == 1
+    assert rows(both, count=1) == [("resting", "15:00")]
 
 
 def test_an_end_after_some_runs(stage: Stage) -> None:

@@ -8,11 +8,13 @@ from fastapi import Path, Query
 from starlette.responses import JSONResponse, Response
 
 from duetime.engine.model import Run, RunStatus, ScheduleId
+from duetime.engine.result import Err
 from duetime.engine.store import RunQuery
 from duetime.rest.dependencies import Caller, page_of, problems, router
 from duetime.rest.requests import Asked, DeadAsked, RunsAsked, owner_of, time_of, zone_of
 from duetime.rest.responses import RunsShape
 from duetime.service.errors import refuse, unwrap
+from duetime.service.lookup import find_schedule
 from duetime.service.presenters import attempt_view, run_shapes
 from duetime.service.services import Call
 from duetime.service.shapes import RunShape, RunWithAttempts
@@ -55,7 +57,8 @@ def _schedule(call: Call, public_id: str | None) -> ScheduleId | None:
     """Return the internal number. A missing schedule, or one of another owner, gets a number that has no runs."""
     if public_id is None:
         return None
-    return call.scheduler.number_of(call.caller, public_id) or _NOWHERE
+    found = find_schedule(call.scheduler, call.caller, public_id, deleted=True)
+    return _NOWHERE if isinstance(found, Err) and found.code == "not_found" else unwrap(found).definition.id
 
 
 def _page(call: Call, query: RunQuery, zone: str) -> Response:

@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 
 from duetime.engine.model import Run, Schedule
 from duetime.engine.result import Err
-from duetime.engine.store import ScheduleQuery
+from duetime.engine.store import RunQuery, ScheduleQuery
 from duetime.engine.triggers import trigger_from_json, warnings_for
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.rest.dependencies import Caller, Threads, json_only, page_of, page_of_texts, problems, router, to_json
@@ -162,7 +162,8 @@ def get(call: Caller, id: Id, asked: Annotated[Asked, Query()]) -> Response:
 def history(call: Caller, id: Id, asked: Annotated[Paged, Query()]) -> Response:
     """What became of it, the latest first; of one that was deleted too."""
     zone = zone_of(call, asked.timezone)
-    page = unwrap(call.scheduler.history(call.caller, id, limit=asked.limit, cursor=asked.cursor))
+    number = unwrap(find_schedule(call.scheduler, call.caller, id, deleted=True)).definition.id
+    page = unwrap(call.scheduler.runs(call.caller, RunQuery(schedule=number, limit=asked.limit, cursor=asked.cursor)))
     return page_of("runs", run_shapes(call.scheduler, page.items, zone, brief=True), page)
 
 

@@ -80,7 +80,8 @@ def _row(services: Services, at: Instant, schedule: Schedule, zone: str) -> View
     definition, progress = schedule
     row = coming_shape(at, schedule, zone)
     row |= {"topic": services.topic_of(definition), "owner": definition.owner}
-    return {**row, "paused": True} if progress.state == ScheduleState.PAUSED else row
+    until = definition.resume_at
+    return {**row, "paused": True} if progress.state == ScheduleState.PAUSED and not (until and at > until) else row
 
 
 # -- reading the schedules --------------------------------------------------------------------------------------------
@@ -93,10 +94,8 @@ def _read(services: Services, caller: Caller, asked: Window) -> tuple[list[Sched
         owner=asked.owner, kind=kind, limit=max(_PAGE, asked.count), count_to=0, most_bytes=8 * PAGE_BYTES
     )
     found, whole = _matching(services, caller, asked, replace(query, firing=True, due_to=asked.until))
-    if asked.include_paused:
-        paused, all_paused = _matching(services, caller, asked, replace(query, status="paused"))
-        found, whole = [*found, *paused], whole and all_paused
-    return found, whole
+    paused, all_paused = _matching(services, caller, asked, replace(query, status="paused"))
+    return [*found, *paused], whole and all_paused
 
 
 def _matching(services: Services, caller: Caller, asked: Window, query: ScheduleQuery) -> tuple[list[Schedule], bool]:
@@ -114,8 +113,11 @@ def _matching(services: Services, caller: Caller, asked: Window, query: Schedule
 
 
 def _is_asked_for(services: Services, schedule: Schedule, asked: Window) -> bool:
-    definition = schedule.definition
+    """Return whether it is of the kind and topic, and not paused for longer than anybody knows."""
+    definition, progress = schedule
     if asked.kinds is not None and definition.kind not in asked.kinds:
+        return False
+    if progress.state == ScheduleState.PAUSED and definition.resume_at is None and not asked.include_paused:
         return False
     return asked.topic is None or services.topic_of(definition) == asked.topic
 
@@ -161,6 +163,8 @@ def _instants_of(schedule: Schedule, asked: Window) -> Iterator[Instant]:
             return
     else:
         following = progress.next
+    if progress.state == ScheduleState.PAUSED and not asked.include_paused and definition.resume_at is not None:
+        asked = replace(asked, start=max(asked.start or asked.now, Instant(definition.resume_at + 1)))
     limit = policy_from_json(definition.policy).max_runs
     yield from instants(definition.trigger, following, asked, None if limit is None else limit - progress.run_count)
 
