@@ -80,6 +80,15 @@ def test_paused_ones_on_request(both: Stage) -> None:
     ]  # fmt: skip
 
 
+def test_one_that_was_paused_while_it_runs(both: Stage) -> None:
+    number = both.due(every="1 hour")
+    assert both.ada.knows("take_prompt")["id"] == number
+    both.app.scheduler.pause(Caller("ada"), str(number))
+    found = both.ada.knows("list_upcoming", count=1, include_paused=True)
+    assert [(row["id"], row.get("paused")) for row in found["upcoming"]] == [(number, True)]
+    assert rows(both) == []
+
+
 def test_a_pause_that_ends_by_itself(both: Stage) -> None:
     """What fires after its end is planned, and so it is listed in any case."""
     id = job(both, "resting")

@@ -228,9 +228,22 @@ def test_pausing_or_resuming_what_does_not_exist(ann: Agent, tool: str) -> None:
 def test_a_one_off_can_be_paused_until_it_has_gone_out(simulation: Simulation, ann: Agent) -> None:
     message = ann.once()
     assert ann("pause_schedule", schedule_id=message)["paused"] is True
+    assert ann("list_scheduled_notifications")["messages"][0]["paused"] is True
     assert ann("resume_schedule", schedule_id=message)["next_run"] is not None
+    assert "paused" not in ann("list_scheduled_notifications")["messages"][0]
     simulation.advance(timedelta(hours=2))
     assert ann("pause_schedule", schedule_id=message)["error"].startswith(f"Schedule not found: {message}. ")
+
+
+def test_the_list_shows_a_name_and_why_and_until_when_it_is_paused(ann: Agent) -> None:
+    schedule = ann.cron()
+    (row,) = ann("list_scheduled_notifications")["schedules"]
+    assert not {"name", "note", "paused_until"} & row.keys()
+    ann("edit_schedule", schedule_id=schedule, name="morning")
+    ann("pause_schedule", schedule_id=schedule, until="2026-03-02T09:00:00+01:00", note="holiday")
+    (row,) = ann("list_scheduled_notifications")["schedules"]
+    shown = {"name": "morning", "note": "holiday", "paused_until": "2026-03-02T09:00:00+01:00"}
+    assert shown.items() <= row.items()
 
 
 def test_a_schedule_that_ended_cannot_be_paused_and_the_answer_says_why(ann: Agent) -> None:

@@ -227,6 +227,17 @@ def test_list_shows_pending_ones_in_the_order_of_firing(both: Stage) -> None:
     }
 
 
+def test_the_list_shows_a_name_and_until_when_it_is_paused(both: Stage) -> None:
+    number = both.make("water the plants", at="2026-02-11T09:00")
+    [row] = both.ada.knows("schedule_list")["tasks"]
+    assert not {"name", "held", "paused_until"} & row.keys()
+    both.ada.knows("edit_schedule", schedule_id=str(number), name="garden")
+    both.ada.knows("pause_schedule", schedule_id="garden", until="2026-02-11T08:00", note="rain")
+    [row] = both.ada.knows("schedule_list", status="paused")["tasks"]
+    assert (row["id"], row["name"], row["held"]) == (number, "garden", "rain")
+    assert row["paused_until"] == "2026-02-11T08:00:00-08:00"
+
+
 def test_list_by_status(both: Stage) -> None:
     done, failed, waits = both.due("done"), both.due("failed", at="in 1 minute"), both.due("waits")
     for outcome in ({"result": "ok"}, {"error": "no"}):

@@ -57,7 +57,12 @@ def sent(message_id: str, topic: str, run: Run | None) -> Sent:
 def notification(schedule: Schedule) -> Notification:
     definition, progress = schedule
     paused, stored = progress.state == ScheduleState.PAUSED, (definition.trigger, definition.payload)
-    found = Notification(definition.public_id, definition.subject, *stored, progress.next, paused, progress.last_run)
+    found = Notification(
+        definition.public_id, definition.subject, *stored, progress.next, paused, progress.last_run,
+        note=progress.note, paused_until=definition.resume_at,
+    )  # fmt: skip
+    if definition.name != found.label and not found.body.startswith(definition.name):
+        found = found._replace(name=definition.name)
     if not found.is_once:
         return found._replace(next=None) if paused else found
     trigger = found.trigger

@@ -54,6 +54,11 @@ class Notification(NamedTuple):
     """When it is sent; None while a recurring one is paused."""
     paused: bool = False
     last: Instant | None = None
+    name: str | None = None
+    """None where it is the label or the beginning of the message, and elsewhere than in this store."""
+    note: str | None = None
+    """Why it is paused or broken."""
+    paused_until: Instant | None = None
     warnings: Sequence[ScheduleWarning] = ()
     """What the creator of a new one should know."""
     limits: Mapping[str, Any] = MappingProxyType({})

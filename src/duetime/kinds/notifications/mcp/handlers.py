@@ -32,6 +32,7 @@ from duetime.kinds.notifications.service import (
 from duetime.mcp.definitions import Arguments, Reply, ToolProblem
 from duetime.mcp.schemas import missing_argument, policy_of, with_warnings, zone_of
 from duetime.mcp.standard_tools import requested_when
+from duetime.service.masking import masked
 from duetime.service.presenters import instant_view, reads_as
 from duetime.service.services import Call
 from duetime.service.when import When, limits_of
@@ -227,6 +228,7 @@ def listing_view(found: Sequence[Notification], zone: str) -> dict[str, Any]:
             "next_occurrence": instant_view(each.next, zone),
             "last_occurrence": instant_view(each.last, zone),
             "notification_body": each.body,
+            **_further(each, zone),
         }
         for each in found
         if not each.is_once
@@ -237,11 +239,23 @@ def listing_view(found: Sequence[Notification], zone: str) -> dict[str, Any]:
             "scheduled_time": instant_view(each.next, zone),
             "notification_topic": each.topic,
             "notification_body": each.body,
+            **({"paused": True} if each.paused else {}),
+            **_further(each, zone),
         }
         for each in found
         if each.is_once
     ]
     return {"schedules": schedules, "count": len(schedules), "messages": messages}
+
+
+def _further(found: Notification, zone: str) -> dict[str, Any]:
+    """Return what few notifications have: a name of their own, and why and until when they are paused."""
+    further: dict[str, Any] = {
+        "name": masked(found.name),
+        "note": masked(found.note),
+        "paused_until": instant_view(found.paused_until, zone),
+    }
+    return {name: value for name, value in further.items() if value is not None}
 
 
 def get_current_time(call: Call, given: Arguments) -> Reply:

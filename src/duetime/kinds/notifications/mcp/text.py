@@ -92,7 +92,13 @@ _SCHEDULE: dict[str, Schema] = {
     "last_occurrence": _TIME,
     "notification_body": _STRING,
 }
-_MESSAGE = dict.fromkeys(("message_id", "scheduled_time", "notification_topic", "notification_body"), _STRING)
+_FURTHER: dict[str, Schema] = {"name": _STRING, "note": _STRING, "paused_until": _STRING}
+_MESSAGE: dict[str, Schema] = {
+    **dict.fromkeys(("message_id", "scheduled_time", "notification_topic", "notification_body"), _STRING),
+    "paused": _BOOLEAN,
+    **_FURTHER,
+}
+_SCHEDULE |= _FURTHER
 _RESULTS: dict[str, Schema] = {
     "success": {"type": "boolean", "description": "Whether it worked."},
     "message_id": _STRING,

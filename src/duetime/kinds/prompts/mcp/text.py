@@ -130,6 +130,7 @@ def task_view(schedule: Schedule, zone: str, depth: int, detail: str | None = No
         **({"remind": True} if payload_of(definition).get("remind") else {"agent": definition.subject}),
     }
     extras = {
+        "name": None if prompt.startswith(definition.name) else masked(definition.name),
         "state_detail": detail,
         "repeats": repeats(definition),
         "deliver_to": policy_for_ending(definition.policy).deliver_to,
@@ -137,6 +138,7 @@ def task_view(schedule: Schedule, zone: str, depth: int, detail: str | None = No
         "last_status": progress.last_status,
         "last_error": masked(progress.last_error),
         "held": masked(progress.note),
+        "paused_until": instant_view(definition.resume_at, zone),
         "allow": payload_of(definition).get("allow"),
     }
     return view | {name: value for name, value in extras.items() if value is not None}

@@ -32,6 +32,7 @@ EVERY = "Such as 2h30m; first at `at`."
 STOP_RUNNING = "Also one that runs or was taken."
 TASK: dict[str, Schema] = {
     "id": {"type": "integer"},
+    "name": text("If it has one besides its text."),
     "fire_at": NULLABLE_TIME,
     "status": text(", ".join(STATUSES)),
     "state_detail": STATE_DETAIL,
@@ -45,6 +46,7 @@ TASK: dict[str, Schema] = {
     "last_error": {"type": "string"},
     "allow": {"type": "object", "description": "What its runs may use at most, where that was narrowed."},
     "held": text("Why it does not go on just now: a limit, a pause, what broke it."),
+    "paused_until": text("When its pause ends by itself."),
 }
 TASK_RESULT: dict[str, Schema] = {
     **TASK,
