@@ -12,7 +12,9 @@ from reference.schemas import Field, fields
 
 _ABOUT = """\
 Agents reach these tools over stdio (`duetime mcp`) and HTTP (`/mcp`), in the protocol versions of 2025 and 2026.
-`duetime serve --tools jobs,prompts` switches families off; the tools for all kinds are always there.
+`duetime serve --tools jobs,schedule` serves only the families and single tools that it names; a family comes with the
+tools for all kinds. `take_prompt` and `finish_prompt` are listed only where prompts can wait for an agent that takes
+them; they can be called everywhere.
 
 Whose schedules a call sees follows from its token, never from an argument; what belongs to another owner is answered as
 what does not exist. Unknown arguments, and those of another type, are tool errors (`isError`) that name the argument.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -257,20 +257,20 @@ def _limits(settings: Settings) -> Limits:
 
 
 def mcp_server(
-    families: Sequence[str],
+    names: Sequence[str],
     identify: Callable[[], Call],
     limits: OwnerLimits | None = None,
-    optional: Collection[str] = (),
+    services: Services | None = None,
 ) -> McpServer:
-    """Build the MCP server. The SDK takes a second to import, so it is imported here, for commands that use MCP.
-
-    `optional` names required arguments of tools for which the settings have a default."""
+    """Build the MCP server with the tools of these names. The SDK takes a second to import, so it is imported here, for
+    commands that use MCP. The services say which required arguments have a default, and what need not be listed."""
     from importlib.metadata import version
 
     from duetime.mcp.catalog import catalog_of
     from duetime.mcp.server import McpServer
 
-    catalog = catalog_of(load_specs().values(), families, optional)
+    told = ((), ()) if services is None else (services.optional_arguments(), services.unlisted_tools())
+    catalog = catalog_of(load_specs().values(), names, *told)
     return McpServer(catalog, identify, version("duetime"), limits)
 
 
@@ -325,7 +325,7 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     services = app.services
     identify = partial(local_call if tokens is None else by_token, services)
     limits = OwnerLimits(owner_shares(app.settings))
-    server = mcp_server(app.settings.tools, identify, limits, services.optional_arguments())
+    server = mcp_server(app.settings.tools, identify, limits, services)
     makers = [load(spec.routes) for spec in services.specs.values() if spec.routes]
     further = [route for make in makers for route in make(services, identify)]
     sessions = None if tokens is None else Sessions(tokens, app.clock)

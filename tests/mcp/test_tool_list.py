@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp import Client
 
+from duetime.engine.errors import InvalidInput
 from duetime.kinds import load_specs
 from duetime.mcp.catalog import catalog_of
 from duetime.mcp.listing import OF_ANY_ANSWER
+from tests.support.agents import ERAS, call, over_stdio, talk
 from tests.support.raw import stdio_line
 
 BAR = 32_000
@@ -67,3 +71,53 @@ def test_every_field_of_an_answer_is_named(answer: str) -> None:
 def test_what_any_answer_may_have_is_in_the_instructions() -> None:
     instructions = catalog_of(load_specs().values()).instructions
     assert all(name in instructions for name in OF_ANY_ANSWER)
+
+
+async def names_of(client: Client) -> set[str]:
+    return {tool.name for tool in (await client.list_tools()).tools}
+
+
+def test_single_tools_can_be_chosen_beside_families(tmp_path: Path) -> None:
+    async def say(client: Client) -> None:
+        assert await names_of(client) == {"schedule", "get_current_time", "history"}
+        assert [each.name for each in (await client.list_prompts()).prompts] == []
+
+    talk(over_stdio(tmp_path, ERAS[0], "--tools", "schedule,get_current_time,history"), say)
+    specs = load_specs().values()
+    jobs = {tool.name for tool in catalog_of(specs, ["jobs"]).tools}
+    assert {tool.name for tool in catalog_of(specs, ["jobs", "schedule"]).tools} == jobs | {"schedule"}
+    with pytest.raises(InvalidInput, match="no family and no tool 'nonsense'"):
+        catalog_of(specs, ["jobs", "nonsense"])
+
+
+def test_tools_for_all_kinds_serve_no_family_that_is_off() -> None:
+    specs = load_specs().values()
+    for names in (["jobs", "schedule"], ["list_jobs", "edit_schedule"]):
+        edit = next(tool for tool in catalog_of(specs, names).tools if tool.name == "edit_schedule")
+        assert "task" in edit.input["properties"] and "prompt" not in edit.input["properties"]
+
+
+WOKEN = '[agents.echo]\ntype = "command"\ncommand = ["/bin/cat"]\n'
+
+
+@pytest.mark.parametrize(
+    ("settings", "are_listed"),
+    [
+        ("", True),
+        (f'agent = "echo"\n{WOKEN}', False),
+        (f'agent = "echo"\n{WOKEN}[agents.desk]\ntype = "inbox"\n', True),
+        (f'agent = "echo"\n{WOKEN}[heartbeat]\nevery = "1h"\nagent = "echo"\n', True),
+        (f'agent = "echo"\ntools = ["prompts", "take_prompt", "finish_prompt"]\n{WOKEN}', True),
+    ],
+    ids=["inbox by default", "all are woken", "an inbox agent", "a heartbeat", "named"],
+)
+def test_taking_is_listed_only_where_prompts_can_wait(settings: str, are_listed: bool, tmp_path: Path) -> None:
+    """Where it is not listed, it still answers."""
+    file = tmp_path / "settings.toml"
+    file.write_text(settings)
+
+    async def say(client: Client) -> None:
+        assert ({"take_prompt", "finish_prompt"} <= await names_of(client)) is are_listed
+        assert (await call(client, "take_prompt"))["message"] == "Nothing is due."
+
+    talk(over_stdio(tmp_path, ERAS[0], "--config", str(file)), say)

@@ -26,9 +26,12 @@ _ANSWERS = (
 
 class Catalog(NamedTuple):
     tools: list[Tool]
+    """All that can be called."""
     resources: list[Resource]
     recipes: list[Recipe]
     instructions: str
+    unlisted: frozenset[str] = frozenset()
+    """Tools that can be called without being listed."""
 
 
 def family_of(spec: KindSpec) -> str:
@@ -47,23 +50,40 @@ def tools_of(spec: KindSpec) -> list[Tool]:
     return standard_tools(spec)
 
 
-def catalog_of(specs: Iterable[KindSpec], families: Sequence[str] = (), optional: Collection[str] = ()) -> Catalog:
-    """Load what the kinds of these families bring, or those of all families if none is named. `optional` names required
-    arguments that may be left out, because the settings have a default."""
+def catalog_of(
+    specs: Iterable[KindSpec],
+    names: Sequence[str] = (),
+    optional: Collection[str] = (),
+    unlisted: Collection[str] = (),
+) -> Catalog:
+    """Load the tools of these names: a family has all of its own and those for all kinds, a single tool has no other.
+    Without names there are all. `optional` names required arguments that may be left out, because the settings have a
+    default, `unlisted` tools that are listed only if they are named.
+
+    The tools for all kinds serve the families that are named, or else the kinds whose tools are."""
     specs = list(specs)
-    known = families_of(specs)
-    for name in families:
-        if name not in known:
-            raise InvalidInput(field="tools", problem=f"there is no family {name!r}; there are {', '.join(known)}")
-    chosen = [spec for name in families or known for spec in specs if family_of(spec) == name]
-    served = [spec for spec in specs if spec in chosen or not family_of(spec)]
+    families = [name for name in families_of(specs) if name in names or not names]
+    whole = [spec for spec in specs if family_of(spec) in families]
+    single = set(names) - set(families)
+    others = [spec for spec in specs if spec not in whole] if single else []
+    partly = [spec for spec in others if single & {tool.name for tool in tools_of(spec)}]
+    kinds = whole or partly or specs
+    served = [spec for spec in specs if spec in kinds or not family_of(spec)]
     generic = generic_tools(Served(served, is_whole=len(served) == len(specs)))
-    tools = [with_optional(tool, optional) for spec in chosen for tool in tools_of(spec)]
+    tools = [
+        *(with_optional(tool, optional) for spec in whole for tool in tools_of(spec)),
+        *(with_optional(tool, optional) for spec in partly for tool in tools_of(spec) if tool.name in single),
+        *(tool for tool in generic if families or tool.name in single),
+    ]
+    for name in single - {tool.name for tool in tools}:
+        known = ", ".join(families_of(specs))
+        raise InvalidInput(field="tools", problem=f"there is no family and no tool {name!r}; families are {known}")
     return Catalog(
-        tools=[*tools, *generic],
-        resources=_loaded(spec.resources for spec in chosen),
-        recipes=[*_loaded(spec.recipes for spec in chosen), *general_recipes([*generic, *tools])],
-        instructions=_instructions(chosen),
+        tools=tools,
+        resources=_loaded(spec.resources for spec in [*whole, *partly]),
+        recipes=[*_loaded(spec.recipes for spec in whole), *(general_recipes(tools) if families else ())],
+        instructions=_instructions([*whole, *partly]),
+        unlisted=frozenset(unlisted) - single,
     )
 
 

@@ -47,7 +47,9 @@ class McpServer:
         self._recipes = {recipe.name: recipe for recipe in catalog.recipes}
         self._identify = identify
         self.watcher = Watcher(catalog.resources, None if limits is None else limits.shares)
-        self._listed = types.ListToolsResult(tools=[listed_tool(tool) for tool in catalog.tools])
+        self._listed = types.ListToolsResult(
+            tools=[listed_tool(tool) for tool in catalog.tools if tool.name not in catalog.unlisted]
+        )
         self.sdk: Server[Any] = Server(
             "duetime",
             version=version,

@@ -196,6 +196,10 @@ class Services:
         """Return the required arguments of tools that may be left out, because the settings have a default."""
         return {name for kind in self.kinds for name in self.hooks(kind).optional_arguments()}
 
+    def unlisted_tools(self) -> set[str]:
+        """Return the tools that can be called but are not listed, because the settings leave nothing for them to do."""
+        return {name for kind in self.kinds for name in self.hooks(kind).unlisted_tools()}
+
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def list_notes(self, kind: str | None) -> list[str]:

@@ -121,7 +121,7 @@ class Settings:
     url: str = ""
     """Where woken agents reach the MCP server, such as https://duetime.example.org/mcp; else where `serve` listens."""
     tools: tuple[str, ...] = ()
-    """Families of tools; empty means all."""
+    """Families of tools, or single tools; empty means all."""
     issuer: str = "duetime"
     """What the tokens of this installation say in `iss`."""
     audience: str = "duetime"

@@ -115,7 +115,10 @@ def config_named(file: str | None) -> Iterator[None]:
 
 # Common options, opening the store, parsing values, and command lines to suggest.
 
-Tools = Annotated[str | None, option("--tools FAMILIES", "Which tools: jobs,prompts,notifications; otherwise all.")]
+Tools = Annotated[
+    str | None,
+    option("--tools NAMES", "Families (jobs,prompts,notifications) or single tools; otherwise all."),
+]
 
 MEMORY = ":memory:"
 Db = Annotated[str | None, option("--db URL", "A file, or postgresql://...; otherwise as the settings say.")]

@@ -66,7 +66,7 @@ def _serve(flags: dict[str, Any], wire: Wire, exit_: QuickExit) -> None:
         logging.getLogger("duetime.mcp").warning("%s", text)
     stand_in = Standby(app.store, app.clock, settings.lease, partial(app.engine, session=True), settings.drain)
     exit_.parts = (app, stand_in)
-    server = mcp_server(settings.tools, _identify(app, stand_in), optional=app.services.optional_arguments())
+    server = mcp_server(settings.tools, _identify(app, stand_in), services=app.services)
     gc.freeze()
     gc.enable()
     if RUN_TOKEN not in os.environ:  # a server for one agent run ends with it, so it claims no work

@@ -186,6 +186,11 @@ class PromptKind(KindHooks):
         for waker in self.waking.wakers.values():
             waker.agent.close()
 
+    def unlisted_tools(self) -> tuple[str, ...]:
+        """Connected agents take nothing where every prompt wakes an agent, unless it names the inbox."""
+        waits = self._default in self.inboxes or self._heartbeat_of is not None or len(self.inboxes) > 1
+        return () if waits else ("take_prompt", "finish_prompt")
+
     def heartbeat_takes(self, definition: Definition) -> bool:
         return definition.owner == self._heartbeat_of and definition.subject == INBOX
 
