@@ -118,12 +118,27 @@ def test_a_recurring_notification_in_words(there: Site) -> None:
     assert rule["confirmation"].endswith("; next on Jan 30, 2099 5:00 PM CET")
 
 
+def test_words_beside_required_arguments_that_are_empty(there: Site) -> None:
+    """A client that follows the schema has to give these."""
+    agent = Agent(there.room.services, Caller(LOCAL), "Europe/Berlin")
+    given = {"name": "same", "task": "echo", "when": "every weekday at 8:30", "trigger_type": "cron"}
+    job = agent.knows("schedule_job", {**given, "trigger_config": {}})
+    assert job["reads_as"] == "at 08:30 on Monday through Friday (Europe/Berlin)"
+    note = {**TOOLS["notification"][1], "cron": "", "timezone": "Europe/Berlin"}
+    made = agent.knows("schedule_cron_notification", when="every weekday at 8:30", **note)
+    assert made["cron"] == "CRON_TZ=Europe/Berlin 30 8 * * 1-5"
+
+
 @pytest.mark.parametrize(
     ("tool", "given", "problem"),
     [
         ("schedule_job", {"name": "same", "task": "echo", "when": "every foo"}, 'when: could not read "every foo"'),
         ("schedule_job", {"name": "same", "task": "echo", "when": "soon"}, 'when: could not parse "soon"'),
-        ("schedule_job", {"name": "same", "task": "echo", "when": "tonight", "trigger_config": {}}, "not both"),
+        (
+            "schedule_job",
+            {"name": "same", "task": "echo", "when": "tonight", "trigger_config": {"days": 1}},
+            "not both",
+        ),
         ("preview_schedule", {"when": "every weekday"}, "when: say at what time too"),
         ("schedule", {"prompt": "x", "when": "every foo"}, 'Error: when: could not read "every foo"'),
         ("schedule", {"prompt": "x", "when": "soon"}, 'Error: could not parse "soon" as a date/time.'),

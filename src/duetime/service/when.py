@@ -64,10 +64,10 @@ def limits_of(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def asked_when(given: Mapping[str, Any], timezone: str | None = None) -> When:
     """Return the trigger of a request that has either `when`, or `trigger_type` and `trigger_config`; `start` and `end`
-    may limit both."""
+    may limit both. Beside `when` an empty `trigger_config` is accepted, because the tools' schemas require one."""
     limits = limits_of(given)
     phrase = given.get("when")
-    if phrase is not None and ("trigger_type" in given or "trigger_config" in given):
+    if phrase is not None and given.get("trigger_config"):
         raise InvalidInput("when: give it, or trigger_type and trigger_config, not both", field="when")
     found = (given["trigger_type"], given["trigger_config"]) if phrase is None else read_phrase(phrase)
     type_: str = found[0]

@@ -152,7 +152,7 @@ def _cron_of(given: Arguments) -> tuple[str, dict[str, Any]]:
     """Return the cron expression, which may be given in words, and the limits of its times."""
     if "when" not in given:
         return given["cron"], limits_of(given)
-    if "cron" in given:
+    if given.get("cron"):  # the schema requires it, so it may be empty
         raise ToolProblem("when: give it or cron, not both.")
     when = requested_when(given)
     if when.type != "cron":
