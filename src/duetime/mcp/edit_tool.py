@@ -55,7 +55,7 @@ WHEN: dict[str, Schema] = {
     "starting": text("The old rule applies until then."),
 }
 OPTIONS: dict[str, Schema] = {
-    "max_runs": number("Ends after so many."),
+    "max_runs": number("Ends after so many runs."),
     "max_attempts": number("Tries if it fails."),
     "timeout_seconds": {"type": "number", "description": "How long a run may take."},
     "catch_up": text("Runs missed while off.", enum=["once", "all", "skip"]),

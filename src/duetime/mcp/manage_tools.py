@@ -30,7 +30,7 @@ from duetime.service.services import Call
 
 SCHEDULE_ID = text("Id of any kind, such as scd_... or 5, or a name.")
 DELETED_ID = text(
-    "The schedule ID to delete. This ID is returned when creating a cron schedule. Or any other, or a name."
+    "The schedule ID to delete. This ID is returned when creating a cron schedule. Or an id of any kind, or a name."
 )
 UNTIL = text("Resumes then, such as monday 9am.")
 BRIEF: dict[str, Schema] = {
@@ -177,7 +177,7 @@ def manage_tools(served: Served) -> list[Tool]:
             object_schema(
                 {
                     "action": text("What is done with them.", enum=list(ACTIONS)),
-                    "ids": {"type": "array", "maxItems": MOST, "description": "Of any kind, or names."},
+                    "ids": {"type": "array", "maxItems": MOST, "description": "Ids of any kind, or names."},
                     "kind": served.kind_argument,
                     "topic": text("Only this topic, task or agent."),
                     "label": text("Only this label or name."),

@@ -17,7 +17,7 @@ from duetime.service.warnings import ScheduleWarning
 from duetime.service.when import duration
 
 ZONE = text("The user's, such as Europe/Berlin.")
-KEY = text("Same key again: nothing new.")
+KEY = text("The same key again creates nothing new.")
 POLICY: dict[str, Schema] = {
     "max_attempts": number("Tries if it fails; default 1."),
     "timeout_seconds": {"type": "number", "description": "How long a run may take."},
@@ -26,9 +26,9 @@ POLICY: dict[str, Schema] = {
 }
 DELIVERY: dict[str, Schema] = {
     "deliver_to": text("Topic told once as each run ends, such as daily-report."),
-    "notify_on": text("When to tell it; default always.", enum=["always", "failure", "success"]),
+    "notify_on": text("When to tell deliver_to; default always.", enum=["always", "failure", "success"]),
 }
-TRIGGER_TYPE = text("Not with when.", enum=["once", "interval", "cron", "rrule"])
+TRIGGER_TYPE = text("Or give when instead.", enum=["once", "interval", "cron", "rrule"])
 TRIGGER_CONFIG: Schema = {
     "type": "object",
     "description": (
@@ -40,7 +40,7 @@ WHEN = text("In words: tomorrow at 9, every weekday at 8:30, last friday of the 
 LIMITS: dict[str, Schema] = {
     "start": text("Not before, such as monday at 9."),
     "end": text("Not after, such as 2026-12-31."),
-    "max_runs": number("Ends after so many."),
+    "max_runs": number("Ends after so many runs."),
 }
 STATUSES = ("pending", "running", "completed", "failed", "cancelled", "paused")
 """Statuses of schedules."""

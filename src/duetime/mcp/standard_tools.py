@@ -60,7 +60,7 @@ from duetime.service.state_details import details_of
 from duetime.service.when import When, asked_when
 
 LIST_INPUT: dict[str, Schema] = {
-    "status": text("Only these.", enum=list(STATUSES)),
+    "status": text("Only this status.", enum=list(STATUSES)),
     "limit": number("At most; default 100.", minimum=1, maximum=1000),
     "cursor": text("next_cursor of the last page."),
     "timezone": ZONE,

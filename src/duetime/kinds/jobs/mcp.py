@@ -157,7 +157,7 @@ TASK: dict[str, Schema] = {
     "args": {"type": "array", "description": "Positional arguments."},
     "kwargs": {"type": "object", "description": "Keyword arguments."},
 }
-EDITABLE = {name: (name, schema) for name, schema in TASK.items()}
+EDITABLE = {name: (name, schema) for name, schema in {**TASK, "task": text("New task or pipeline.")}.items()}
 
 TOOLS = [
     tool(

@@ -7,6 +7,7 @@ from duetime.mcp.definitions import Schema, number, text
 from duetime.mcp.schemas import KEY, LIMITS_IN_FORCE, POLICY, READS_AS, WARNINGS, ZONE
 
 TOPIC = text("Topic the person's phone listens to, such as home-alerts; ask, never invent it.")
+ONLY_TOPIC = text("Only this topic, such as home-alerts.")
 CRON: dict[str, Schema] = {
     "cron": text("Minute hour day month weekday: 0 9 * * 1-5."),
     "timezone": ZONE,
@@ -15,7 +16,7 @@ CRON: dict[str, Schema] = {
 TIMES: dict[str, Schema] = {
     "datetime": text("2026-02-10T15:00+01:00, or words: tomorrow at 9."),
     "time": text("In timezone, such as 15:30."),
-    "date": text("Of time: 2026-02-10; default today."),
+    "date": text("Day of time: 2026-02-10; default today."),
     "delay": text("From now, such as 2h30m or 1d."),
     "timezone": text("The user's, such as Europe/Berlin; time needs it."),
 }
@@ -55,7 +56,7 @@ LOOKS: dict[str, Schema] = {
     "tags": {
         "type": "array",
         "items": {"type": "string"},
-        "description": "Or emojis, such as warning.",
+        "description": "Tags or emojis, such as warning.",
     },
     "markdown": {"type": "boolean", "description": "The message is Markdown."},
     "click": text("Link that a tap opens."),

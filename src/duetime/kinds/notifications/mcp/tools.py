@@ -40,7 +40,7 @@ TOOLS = [
     tool(
         handlers.list_scheduled_notifications,
         "List scheduled notifications",
-        {"notification_topic": text.TOPIC, "timezone": ZONE},
+        {"notification_topic": text.ONLY_TOPIC, "timezone": ZONE},
         text.results("schedules", "count", "messages"),
         always=("schedules", "count", "messages"),
         read_only=True,

@@ -26,9 +26,9 @@ from duetime.mcp.schemas import (
 from duetime.mcp.schemas import LIMITS as BOUNDS
 
 AT = "One time: tomorrow at 9, in half an hour, 2026-02-10T15:00."
-CRON = "minute hour day month weekday, such as 0 9 * * 1-5."
-RRULE = "Such as FREQ=MONTHLY;BYDAY=-1FR."
-EVERY = "Such as 2h30m; first at `at`."
+CRON = "Minute hour day month weekday, such as 0 9 * * 1-5."
+RRULE = "Recurrence, such as FREQ=MONTHLY;BYDAY=-1FR."
+EVERY = "Interval, such as 2h30m; at is its first time."
 STOP_RUNNING = "Also one that runs or was taken."
 TASK: dict[str, Schema] = {
     "id": {"type": "integer"},
@@ -61,14 +61,14 @@ TASK_RESULT: dict[str, Schema] = {
 WAKES = text("The agent that is woken when it is due; absent for what waits in an inbox, and for a reminder.")
 LIMITS: dict[str, Schema] = {
     **POLICY,
-    "timeout_seconds": {"type": "number", "minimum": 1, "description": "Default 900."},
+    "timeout_seconds": {"type": "number", "minimum": 1, "description": "Seconds to finish it; default 900."},
 }
 
 USAGE_LIMITS: dict[str, Schema] = {
     "remind": {"type": "boolean", "description": "No agent: the text goes to deliver_to."},
     "allow": {
         "type": "object",
-        "description": "Its agent may use only {tools: [github.get_*], web: false}.",
+        "description": "What its agent may use, such as {tools: [github.get_*], web: false}.",
     },
     "max_runs_per_day": number("Runs allowed a day.", minimum=1),
     "max_tokens_per_day": number("Tokens allowed a day.", minimum=1),
@@ -107,7 +107,7 @@ TOOLS = [
         schedule_list,
         "List scheduled prompts",
         {
-            "status": text("Default pending.", enum=[*STATUSES, "all"]),
+            "status": text("Only this status; default pending.", enum=[*STATUSES, "all"]),
             "from": text("Fires from, such as today."),
             "to": text("Fires until; a date counts whole."),
             "timezone": ZONE,
@@ -210,7 +210,7 @@ TOOLS = [
         finish_prompt,
         "Finish a taken prompt",
         {
-            "run_id": number("From take_prompt; not the id."),
+            "run_id": number("Of take_prompt or a heartbeat; not the id."),
             "result": text("What was done or found."),
             "error": text("Why it could not be done."),
         },
