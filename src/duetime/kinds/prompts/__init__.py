@@ -14,7 +14,7 @@ SPEC = KindSpec(
     tools="duetime.kinds.prompts.mcp.tools:TOOLS",
     resources="duetime.kinds.prompts.mcp.inbox:RESOURCES",
     instructions="prompts wake an agent with instructions (schedule)",
-    further_instructions="A due prompt waits until an agent calls take_prompt; prompt_result tells what came of one.",
+    further_instructions="Prompts for the inbox wait for take_prompt; prompt_result tells what came of one.",
     api="duetime.kinds.prompts.api:routes",
     commands=(
         Command(
