@@ -9,7 +9,7 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[2] / "src" / "duetime"
 KINDS = ("job", "prompt", "notification", "request")
 NAMES = frozenset({*KINDS, *(f"{kind}s" for kind in KINDS)})
-MAY_NAME_KINDS = ("kinds/", "cli/", "app.py", "api.py", "testing.py")
+MAY_NAME_KINDS = ("kinds/", "cli/", "app.py", "api/", "testing.py")
 
 ALLOWED = {
     "settings/__init__.py": "the table [notifications] of the settings file",

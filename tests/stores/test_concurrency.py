@@ -78,7 +78,12 @@ def test_workers_changes_and_rescues_side_by_side(opener: Opener, store: BaseSto
     def meddle(seed: int) -> None:
         dice = random.Random(seed)
         own = opener()
-        verbs = [changes.pause, changes.resume, changes.fire, lambda c: changes.edit(c, Edit(name="x"))]
+        verbs: list[Callable[[changes.Change], changes.Decision]] = [
+            changes.pause,
+            changes.resume,
+            changes.fire,
+            lambda c: changes.edit(c, Edit(name="x")),
+        ]
         for step in range(rounds):
             now = Instant(T0 + step * SECOND)
             own.change(dice.choice(schedules), now, dice.choice(verbs))

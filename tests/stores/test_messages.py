@@ -73,7 +73,7 @@ def test_what_is_on_its_way_is_no_reason_to_wait(store: BaseStore, hand: Hand) -
     hand.record([retried], T0 + MINUTE, Retry("later", after=HOUR))
     [running] = hand.claim(T0 + 2 * MINUTE)
     now = T0 + 2 * MINUTE + SECOND
-    refused = edit(store, schedule, now, payload='"new"')
+    refused = edit(store, schedule, now, payload='"new"', pending_only=True)
     assert isinstance(refused, Err)
     assert refused.code == "not_possible"
 

@@ -144,7 +144,7 @@ _SCHEMA = """SELECT coalesce(string_agg(line, E'\\n' ORDER BY line), '') FROM (
     WHERE table_schema = 'public'
   UNION ALL SELECT indexdef FROM pg_indexes WHERE schemaname = 'public'
   UNION ALL SELECT nspname FROM pg_namespace WHERE nspname NOT LIKE 'pg_%'
-  UNION ALL SELECT concat_ws(' ', key, value) FROM meta WHERE key = 'schema'
+  UNION ALL SELECT concat_ws(' ', key, value) FROM meta
 ) AS lines (line)"""
 _EMPTY = """DO $$ DECLARE each record; BEGIN
   FOR each IN SELECT tablename AS name FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'meta' LOOP
@@ -203,7 +203,6 @@ def _emptied(url: str, schema: str) -> bool:
         if large or changed:
             return False
         connection.execute(_EMPTY)
-        connection.execute("UPDATE meta SET value = 1 WHERE key = 'floor'")
         return True
 
 

@@ -156,7 +156,7 @@ class Scheduler(Queries):
     def pause(
         self,
         caller: Caller,
-        public_id: str,
+        public_id: str | Schedule,
         kind: str | None = None,
         *,
         until: Instant | None = None,
@@ -166,10 +166,10 @@ class Scheduler(Queries):
         self.drafter.check_pause(until, note, self.clock.now())
         return self._change(caller, public_id, kind, lambda change: policy_changes.pause(change, until, note))
 
-    def resume(self, caller: Caller, public_id: str, kind: str | None = None) -> Result[Schedule]:
+    def resume(self, caller: Caller, public_id: str | Schedule, kind: str | None = None) -> Result[Schedule]:
         return self._change(caller, public_id, kind, policy_changes.resume, sets_off=True)
 
-    def cancel(self, caller: Caller, public_id: str, kind: str | None = None) -> Result[Schedule]:
+    def cancel(self, caller: Caller, public_id: str | Schedule, kind: str | None = None) -> Result[Schedule]:
         return self._change(caller, public_id, kind, policy_changes.cancel)
 
     def cancel_pending(
@@ -179,7 +179,7 @@ class Scheduler(Queries):
         that is over cannot be cancelled again."""
         return self._change(caller, public_id, kind, _cancel_living if stop_running else _cancel_pending)
 
-    def delete(self, caller: Caller, public_id: str, kind: str | None = None) -> Result[Any]:
+    def delete(self, caller: Caller, public_id: str | Schedule, kind: str | None = None) -> Result[Any]:
         def decide(change: Change) -> Decision:
             deleted = self.kinds.get(change.schedule.definition.kind)
             return policy_changes.delete(change, () if deleted is None else deleted.remembered)
@@ -193,16 +193,16 @@ class Scheduler(Queries):
     def _change(
         self,
         caller: Caller,
-        public_id: str,
+        public_id: str | Schedule,
         kind: str | None,
         decide: Callable[[Change], Decision],
         *,
         sets_off: bool = False,
         operators_own: bool = False,
     ) -> Result[Any]:
-        """Change a schedule. `sets_off`: the change makes it run, so the caller's depth counts for it. `operators_own`:
-        everybody may do so, even if the schedule belongs to the operator."""
-        schedule = self.find(caller, public_id, kind)
+        """Change a schedule, given by its id or as this caller found it. `sets_off`: the change makes it run, so the
+        caller's depth counts for it. `operators_own`: everybody may do so, even if it belongs to the operator."""
+        schedule = public_id if isinstance(public_id, Schedule) else self.find(caller, public_id, kind)
         if schedule is None:
             return NOT_FOUND
         if not operators_own and (refused := operators_only(caller, schedule.definition)) is not None:

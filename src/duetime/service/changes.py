@@ -68,13 +68,13 @@ def change_found(services: Services, caller: Caller, found: Schedule, request: C
     done: Result[Any]
     match request.action:
         case "pause":
-            done = scheduler.pause(caller, id, until=request.until, note=request.note)
+            done = scheduler.pause(caller, found, until=request.until, note=request.note)
         case "resume":
-            done = scheduler.resume(caller, id)
+            done = scheduler.resume(caller, found)
         case "cancel":
-            done = scheduler.cancel(caller, id)
+            done = scheduler.cancel(caller, found)
         case _:
-            done = scheduler.delete(caller, id)
+            done = scheduler.delete(caller, found)
     if isinstance(done, Err):
         return done
     return Ok(Changed(id, done.value if isinstance(done.value, Schedule) else found))

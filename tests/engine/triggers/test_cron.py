@@ -187,7 +187,14 @@ def test_a_wrong_field_is_named(more: dict[str, object], field: str) -> None:
     assert field in str(caught.value)
 
 
-@pytest.mark.parametrize("value", [None, 5, ["0 9 * * *"], {}])
+def test_an_expression_that_is_missing_is_named() -> None:
+    for config in ({}, {"expression": None}):
+        with pytest.raises(InvalidTrigger, match=r"^expression: is missing; give one such as ") as caught:
+            build_trigger("cron", config, zone="UTC", now=NOW)
+        assert caught.value.field == "expression"
+
+
+@pytest.mark.parametrize("value", [5, ["0 9 * * *"], {}])
 def test_an_expression_that_is_no_text_is_malformed(value: object) -> None:
     with pytest.raises(InvalidTrigger, match=r"^Invalid cron expression: "):
         build_trigger("cron", {"expression": value}, zone="UTC", now=NOW)

@@ -114,7 +114,7 @@ def test_the_model_is_told_where_it_is_and_the_prompt_stays_the_owners_words(pla
 def test_a_refusing_tool_does_not_end_the_run(play: Play, access: Access) -> None:
     play([
         call("schedule_notification", message="hi", notification_topic="Not A Topic", delay="1h"),
-        call("schedule_edit", id="twelve"),
+        call("schedule_edit", id=[12]),
         call("job_status", job_id="job_1_1"),
         say("None of that worked."),
     ])  # fmt: skip

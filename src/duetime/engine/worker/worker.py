@@ -23,6 +23,10 @@ from duetime.engine.worker.shares import ClaimShares
 
 log = logging.getLogger("duetime.worker")
 
+SUSTAINED = 0.5
+"""Seconds of work, by the rate at which runs are recorded, that may be claimed ahead; far less than a run may wait for
+a thread before it is released."""
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
@@ -75,6 +79,9 @@ class Worker:
         self._strays: list[ClaimedRun] = []
         self._doubt = False
         self._pace = 1.0
+        self._recorded = 0
+        self._counted = (clock.monotonic(), 0)
+        self._sustained = self._most_ahead
         self._last_now = Instant(0)
         self._answers: Answers = {}
 
@@ -193,10 +200,24 @@ class Worker:
         self._strays = [item for item in self._strays if not item.over]
         threads = self.executor.size - len(self._strays)
         # Hold one run per thread and what ends in a moment; long work is left to others.
-        slots = threads + min(self._most_ahead, int(threads * self.options.ahead / max(self._pace, 1e-6)))
+        ahead = int(threads * self.options.ahead / max(self._pace, 1e-6))
+        slots = threads + min(self._most_ahead, ahead, self._recorded_in_time(held))
         capacity = min(self.options.batch, max(slots - held, self.shares.idle))
         exact = min(capacity, self.executor.free, threads - held)
         return self.requests.choose(now, exact, min(self.suspects.capacity(), capacity), capacity)
+
+    def _recorded_in_time(self, held: int) -> int:
+        """Return how many runs are recorded within `SUSTAINED` at the present rate; as many as allowed if it is not
+        known, because nothing is held. On an overloaded machine runs end quickly and yet wait long for a thread."""
+        now, (since, before) = self.clock.monotonic(), self._counted
+        if not held:
+            self._sustained = self._most_ahead
+        elif now - since < SUSTAINED / 2:
+            return self._sustained
+        else:
+            self._sustained = int((self._recorded - before) / (now - since) * SUSTAINED)
+        self._counted = now, self._recorded
+        return self._sustained
 
     # -- recording and claiming ----------------------------------------------------------------------------------
 
@@ -275,6 +296,7 @@ class Worker:
         return batch
 
     def _forget(self, batch: Sequence[Done]) -> None:
+        self._recorded += len(batch)
         with self._changing:
             for item, _ in batch:
                 if self.claimed.get(item.id) is item:  # if released and claimed again, it is held as another item

@@ -6,9 +6,7 @@ Patterns know `*` alone, so that "every text that one matches is matched by the 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple, Self
 
@@ -110,26 +108,34 @@ EVERYTHING = Allowance(("*",), ("*",), True, ("*",), "/", ("*",))
 
 
 def matches(pattern: str, text: str) -> bool:
-    return _compiled(pattern).fullmatch(text) is not None
+    """Return whether a text matches a pattern, in which `*` stands for any characters; one that ends with ` *` also
+    matches without anything after it. The time is linear: agents write such patterns too."""
+    if pattern.endswith(" *") and _matches(pattern[:-2], text):
+        return True
+    return _matches(pattern, text)
+
+
+def _matches(pattern: str, text: str) -> bool:
+    first, *others = pattern.split("*")
+    if not others:
+        return text == pattern
+    *middle, last = others
+    end = len(text) - len(last)
+    if not text.startswith(first) or not text.endswith(last):
+        return False
+    place = len(first)
+    for part in middle:  # the earliest place of each leaves most for those that follow
+        found = text.find(part, place, end)
+        if found < 0:
+            return False
+        place = found + len(part)
+    return place <= end
 
 
 def covers(pattern: str, other: str) -> bool:
     """Return whether a pattern matches every text that another pattern matches. The other one's `*` counts as a
     character that only a `*` matches."""
     return matches(pattern, other)
-
-
-@lru_cache(1000)
-def _compiled(pattern: str) -> re.Pattern[str]:
-    """Compile a pattern; one that ends with ` *` also matches without anything after it."""
-    begin, space, end = pattern.rpartition(" ")
-    if space and end == "*":
-        return re.compile(f"{_escaped(begin)}(?: .*)?", re.DOTALL)
-    return re.compile(_escaped(pattern), re.DOTALL)
-
-
-def _escaped(pattern: str) -> str:
-    return ".*".join(re.escape(part) for part in pattern.split("*"))
 
 
 def _common(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
