@@ -11,7 +11,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any, assert_type, get_type_hints
 
@@ -379,7 +378,9 @@ def test_asynchronous_code_is_not_blocked(tmp_path: Path) -> None:
 
 
 FOREVER = """
+import signal
 from duetime import Duetime
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in the background
 duetime = Duetime("my.db")
 duetime.notify("tea", "home")
 print("ready", flush=True)
@@ -393,9 +394,7 @@ duetime.close()
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_a_script_runs_until_it_is_told_to_stop(tmp_path: Path, stop: signal.Signals) -> None:
     command = [sys.executable, "-W", "ignore", "-c", FOREVER]
-    # Tests that run in the background inherit that Ctrl-C is ignored.
-    heeding = partial(signal.signal, signal.SIGINT, signal.default_int_handler)
-    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, preexec_fn=heeding) as process:
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None and process.stdout.readline() == "ready\n"
             watching = opened(tmp_path)

@@ -121,7 +121,7 @@ def test_a_refusing_tool_does_not_end_the_run(play: Play, access: Access) -> Non
     reply = succeeded(agent().wake(agent_request(access)))
     refused, unfit, unknown = reply.tool_calls
     assert refused["failed"] and "notification_topic" in refused["result"]
-    assert unfit["failed"] and unfit["result"] == "Invalid argument: id must be an integer."
+    assert unfit["failed"] and unfit["result"] == "Invalid argument: id must be a string or an integer."
     assert "failed" not in unknown and "Job not found" in unknown["result"]
 
 
