@@ -16,7 +16,7 @@ from duetime.engine.worker.claim_requests import LONGEST_SLEEP
 from duetime.engine.worker.lease import REVIVAL, FailureDetector, Lease
 from duetime.engine.worker.runner import ClaimedRun
 from duetime.engine.worker.shares import ThreadShares
-from duetime.engine.worker.worker import Worker, WorkerOptions
+from duetime.engine.worker.worker import LEAST_AHEAD, Worker, WorkerOptions
 from duetime.testing import SettableClock
 from tests.faults.conftest import RealStore
 from tests.support.drafts import once
@@ -412,6 +412,22 @@ def test_a_worker_that_cannot_beat_declares_nobody_dead(store: RealStore, monkey
     assert len(store.workers()) == 2
     worker.rescue()
     assert len(store.workers()) == 1
+
+
+@pytest.mark.parametrize(("recorded", "most"), [(0, LEAST_AHEAD), (400, 200), (10**6, 4000)])
+def test_no_more_is_claimed_ahead_than_is_recorded_in_time(store: RealStore, recorded: int, most: int) -> None:
+    """Runs that end quickly may wait for long nevertheless, on a machine that has too much to do."""
+    worker = Worker(store, {"job": Play("job")}, CLOCK, WorkerOptions(threads=4, batch=1000))
+    worker.executor, worker._pace = Line(4), 1e-6
+    worker.register()
+    create(store, *due(5_000))
+    worker.record_and_claim()
+    assert len(worker.claimed) == 1000, "at first, nothing is known"
+    worker._counted, worker._recorded = (CLOCK.monotonic() - 1, 0), recorded
+    held = len(worker.claimed)
+    worker.notice()
+    worker.record_and_claim()
+    assert len(worker.claimed) - held == pytest.approx(max(0, min(1000, 4 + most - held)), abs=10)
 
 
 # -- threads that are kept for notifications ------------------------------------------------------------------------

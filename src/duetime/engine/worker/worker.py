@@ -27,6 +27,9 @@ SUSTAINED = 0.5
 """Seconds of work, by the rate at which runs are recorded, that may be claimed ahead; far less than a run may wait for
 a thread before it is released."""
 
+LEAST_AHEAD = 64
+"""Runs that may be claimed ahead at any rate."""
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
@@ -215,7 +218,7 @@ class Worker:
         elif now - since < SUSTAINED / 2:
             return self._sustained
         else:
-            self._sustained = int((self._recorded - before) / (now - since) * SUSTAINED)
+            self._sustained = max(LEAST_AHEAD, int((self._recorded - before) / (now - since) * SUSTAINED))
         self._counted = now, self._recorded
         return self._sustained
 
