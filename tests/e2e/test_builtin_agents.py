@@ -93,8 +93,8 @@ def test_a_woken_agent_over_stdio(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[World]:
-    """A server of its own: the conversation's owner is `local`, with the store in its folder."""
-    with world(tmp_path) as made:
+    """A server of its own: the conversation's owner is `local`, with the store in its folder and the server's zone."""
+    with world(tmp_path, env={"DUETIME_TIMEZONE": "Europe/Berlin"}) as made:
         yield made
 
 
