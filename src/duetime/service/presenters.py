@@ -298,9 +298,13 @@ def run_shapes(scheduler: Scheduler, runs: Sequence[Run], zone: str, *, brief: b
 
 
 def run_shape(run: Run, ids: Mapping[ScheduleId, str], zone: str, *, brief: bool = False) -> View:
+    """Return the view for programs: an occurrence is known by its exact instant."""
     view, masking = run_view(run, zone), masking_of(run.kind)
     result = view["result"]
+    if run.last is not None:
+        view["last"] = iso_local(run.last, zone)
     return view | {
+        "due": iso_local(run.due, zone),
         "schedule": ids.get(run.schedule),
         "kind": run.kind,
         "owner": run.owner,
