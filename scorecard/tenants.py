@@ -30,8 +30,9 @@ FILTERS = ("schedule", "id", "cursor", "messageId", "text", "run")
 FILLERS: dict[str, Any] = {"prompt": "x", "result": "x", "at": "in 2 hours", "name": "x"}
 _CHANGING = re.compile(
     r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?|\b\d\d:\d\d(:\d\d)?\b|\b\d{13}\b|\b[0-9a-f]{16,}\b|\d+\.\d+%"
+    r"|\bin \d+ (?:s|min|h|d)\b(?: \d+ (?:s|min|h)\b)*"
 )
-"""Times, and the random numbers of forms: they differ between two answers to the same question."""
+"""Times, countdowns, and the random numbers of forms: they differ between two answers to the same question."""
 
 
 class Probe(NamedTuple):
