@@ -42,7 +42,8 @@ class Server:
     def __init__(self, command: Sequence[str], folder: Path, era: str) -> None:
         self._era = era
         self._number = 0
-        own = {name: value for name, value in os.environ.items() if not name.startswith("DUETIME_")}
+        without = ("DUETIME_", "PYTHONDONTWRITEBYTECODE")  # a start without compiled modules would measure the compiler
+        own = {name: value for name, value in os.environ.items() if not name.startswith(without)}
         path = os.pathsep.join((str(ROOT / "src"), str(ROOT)))
         self._process = subprocess.Popen(
             [sys.executable, *command],

@@ -13,7 +13,7 @@ from typing import Any
 
 import apsw
 
-from bench.lines import BUSY, Figure, Line
+from bench.lines import BUSY, Figure, Goal, Line
 from bench.plot import plot
 
 HEADINGS = ("workload", "store", "Duetime", "beside", "ratio", "bar", "aim", "verdict")
@@ -101,6 +101,22 @@ def write_json(path: Path, lines: Sequence[Line], about: dict[str, Any]) -> None
     path.write_text(json.dumps({**about, "lines": shown}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
+def read_json(path: Path) -> tuple[list[Line], dict[str, Any]]:
+    """Return the lines of an earlier run, and where and when it was measured."""
+    about = json.loads(path.read_text(encoding="utf-8"))
+    return [_line(entry) for entry in about.pop("lines")], about
+
+
+def _line(entry: dict[str, Any]) -> Line:
+    goal = entry["goal"] and Goal(**entry["goal"])
+    beside = entry["beside"] and _figure(entry["beside"])
+    return Line(entry["workload"], entry["store"], entry["unit"], _figure(entry["ours"]), beside, goal, entry["note"])
+
+
+def _figure(entry: dict[str, Any]) -> Figure:
+    return Figure(**{**entry, "samples": tuple(entry["samples"])})
+
+
 def write_page(folder: Path, lines: Sequence[Line], about: dict[str, Any]) -> None:
     """Write the page and its plot into a folder."""
     (folder / PLOT).write_text(plot(lines), encoding="utf-8")
@@ -114,8 +130,9 @@ def _page(lines: Sequence[Line], about: dict[str, Any]) -> str:
         [
             "# Performance\n",
             "<!-- Written by `make bench`. -->\n",
-            "Duetime beside other schedulers, measured in one run on one machine, in alternating rounds; the table",
-            "has the medians. Every side writes durably, and each peer has the fastest of the settings tried.\n",
+            "Duetime compared with other schedulers on one machine. The sides of a comparison are measured in one run,",
+            "in alternating rounds, and the table shows the medians. Every side writes durably, and each peer uses the",
+            "fastest of the settings tried.\n",
             f"![Throughput and lateness beside other schedulers]({PLOT})\n",
             f"{facts}.\n",
             *("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in table),

@@ -13,7 +13,7 @@ import pytest
 from bench.environments import Peer, load_peers
 from bench.lines import Figure, Goal, Line
 from bench.processes import NotMeasured
-from bench.report import text_table, write_json, write_page
+from bench.report import read_json, text_table, write_json, write_page
 from bench.sides import Bench, Side, Sizes
 from bench.stores import Stores
 
@@ -86,6 +86,7 @@ def test_reports_name_settings_and_what_was_not_measured(tmp_path: Path) -> None
     write_json(tmp_path / "lines.json", lines, {})
     written = json.loads((tmp_path / "lines.json").read_text())["lines"]
     assert [line["verdict"] for line in written] == ["BAR MISSED", "", "aim not reached"]
+    assert read_json(tmp_path / "lines.json") == (lines, {})
 
 
 def test_sides_alternate_and_one_that_fails_is_left_out_with_its_reason() -> None:

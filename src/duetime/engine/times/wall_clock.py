@@ -19,7 +19,7 @@ LAST_SECOND = 253_402_128_000
 LATEST = Instant(LAST_SECOND * SECOND)
 
 _BLOCK_BITS = 24  # about 194 days: few zones change twice in one block
-_PROBE = 2 * DAY_SECONDS  # since 1970 no zone has changed and changed back within six days
+_PROBE = 5 * DAY_SECONDS  # since 1970 no zone has changed and changed back within six days
 _LOOKBACK = 2 * DAY_SECONDS  # wider than any difference between two offsets
 _NO_END = 1 << 62
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 from duetime.engine.clock import SECOND, Instant, datetime_of, instant_of
 from duetime.engine.errors import InvalidTrigger
 from duetime.engine.times.wall_clock import DAY_SECONDS, LAST_SECOND, LATEST, WallClock, wall_clock
-from duetime.engine.triggers.step_budget import EVALUATION_STEPS, budgeted, spend, step_budget, take_step
+from duetime.engine.triggers.step_budget import budgeted, spend, take_step, with_own_budget
 
 EPOCH_ORDINAL: Final = date(1970, 1, 1).toordinal()
 LAST_DAY: Final = LAST_SECOND // DAY_SECONDS
@@ -109,8 +109,7 @@ class Trigger(ABC):
     def next_after(self, instant: Instant) -> Instant | None:
         """Return the first occurrence strictly after `instant`, or None if there is no further one."""
         if not take_step():
-            with step_budget(EVALUATION_STEPS):
-                return self.next_after(instant)
+            return with_own_budget(self.next_after, instant)
         if self.start is not None and instant < self.start:
             instant = Instant(self.start - 1)
         found = self._following(instant if instant > BEFORE_ALL else BEFORE_ALL)

@@ -17,6 +17,7 @@ from duetime.engine.errors import InvalidTrigger
 
 P = ParamSpec("P")
 T = TypeVar("T")
+A = TypeVar("A")
 
 CREATION_STEPS: Final = 40_000
 """For everything that a create, an edit or a preview evaluates for one trigger."""
@@ -107,6 +108,15 @@ class step_budget:
         used = self._begun - _meter.left
         left, _meter.refuse = self._outer
         _meter.left = left - used if math.isfinite(left) else left
+
+
+def with_own_budget(evaluate: Callable[[A], T], argument: A) -> T:
+    """Evaluate with a budget of its own, in a thread that has opened none; cheaper than `step_budget`."""
+    _meter.left = EVALUATION_STEPS
+    try:
+        return evaluate(argument)
+    finally:
+        _meter.left = math.inf
 
 
 def budgeted(method: Callable[P, T]) -> Callable[P, T]:
