@@ -119,7 +119,7 @@ def job_status(call: Call, given: Arguments) -> Reply:
         said = missing if result.code == "not_found" else error_result(result).structured
         return Reply({**said, **lookup_fields(result, "list_upcoming")})
     found = result.value
-    page = call.scheduler.runs(call.caller, RunQuery(schedule=found.definition.id, limit=10))
+    page = call.scheduler.runs(call.caller, RunQuery(schedule=found.definition.id, limit=10, count_to=0))
     runs = [] if isinstance(page, Err) else page.value.items
     return Reply({**detail(call, found, zone), "history": [history_row(run, zone) for run in runs]})
 
