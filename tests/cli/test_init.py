@@ -194,7 +194,7 @@ def test_the_file_of_the_folder_is_left_alone_and_named(cli: Cli, own: Path, tmp
 def test_the_summary_says_how_to_go_on(cli: Cli) -> None:
     steps = cli("init", "--json", "--inbox").document["next"]
     assert steps[0].endswith(" serve")
-    assert any(step.endswith(" serve --print-config claude-code") for step in steps)
+    assert any(step.endswith(" connect claude-code") for step in steps)
     assert steps[-1].endswith(" notify send 'It works' --topic inbox")
     shown = cli("init", "--yes").out
     assert "the dashboard: http://127.0.0.1:8765/" in shown and "connect an agent (or claude-desktop, cursor" in shown

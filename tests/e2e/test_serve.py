@@ -17,7 +17,7 @@ from tests.support.agents import ERAS, call, cut_off, over_http, serving, talk, 
 from tests.support.cli import Output, start
 from tests.support.workers import eventually
 
-CLIENTS = ("Claude Code", "Claude Desktop", "Cursor", "VS Code", "Codex", "Gemini CLI", "opencode")
+CLIENTS = ("Claude Code", "Claude Desktop", "Cursor", "VS Code", "Codex", "Gemini CLI", "opencode", "Windsurf", "Zed")
 TASKS = """
 import threading
 from pathlib import Path

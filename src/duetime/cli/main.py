@@ -113,6 +113,7 @@ _BEFORE_KINDS = (
     _own("serve", "serve.serve", "Serve agents over MCP and HTTP, and run what is due."),
     _own("service", "setup.service", "Keep Duetime running in the background."),
     _own("worker", "serve.worker", "Run what is due."),
+    _own("connect", "setup.connect", "Add Duetime to an MCP client, or remove it."),
     _own("mcp", "serve.mcp", "Serve one agent over stdin and stdout."),
 )
 _AFTER_KINDS = (

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from duetime.app import build, sign_in_link, tokens_at_hand, tokens_of, web
-from duetime.cli.serve.client_configs import ALL, CLIENTS, Reach, instructions, known_client
 from duetime.cli.serve.demo import LOG, demo_settings
 from duetime.cli.serve.shutdown import log_to
 from duetime.cli.serve.worker import work_until_stopped
@@ -19,6 +18,7 @@ from duetime.engine.errors import InvalidInput
 from duetime.http import url_for
 from duetime.kinds.prompts.access import header_command, stdio_command
 from duetime.kinds.prompts.kind import PromptKind
+from duetime.service.client_configs import ALL, CLIENTS, Reach, instructions, known_client
 from duetime.settings import Settings
 from duetime.terminal import output
 from duetime.terminal.context import Db, Json, Tasks, Tools, program, settings_for
@@ -102,7 +102,7 @@ def _introduce(bound: socket.socket, tokens: Tokens | None, quiet: bool, json_: 
 
 
 def _print_client_config(settings: Settings, name: str, no_auth: bool) -> None:
-    render = instructions if name == ALL else known_client(name).http
+    render = instructions if name == ALL else known_client(name, "--print-config").http
     if settings.port == 0:
         raise InvalidInput("--print-config: needs the port that is served; give --port")
     token = None

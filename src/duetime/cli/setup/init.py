@@ -12,12 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from duetime.cli.serve.client_configs import CLIENTS
 from duetime.cli.setup import init_choices
 from duetime.engine.clock import SystemClock
 from duetime.engine.errors import InvalidInput
 from duetime.kinds.notifications.build import alerts_warning, delivery_of, place_of_alerts
 from duetime.kinds.prompts.kind import REMINDERS
+from duetime.service.client_configs import CLIENTS
 from duetime.service.errors import refuse
 from duetime.settings import CONFIG, Settings, find_file, user_file
 from duetime.settings.editing import Key, change_file, load_only, text_of, value_at
@@ -112,7 +112,7 @@ def _next_steps(settings: Settings, changes: Mapping[Key, Any]) -> dict[str, str
     if sys.platform == "darwin" or shutil.which("systemctl") is not None:
         steps[program("service", "install")] = "the same, always, in the background"
     first, *others = CLIENTS
-    steps[program("serve", "--print-config", first)] = f"connect an agent (or {', '.join(others)})"
+    steps[program("connect", first)] = f"connect an agent (or {', '.join(others)})"
     steps[program("notify", "send", "It works", "--topic", _topic(settings, changes))] = "a first notification"
     return steps
 

@@ -18,6 +18,7 @@ from duetime.engine.store import Store
 from duetime.engine.store_interfaces import Revocations
 from duetime.kinds.prompts.agent import Access
 from duetime.kinds.prompts.runner import zone_of
+from duetime.processes.this_program import this_program
 from duetime.settings import CONFIG, PREFIX, Settings, environment_names, is_postgres
 from duetime.settings.sections import QSTASH
 
@@ -117,13 +118,14 @@ def stdio_command(settings: Settings) -> list[str]:
     db, file = _absolute(settings.path_of_db()), settings.origin.file
     shown = without_password(db) if "://" in db else db
     store = [] if file and shown != db else ["--db", shown]  # a password is only read from the file
-    return [*_program(), *(["--config", file] if file else []), *store, *_options(settings, _found_anywhere)]
+    named = ["--config", file] if file else []
+    return [*this_program(), "mcp", *named, *store, *_options(settings, _found_anywhere)]
 
 
 def header_command(settings: Settings) -> list[str]:
     """Return the command that prints the header with this machine's token, from any folder."""
     file = (settings.path_of_keys() / "local.token").absolute()
-    return [sys.executable, "-P", "-m", "duetime", "token", "header", "--file", str(file)]
+    return [*this_program(), "token", "header", "--file", str(file)]
 
 
 def _program() -> list[str]:

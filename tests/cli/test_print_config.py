@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from duetime.cli.serve.client_configs import CLIENTS, Reach, instructions
+from duetime.service.client_configs import CLIENTS, Reach, instructions
 from tests.support.cli import Cli, environment
 
 URL = "http://127.0.0.1:8765/mcp"
 HEADER = ["/opt/my python/bin/python", "-m", "duetime", "token", "header"]
 REACH = Reach(URL, "a.b.c", ["/opt/my python/bin/python", "-m", "duetime", "mcp"], HEADER)
-JSON = ("claude-desktop", "cursor", "vscode", "gemini", "opencode")
+JSON = ("claude-desktop", "cursor", "vscode", "gemini", "opencode", "windsurf", "zed")
 
 
 def entry(document: Any) -> Any:
@@ -38,11 +38,11 @@ def test_one_configuration_alone_can_be_printed(cli: Cli, name: str, tmp_path: P
         entry(answer.document)
 
 
-@pytest.mark.parametrize("name", ["cursor", "vscode", "gemini", "opencode"])
+@pytest.mark.parametrize("name", ["cursor", "vscode", "gemini", "opencode", "windsurf", "zed"])
 def test_http_carries_the_token_in_a_header(name: str) -> None:
     found = entry(json.loads(CLIENTS[name].http(REACH)))
     assert found["headers"] == {"Authorization": "Bearer a.b.c"}
-    assert URL in (found.get("url"), found.get("httpUrl"))
+    assert URL in (found.get("url"), found.get("httpUrl"), found.get("serverUrl"))
 
 
 def test_claude_code_takes_a_command() -> None:

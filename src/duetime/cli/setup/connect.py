@@ -1,0 +1,166 @@
+"""`duetime connect`: add Duetime to the configuration file of an MCP client, or remove it again."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+from duetime.cli.setup import client_files
+from duetime.cli.setup.client_files import read_text
+from duetime.cli.setup.json_edit import Unreadable
+from duetime.engine.errors import InvalidInput
+from duetime.engine.redaction import redacted, without_password
+from duetime.kinds.prompts.access import stdio_command
+from duetime.service.client_configs import CLIENTS, Client, Entry, Machine, Reach, known_client
+from duetime.settings import PREFIX, Settings, environment_names, user_file
+from duetime.settings.editing import change_file, load_only
+from duetime.terminal import output
+from duetime.terminal.context import Db, Json, Tasks, Tools, program, settings_for
+from duetime.terminal.output import clean
+from duetime.terminal.questions import agreed
+from duetime.terminal.typer_ext import PlainCommand, argument, option, single
+
+commands = single()
+_NAMED = frozenset(f"{PREFIX}{name}" for name in ("DB", "TASKS", "TOOLS", "CONFIG"))
+"""Settings of the environment that the command line of the entry names."""
+
+
+class Target(NamedTuple):
+    name: str
+    client: Client
+    path: Path
+
+
+@commands.command(cls=PlainCommand)
+def connect(
+    client: Annotated[str | None, argument("CLIENT", f"{', '.join(CLIENTS)}; without it, all are listed.")] = None,
+    file: Annotated[str | None, option("--file FILE", "The client's file, where it is another than usual.")] = None,
+    remove: Annotated[bool, option("--remove", "Remove Duetime from the client's file.")] = False,
+    print_: Annotated[bool, option("--print", "Print what to paste, and change nothing.")] = False,
+    db: Db = None,
+    tasks: Tasks = None,
+    tools: Tools = None,
+    yes: Annotated[bool, option("--yes", "Do not ask.")] = False,
+    json_: Json = False,
+) -> None:
+    """Add Duetime to the configuration file of an MCP client, which then starts `duetime mcp` by itself. The change is
+    shown first, the file is backed up, and everything else in it stays as it is."""
+    if client is None:
+        _list(json_)
+        return
+    target = Target(client, known_client(client), _path(client, file))
+    settings = _with_file(settings_for({"db": db, "tasks": tuple(tasks) if tasks else None, "tools": tools}))
+    entry = target.client.stdio_entry(Reach("", None, stdio_command(settings)))
+    if print_:
+        text = target.client.text(entry)
+        output.print_result(json_, {"client": client, "file": str(target.path), "entry": entry}, text)
+        return
+    if json_ and not yes:
+        raise InvalidInput("--json asks nothing; add --yes to change the file, or --print to see what would be added")
+    if remove:
+        _change(target, None, yes=yes, json_=json_)
+        return
+    _refuse_password(settings)
+    if _change(target, entry, yes=yes, json_=json_, settings=settings) and not json_:
+        print(target.client.after)
+
+
+def _change(target: Target, entry: Entry | None, *, yes: bool, json_: bool, settings: Settings | None = None) -> bool:
+    """Show the change and make it once that is agreed to; return whether it was made."""
+    before = read_text(target.path)
+    after = client_files.changed(target.path, target.client, before, entry)
+    facts = {"client": target.name, "file": str(target.path), "connected": entry is not None}
+    warnings = _unseen() if settings is not None else []
+    if after == (before or ""):
+        state = "is connected already" if entry is not None else "is not connected"
+        text = clean(f"{target.client.title} {state} ({target.path}).")
+        output.print_result(json_, {**facts, "changed": False, "backup": None, "warnings": warnings}, text)
+        return False
+    client_files.check_writable(target.path)
+    if not json_:
+        _show(target.path, before, after)
+        output.warn(warnings)
+        if not yes and not agreed("\nWrite this?"):
+            print("Nothing was changed.")
+            return False
+    if settings is not None:
+        _make_settings_file(Path(settings.origin.file))
+    backup = client_files.write(target.path, before, after)
+    kept = f" The file before is {backup}." if backup else ""
+    done = "is connected" if entry is not None else "is no longer connected"
+    text = clean(f"{target.client.title} {done} ({target.path}).{kept}")
+    shown = {**facts, "changed": True, "backup": str(backup) if backup else None, "warnings": warnings}
+    output.print_result(json_, shown, text)
+    return True
+
+
+def _show(path: Path, before: str | None, after: str) -> None:
+    """Print the change as a diff, without credentials that stand beside it."""
+    old = [] if before is None else before.splitlines()
+    name = f"{path} (new)" if before is None else str(path)
+    for line in difflib.unified_diff(old, after.splitlines(), name, name, lineterm="", n=2):
+        print(clean(redacted(line)))
+
+
+def _path(name: str, file: str | None) -> Path:
+    """Return the named file, else the first one of the client that exists, else the one to make."""
+    if file is not None:
+        return Path(file).expanduser().absolute()
+    machine = Machine(Path.home(), sys.platform, os.environ)
+    paths = [Path(path) for path in CLIENTS[name].files(machine)]
+    return next((path for path in paths if path.exists()), paths[0])
+
+
+def _with_file(settings: Settings) -> Settings:
+    """Return the settings with an absolute settings file: the one in use, else the user's own, which is made."""
+    file = settings.origin.file or str(user_file().absolute())
+    return replace(settings, origin=settings.origin._replace(file=file))
+
+
+def _make_settings_file(path: Path) -> None:
+    """Make an empty settings file if there is none, so that later changes of it reach the client."""
+    if not path.exists():
+        change_file(path, "", {})
+
+
+def _refuse_password(settings: Settings) -> None:
+    """Refuse a database with a password that the settings file does not have: it would be readable in the client's."""
+    file = Path(settings.origin.file)
+    if without_password(settings.db) == settings.db or (file.exists() and load_only(file).db == settings.db):
+        return
+    how = program("config", "set", "db", without_password(settings.db))
+    raise InvalidInput(f"the password of the database is not written to the client's file; keep it in {file}: {how}")
+
+
+def _unseen() -> list[str]:
+    """Return a warning if settings of this environment are in no file that the client's server reads."""
+    names = sorted(name for name in environment_names() - _NAMED if os.environ.get(name))
+    if not names:
+        return []
+    return [f"the client does not see {', '.join(names)} of this environment; `duetime config set` keeps such settings"]
+
+
+def _list(json_: bool) -> None:
+    found = [(name, _path(name, None)) for name in CLIENTS]
+    states = [_state(CLIENTS[name], path) for name, path in found]
+    if json_:
+        rows = zip(found, states, strict=True)
+        output.print_json([{"client": name, "file": str(path), "state": state} for (name, path), state in rows])
+        return
+    lines = [(name, state, str(path)) for (name, path), state in zip(found, states, strict=True)]
+    output.table(("CLIENT", "STATE", "FILE"), lines, whole=2)
+    print(f"\nTo connect one: {program('connect', next(iter(CLIENTS)))}")
+
+
+def _state(client: Client, path: Path) -> str:
+    try:
+        text = read_text(path)
+        if text is None:
+            return "no file"
+        return "connected" if client_files.has_entry(client, text) else "not connected"
+    except (InvalidInput, Unreadable):
+        return "cannot be read"

@@ -1,0 +1,320 @@
+"""Changes to one object of a JSON file, which may have comments and trailing commas, as text: everything else in the
+file stays as it is, to the byte."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+_TOKEN = re.compile(
+    r"(?P<space>[ \t\r\n]+)"
+    r"|(?P<comment>//[^\r\n]*|/\*.*?\*/)"
+    r'|(?P<string>"(?:[^"\\\x00-\x1f]|\\.)*")'
+    r"|(?P<word>[A-Za-z0-9+.-]+)"
+    r"|(?P<mark>[{}\[\]:,])",
+    re.DOTALL,
+)
+
+
+class Unreadable(Exception):
+    """A text that is not JSON, or not changed here. The message says why."""
+
+
+class Token(NamedTuple):
+    kind: str
+    text: str
+    start: int
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.text)
+
+
+class Node(NamedTuple):
+    """A value and its place in the text."""
+
+    start: int
+    end: int
+    value: Any
+    members: tuple[Member, ...] | None = None
+    """The members, if it is an object."""
+
+
+class Member(NamedTuple):
+    key: str
+    start: int
+    node: Node
+    comma: int | None
+    """The position of the comma after it."""
+
+
+def parsed(text: str) -> Node | None:
+    """Return the value of a text; None if there is nothing but comments."""
+    tokens = [token for token in _tokens(text) if token.kind not in ("space", "comment")]
+    if not tokens:
+        return None
+    parser = _Parser(text, tokens)
+    try:
+        node = parser.value()
+    except RecursionError:
+        raise Unreadable("it is nested too deeply") from None
+    if parser.peek() is not None:
+        parser.fail("something follows the end")
+    return node
+
+
+def _tokens(text: str) -> list[Token]:
+    found, position = [], 0
+    while position < len(text):
+        match = _TOKEN.match(text, position)
+        if match is None:
+            raise Unreadable(f"{_place(text, position)}: {text[position]!r} was not expected")
+        assert match.lastgroup is not None
+        found.append(Token(match.lastgroup, match[0], position))
+        position = match.end()
+    return found
+
+
+def _place(text: str, position: int) -> str:
+    line = text.count("\n", 0, position) + 1
+    return f"line {line}, column {position - text.rfind(chr(10), 0, position)}"
+
+
+class _Parser:
+    def __init__(self, text: str, tokens: Sequence[Token]) -> None:
+        self._text, self._tokens, self._next = text, tokens, 0
+
+    def peek(self) -> str | None:
+        return self._tokens[self._next].text if self._next < len(self._tokens) else None
+
+    def take(self) -> Token:
+        if self._next == len(self._tokens):
+            raise Unreadable(f"{_place(self._text, len(self._text))}: it ends too early")
+        self._next += 1
+        return self._tokens[self._next - 1]
+
+    def fail(self, message: str, token: Token | None = None) -> None:
+        place = self._tokens[self._next].start if token is None else token.start
+        raise Unreadable(f"{_place(self._text, place)}: {message}")
+
+    def value(self) -> Node:
+        token = self.take()
+        if token.text == "{":
+            return self._object(token)
+        if token.text == "[":
+            return self._array(token)
+        if token.kind == "mark":
+            self.fail(f"{token.text!r} was not expected", token)
+        return Node(token.start, token.end, self._scalar(token))
+
+    def _scalar(self, token: Token) -> Any:
+        try:
+            return json.loads(token.text)
+        except ValueError:
+            self.fail(f"{token.text[:40]!r} is not a value", token)
+
+    def _array(self, opening: Token) -> Node:
+        values = []
+        while self.peek() != "]":
+            values.append(self.value().value)
+            self._comma("]")
+        return Node(opening.start, self.take().end, values)
+
+    def _object(self, opening: Token) -> Node:
+        members = []
+        while self.peek() != "}":
+            key = self.take()
+            if key.kind != "string":
+                self.fail("a name in double quotes was expected", key)
+            colon = self.take()
+            if colon.text != ":":
+                self.fail("a colon was expected", colon)
+            node = self.value()
+            members.append(Member(self._scalar(key), key.start, node, self._comma("}")))
+        values = {member.key: member.node.value for member in members}
+        return Node(opening.start, self.take().end, values, tuple(members))
+
+    def _comma(self, closing: str) -> int | None:
+        if self.peek() == ",":
+            return self.take().start
+        if self.peek() != closing:
+            self.fail(f"a comma or {closing!r} was expected", self.take())
+        return None
+
+
+# Changes.
+
+
+def with_entry(text: str, path: tuple[str, str], entry: Mapping[str, Any], drop: Sequence[str] = ()) -> str:
+    """Return the text with these values in the object at `path`, whose other values stay, except for those named in
+    `drop`."""
+    table, name = path
+    root = parsed(text)
+    if root is None:
+        return f"{text.rstrip()}{_newline(text) if text.strip() else ''}{_dumped({table: {name: dict(entry)}}, text)}\n"
+    before = root.value
+    servers = _member(_object_at(root, "the file"), table)
+    if servers is None:
+        changed = _inserted(text, root, table, {name: dict(entry)})
+    else:
+        _object_at(servers.node, table)
+        changed = _with_member(text, table, name, entry, drop)
+    wanted = dict(before)
+    merged = {**_values(wanted.get(table, {}).get(name), drop), **entry}
+    wanted[table] = {**wanted.get(table, {}), name: merged}
+    return _checked(text, changed, wanted)
+
+
+def without_entry(text: str, path: tuple[str, str]) -> str:
+    """Return the text without the object at `path`."""
+    table, name = path
+    root = parsed(text)
+    servers = None if root is None else _member(_object_at(root, "the file"), table)
+    found = None if servers is None else _member(_object_at(servers.node, table), name)
+    if root is None or servers is None or found is None:
+        return text
+    changed = _removed(text, servers.node, found)
+    rest = {key: value for key, value in servers.node.value.items() if key != name}
+    inside = text[found.start : found.node.end]
+    return _checked(text, changed, {**root.value, table: rest}, lost=inside)
+
+
+def _with_member(text: str, table: str, name: str, entry: Mapping[str, Any], drop: Sequence[str]) -> str:
+    servers = _at(text, table)
+    found = _member(servers, name)
+    if found is None:
+        return _inserted(text, servers, name, dict(entry))
+    if found.node.members is None:
+        return _replaced(text, found.node, dict(entry))
+    for key, value in entry.items():
+        own = _at(text, table, name)
+        member = _member(own, key)
+        if member is None:
+            text = _inserted(text, own, key, value)
+        elif member.node.value != value:
+            text = _replaced(text, member.node, value)
+    for key in drop:
+        own = _at(text, table, name)
+        member = _member(own, key)
+        if member is not None and key not in entry:
+            text = _removed(text, own, member)
+    return text
+
+
+def _at(text: str, *keys: str) -> Node:
+    node = parsed(text)
+    for key in keys:
+        assert node is not None
+        member = _member(node, key)
+        assert member is not None
+        node = member.node
+    assert node is not None
+    return node
+
+
+def _object_at(node: Node, what: str) -> Node:
+    if node.members is None:
+        raise Unreadable(f"{what} is no object in braces")
+    return node
+
+
+def _member(node: Node, key: str) -> Member | None:
+    found = [member for member in node.members or () if member.key == key]
+    if len(found) > 1:
+        raise Unreadable(f"it has {key!r} twice")
+    return found[0] if found else None
+
+
+def _values(entry: Any, drop: Sequence[str]) -> dict[str, Any]:
+    return {key: value for key, value in entry.items() if key not in drop} if isinstance(entry, Mapping) else {}
+
+
+def _inserted(text: str, node: Node, key: str, value: Any) -> str:
+    """Add a member at the end of an object, in the layout of the object."""
+    members, closing, newline = node.members or (), node.end - 1, _newline(text)
+    last = members[-1] if members else None
+    comma = "" if last is None or last.comma is None else ","
+    if last is not None and not comma:
+        text, closing = f"{text[: last.node.end]},{text[last.node.end :]}", closing + 1
+    content = node.start + 1 + len(text[node.start + 1 : closing].rstrip())
+    if last is not None and "\n" not in text[node.start : closing]:
+        return f"{text[:content]} {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}{comma}{text[content:]}"
+    outer = _indent(text, node.start)
+    inner = _indent(text, members[0].start) if members and _begins_line(text, members[0].start) else outer + _unit(text)
+    member = f"{newline}{inner}{json.dumps(key)}: {_dumped(value, text, inner)}{comma}"
+    if "\n" not in text[content:closing]:  # the brace gets a line of its own
+        return f"{text[:content]}{member}{newline}{outer}{text[closing:]}"
+    end = text.rindex(newline, content, closing)
+    return f"{text[:end]}{member}{text[end:]}"
+
+
+def _replaced(text: str, node: Node, value: Any) -> str:
+    if any(token.kind == "comment" for token in _tokens(text[node.start : node.end])):
+        raise Unreadable(f"{_place(text, node.start)}: there are comments inside what has to change")
+    return text[: node.start] + _dumped(value, text, _indent(text, node.start)) + text[node.end :]
+
+
+def _removed(text: str, node: Node, member: Member) -> str:
+    """Remove a member with one comma, and its line if nothing else is on it."""
+    members = node.members or ()
+    place = next(number for number, each in enumerate(members) if each is member)
+    start, end, comma = member.start, member.node.end, member.comma
+    if comma is None and place:
+        comma = members[place - 1].comma
+        assert comma is not None
+        if not text[comma + 1 : start].strip(" \t"):
+            start, comma = comma, None  # a member on the same line ends there, and so does the space between them
+    if comma is not None and comma > end:
+        text = text[:comma] + text[comma + 1 :]
+    elif comma == end:
+        end += 1
+    text = text[:start] + text[end:]
+    if comma is not None and comma < start:
+        text, start = text[:comma] + text[comma + 1 :], start - 1
+    first, last = text.rfind("\n", 0, start) + 1, text.find("\n", start)
+    if first and last >= 0 and not text[first:last].strip():
+        return text[:first] + text[last + 1 :]
+    return text
+
+
+def _checked(before: str, after: str, wanted: Any, lost: str = "") -> str:
+    """Return the text after the change. A text with other values, or without one of the comments, is never returned."""
+    made = parsed(after)
+    missing = _comments(before) - _comments(after) - _comments(lost)
+    if made is None or made.value != wanted or missing:
+        raise Unreadable("it is written in a way that is not changed here")
+    return after
+
+
+def _comments(text: str) -> Counter[str]:
+    return Counter(token.text for token in _tokens(text) if token.kind == "comment")
+
+
+# Layout.
+
+
+def _dumped(value: Any, text: str, indent: str = "") -> str:
+    lines = json.dumps(value, indent=_unit(text), ensure_ascii=False).split("\n")
+    return f"{_newline(text)}{indent}".join(lines)
+
+
+def _newline(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
+
+
+def _indent(text: str, position: int) -> str:
+    line = text[text.rfind("\n", 0, position) + 1 : position]
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def _begins_line(text: str, position: int) -> bool:
+    return not text[text.rfind("\n", 0, position) + 1 : position].strip(" \t")
+
+
+def _unit(text: str) -> str:
+    """Return one step of indentation, as the first indented name has it."""
+    found = re.search(r'^([ \t]+)"', text, re.MULTILINE)
+    return found[1] if found else "  "

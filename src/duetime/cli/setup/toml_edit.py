@@ -1,0 +1,112 @@
+"""Changes to one table of a TOML file that keep every other line and all comments."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from duetime.cli.setup.json_edit import Unreadable
+
+_HEADER = re.compile(r"\s*\[\[?\s*(?P<name>[^\[\]#]+?)\s*\]\]?\s*(#.*)?$")
+
+
+def with_entry(text: str, path: tuple[str, str], entry: Mapping[str, Any], drop: Sequence[str] = ()) -> str:
+    """Return the text with these values in the table at `path`, whose other values stay, except for those named in
+    `drop`."""
+    import tomlkit
+
+    before = _loaded(text)
+    found = _entry(before, path)
+    if found is None:
+        made = tomlkit.dumps({path[0]: {path[1]: dict(entry)}}).replace(f"[{path[0]}]\n", "", 1)
+        gap = "" if not text.strip() else "\n" if text.endswith("\n") else "\n\n"
+        changed = f"{text}{gap}{made}"
+    else:
+        document = tomlkit.parse(text)
+        own: Any = document[path[0]][path[1]]
+        for key, value in entry.items():
+            if found.get(key) != value:
+                own[key] = value
+        for key in set(found) & set(drop) - set(entry):
+            del own[key]
+        changed = tomlkit.dumps(document)
+    kept = {key: value for key, value in (found or {}).items() if key not in drop}
+    return _checked(text, changed, _with(before, path, {**kept, **entry}))
+
+
+def without_entry(text: str, path: tuple[str, str]) -> str:
+    """Return the text without the table at `path` and the tables in it. Comments before the next table stay."""
+    before = _loaded(text)
+    if _entry(before, path) is None:
+        return text
+    kept: list[str] = []
+    removed: list[str] = []
+    waiting: list[str] = []  # blank lines and comments, which belong to the next table if one follows
+    inside = False
+    for line in text.splitlines(keepends=True):
+        header = _HEADER.match(line)
+        if header:
+            kept += waiting
+            inside, waiting = _is_within(header["name"], path), []
+        if not inside:
+            kept.append(line)
+        elif not header and (not line.strip() or line.lstrip().startswith("#")):
+            waiting.append(line)
+        else:
+            removed += [*waiting, line]
+            waiting = []
+    if inside and not waiting and kept and not kept[-1].strip():
+        kept.pop()  # the blank line before a table at the end of the file
+    return _checked(text, "".join([*kept, *waiting]), _with(before, path, None), lost="".join(removed))
+
+
+def _is_within(header: str, path: tuple[str, str]) -> bool:
+    names = [part.strip().strip("\"'") for part in header.split(".")]
+    return tuple(names[:2]) == path
+
+
+def _loaded(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise Unreadable(str(error)) from None
+
+
+def _entry(document: Mapping[str, Any], path: tuple[str, str]) -> Mapping[str, Any] | None:
+    servers = document.get(path[0], {})
+    found = servers.get(path[1]) if isinstance(servers, Mapping) else servers
+    if found is None or isinstance(found, Mapping):
+        return found
+    raise Unreadable(f"{'.'.join(path)} is no table")
+
+
+def _with(document: Mapping[str, Any], path: tuple[str, str], entry: Mapping[str, Any] | None) -> dict[str, Any]:
+    others = {key: value for key, value in document.get(path[0], {}).items() if key != path[1]}
+    return {**document, path[0]: others if entry is None else {**others, path[1]: dict(entry)}}
+
+
+def _without_empty(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out empty tables: the header of a table goes with the only table in it."""
+    return {key: value for key, value in document.items() if value != {}}
+
+
+def _checked(before: str, after: str, wanted: Mapping[str, Any], lost: str = "") -> str:
+    """Return the text after the change. A text with other values, or without one of the comments, is never returned."""
+    try:
+        made = tomllib.loads(after)
+    except tomllib.TOMLDecodeError:
+        made = None
+    if (
+        made is None
+        or _without_empty(made) != _without_empty(wanted)
+        or _comments(before) - _comments(after) - _comments(lost)
+    ):
+        raise Unreadable("it is written in a way that is not changed here")
+    return after
+
+
+def _comments(text: str) -> Counter[str]:
+    return Counter(line[line.index("#") :].rstrip() for line in text.splitlines() if "#" in line)
