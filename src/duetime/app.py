@@ -153,10 +153,11 @@ class App:
                 log.warning("%s", note)
         return Engine(self.store, self.kinds, self.clock, options, self.exchange_age)
 
-    def publish(self) -> None:
-        """Let other processes on this store use the same zone, agents, channels and default topic."""
+    def publish(self, url: str = "") -> None:
+        """Let other processes on this store use the same zone, agents, channels and default topic, and find the server
+        at its address."""
         kinds = {name: self.services.hooks(name).published_settings() for name in self.kinds}
-        self.store.publish(publication(self.settings, self.scheduler.zone, kinds))
+        self.store.publish(publication(self.settings, self.scheduler.zone, kinds, url))
 
     def keep_heartbeat(self) -> None:
         """Create, update or end the heartbeat schedule as the settings say.
@@ -290,6 +291,20 @@ def tokens_at_hand(settings: Settings) -> Iterator[Tokens]:
     file = None if is_postgres(db) else Path(path).expanduser()
     with closing(RevocationsByUse(lambda: open_store(db, clock), file)) as revocations:
         yield load_tokens(settings, clock, revocations)
+
+
+def server_url(settings: Settings, *, given: bool) -> str:
+    """Return the address of the server on this store: what it published, unless the address is `given` by the user."""
+    from duetime.http import url_for
+
+    db, named = settings.path_of_db(), url_for(settings.host, settings.port)
+    file = None if is_postgres(db) else Path(db.removeprefix("sqlite:///").removeprefix("sqlite://")).expanduser()
+    if given or (file is not None and not file.exists()):
+        return named
+    with closing(open_store(db)) as store:
+        store.migrate()
+        found = read_publication(store.published())
+    return found.url if found is not None and found.url else named
 
 
 def sign_in_link(url: str, tokens: Tokens, clock: Clock | None = None) -> str:

@@ -51,7 +51,7 @@ def node() -> Node:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with serving(tmp_path_factory.mktemp("serve"), "--quiet") as made:
+    with serving(tmp_path_factory.mktemp("serve"), "--no-link") as made:
         yield made
 
 
@@ -275,7 +275,7 @@ def test_scheduled_prompts_wake_them_all(
         write_trusted(tmp_path, settings(node, home, model))
         for name, value in {**environment(node, home, model), "TMPDIR": str(runs)}.items():
             monkeypatch.setenv(name, value)
-        with serving(tmp_path, "--quiet", *auth) as served:
+        with serving(tmp_path, "--no-link", *auth) as served:
             token = None if auth else served.token
             talk(over_http(served.url, token, ERAS[0]), _schedule_for_all)
             eventually(lambda: len(prompts(served, "completed", token)) == len(MADE), 100, "every agent has answered")

@@ -49,9 +49,9 @@ def failed(cli: Cli, tmp_path: Path, *messages: str) -> list[int]:
 
 
 def test_nothing_is_dead(cli: Cli) -> None:
-    assert "Nothing failed" in cli("dead", "list").out
+    assert "No dead letters" in cli("dead", "list").out
     assert cli("dead", "list", "--json").document == {"dead": [], "total": 0, "next_cursor": None}
-    assert "Nothing was put back in line" in cli("dead", "retry", "--all").out
+    assert "Nothing was requeued" in cli("dead", "retry", "--all").out
 
 
 def test_a_dead_letter_is_listed_shown_and_sent_again_with_the_same_id(
@@ -69,7 +69,7 @@ def test_a_dead_letter_is_listed_shown_and_sent_again_with_the_same_id(
     )  # fmt: skip
     ntfy.misbehave = lambda request: None
     again = cli("dead", "retry", str(run))
-    assert (again.code, again.out) == (0, "Put back in line: 1 run.\n")
+    assert (again.code, again.out) == (0, "Requeued 1 run.\n")
     assert "No worker is running" in again.err
     assert cli("dead", "list", "--json").document["total"] == 0
     worked(tmp_path, "completed", 1)
@@ -77,7 +77,7 @@ def test_a_dead_letter_is_listed_shown_and_sent_again_with_the_same_id(
     assert first.key == second.key == document["schedule"]
     refused = cli("dead", "retry", str(run))
     assert refused.code == 4
-    assert f"run {run} was not put back in line" in refused.err
+    assert f"run {run} was not requeued" in refused.err
 
 
 def test_all_at_once(cli: Cli, tmp_path: Path, ntfy: NtfyReceiver) -> None:
@@ -102,14 +102,14 @@ def test_letters_of_what_was_deleted_are_marked_and_left_out(cli: Cli, tmp_path:
     assert any("left out: 1 run" in warning for warning in again.document["warnings"])
     assert cli("dead", "retry", str(gone)).code == 4, "asked for by name, it is refused"
     assert "duetime dead forget --all" in cli("dead", "list").out
-    assert cli("dead", "forget", "--all").out == "Forgotten: 1 run.\n"
+    assert cli("dead", "forget", "--all").out == "Removed 1 run.\n"
 
 
 def test_whoever_watches_sees_how_far_it_is(cli: Cli, tmp_path: Path, ntfy: NtfyReceiver) -> None:
     failed(cli, tmp_path, "one", "two")
     for arguments, doing, done in (
-        (("retry", "--all"), "putting back in line", "Put back in line: 2 runs."),
-        (("forget", "--all"), "forgetting", "Forgotten: 2 runs."),
+        (("retry", "--all"), "requeuing", "Requeued 2 runs."),
+        (("forget", "--all"), "removing", "Removed 2 runs."),
     ):
         with on_terminal("dead", *arguments, "--db", "my.db", folder=tmp_path) as terminal:
             shown = terminal.rest()
@@ -123,7 +123,7 @@ def test_what_is_forgotten_stays_in_the_history(cli: Cli, tmp_path: Path, ntfy: 
     assert cli("dead", "forget", str(first), "--json").document["forgotten"] == [first]
     assert cli("dead", "list", "--json").document["total"] == 1
     assert cli("notify", "history", schedule, "--json").document["runs"][0]["status"] == "failed"
-    assert cli("dead", "forget", "--all").out == "Forgotten: 1 run.\n"
+    assert cli("dead", "forget", "--all").out == "Removed 1 run.\n"
     assert cli("dead", "retry", str(first)).code == 0
     assert cli("notify", "delete", schedule).code == 0
 
@@ -156,10 +156,10 @@ def test_what_failed_is_here_whatever_kind_it_is(cli: Cli, tmp_path: Path) -> No
     assert (dead["run_id"], dead["kind"], dead["to"]) == (run["run_id"], "job", "shorten")
     assert cli("dead", "list", "--kind", "notification", "--json").document["total"] == 0
     assert "shorten" in cli("dead", "show", number).out
-    assert cli("dead", "forget", number).out == "Forgotten: 1 run.\n"
+    assert cli("dead", "forget", number).out == "Removed 1 run.\n"
     assert cli("dead", "list", "--json").document["total"] == 0
     again = cli("dead", "retry", number)
-    assert (again.code, again.out) == (0, "Put back in line: 1 run.\n")
+    assert (again.code, again.out) == (0, "Requeued 1 run.\n")
     assert "No worker is running" in again.err
     assert cli("job", "history", "x", "--json").document["runs"][0]["status"] == "pending"
 

@@ -41,7 +41,7 @@ BAD = {
         ["words"],
     ),
     "a negative interval": ((*ADD, "--every", "-5s"), ["--every", '"-5s"']),
-    "no interval": ((*ADD, "--every", "0s"), ["--every", "longer than nothing"]),
+    "no interval": ((*ADD, "--every", "0s"), ["--every", "greater than zero"]),
     "a past time": ((*ADD, "--at", "2020-01-01T00:00"), ["--at: 2020-01-01", "is in the past; it is now"]),
     "an unreadable time": ((*ADD, "--at", "someday"), ['--at: could not parse "someday"']),
     "an unknown zone": ((*ADD, "--every", "2h", "--tz", "Europe/Berln"), ["did you mean Europe/Berlin"]),

@@ -176,7 +176,7 @@ def test_a_file_that_cannot_be_changed_by_lines_is_left_alone(cli: Cli, own: Pat
 def test_where_nobody_is_there_nothing_is_asked(cli: Cli, own: Path) -> None:
     answer = cli("init")
     assert answer.code == 2
-    assert "nobody here to ask" in answer.err
+    assert "not a terminal" in answer.err
     assert not own.exists()
 
 
@@ -284,7 +284,7 @@ def test_a_no_changes_nothing_and_so_does_the_end_of_answers(own: Path, tmp_path
     with on_terminal("init", folder=tmp_path, env=env) as terminal:
         terminal.until("Number [1]: ")
         terminal.type("\x04")
-        assert "the answers ended" in terminal.rest()
+        assert "the input ended" in terminal.rest()
     assert terminal.process.returncode == 2
     assert own.read_text() == before
 

@@ -221,7 +221,7 @@ def test_a_signal_that_comes_in_the_middle_of_waiting_is_heard() -> None:
 def test_top_of_an_empty_store_says_what_to_do(cli: Cli) -> None:
     answer = cli("top", "--once")
     assert answer.code == 0
-    assert "start one with `duetime worker`" in answer.out
+    assert "start one with `duetime serve` or `duetime worker`" in answer.out
     document = cli("top", "--json").document
     assert (document["workers"], document["running"], document["next"], document["failed"]) == ([], [], [], [])
 
@@ -270,7 +270,7 @@ def test_top_shows_workers_what_runs_what_comes_and_what_failed(cli: Cli, tmp_pa
 
 
 def test_parts_of_a_small_screen_give_way_to_one_another() -> None:
-    assert _shares([1, 40, 40, 2], 24) == [1, 3, 4, 2]
+    assert _shares([1, 40, 40, 2], 24) == [1, 5, 5, 2]
     assert _shares([1, 2, 0, 3], 60) == [1, 2, 0, 3]
     assert _shares([5, 5, 5, 5], 1) == [1, 1, 1, 1], "none of them disappears"
 

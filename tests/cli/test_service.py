@@ -56,7 +56,7 @@ def test_install_shows_the_file_writes_it_and_starts_the_service(cli: Cli, asked
         "-m",
         "duetime",
         "serve",
-        "--quiet",
+        "--no-link",
         "--db",
         "my.db",
         "--tasks",

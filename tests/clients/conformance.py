@@ -53,7 +53,7 @@ def main() -> int:
         return 2
     with (
         tempfile.TemporaryDirectory(prefix="duetime-conformance-") as folder,
-        serving(Path(folder), "--no-auth", "--quiet") as served,
+        serving(Path(folder), "--no-auth", "--no-link") as served,
     ):
         outcomes = list(_play(node, served.url, Path(folder)))
     failed = [outcome for outcome in outcomes if outcome.failed or not outcome.passed]

@@ -268,7 +268,7 @@ def test_a_revoked_token_hears_no_more(one: World) -> None:
 
 
 def test_a_server_stops_though_somebody_listens(tmp_path: Path) -> None:
-    with serving(tmp_path, "--quiet") as served:
+    with serving(tmp_path, "--no-link") as served:
         ada = Listener(served.url, served.token)
         with ada.listening() as ear:
             served.process.terminate()

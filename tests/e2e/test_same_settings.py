@@ -52,7 +52,7 @@ def server(db: str, tmp_path: Path) -> Iterator[Served]:
     folder = tmp_path / "server"
     folder.mkdir()
     write_trusted(folder, SETTINGS)
-    with serving(folder, "--quiet", "--db", db) as served:
+    with serving(folder, "--no-link", "--db", db) as served:
         yield served
 
 

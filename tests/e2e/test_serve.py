@@ -153,7 +153,7 @@ def _until_fired(process: Any) -> tuple[str, None]:
 
 
 def test_a_quiet_server_prints_no_token_and_uses_the_same_again(tmp_path: Path) -> None:
-    with serving(tmp_path, "--quiet") as served:
+    with serving(tmp_path, "--no-link") as served:
         served.process.send_signal(signal.SIGTERM)
         text = served.output.rest()
         assert served.process.wait(10) == 0

@@ -52,7 +52,7 @@ def _node(stack: ExitStack, shared: Path, name: str) -> Node:
     folder = shared / name
     folder.mkdir()
     env = {"DUETIME_SECRET": SECRET, "DUETIME_DB": str(shared / "my.db")}
-    process = stack.enter_context(start("serve", "--port", "0", "--quiet", folder=folder, env=env))
+    process = stack.enter_context(start("serve", "--port", "0", "--no-link", folder=folder, env=env))
     stack.callback(_end, process)
     line = Output(process).until(lambda line: line.startswith("Serving MCP at "))
     return Node(line.split()[3].removesuffix(",").removesuffix("/mcp"), folder, env)

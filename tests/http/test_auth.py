@@ -42,7 +42,7 @@ def test_with_a_token_one_comes_in(served: Site) -> None:
 
 def test_the_sign_of_life_needs_no_token(served: Site) -> None:
     reply = served.ask("GET", "/healthz")
-    assert (reply.status, reply.json) == (200, {"status": "ok"})
+    assert (reply.status, reply.json) == (200, {"status": "ok", "service": "duetime"})
 
 
 def test_without_a_token_one_is_told_how_to_get_one(served: Site) -> None:

@@ -50,6 +50,7 @@ def test_by_id_number_short_id_and_name(stage: Stage) -> None:
         kind = made.definition.kind
         for given in (id, number, str(number), f"#{number}", f" {id} ", made.definition.name, f"MY {kind.upper()}"):
             assert find(stage, given) == find(stage, given, kind) == id, given
+        assert find(stage, f"{kind[0]}{number}") == id
     assert find(stage, f"job_{job.definition.id}") == job.definition.public_id
     assert find(stage, note.definition.public_id[:12]) == note.definition.public_id
 
@@ -67,6 +68,16 @@ def test_what_belongs_to_others_is_not_there(stage: Stage) -> None:
     for given in (made.public_id, made.id, made.public_id[:12], "backup"):
         assert find(stage, given) == "not_found"
         assert find(stage, given, caller=OPERATOR) == made.public_id
+
+
+def test_a_short_id_never_hides_a_name(stage: Stage) -> None:
+    first = make(stage, "job", "backup")
+    short = f"j{first.definition.id}"
+    assert find(stage, f"p{first.definition.id}") == "not_found", "the letter is that of the kind"
+    assert find(stage, short, caller=BOB) == "not_found"
+    second = make(stage, "job", short)
+    assert find(stage, short) == "ambiguous"
+    assert find(stage, second.definition.public_id) == second.definition.public_id
 
 
 def test_several_matches_are_answered_with_the_candidates(stage: Stage) -> None:

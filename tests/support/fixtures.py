@@ -19,7 +19,7 @@ from tests.support.stage import Stage
 from tests.support.web import Site, site
 
 STORED = frozenset({"job", "prompt", "notify", "request", "change", "dead", "run", "import", "db"})
-STORED_ALONE = frozenset({"doctor", "export", "backup", "tail", "top"})
+STORED_ALONE = frozenset({"doctor", "export", "backup", "list", "tail", "top"})
 """Commands that open a store: those with subcommands, and those without."""
 
 

@@ -286,7 +286,7 @@ def subscribed(agent: Agent, ear: Ear, era: str, *uris: str) -> Iterator[None]:
 @contextmanager
 def world(folder: Path, *more: str, env: Mapping[str, str] | None = None) -> Iterator[World]:
     """With the sample tasks, among which are one that fails and one that takes its time."""
-    with serving(folder, "--quiet", "--tasks", SAMPLES, *more, env=env) as served, start_blocking_portal() as portal:
+    with serving(folder, "--no-link", "--tasks", SAMPLES, *more, env=env) as served, start_blocking_portal() as portal:
         yield World(served, portal)
         assert served.process.poll() is None, "the server has died"
 

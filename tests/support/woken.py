@@ -124,7 +124,7 @@ def house(
     folder: Path, settings: str, env: Mapping[str, str] | None = None, *, survives: bool = True
 ) -> Iterator[House]:
     write_settings(folder, settings)
-    with start_blocking_portal() as portal, serving(folder, "--quiet", env=env) as served, opened(folder) as app:
+    with start_blocking_portal() as portal, serving(folder, "--no-link", env=env) as served, opened(folder) as app:
         yield House(World(served, portal), app)
         assert (served.process.poll() is None) == survives, "the server has died, or should have"
 

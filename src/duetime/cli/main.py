@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
@@ -21,6 +21,7 @@ from duetime.service.kind_spec import Command, KindSpec, known_specs, load
 from duetime.terminal import output
 from duetime.terminal.context import Application, Json, config_named, register_builder, take_config
 from duetime.terminal.errors import worded
+from duetime.terminal.help import Rows
 from duetime.terminal.output import clean
 from duetime.terminal.typer_ext import PlainCommand, PlainGroup, argument, single
 
@@ -79,7 +80,7 @@ def _print_failure(failure: Failure, *, machine: bool) -> int:
     elif machine:
         print(json.dumps({"error": {"code": failure.code, "message": failure.message}}), flush=True)
     else:
-        print(f"duetime: {clean(failure.message)}", file=sys.stderr)
+        print(f"duetime: {output.one_date_format(clean(failure.message))}", file=sys.stderr)
     return failure.exit
 
 
@@ -94,8 +95,10 @@ def failure_of(error: BaseException) -> Failure:
         if type(error).__name__ == "NoArgsIsHelpError":
             return Failure("help", message, USAGE)
         context = getattr(error, "ctx", None)
-        where = f"; see {context.command_path} --help" if context is not None else ""
-        return Failure("usage", " ".join(message.split()).rstrip(".") + where, USAGE)
+        text = " ".join(message.split()).rstrip(".")
+        where = f"see {context.command_path} --help" if context is not None else ""
+        text += f" {where.capitalize()}" if text.endswith("?") else f"; {where}" if where else ""
+        return Failure("usage", text, USAGE)
     kind, message = type(error).__name__, str(error) or "without a message"
     return Failure("unexpected", f"unexpected {kind}: {message}; repeat it with --debug to see where", FAILED)
 
@@ -108,41 +111,61 @@ def _own(name: str, module: str, summary: str, app: str = "commands") -> Command
 
 
 # The summaries are here so that `duetime --help` imports no command: some need packages that are slow or missing.
-_BEFORE_KINDS = (
-    _own("init", "setup.init", "Answer a few questions; write duetime.toml."),
-    _own("serve", "serve.serve", "Serve agents over MCP and HTTP, and run what is due."),
-    _own("service", "setup.service", "Keep Duetime running in the background."),
-    _own("worker", "serve.worker", "Run what is due."),
-    _own("connect", "setup.connect", "Add Duetime to an MCP client, or remove it."),
-    _own("mcp", "serve.mcp", "Serve one agent over stdin and stdout."),
-)
-_AFTER_KINDS = (
-    _own("status", "runs.overview", "Show what is set up and whether it works.", "status_commands"),
-    _own("upcoming", "runs.overview", "List what fires next, over all kinds."),
-    _own("change", "runs.change", "Pause, resume, cancel or delete many schedules at once."),
-    _own("dead", "runs.dead", "What failed for good: list, show, retry, forget."),
-    _own("run", "runs.run", "Single runs: list, show, stop."),
-    _own("next", "runs.preview", "Show when an expression fires next."),
-    _own("explain", "runs.preview", "Say in English what an expression means.", "explain_commands"),
-    _own("tail", "runs.tail", "Show what fires, ends and fails, as it happens."),
-    _own("top", "runs.top", "Watch workers, what runs, what comes next and what failed."),
-    _own("import", "data.import_", "Bring schedules in: from a crontab, or from an export."),
-    _own("export", "data.export", "Write schedules as lines of JSON, or as a calendar."),
-    _own("backup", "data.database", "Copy the store while it is in use.", "backup_commands"),
-    _own("db", "data.database", "The store: status, migrate, prune."),
-    _own("token", "setup.token", "The tokens that the HTTP server asks for."),
-    _own("config", "setup.config", "The settings: which file, what they say, and changing one."),
-    _own("trust", "setup.trust", "Use the settings file of a folder, or no longer."),
-    _own("doctor", "setup.doctor", "Check the machine, the tasks, the agents, the store and the workers."),
-    _own("completion", "main", "Have Tab complete commands and options in bash, zsh or fish.", "completion_commands"),
-)
+_SECTIONS: Mapping[str, tuple[Command, ...]] = {
+    "Get started": (
+        _own("init", "setup.init", "Set up notifications, the time zone and the agent."),
+        _own("serve", "serve.serve", "Run what is due, with the dashboard, the API and MCP."),
+        _own("service", "setup.service", "Keep Duetime running in the background."),
+        _own("connect", "setup.connect", "Add Duetime to an MCP client, or remove it."),
+        _own("open", "serve.open", "Open the dashboard in the browser."),
+        _own("status", "runs.overview", "Show what is set up and whether it works.", "status_commands"),
+        _own("doctor", "setup.doctor", "Find problems and say how to fix them."),
+    ),
+    "Schedules": (
+        _own("list", "runs.list_", "List schedules of all kinds, next due first."),
+        _own("upcoming", "runs.overview", "List what fires next, over all kinds."),
+        _own("change", "runs.change", "Pause, resume, cancel or delete many schedules at once."),
+        _own("next", "runs.preview", "Show when an expression fires next."),
+        _own("explain", "runs.preview", "Explain an expression in English.", "explain_commands"),
+    ),
+    "Runs": (
+        _own("run", "runs.run", "Single runs: list, show, stop."),
+        _own("dead", "runs.dead", "Dead letters: list, show, retry or forget what failed."),
+        _own("tail", "runs.tail", "Follow runs as they start, end and fail."),
+        _own("top", "runs.top", "Watch workers, running and upcoming work, and failures."),
+    ),
+    "Servers": (
+        _own("worker", "serve.worker", "Run what is due, without a server."),
+        _own("mcp", "serve.mcp", "Serve one agent over standard input and output."),
+        _own("token", "setup.token", "Access tokens for the HTTP server."),
+    ),
+    "Data": (
+        _own("import", "data.import_", "Import schedules from a crontab or an export."),
+        _own("export", "data.export", "Write schedules as JSON lines or as a calendar."),
+        _own("backup", "data.database", "Copy the store while it is in use.", "backup_commands"),
+        _own("db", "data.database", "The store: status, migrate, prune."),
+    ),
+    "Settings": (
+        _own("config", "setup.config", "Show and change settings."),
+        _own("trust", "setup.trust", "Trust the settings file of a folder."),
+        _own("completion", "main", "Set up completion with Tab in bash, zsh or fish.", "completion_commands"),
+        _own("help", "main", "Show the help of a command.", "help_commands"),
+    ),
+}
+_BUILT_IN = {each.name: each for own in _SECTIONS.values() for each in own}
+
+
+def sections() -> dict[str, list[Command]]:
+    """Return the commands by heading. Those of the kinds are among the schedules; a built-in command wins over them."""
+    kinds = {each.name: each for spec in load_specs().values() for each in commands_of(spec)}
+    own = {heading: list(commands) for heading, commands in _SECTIONS.items()}
+    own["Schedules"][:0] = [each for name, each in kinds.items() if name not in _BUILT_IN]
+    return own
 
 
 def all_commands() -> dict[str, Command]:
-    """Return the commands by name, those of the kinds together. A built-in command wins over a kind's."""
-    kinds = (command for spec in load_specs().values() for command in commands_of(spec))
-    every = {command.name: command for command in (*_BEFORE_KINDS, *kinds, *_AFTER_KINDS)}
-    return every | {command.name: command for command in (*_BEFORE_KINDS, *_AFTER_KINDS)}
+    """Return all commands by name."""
+    return {each.name: each for commands in sections().values() for each in commands}
 
 
 def commands_of(spec: KindSpec) -> tuple[Command, ...]:
@@ -154,8 +177,7 @@ def commands_of(spec: KindSpec) -> tuple[Command, ...]:
 
 def _load(name: str) -> Any:
     """Import a command. Installed packages are searched for kinds only if no built-in command has this name."""
-    built_in = (each for spec in known_specs().values() for each in spec.commands)
-    known = {each.name: each for each in (*built_in, *_BEFORE_KINDS, *_AFTER_KINDS)}
+    known = {each.name: each for spec in known_specs().values() for each in spec.commands} | _BUILT_IN
     found = known.get(name) or all_commands().get(name)
     if found is None or found.app:
         return None if found is None else load(found.app)
@@ -164,12 +186,17 @@ def _load(name: str) -> Any:
     return standard_commands(load_specs()[name])
 
 
+EXAMPLES = """\
+duetime init
+duetime notify add "Water the plants" --when "every friday at 9" --topic reminders
+duetime job add report --task echo --cron "0 9 * * 1-5"
+duetime list
+"""
 EPILOG = (
-    "Exit codes: 0 done, 1 failed, 2 the command line or a value in it cannot be used, 3 not found, "
-    "4 refused, 5 the store cannot be used; 130 stopped by Ctrl-C (`serve`, `worker`, `tail` and `top`, which run "
-    "until then, end with 0), 141 nobody reads the output any more. "
-    "Every command but `mcp` takes --json, for programs; all take --debug, which shows the trace of an error, and "
-    "--config FILE, which names the settings file."
+    "Exit codes: 0 done, 1 failed, 2 invalid command line, 3 not found, 4 refused, 5 the store cannot be used, "
+    "130 interrupted by Ctrl-C (`serve`, `worker`, `tail` and `top` run until then and exit with 0), 141 broken pipe. "
+    "Every command except `mcp` and `chat` takes --json, for programs. All commands take --debug, which shows "
+    "tracebacks, and --config FILE, which names the settings file."
 )
 
 
@@ -199,13 +226,17 @@ class LazyCommandGroup(Summaries):
         shown = Summaries(name=self.name, params=self.params)
         return list(shown.shell_complete(type(ctx)(shown, info_name=ctx.info_name), incomplete))
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, command.summary) for name, command in all_commands().items()])
+    def sections(self, ctx: Any) -> list[tuple[str, Rows]]:
+        return [(heading, [(each.name, each.summary) for each in own]) for heading, own in sections().items()]
 
 
 commands = typer.Typer(
-    cls=LazyCommandGroup, no_args_is_help=True, add_completion=False, epilog=EPILOG, rich_markup_mode=None
+    cls=LazyCommandGroup,
+    no_args_is_help=True,
+    add_completion=False,
+    epilog=f"{EXAMPLES}\n{EPILOG}",
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
@@ -232,27 +263,50 @@ def duetime(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """A durable scheduler for AI agents: what is due fires on time, once, even after a crash."""
+    """A durable scheduler for AI agents: jobs, prompts and notifications that fire on time, once, even after a
+    crash."""
 
 
 def command() -> Any:
     return get_command(commands)
 
 
+# `duetime help`
+
+help_commands = single()
+
+
+@help_commands.command(cls=PlainCommand, epilog="duetime help\nduetime help job add")
+def show_help(
+    names: Annotated[list[str] | None, argument("[COMMAND]", "The command, such as job add; otherwise all.")] = None,
+    json_: Json = False,
+) -> None:
+    """Show the help of a command, as its option --help does."""
+    found = command()
+    context = found.make_context("duetime", [], resilient_parsing=True)
+    for name in names or ():
+        if not hasattr(found, "commands"):
+            raise InvalidInput(f"COMMAND: {context.command_path} has no commands of its own, such as {name!r}")
+        _, found, _ = found.resolve_command(context, [name])
+        context = type(context)(found, info_name=name, parent=context)
+    text = found.get_help(context)
+    output.print_result(json_, {"command": context.command_path, "help": text}, text)
+
+
 # Completion by the shell.
 
 _COMPLETION_SETUP = {
-    "bash": 'eval "$(duetime completion bash)"   # in ~/.bashrc',
-    "zsh": 'eval "$(duetime completion zsh)"    # in ~/.zshrc, after compinit',
-    "fish": "duetime completion fish > ~/.config/fish/completions/duetime.fish",
+    "bash": 'In ~/.bashrc: eval "$(duetime completion bash)"',
+    "zsh": 'In ~/.zshrc, after compinit: eval "$(duetime completion zsh)"',
+    "fish": "Once, for fish: duetime completion fish > ~/.config/fish/completions/duetime.fish",
 }
 
 completion_commands = single()
 
 
-@completion_commands.command(cls=PlainCommand)
+@completion_commands.command(cls=PlainCommand, epilog="\n\n".join(_COMPLETION_SETUP.values()))
 def print_completion(shell: Annotated[str, argument("SHELL", "bash, zsh or fish.")], json_: Json = False) -> None:
-    """Print what a shell has to read to complete commands and options."""
+    """Print the script that lets a shell complete commands, options, ids and names with Tab."""
     from typer.completion import get_completion_script  # type: ignore[attr-defined]  # exported nowhere else
 
     if shell not in _COMPLETION_SETUP:
@@ -263,4 +317,4 @@ def print_completion(shell: Annotated[str, argument("SHELL", "bash, zsh or fish.
         return
     print(script)
     if output.is_terminal():
-        output.note(f"To have it always: {_COMPLETION_SETUP[shell]}")
+        output.note(f"To keep it: {_COMPLETION_SETUP[shell]}")

@@ -22,6 +22,7 @@ from duetime.http.auth import Bearer
 from duetime.http.browser_sessions import Browsers, Unasked
 from duetime.http.connection_limits import OWNER
 from duetime.http.middleware import Answers, BodyLimit, Guard, NoPage, OpenAnswers, SafeHeaders, Strays
+from duetime.http.probe import SERVICE
 from duetime.http.problems import refusal
 from duetime.security.claims import InvalidToken
 from duetime.security.tokens import Tokens
@@ -137,4 +138,4 @@ def http_app(
 
 
 async def _alive(_request: Request) -> Response:
-    return JSONResponse({"status": "ok"})
+    return JSONResponse({"status": "ok", "service": SERVICE})

@@ -15,6 +15,7 @@ from starlette.applications import Starlette
 from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.http import url_for
 from duetime.http.connection_limits import ConnectionLimits, ConnectionTable, raise_soft_limit, reserve_of
+from duetime.http.probe import answers
 from duetime.http.protocol import LimitedProtocol
 
 LINGER = 0.5
@@ -59,6 +60,9 @@ def listen(host: str, port: int, *, only_loopback: bool = False) -> socket.socke
 
 def _why(error: OSError, host: str, port: int) -> str:
     if error.errno == errno.EADDRINUSE:
+        url = url_for(host, port)
+        if answers(url):
+            return f"Duetime is already running at {url}/; stop it, or choose another port with --port"
         return f"port {port} on {host} is in use by another program; stop it, or choose another one with --port"
     if error.errno == errno.EACCES:
         return f"port {port} may not be opened by this user; choose one above 1023 with --port"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from duetime.engine.kind import Caller
-from duetime.engine.model import Schedule, ScheduleId, ScheduleState
+from duetime.engine.model import Definition, Schedule, ScheduleId, ScheduleState
 from duetime.engine.queries import NOT_FOUND, could_be_an_id, expected
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import Scheduler
@@ -20,6 +20,8 @@ MOST_NAMED = 5
 _NUMBER = re.compile(r"#?([0-9]{1,18})")
 _NUMBERED = re.compile(r"[a-z]+_([0-9]{1,18})")
 """The beginning of an id that contains the number, such as job_5 of job_5_1770000000."""
+_SHORT = re.compile(r"([a-z])([0-9]{1,18})")
+"""A short id: the first letter of the kind and the number."""
 _BEGINNING = re.compile(r"[a-z]+_[0-9a-f]{4,31}")
 
 
@@ -27,8 +29,9 @@ _BEGINNING = re.compile(r"[a-z]+_[0-9a-f]{4,31}")
 def find_schedule(
     scheduler: Scheduler, caller: Caller, given: str | int, kind: str | None = None, *, deleted: bool = False
 ) -> Result[Schedule]:
-    """Find a schedule of the caller by its id (`job_5_1770000000`, `scd_...`), its number (5, `5`, `#5`), the beginning
-    of its id (`job_5`, `scd_1a2b`) or its name, whatever its case. At most eight indexed queries; one for a whole id.
+    """Find a schedule of the caller by its id (`job_5_1770000000`, `scd_...`), its number (5, `5`, `#5`), its short id
+    (`j5`), the beginning of its id (`job_5`, `scd_1a2b`) or its name, whatever its case. At most eight indexed queries;
+    one for a whole id.
 
     If several match, the error is `ambiguous`, with the `candidates` in its details. If only a schedule of another kind
     than `kind` matches, the error is `not_found`, with that schedule as `found` in its details. `deleted`: the id of a
@@ -40,13 +43,21 @@ def find_schedule(
     found = _by_id(scheduler, caller, text, deleted=deleted)
     if found is not None:
         return _of_kind(found, kind)
+    short = _by_short_id(scheduler, caller, text, deleted=deleted)
     for query in _searches(text):
         matching = _matching(scheduler, caller, query, kind)
+        if short is not None and all(each.definition.id != short.definition.id for each in matching):
+            matching = [short, *matching]  # a name may look like the short id of another schedule
         if len(matching) == 1:
             return _of_kind(matching[0], kind)
         if matching:
             return _ambiguous(text, matching)
     return NOT_FOUND
+
+
+def short_id(definition: Definition) -> str:
+    """Return the id that people read and type: the first letter of the kind and the number."""
+    return f"{definition.kind[0]}{definition.id}"
 
 
 def candidate(schedule: Schedule) -> dict[str, object]:
@@ -61,6 +72,18 @@ def _by_id(scheduler: Scheduler, caller: Caller, text: str, *, deleted: bool) ->
         found = scheduler.store.get(ScheduleId(int(number[1])))
         if found is not None and text[0].isalpha() and not found.definition.public_id.startswith(f"{text}_"):
             return None
+    return _visible(found, caller, deleted=deleted)
+
+
+def _by_short_id(scheduler: Scheduler, caller: Caller, text: str, *, deleted: bool) -> Schedule | None:
+    match = _SHORT.fullmatch(text)
+    found = None if match is None else scheduler.store.get(ScheduleId(int(match[2])))
+    if match is None or found is None or found.definition.kind[0] != match[1]:
+        return None
+    return _visible(found, caller, deleted=deleted)
+
+
+def _visible(found: Schedule | None, caller: Caller, *, deleted: bool) -> Schedule | None:
     if found is None or not (caller.operator or found.definition.owner == caller.owner):
         return None
     return None if found.progress.state == ScheduleState.DELETED and not deleted else found
@@ -92,6 +115,6 @@ def _ambiguous(text: str, matching: Sequence[Schedule]) -> Err:
     shown = [candidate(each) for each in matching[:MOST_NAMED]]
     number = f"more than {MOST_NAMED} schedules" if len(matching) > MOST_NAMED else plural(len(matching), "schedule")
     listed = ", ".join(f"{each['id']} ({each['kind']} {each['name']!r})" for each in shown)
-    return Err(
-        "ambiguous", f"{text[:60]!r} could mean {number}; give the id of one of these: {listed}", {"candidates": shown}
-    )
+    message = f"{text[:60]!r} could mean {number}; give the id of one of these: {listed}"
+    short = [short_id(each.definition) for each in matching[:MOST_NAMED]]
+    return Err("ambiguous", message, {"candidates": shown, "short_ids": short})

@@ -1,8 +1,9 @@
 """Settings that the server publishes in the store, so that other processes on it read times, agents and channels alike.
 
-They are the time zone and the names and types that each kind publishes (`KindHooks.published_settings`). No secret,
-address or command is among them: a process that reads them can name an agent or a channel, but use only what is in its
-own settings. `duetime serve` writes them when it starts; the latest server counts.
+They are the time zone, the address of the server, and the names and types that each kind publishes
+(`KindHooks.published_settings`). No secret, other address or command is among them: a process that reads them can name
+an agent or a channel, but use only what is in its own settings. `duetime serve` writes them when it starts; the latest
+server counts.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ class Published(NamedTuple):
     """A mark of the settings file that the server read: its machine and path, hashed; empty if there was none."""
     changed: int
     """When that file was written last, in nanoseconds."""
+    url: str = ""
+    """Address of the server for clients on its machine."""
 
     def is_older_than(self, settings: Settings) -> bool:
         """Return whether the server read the same file as this process, but before it was changed."""
@@ -37,15 +40,16 @@ class Published(NamedTuple):
         return bool(mark) and mark == self.file and changed != self.changed
 
 
-def publication(settings: Settings, zone: str, kinds: Mapping[str, Mapping[str, Any]]) -> str:
+def publication(settings: Settings, zone: str, kinds: Mapping[str, Mapping[str, Any]], url: str = "") -> str:
     """Return what a server publishes, as JSON."""
-    return json.dumps(Published(zone, kinds, *_file(settings))._asdict())
+    return json.dumps(Published(zone, kinds, *_file(settings), url)._asdict())
 
 
 def read_publication(text: str | None) -> Published | None:
     """Return what a server published; None if there is nothing, or nothing that this version understands."""
     try:
-        found = Published(**json.loads(text or "null"))
+        given = json.loads(text or "null")  # a newer version may publish more
+        found = Published(**{name: given[name] for name in Published._fields if name in given})
         known_zone(found.zone)
         usable = all(isinstance(each, Mapping) for each in (found.kinds, *found.kinds.values()))
     except (TypeError, ValueError, AttributeError, DuetimeError):

@@ -149,7 +149,7 @@ def duration(text: str, field: str) -> int:
         except UnreadableTime:
             raise InvalidInput(f"{field}: {error.message}", field=field) from None
     if found <= 0:
-        raise InvalidInput(f"{field}: must be longer than nothing, such as 30s or 2h", field=field)
+        raise InvalidInput(f"{field}: must be greater than zero, such as 30s or 2h", field=field)
     if found > LONGEST_DURATION:
         raise InvalidInput(f"{field}: must not be longer than a hundred years; write it like 30s or 2h", field=field)
     return found

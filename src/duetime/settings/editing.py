@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -69,7 +70,8 @@ def change_file(
     except OSError as error:
         raise InvalidInput(f"{path} cannot be written ({error.strerror}); name another file with --config") from error
     finally:
-        made.unlink(missing_ok=True)
+        with suppress(OSError):  # a read-only file system refuses to remove even what is not there
+            made.unlink(missing_ok=True)
 
 
 def _loaded(made: Path, path: Path) -> Settings:

@@ -117,18 +117,18 @@ def config_named(file: str | None) -> Iterator[None]:
 
 Tools = Annotated[
     str | None,
-    option("--tools NAMES", "Families (jobs,prompts,notifications) or single tools; otherwise all."),
+    option("--tools NAMES", "Tools to offer: jobs,prompts,notifications or names of tools; by default all."),
 ]
 
 MEMORY = ":memory:"
-Db = Annotated[str | None, option("--db URL", "A file, or postgresql://...; otherwise as the settings say.")]
-Json = Annotated[bool, option("--json", "Print one JSON document instead of text.")]
-Limit = Annotated[int, option("--limit", "At most this many, the newest first.", min=1, max=1000)]
-Cursor = Annotated[str | None, option("--cursor TEXT", "Go on where an earlier list with --json ended.")]
-Tasks = Annotated[
-    list[str] | None, option("--tasks MODULE", "A module, or a .py file, that registers tasks. May be repeated.")
+Db = Annotated[
+    str | None, option("--db URL", "Store to use: a file or postgresql://...; by default that of the settings.")
 ]
-Zone = Annotated[str | None, option("--tz ZONE", "An IANA zone such as Europe/Berlin.")]
+Json = Annotated[bool, option("--json", "Print JSON instead of text.")]
+Limit = Annotated[int, option("--limit", "Maximum number to show, newest first.", min=1, max=1000)]
+Cursor = Annotated[str | None, option("--cursor TEXT", "Continue after an earlier page, by its next_cursor.")]
+Tasks = Annotated[list[str] | None, option("--tasks MODULE", "Module or .py file that registers tasks. Repeatable.")]
+Zone = Annotated[str | None, option("--tz ZONE", "IANA time zone, such as Europe/Berlin.")]
 
 
 def opened(

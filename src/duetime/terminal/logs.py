@@ -7,8 +7,10 @@ fault or a client that repeats itself must not fill the disk.
 from __future__ import annotations
 
 import logging
+import os
 import re
 import threading
+from pathlib import Path
 from typing import Final
 
 from duetime.engine.clock import Clock, SystemClock
@@ -29,6 +31,43 @@ class SafeFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         first, *others = redacted(super().format(record)).split("\n")
         return "\n".join([clean(first), *(f"{INDENT}{clean(line)}" for line in others)])
+
+
+# Failures of runs: one line with the user's own frame. The whole traceback is kept with the run.
+
+_TRACE = "Traceback (most recent call last):"
+_FRAME = re.compile(r'^ *File "(.+)", line (\d+), in (.+)$', re.MULTILINE)
+_FOREIGN = ("site-packages", f"{os.sep}lib{os.sep}python", "<frozen")
+_OWN = str(Path(__file__).parents[1])
+
+
+def is_failure_of_a_run(record: logging.LogRecord) -> bool:
+    """Return whether a record reports a failed run, rather than a fault of the server."""
+    return not record.exc_info and _TRACE in record.getMessage()
+
+
+class BriefFormatter(SafeFormatter):
+    """Formats failures of runs in one line: what failed, the error, and the line of the user's code."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        if not is_failure_of_a_run(record):
+            return super().format(record)
+        head, _, trace = record.getMessage().partition(_TRACE)
+        short = logging.makeLogRecord({**vars(record), "msg": "%s: %s", "args": (head.strip(": \n"), _gist(trace))})
+        return super().format(short)
+
+
+def _gist(trace: str) -> str:
+    """Return the error of a traceback and the last frame that is the user's own."""
+    trace = trace.rpartition(_TRACE)[2]
+    frames = _FRAME.findall(trace)
+    own = [each for each in frames if not each[0].startswith(_OWN) and not any(part in each[0] for part in _FOREIGN)]
+    lines = [line for line in trace.splitlines() if line and not line.startswith(" ")]
+    error = lines[0] if lines else "it failed"
+    if not frames:
+        return error
+    file, line, function = (own or frames)[-1]
+    return f"{error} ({Path(file).name}:{line} in {function})"
 
 
 def format_the_last_resort() -> None:

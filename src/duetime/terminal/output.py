@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from duetime.engine.clock import Instant, datetime_of
 from duetime.engine.model import Run, Schedule
-from duetime.engine.times import format_local
+from duetime.engine.times import clock_local
 from duetime.engine.times.zones import known_zone
 from duetime.service.masking import masked, masked_payload, masked_result
 from duetime.service.presenters import run_view, schedule_view
@@ -64,7 +65,7 @@ def escaped(document: str) -> str:
 
 
 def coming(instant: Instant | None, zone: str, now: Instant) -> str:
-    return "-" if instant is None else f"{format_local(instant, zone)} ({ahead(instant, now)})"
+    return "-" if instant is None else f"{clock_local(instant, zone)} ({ahead(instant, now)})"
 
 
 def clock_time(instant: Instant, zone: str) -> str:
@@ -73,6 +74,21 @@ def clock_time(instant: Instant, zone: str) -> str:
 
 def local_time(instant: Instant, zone: str) -> str:
     return datetime_of(instant).astimezone(known_zone(zone)).strftime("%Y-%m-%d %H:%M:%S")
+
+
+_MONTHS = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
+_LONG_DATE = re.compile(rf"\b({_MONTHS}) (\d{{1,2}}), (\d{{4}}) (\d{{1,2}}):(\d\d) ([AP]M) (?=[A-Z+-])")
+
+
+def one_date_format(text: str) -> str:
+    """Write the times of messages that agents read too, such as `Feb 10, 2026 3:00 PM PST`, as all other times here."""
+
+    def rewritten(found: re.Match[str]) -> str:
+        month, day, year, hour, minute, half = found.groups()
+        number = _MONTHS.split("|").index(month) + 1
+        return f"{year}-{number:02d}-{int(day):02d} {int(hour) % 12 + 12 * (half == 'PM'):02d}:{minute} "
+
+    return _LONG_DATE.sub(rewritten, text)
 
 
 def shortened(name: str) -> str:
@@ -129,7 +145,7 @@ def print_result(json_: bool, document: Any, text: object) -> None:
 
 def warn(warnings: Sequence[str]) -> None:
     for warning in warnings:
-        print(f"warning: {clean(warning)}", file=sys.stderr)
+        print(f"warning: {one_date_format(clean(warning))}", file=sys.stderr)
 
 
 def progress(items: Sequence[T], doing: str) -> Iterable[T]:

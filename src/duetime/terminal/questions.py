@@ -8,16 +8,16 @@ from collections.abc import Callable, Mapping
 from duetime.engine.errors import InvalidInput
 from duetime.terminal.output import clean
 
-ENDED = "the answers ended, so nothing was changed"
+ENDED = "the input ended, so nothing was changed"
 
 
 def somebody_there() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def agreed(question: str, instead: str = "say --yes") -> bool:
+def agreed(question: str, instead: str = "pass --yes") -> bool:
     if not sys.stdin.isatty():
-        raise InvalidInput(f"{question.strip()} There is nobody here to ask; {instead}")
+        raise InvalidInput(f"{question.strip()} Not a terminal; {instead}")
     return _answer(f"{question} [y/N] ").lower() in ("y", "yes")
 
 

@@ -1,4 +1,4 @@
-"""Extensions of Typer: option values are parsed without pydantic, and related options are declared together.
+"""Extensions of Typer: help, suggestions, values that are parsed without pydantic, options that are declared together.
 
 Typer would import pydantic (a third of the start-up time) to convert every option, given or not. `Plain` is put where
 Typer caches its converter; a Typer version that caches it elsewhere falls back to pydantic, and is only slower.
@@ -6,14 +6,17 @@ Typer caches its converter; a Typer version that caches it elsewhere falls back 
 
 from __future__ import annotations
 
+import difflib
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+
+from duetime.terminal.help import Rows, first_sentence, help_text
 
 _NAMES = {int: "a whole number", float: "a number"}
 
@@ -51,10 +54,46 @@ class PlainCommand(TyperCommand):
     def get_params(self, ctx: Any) -> list[Any]:
         return [_plainly(param) for param in super().get_params(ctx)]
 
+    def get_help(self, ctx: Any) -> str:
+        return help_text(self, ctx, ())
+
+
+_MEANT = {
+    "create": "add", "new": "add", "rm": "delete", "remove": "delete", "ls": "list", "get": "show", "update": "edit",
+    "pause": "change", "resume": "change", "cancel": "change",
+    "web": "open", "dashboard": "open", "start": "serve", "logs": "tail", "ps": "top", "check": "doctor",
+}  # fmt: skip
+"""Commands by the names that they have in other programs."""
+
 
 class PlainGroup(TyperGroup):
     def get_params(self, ctx: Any) -> list[Any]:
         return [_plainly(param) for param in super().get_params(ctx)]
+
+    def sections(self, ctx: Any) -> Sequence[tuple[str, Rows]]:
+        """Return the subcommands with their summaries, by heading."""
+        return [("Commands", [(name, first_sentence(each.help or "")) for name, each in self.commands.items()])]
+
+    def get_help(self, ctx: Any) -> str:
+        return help_text(self, ctx, self.sections(ctx))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        try:
+            return super().resolve_command(ctx, args)
+        except Exception as error:
+            near = self.suggestions(ctx, args[0])
+            if near and str(getattr(error, "message", "")).startswith("No such command"):
+                named = " or ".join(f"`{ctx.command_path} {each}`" for each in near)
+                vars(error)["message"] = f"No such command {args[0]!r}. Did you mean {named}?"
+            raise
+
+    def suggestions(self, ctx: Any, given: str) -> list[str]:
+        """Return the commands that somebody may have meant."""
+        names = self.list_commands(ctx)
+        known = {name: name for name in names} | {word: name for word, name in _MEANT.items() if name in names}
+        begin = [name for name in names if len(given) > 1 and (name.startswith(given) or given.startswith(name))]
+        close = [known[word] for word in difflib.get_close_matches(given, known, n=2, cutoff=0.7)]
+        return list(dict.fromkeys([*begin, *close]))[:3]
 
 
 def single() -> typer.Typer:
@@ -62,17 +101,25 @@ def single() -> typer.Typer:
     return typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
-def group(summary: str) -> typer.Typer:
-    """Return a Typer app for several commands."""
-    return typer.Typer(cls=PlainGroup, no_args_is_help=True, add_completion=False, rich_markup_mode=None, help=summary)
+def group(summary: str, examples: str = "") -> typer.Typer:
+    """Return a Typer app for several commands. The examples are command lines."""
+    return typer.Typer(
+        cls=PlainGroup, no_args_is_help=True, add_completion=False, rich_markup_mode=None, help=summary, epilog=examples
+    )
 
 
 def option(usage: str, help: str, **limits: Any) -> Any:
     """Declare an option by its names and, unless it is a switch, what stands for its value: `--tz ZONE`."""
     *names, last = usage.split()
     if last.startswith("-"):
-        return typer.Option(*names, last, help=help, **limits)
+        metavar = "N" if {"min", "max"} & limits.keys() else None
+        return typer.Option(*names, last, metavar=metavar, help=help, **limits)
     return typer.Option(*names, metavar=last, help=help, **limits)
+
+
+def under(heading: str) -> Callable[..., Any]:
+    """Return how options are declared that the help shows under this heading."""
+    return functools.partial(option, rich_help_panel=heading)
 
 
 def argument(metavar: str, help: str, **limits: Any) -> Any:

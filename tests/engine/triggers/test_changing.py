@@ -53,7 +53,7 @@ def test_it_is_stored_and_read_back() -> None:
     assert trigger_from_json(text) == trigger
     stored = {name: value for name, value in trigger.to_dict().items() if name not in ("type", "timezone")}
     assert build_trigger("changing", stored, zone="UTC", now=T0) == trigger
-    assert describe(trigger) == f"{describe(NINE)} until Feb 12, 2026 00:00 UTC, then {describe(SIX_PM)}"
+    assert describe(trigger) == f"{describe(NINE)} until 2026-02-12 00:00 UTC, then {describe(SIX_PM)}"
     assert warnings_for(trigger, T0) == []
 
 

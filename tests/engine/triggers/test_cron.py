@@ -253,7 +253,7 @@ def test_warnings() -> None:
     assert "without a day 31" in warnings_for(cron("0 9 31 * *"), NOW)[0]
     (gap,) = warnings_for(cron("30 2 * * *", "America/New_York"), NOW)
     assert "2026-03-08 02:30 does not exist" in gap
-    assert "runs at Mar 8, 2026 03:00 EDT instead" in gap
+    assert "runs at 2026-03-08 03:00 EDT instead" in gap
     (fold,) = warnings_for(cron("30 1 * * *", "America/New_York", dst="literal"), NOW)
     assert "2026-11-01 01:30 comes twice" in fold
     assert "both times" in fold

@@ -165,13 +165,13 @@ def test_once_outside_its_own_bounds_is_refused() -> None:
 
 def test_english() -> None:
     assert describe(once("2026-02-10T15:00:00", "America/Los_Angeles")) == (
-        "once, on Feb 10, 2026 15:00 PST (America/Los_Angeles)"
+        "once, on 2026-02-10 15:00 PST (America/Los_Angeles)"
     )
     assert describe(interval(hours=1)) == "every hour (UTC)"
     assert describe(interval(hours=1, minutes=30)) == "every 1 hour 30 minutes (UTC)"
     assert describe(interval(days=2, jitter=30)) == "every 2 days (UTC), up to 30 seconds later at random"
     assert describe(interval(seconds=0.25)) == "every 250 milliseconds (UTC)"
-    assert describe(interval(hours=1, end="2026-02-10T12:00Z")).endswith(", until Feb 10, 2026 12:00 UTC")
+    assert describe(interval(hours=1, end="2026-02-10T12:00Z")).endswith(", until 2026-02-10 12:00 UTC")
 
 
 def test_warnings() -> None:

@@ -258,7 +258,7 @@ def test_what_fires_next_shows_them_too(ann: Agent) -> None:
                 "at": "2026-02-10T16:00:00+01:00",
                 "id": message,
                 "name": "tea",
-                "reads_as": "once, on Feb 10, 2026 16:00 CET (Europe/Berlin)",
+                "reads_as": "once, on 2026-02-10 16:00 CET (Europe/Berlin)",
                 **common,
             },
             *(

@@ -94,7 +94,7 @@ def test_the_doctor_says_where_alerts_go(cli: Cli, tmp_path: Path, settings: str
 def test_a_server_that_starts_says_what_cannot_be_used(tmp_path: Path) -> None:
     assert not [name for name in environment() if name.startswith("DUETIME_")]
     write_trusted(tmp_path, BROKEN)
-    process = start("serve", "--port", "0", "--quiet", "--db", "my.db", folder=tmp_path)
+    process = start("serve", "--port", "0", "--no-link", "--db", "my.db", folder=tmp_path)
     assert process.stderr is not None
     try:
         said = [process.stderr.readline(), process.stderr.readline()]

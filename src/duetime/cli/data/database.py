@@ -22,7 +22,7 @@ from duetime.terminal.context import Application, Db, Json, opened, program, set
 from duetime.terminal.output import clean, plural, span
 from duetime.terminal.typer_ext import PlainCommand, argument, group, option, single
 
-commands = group("The store: its state, its schema, its history.")
+commands = group("Manage the store: its state, its schema and its history.")
 
 
 def _store(db: str | None) -> closing[Store]:
@@ -32,7 +32,8 @@ def _store(db: str | None) -> closing[Store]:
 
 @commands.command(cls=PlainCommand)
 def status(db: Db = None, json_: Json = False) -> None:
-    """Show what is in the store and whether its schema fits. Exit code 1 when it does not; nothing is changed."""
+    """Show what is in the store and whether its schema is up to date. The exit code is 1 if it is not. Nothing is
+    changed."""
     now = SystemClock().now()
     with _store(db) as store:
         schema, known = _schema(store), store.known_schema
@@ -84,7 +85,7 @@ def _size(url: str) -> int | None:
 
 @commands.command(cls=PlainCommand)
 def migrate(db: Db = None, json_: Json = False) -> None:
-    """Bring the schema up to date, in one transaction. Every command does so by itself; this one says so."""
+    """Bring the schema up to date, in one transaction. All commands do this automatically; this one reports it."""
     with _store(db) as store:
         before = _schema(store)
         if before < store.known_schema:
@@ -98,12 +99,13 @@ def migrate(db: Db = None, json_: Json = False) -> None:
 @commands.command(cls=PlainCommand)
 def prune(
     older_than: Annotated[
-        str | None, option("--older-than SPAN", "Such as 30d; otherwise as the settings say.")
+        str | None, option("--older-than SPAN", "Age, such as 30d; by default that of the settings.")
     ] = None,
     db: Db = None,
     json_: Json = False,
 ) -> None:
-    """Delete what is over for so long: ended runs, and schedules without any. Workers do so by themselves too."""
+    """Delete finished runs, and schedules that have ended, if they are older than --older-than. Workers do this
+    automatically too."""
     with opened(db) as app:
         age = duration(older_than, "--older-than") if older_than else int(app.settings.retention_days * DAY)
         if not age:
@@ -119,15 +121,15 @@ def prune(
 backup_commands = single()
 
 
-@backup_commands.command(cls=PlainCommand)
+@backup_commands.command(cls=PlainCommand, epilog="duetime backup copy.db")
 def backup(
     target: Annotated[
-        str | None, argument("[TARGET]", "A new file, or a folder; otherwise the folder of the settings.")
+        str | None, argument("[TARGET]", "New file, or a folder; by default the folder of the settings.")
     ] = None,
     db: Db = None,
     json_: Json = False,
 ) -> None:
-    """Copy the store while it is in use. The copy is whole or not there; to use it, name it with --db."""
+    """Copy the store while it is in use. To use the copy, name it with --db."""
     with opened(db) as app:
         path = _target(app, target)
         umask = os.umask(0o077)  # only the owner may read the copy, because it contains payloads

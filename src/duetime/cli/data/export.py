@@ -119,20 +119,22 @@ def _instant(text: str | None) -> Instant | None:
 commands = single()
 
 
-@commands.command(cls=PlainCommand)
+@commands.command(
+    cls=PlainCommand, epilog="duetime export -o schedules.jsonl\nduetime export --ical --days 30 -o schedules.ics"
+)
 def export(
-    output: Annotated[str | None, option("-o --output FILE", "Write to a file that only you can read.")] = None,
+    output: Annotated[str | None, option("-o --output FILE", "File to write, which only you can read.")] = None,
     kind: Kind = None,
-    ical: Annotated[bool, option("--ical", "A calendar (.ics) instead.")] = False,
+    ical: Annotated[bool, option("--ical", "Write a calendar (.ics).")] = False,
     days: Annotated[
-        int, option("--days", "With --ical: how far what follows no rule is written out.", min=1, max=3660)
+        int, option("--days", "With --ical: days for which irregular times are written out.", min=1, max=3660)
     ] = 30,
     db: Db = None,
     json_: Json = False,
 ) -> None:
-    """Write all schedules that may still fire, one JSON document on each line, or as a calendar.
+    """Write all schedules that may still fire, as JSON lines or as a calendar.
 
-    Lines hold everything, secrets in payloads too. With --json it is one document.
+    JSON lines contain everything, including secrets in payloads. With --json, it is one document.
     """
     known_kind(kind)
     if ical and json_:

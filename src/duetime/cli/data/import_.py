@@ -18,6 +18,7 @@ from duetime.cli.data.export import read_lines
 from duetime.cli.data.import_plan import Candidate, Outcome
 from duetime.engine.errors import InvalidInput
 from duetime.engine.validation import NewSchedule
+from duetime.kinds.jobs.loading import load
 from duetime.kinds.jobs.shell_task import MODULE, NAME
 from duetime.service.errors import REFUSED
 from duetime.service.services import OPERATOR
@@ -39,33 +40,39 @@ from duetime.terminal.schedules.kind_view import headline
 from duetime.terminal.schedules.options import ReportedOptions
 from duetime.terminal.typer_ext import PlainCommand, argument, bundled, group, option
 
-File = Annotated[str, argument("FILE", "A file; - reads standard input.")]
-Yes = Annotated[bool, option("--yes", "Import; otherwise it is only shown what would be imported.")]
+File = Annotated[str, argument("FILE", "File to read; - reads standard input.")]
+Yes = Annotated[bool, option("--yes", "Import; without it, only show what would be imported.")]
 
-commands = group("Bring schedules in: from a crontab, or from what `duetime export` wrote.")
+commands = group("Import schedules from a crontab, or from a file that `duetime export` wrote.")
 
 
-@commands.command(cls=PlainCommand)
+_CRONTAB_EXAMPLES = """\
+duetime import crontab - < crontab.txt
+duetime import crontab /etc/crontab --system --yes
+"""
+
+
+@commands.command(cls=PlainCommand, epilog=_CRONTAB_EXAMPLES)
 @bundled
 def crontab(
     file: File,
     yes: Yes = False,
     system: Annotated[
-        bool, option("--system", "A system crontab, such as /etc/crontab: a user stands before the command.")
+        bool, option("--system", "The file is a system crontab, such as /etc/crontab, with a user before each command.")
     ] = False,
-    user: Annotated[str | None, option("--user NAME", "With --system: whose lines; otherwise your own.")] = None,
-    shell: Annotated[
-        bool, option("--shell", "Have a shell read those commands that only a shell understands.")
-    ] = False,
+    user: Annotated[
+        str | None, option("--user NAME", "With --system: user whose lines to import; by default you.")
+    ] = None,
+    shell: Annotated[bool, option("--shell", "Run commands that need a shell through a shell.")] = False,
     tz: Zone = None,
     *,
     policy: ReportedOptions,
     db: Db = None,
     json_: Json = False,
 ) -> None:
-    """Import the lines of a crontab as jobs that run commands. Only you can make such jobs, never an agent.
+    """Import the lines of a crontab as jobs that run commands. Agents cannot create such jobs.
 
-    A worker runs them only where its settings name the module duetime.kinds.command among the tasks.
+    A worker runs them only if the setting tasks names the module duetime.kinds.command.
     """
     found = read_crontab(_text(file), Way(system, user or _me(), shell))
     stated = policy.given()
@@ -86,7 +93,13 @@ def crontab(
         raise typer.Exit(REFUSED)
 
 
-@commands.command(cls=PlainCommand)
+_JSONL_EXAMPLES = """\
+duetime import jsonl schedules.jsonl
+duetime import jsonl schedules.jsonl --yes
+"""
+
+
+@commands.command(cls=PlainCommand, epilog=_JSONL_EXAMPLES)
 def jsonl(
     file: File,
     yes: Yes = False,
@@ -94,10 +107,11 @@ def jsonl(
     db: Db = None,
     json_: Json = False,
 ) -> None:
-    """Import what `duetime export` wrote. What is there already stays as it is."""
+    """Import a file that `duetime export` wrote. Schedules that are already there are not changed."""
     text = _text(file)
-    needed = [MODULE] if f'"{NAME}"' in text else []  # it runs exported commands; a crontab import loads it too
-    with opened(_place(db, yes), [*(tasks or ()), *needed] or None, load_tasks=True, making=True) as app:
+    # Besides the modules of the settings: those given here, and the one that runs exported commands.
+    load([*(tasks or ()), *([MODULE] if f'"{NAME}"' in text else [])])
+    with opened(_place(db, yes), load_tasks=True, making=True) as app:
         candidates, problems = read_lines(app, text)
         done = _import(app, candidates, problems, [], yes=yes, json_=json_)
     if done.problems:

@@ -34,7 +34,7 @@ class Candidate(NamedTuple):
     paused: bool = False
     paused_until: Instant | None = None
     note: str | None = None
-    """Why it is paused."""
+    """Note that says why."""
     next: Instant | None = None
     """The next instant to restore, which somebody may have moved by hand."""
     present: Schedule | None = None

@@ -10,26 +10,36 @@ from duetime.service.changes import ACTIONS, ChangeRequest
 from duetime.service.errors import FAILED, OK, unwrap
 from duetime.service.services import OPERATOR
 from duetime.terminal import output
-from duetime.terminal.context import Db, Json, opened
+from duetime.terminal.context import Application, Db, Json, opened
 from duetime.terminal.output import clean, plural
 from duetime.terminal.schedules.change import Note, Until, instant_given
+from duetime.terminal.schedules.kind_view import short_of
 from duetime.terminal.typer_ext import PlainCommand, argument, option, single
 
 commands = single()
 
 
-@commands.command(cls=PlainCommand)
+_CHANGE_EXAMPLES = """\
+duetime change pause --kind job --until "monday 9am"
+duetime change cancel j5 p7
+duetime change delete --topic demo --dry-run
+"""
+
+
+@commands.command(cls=PlainCommand, epilog=_CHANGE_EXAMPLES)
 def change(
     action: Annotated[str, argument("ACTION", "pause, resume, cancel or delete.")],
-    ids: Annotated[list[str] | None, argument("[ID]...", "Ids or names; or give a filter.")] = None,
+    ids: Annotated[list[str] | None, argument("[ID]...", "Ids or names; alternatively, use a filter.")] = None,
     kind: Kind = None,
     topic: Annotated[str | None, option("--topic TEXT", "Only with this topic, task or agent.")] = None,
     label: Annotated[str | None, option("--label TEXT", "Only with this label or name.")] = None,
-    everything: Annotated[bool, option("--all", "Every one that may still fire.")] = False,
+    everything: Annotated[bool, option("--all", "All schedules that may still fire.")] = False,
     until: Until = None,
     note: Note = None,
-    dry_run: Annotated[bool, option("--dry-run", "Change nothing; show what matches.")] = False,
-    expected: Annotated[int | None, option("--expected N", "How many match; deleting needs it.")] = None,
+    dry_run: Annotated[bool, option("--dry-run", "Show what matches without changing it.")] = False,
+    expected: Annotated[
+        int | None, option("--expected N", "Number of matches that you expect; required to delete.")
+    ] = None,
     db: Db = None,
     json_: Json = False,
 ) -> int:
@@ -40,16 +50,19 @@ def change(
         done = unwrap(
             change_schedules(app.services, OPERATOR, selection, request, dry_run=dry_run, expected_count=expected)
         )
+        text = "" if json_ else _text(app, action, done, dry_run=dry_run)
     counts = {"matched": len(done.matched), "changed": done.changed, "dry_run": dry_run}
     document: dict[str, Any] = {**counts, "failed": list(done.failed), "schedules": list(done.matched)}
-    output.print_result(json_, document, _text(action, done, dry_run=dry_run))
+    output.print_result(json_, document, text)
     return FAILED if done.failed else OK
 
 
-def _text(action: str, done: BulkChange, *, dry_run: bool) -> str:
-    rows = [f"{each['id']}  {clean(str(each.get('name', '')))}" for each in (done.matched if dry_run else ())]
+def _text(app: Application, action: str, done: BulkChange, *, dry_run: bool) -> str:
+    rows = [
+        f"{short_of(app, each['id'])}  {clean(str(each.get('name', '')))}" for each in (done.matched if dry_run else ())
+    ]
     verb = "would be" if dry_run else "were"
     number = len(done.matched) if dry_run else done.changed
     rows.append(f"{plural(number, 'schedule')} {verb} {ACTIONS[action]}.")
-    rows += [f"{each['id']}: {clean(str(each['error']))}" for each in done.failed]
+    rows += [f"{short_of(app, each['id'])}: {clean(str(each['error']))}" for each in done.failed]
     return "\n".join(rows)

@@ -22,10 +22,10 @@ from duetime.terminal.output import counted, plural, relative
 from duetime.terminal.typer_ext import PlainCommand, argument, group, option
 
 PAGE = 500
-Chosen = Annotated[list[str] | None, argument("[RUN]...", "Numbers, as `dead list` shows them.")]
-Everything = Annotated[bool, option("--all", "Every one, or every one of --kind.")]
+Chosen = Annotated[list[str] | None, argument("[RUN]...", "Numbers of runs, as `dead list` shows them.")]
+Everything = Annotated[bool, option("--all", "All dead letters, or all of --kind.")]
 
-commands = group("Dead letters: runs of every kind that failed for good, or were lost.")
+commands = group("Dead letters are runs that failed after all their attempts, or were lost.")
 
 
 @commands.command("list", cls=PlainCommand)
@@ -36,7 +36,7 @@ def list_(
     db: Db = None,
     json_: Json = False,
 ) -> None:
-    """List what failed for good or was lost, and nobody has dealt with; the newest first."""
+    """List dead letters that were neither retried nor forgotten, newest first."""
     with opened(db) as app:
         query = RunQuery(kind=known_kind(kind), status="dead", limit=limit, cursor=cursor)
         page = unwrap(app.scheduler.runs(OPERATOR, query))
@@ -44,9 +44,9 @@ def list_(
         zone, now = app.scheduler.zone, app.clock.now()
         alive = next((run for run, schedule in letters if over(schedule) is None), None)
         if alive is None:
-            advice = f"Take off this list: {again(app, 'dead', 'forget', '--all')}"
+            advice = f"Remove them: {again(app, 'dead', 'forget', '--all')}"
         else:
-            advice = f"Try again: {again(app, 'dead', 'retry', str(alive.id))}"
+            advice = f"Retry: {again(app, 'dead', 'retry', str(alive.id))}"
         notes = app.services.failure_notes(kind)
     if json_:
         views = [whole_view(run, schedule, zone) for run, schedule in letters]
@@ -54,7 +54,7 @@ def list_(
         output.print_json({"dead": views, "total": page.total, "next_cursor": page.cursor, **more})
         return
     if not letters:
-        print("Nothing failed, or it was dealt with." if not notes else "Nothing is dead here.")
+        print("No dead letters." if not notes else "No dead letters here.")
     else:
         rows = [_row(run, schedule, now) for run, schedule in letters]
         output.table(
@@ -68,41 +68,47 @@ def list_(
 
 @commands.command(cls=PlainCommand)
 def show(
-    run: Annotated[int, argument("RUN", "A number, as `dead list` shows it.")],
+    run: Annotated[int, argument("RUN", "Number of the run, as `dead list` shows it.")],
     db: Db = None,
     json_: Json = False,
 ) -> None:
-    """Show one: what it was about, and how each attempt failed."""
+    """Show a dead letter: what it does, and how each attempt failed."""
     with opened(db) as app:
         print_run(app, found_run(app, run, again(app, "dead", "list")), json_)
 
 
-@commands.command(cls=PlainCommand)
+_RETRY_EXAMPLES = """\
+duetime dead retry 91 92
+duetime dead retry --all --kind job
+"""
+
+
+@commands.command(cls=PlainCommand, epilog=_RETRY_EXAMPLES)
 def retry(
     run: Chosen = None, everything: Everything = False, kind: Kind = None, db: Db = None, json_: Json = False
 ) -> None:
-    """Put back in line: the same run, with the same id, so that a receiver can tell. Exit code 4 when one is refused.
-    --all leaves out what belongs to schedules that were deleted or cancelled."""
+    """Retry dead letters. Each keeps its id, so that a receiver recognises it. The exit code is 4 if one is refused.
+    --all leaves out the runs of schedules that were deleted or cancelled."""
     with opened(db) as app:
-        done, kinds, refused = _each(app, run, everything, kind, app.scheduler.retry, "putting back in line")
+        done, kinds, refused = _each(app, run, everything, kind, app.scheduler.retry, "requeuing")
         each_once = dict.fromkeys(warning for name in kinds for warning in app.services.worker_warnings(name))
         warnings = list(each_once)
         if everything and (left_out := [item for item in refused if item[1].details.get("state") in OVER]):
             refused = [item for item in refused if item[1].details.get("state") not in OVER]
             what = f"{plural(len(left_out), 'run')} of schedules that were deleted or cancelled"
-            text = f"left out: {what}; {again(app, 'dead', 'list')} marks them, dead forget takes them off"
+            text = f"left out: {what}; {again(app, 'dead', 'list')} marks them, `dead forget` removes them"
             warnings.append(ScheduleWarning("left_out", text))
-        _print_changed(app, "retried", "put back in line", done, refused, warnings, json_)
+        _print_changed(app, "retried", "requeued", done, refused, warnings, json_)
 
 
 @commands.command(cls=PlainCommand)
 def forget(
     run: Chosen = None, everything: Everything = False, kind: Kind = None, db: Db = None, json_: Json = False
 ) -> None:
-    """Take off this list what nobody needs to deal with any more. It stays in the history."""
+    """Remove runs from this list. They stay in the history."""
     with opened(db) as app:
-        done, _, refused = _each(app, run, everything, kind, app.scheduler.dismiss, "forgetting")
-        _print_changed(app, "forgotten", "forgotten", done, refused, [], json_)
+        done, _, refused = _each(app, run, everything, kind, app.scheduler.dismiss, "removing")
+        _print_changed(app, "forgotten", "removed", done, refused, [], json_)
 
 
 class Dealt(NamedTuple):
@@ -153,7 +159,7 @@ def _print_changed(
         errors = [{"run_id": id, "code": err.code, "message": err.message} for id, err in refused]
         output.print_json({key: done, "refused": errors, "warnings": [each.text for each in warnings]})
     else:
-        print(f"{participle.capitalize()}: {plural(len(done), 'run')}." if done else f"Nothing was {participle}.")
+        print(f"{participle.capitalize()} {plural(len(done), 'run')}." if done else f"Nothing was {participle}.")
         output.warn([f"run {id} was not {participle}: {err.message}" for id, err in refused])
         print_warnings(app, warnings)
     if refused:

@@ -2,35 +2,44 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Any
 
 from duetime.cli.runs.run import Kind, known_kind
-from duetime.engine.clock import Instant
-from duetime.engine.times import read_time
+from duetime.engine.clock import Instant, instant_of
+from duetime.engine.times import clock_local, read_time
 from duetime.service.kind_spec import Window
 from duetime.service.services import OPERATOR, Call
 from duetime.service.status import status as read_status
 from duetime.service.upcoming import upcoming as read_upcoming
 from duetime.terminal import output
 from duetime.terminal.context import Application, Db, Json, opened
-from duetime.terminal.output import clean, plural
+from duetime.terminal.output import ahead, clean, plural
+from duetime.terminal.schedules.kind_view import short_of
 from duetime.terminal.typer_ext import PlainCommand, option, single
 
 commands = single()
 
 
-@commands.command(cls=PlainCommand)
+_UPCOMING_EXAMPLES = """\
+duetime upcoming
+duetime upcoming --from tomorrow --until tomorrow
+duetime upcoming --kind prompt -n 5
+"""
+
+
+@commands.command(cls=PlainCommand, epilog=_UPCOMING_EXAMPLES)
 def upcoming(
-    start: Annotated[str | None, option("--from TIME", "Only from then on, such as tomorrow.")] = None,
-    until: Annotated[str | None, option("--until TIME", "Only up to then; a day alone counts as a whole.")] = None,
+    start: Annotated[str | None, option("--from TIME", "Only from this time on, such as tomorrow.")] = None,
+    until: Annotated[str | None, option("--until TIME", "Only up to this time; a date includes the whole day.")] = None,
     kind: Kind = None,
-    topic: Annotated[str | None, option("--topic TOPIC", "Only what sends to this topic.")] = None,
-    paused: Annotated[bool, option("--paused", "Also when paused ones would fire.")] = False,
-    count: Annotated[int, option("-n --count", "How many at most.", min=1, max=1000)] = 20,
+    topic: Annotated[str | None, option("--topic TOPIC", "Only schedules that notify this topic.")] = None,
+    paused: Annotated[bool, option("--paused", "Include paused schedules.")] = False,
+    count: Annotated[int, option("-n --count", "Maximum number to show.", min=1, max=1000)] = 20,
     db: Db = None,
     json_: Json = False,
 ) -> None:
-    """List what fires next, over all kinds, in time order."""
+    """List what fires next, over all kinds, in the order of time."""
     kinds = None if kind is None else (str(known_kind(kind)),)
     with opened(db) as app:
         first, last = _instant(app, start), _instant(app, until, last=True)
@@ -39,14 +48,22 @@ def upcoming(
         if json_:
             output.print_json({"upcoming": found.rows, "more": found.more, "later": found.later})
         elif found.rows:
-            rows = [[each["at"], each["kind"], each["id"], _name(each), each["reads_as"]] for each in found.rows]
-            output.table(["AT", "KIND", "ID", "NAME", "WHEN"], rows, whole=3)
+            rows = [_row(app, each) for each in found.rows]
+            output.table(
+                ["AT", "IN", "ID", "KIND", "NAME", "WHEN"], rows, whole=3, spare={"KIND": 20, "WHEN": output.READABLE}
+            )
         else:
             print("Nothing is scheduled in that time.")
         if found.more and not json_:
             left_out = ", ".join(clean(each["name"]) for each in found.later)
             print("There is more; --count shows it." + (f" Not in this list: {left_out}." if left_out else ""))
         output.warn(found.warnings)
+
+
+def _row(app: Application, row: dict[str, Any]) -> list[object]:
+    zone, at = app.scheduler.zone, instant_of(datetime.fromisoformat(row["at"]))
+    rule = str(row["reads_as"]).replace(f" ({zone})", "")
+    return [clock_local(at, zone), ahead(at, app.clock.now()), short_of(app, row["id"]), row["kind"], _name(row), rule]
 
 
 def _name(row: dict[str, Any]) -> str:
@@ -66,7 +83,7 @@ status_commands = single()
 
 @status_commands.command(cls=PlainCommand)
 def status(db: Db = None, json_: Json = False) -> None:
-    """Show what is set up and whether it works. Workers, channels, topics, agents, limits, what was used and failed."""
+    """Show what is set up and whether it works: workers, channels, topics, agents, limits, usage and failures."""
     with opened(db) as app:
         view = read_status(Call(app.services, OPERATOR, app.scheduler.zone))
     if json_:

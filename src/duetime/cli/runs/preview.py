@@ -23,7 +23,10 @@ from duetime.terminal.typer_ext import PlainCommand, argument, option, single
 EXAMPLES = '"0 9 * * 1-5", "every 2h", "every weekday at 8:30", "RRULE:FREQ=WEEKLY", or a time such as "tomorrow 9am"'
 
 Expression = Annotated[str, argument("EXPR", f"{EXAMPLES}.")]
-Dst = Annotated[str, option("--dst HOW", "For cron: debian, or literal (the wall clock to the letter).")]
+Dst = Annotated[
+    str,
+    option("--dst HOW", "When clocks change, cron follows Debian (debian) or the wall clock to the letter (literal)."),
+]
 
 NARROW = 72
 """Columns below which there is no space for UTC."""
@@ -31,15 +34,22 @@ NARROW = 72
 commands = single()
 
 
-@commands.command(name="next", cls=PlainCommand)
+_SHOW_NEXT_EXAMPLES = """\
+duetime next "0 9 * * 1-5" --tz Europe/Berlin
+duetime next "every 2 hours" -n 10
+"""
+
+
+@commands.command(name="next", cls=PlainCommand, epilog=_SHOW_NEXT_EXAMPLES)
 def show_next(
     expression: Expression,
     tz: Zone = None,
-    count: Annotated[int, option("-n --count", "How many instants.", min=1, max=1000)] = 5,
+    count: Annotated[int, option("-n --count", "Number of times to show.", min=1, max=1000)] = 5,
     dst: Dst = "debian",
     json_: Json = False,
 ) -> None:
-    """Show when an expression fires next. In local time and UTC, with what it says in English and what may surprise."""
+    """Show when an expression fires next, in local time and UTC, with its meaning in English and anything
+    surprising."""
     trigger, warnings, zone, now = understood(expression, tz, dst)
     instants: list[Instant] = []
     following = trigger.next_after(Instant(now - 1))
@@ -107,14 +117,20 @@ MOST = 10_000
 explain_commands = single()
 
 
-@explain_commands.command(cls=PlainCommand)
+_EXPLAIN_EXAMPLES = """\
+duetime explain "0 9 31 * *"
+duetime explain "FREQ=MONTHLY;BYDAY=-1FR"
+"""
+
+
+@explain_commands.command(cls=PlainCommand, epilog=_EXPLAIN_EXAMPLES)
 def explain(
     expression: Expression,
     tz: Zone = None,
     dst: Dst = "debian",
     json_: Json = False,
 ) -> None:
-    """Say in English what an expression means. How often it fires, what clock changes do to it, what may surprise."""
+    """Explain an expression in English: how often it fires, what clock changes do to it, and anything surprising."""
     trigger, warnings, zone, now = understood(expression, tz, dst)
     recurs = not isinstance(trigger, OnceTrigger)
     day, year = (trigger.count(now, Instant(now + days * DAY), MOST) for days in (1, 365))

@@ -9,8 +9,9 @@ from duetime.engine.clock import Instant
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import LIVE, Run, RunStatus, Schedule, ScheduleState
 from duetime.engine.store import RunQuery
-from duetime.engine.times import format_local, read_past_time
+from duetime.engine.times import clock_local, read_past_time
 from duetime.service.errors import refuse, unwrap
+from duetime.service.lookup import short_id
 from duetime.service.masking import masked_payload
 from duetime.service.presenters import attempt_view
 from duetime.service.services import OPERATOR
@@ -23,7 +24,7 @@ from duetime.terminal.typer_ext import PlainCommand, argument, group, option
 # Finding one run of any kind by its number, and showing it as text or JSON.
 
 KINDS = ("job", "prompt", "notification", "request")
-Kind = Annotated[str | None, option("--kind KIND", "job, prompt, notification or request; otherwise all.")]
+Kind = Annotated[str | None, option("--kind KIND", "Only this kind: job, prompt, notification or request.")]
 OVER = frozenset({ScheduleState.DELETED, ScheduleState.CANCELLED})
 """States of schedules that never run again."""
 
@@ -74,16 +75,22 @@ def print_run(app: Application, run: Run, json_: bool) -> None:
         attempts = [attempt_view(each, zone) for each in app.scheduler.attempts(OPERATOR, run.id)]
         output.print_json(whole_view(run, schedule, zone) | {"attempts": attempts})
         return
-    output.facts([
+    output.facts(run_facts(app, run, schedule))
+    print()
+    print_runs(app, [run])
+
+
+def run_facts(app: Application, run: Run, schedule: Schedule | None) -> list[tuple[str, object]]:
+    """Return what to show of a run."""
+    zone = app.scheduler.zone
+    return [
         (run.kind, f"{run.name}  (run {run.id})"),
         ("status", output.status_text(run.status)),
         ("owner", run.owner),
-        ("schedule", "deleted" if schedule is None else schedule.definition.public_id),
-        ("due", format_local(run.due, zone)),
+        ("schedule", "deleted" if schedule is None else short_id(schedule.definition)),
+        ("due", clock_local(run.due, zone)),
         *((name, _shown(value)) for name, value in payload_of(schedule).items() if value not in (None, [], {}, "")),
-    ])  # fmt: skip
-    print()
-    print_runs(app, [run])
+    ]
 
 
 def _shown(value: object) -> object:
@@ -92,27 +99,36 @@ def _shown(value: object) -> object:
 
 LIVING = "live"
 STATUSES = (*(status.value for status in RunStatus), LIVING)
-Number = Annotated[int, argument("RUN", "A number, as `run list` shows it.", min=1)]
+Number = Annotated[int, argument("RUN", "Number of the run, as `run list` shows it.", min=1)]
 
-commands = group("Single runs: list them, show one, or stop it. `dead` has those that failed.")
+commands = group("List, show and stop single runs. `duetime dead` has those that failed.")
 
 
-@commands.command("list", cls=PlainCommand)
+_LIST_EXAMPLES = """\
+duetime run list --status live
+duetime run list --from yesterday --kind job
+"""
+
+
+@commands.command("list", cls=PlainCommand, epilog=_LIST_EXAMPLES)
 def list_(
     kind: Kind = None,
     status: Annotated[
-        str | None, option("--status STATUS", "Such as running, waiting, failed; live: all that may change.")
+        str | None,
+        option(
+            "--status STATUS", "Only this status, such as running, waiting or failed; live: all that have not ended."
+        ),
     ] = None,
     since: Annotated[
-        str | None, option("--from TIME", "Due from then on: yesterday, '2 hours ago', 2026-02-10.")
+        str | None, option("--from TIME", "Due from this time on: yesterday, '2 hours ago', 2026-02-10.")
     ] = None,
-    until: Annotated[str | None, option("--to TIME", "Due until then; a day alone counts as a whole.")] = None,
+    until: Annotated[str | None, option("--to TIME", "Due up to this time; a date includes the whole day.")] = None,
     limit: Limit = 20,
     cursor: Cursor = None,
     db: Db = None,
     json_: Json = False,
 ) -> None:
-    """List runs of every kind, the newest first; also of schedules that were deleted."""
+    """List runs of all kinds, newest first, including those of deleted schedules."""
     if status is not None and status not in STATUSES:
         raise InvalidInput(f"--status: there is no {status!r}; there are {', '.join(STATUSES)}")
     with opened(db) as app:
@@ -147,15 +163,15 @@ def _past(app: Application, text: str | None, *, last: bool = False) -> Instant 
 
 @commands.command(cls=PlainCommand)
 def show(run: Number, db: Db = None, json_: Json = False) -> None:
-    """Show one: what it is about, what came of it, and every attempt."""
+    """Show a run: what it does, its outcome, and every attempt."""
     with opened(db) as app:
         print_run(app, found_run(app, run, again(app, "run", "list")), json_)
 
 
 @commands.command(cls=PlainCommand)
 def stop(run: Number, db: Db = None, json_: Json = False) -> None:
-    """Stop one run, and nothing else of its schedule. One that has not begun is over at once; one that runs is asked to
-    stop. Exit code 4 when it has ended already."""
+    """Stop a run, and nothing else of its schedule. One that has not started is cancelled; one that is running is asked
+    to stop. The exit code is 4 if it has already ended."""
     with opened(db) as app:
         found_run(app, run, again(app, "run", "list", "--status", LIVING))
         unwrap(app.scheduler.cancel_run(OPERATOR, run))

@@ -22,8 +22,8 @@ from duetime.terminal.typer_ext import PlainCommand, option, single
 LONG = 1 * SECOND
 """A run that takes longer than this is reported as running."""
 MORE = "more"
-NAME = 16
-"""Minimum width of a name, so that what follows is aligned in most lines."""
+NAME, NARROW_NAME, MEASURES = 28, 16, 26
+"""Widths of columns on a terminal, so that what follows is aligned in all lines."""
 WIDE = 100
 """Width from which there is space for a run's duration beside its outcome."""
 
@@ -122,10 +122,11 @@ class Stream:
         line = output.safe(clock_time(moment, self._app.scheduler.zone), "dim")
         line.append(f"  {event:<9}", output.STYLES.get(event, ""))
         terminal = self._console.is_terminal
-        name = shortened(clean(run.name)) if terminal else clean(run.name)
-        line.append(f"  {name:<{NAME}}", "bold")
-        if self._console.width >= WIDE:
-            line.append(f"  {_measures(run):<20}", "dim")
+        wide = self._console.width >= WIDE
+        name = _column(clean(run.name), NAME if wide else NARROW_NAME) if terminal else f"{clean(run.name):<{NAME}}"
+        line.append(f"  {name}", "bold")
+        if wide:
+            line.append(f"  {_measures(run):<{MEASURES}}", "dim")
         line.append(f"  {clean(_detail(event, run))}", output.STYLES.get(event, "") if run.error else "")
         self._console.print(line, no_wrap=terminal, overflow="ellipsis", crop=terminal, soft_wrap=not terminal)
 
@@ -140,6 +141,13 @@ class Stream:
 
     def summary(self) -> str:
         return ", ".join(f"{number:,} {event}" for event, number in sorted(self.counts.items())) or "nothing yet"
+
+
+def _column(text: str, width: int) -> str:
+    """Return the text in exactly so many columns, also where some characters take two."""
+    from rich.cells import cell_len, set_cell_size
+
+    return set_cell_size(text, width) if cell_len(text) <= width else f"{set_cell_size(text, width - 1)}…"
 
 
 def _measures(run: Run) -> str:
@@ -162,16 +170,23 @@ def _detail(event: str, run: Run) -> str:
 commands = single()
 
 
-@commands.command(cls=PlainCommand)
+_TAIL_EXAMPLES = """\
+duetime tail
+duetime tail --kind prompt -n 50
+"""
+
+
+@commands.command(cls=PlainCommand, epilog=_TAIL_EXAMPLES)
 def tail(
     kind: Annotated[
-        list[str] | None, option("--kind KIND", "job, prompt, notification or request. Repeatable.")
+        list[str] | None, option("--kind KIND", "Only this kind: job, prompt, notification or request. Repeatable.")
     ] = None,
-    last: Annotated[int, option("-n --last", "How many earlier runs come first.", min=0, max=500)] = 10,
+    last: Annotated[int, option("-n --last", "Number of earlier runs to show first.", min=0, max=500)] = 10,
     db: Db = None,
     json_: Json = False,
 ) -> None:
-    """Show what happens, in this and in every other process on the store, until Ctrl-C. With --json a line for each."""
+    """Follow runs as they start, end and fail, in all processes on the store, until Ctrl-C. With --json, print a line
+    for each."""
     for name in kind or ():
         known_kind(name)
     button = StopButton()

@@ -33,7 +33,8 @@ commands = single()
 
 @commands.command(cls=PlainCommand)
 def mcp(db: Db = None, tasks: Tasks = None, tools: Tools = None) -> None:
-    """Serve one agent over stdin and stdout. What it schedules stays; `service install` has it fire always."""
+    """Serve one agent over standard input and output. Schedules are kept; `duetime service install` makes them fire
+    even while no agent is running."""
     if sys.stdin.isatty():
         print(
             "This speaks MCP over stdin and stdout, for a client that starts it; people want `duetime serve`.",

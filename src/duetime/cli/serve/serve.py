@@ -6,14 +6,14 @@ import ipaddress
 import socket
 from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from duetime.app import build, sign_in_link, tokens_at_hand, tokens_of, web
 from duetime.cli.serve.demo import LOG, demo_settings
 from duetime.cli.serve.shutdown import log_to
-from duetime.cli.serve.worker import work_until_stopped
+from duetime.cli.serve.worker import Live, Quiet, Verbose, work_until_stopped
 from duetime.engine.errors import InvalidInput
 from duetime.http import url_for
 from duetime.kinds.prompts.access import header_command, stdio_command
@@ -30,24 +30,41 @@ if TYPE_CHECKING:
 commands = single()
 
 
-@commands.command(cls=PlainCommand)
+_SERVE_EXAMPLES = """\
+duetime serve
+duetime serve --demo
+duetime serve --port 0 --live --tasks my_tasks
+"""
+
+
+@commands.command(cls=PlainCommand, epilog=_SERVE_EXAMPLES)
 def serve(
-    host: Annotated[str | None, option("--host ADDRESS", "Where to listen; 127.0.0.1 unless set.")] = None,
-    port: Annotated[int | None, option("--port", "8765 unless set; 0 takes a free one.", min=0, max=65535)] = None,
+    host: Annotated[str | None, option("--host ADDRESS", "Address to listen on; by default 127.0.0.1.")] = None,
+    port: Annotated[
+        int | None, option("--port", "Port to listen on; by default 8765. 0 picks a free port.", min=0, max=65535)
+    ] = None,
     db: Db = None,
     tasks: Tasks = None,
     tools: Tools = None,
-    threads: Annotated[int | None, option("--threads", "Runs at a time.", min=1, max=1000)] = None,
-    lease: Annotated[float | None, option("--lease", "Seconds of silence after which others take over.", min=1)] = None,
-    no_auth: Annotated[bool, option("--no-auth", "Ask for no tokens; only on a loopback address.")] = False,
-    print_config: Annotated[
-        str | None, option("--print-config CLIENT", "Print what to tell a client (or all).")
+    threads: Annotated[
+        int | None, option("--threads", "Maximum number of runs at the same time.", min=1, max=1000)
     ] = None,
-    quiet: Annotated[bool, option("--quiet", "Print no link that signs in.")] = False,
-    demo: Annotated[bool, option("--demo", "Sample tasks on a SQLite file, shown live.")] = False,
+    lease: Annotated[
+        float | None, option("--lease", "Seconds without a heartbeat after which other workers take over.", min=1)
+    ] = None,
+    no_auth: Annotated[bool, option("--no-auth", "Require no access tokens; only on a loopback address.")] = False,
+    print_config: Annotated[
+        str | None, option("--print-config CLIENT", "Print the configuration for an agent client, or for all of them.")
+    ] = None,
+    live: Live = False,
+    verbose: Verbose = False,
+    quiet: Quiet = False,
+    no_link: Annotated[bool, option("--no-link", "Don't print the sign-in link.")] = False,
+    demo: Annotated[bool, option("--demo", "Run sample tasks in a separate SQLite file, and show them live.")] = False,
     json_: Json = False,
 ) -> None:
-    """Serve people in a browser and agents over MCP, and run what is due. Ctrl-C stops; a second one stops at once."""
+    """Run what is due, and serve the dashboard, the API and MCP. Ctrl-C waits for running work and stops; a second
+    Ctrl-C stops at once."""
     modules = tuple(tasks) if tasks else None
     flags = {"host": host, "port": port, "db": db, "tasks": modules, "tools": tools, "threads": threads, "lease": lease}
     settings = settings_for(flags)
@@ -56,19 +73,30 @@ def serve(
     if print_config is not None:
         _print_client_config(settings, print_config, no_auth)
         return
-    raise typer.Exit(_listen_and_serve(settings, no_auth=no_auth, demo=demo, quiet=quiet, json_=json_))
+    shown = Shown(link=not no_link, quiet=quiet, live=live, verbose=verbose, json=json_)
+    raise typer.Exit(_listen_and_serve(settings, shown, no_auth=no_auth, demo=demo))
 
 
-def _listen_and_serve(settings: Settings, *, no_auth: bool, demo: bool, quiet: bool, json_: bool) -> int:
+class Shown(NamedTuple):
+    """What the server prints."""
+
+    link: bool
+    quiet: bool
+    live: bool
+    verbose: bool
+    json: bool
+
+
+def _listen_and_serve(settings: Settings, shown: Shown, *, no_auth: bool, demo: bool) -> int:
     from duetime.http.connection_limits import connection_limits
     from duetime.http.server import HttpServer, listen, url_of
 
     with listen(settings.host, settings.port, only_loopback=no_auth) as bound, closing(build(settings)) as app:
-        app.publish()
+        app.publish(url_of(bound))
         tokens = None if no_auth else tokens_of(settings, app.clock, app.store)
         if tokens is not None:
             tokens.local()  # create it before anybody is told to use it
-        log_to(LOG if demo else None)
+        log_to(LOG if demo else None, verbose=shown.verbose, live=shown.live)
         # The address is an accepted host name, unless it is a wildcard address.
         names = () if settings.host in ("0.0.0.0", "::", "") else (settings.host,)  # noqa: S104 - compared, not bound
         http = HttpServer(web(app, tokens, names), bound, connection_limits(settings))
@@ -76,26 +104,31 @@ def _listen_and_serve(settings: Settings, *, no_auth: bool, demo: bool, quiet: b
             access = app.services.kind(PromptKind).access
             assert access is not None
             access.url = settings.url or f"{url_of(bound)}/mcp"  # clients may reach it by another name
-        introduce = partial(_introduce, bound, tokens, quiet, json_)
-        return work_until_stopped(app, demo=demo, json_=json_, http=http, introduce=introduce)
+        introduce = partial(_introduce, bound, tokens, shown)
+        return work_until_stopped(
+            app, demo=demo, live=shown.live, quiet=shown.quiet, json_=shown.json, http=http, introduce=introduce
+        )
 
 
-def _introduce(bound: socket.socket, tokens: Tokens | None, quiet: bool, json_: bool) -> None:
+def _introduce(bound: socket.socket, tokens: Tokens | None, shown: Shown) -> None:
     from duetime.http.server import url_of
 
     url = url_of(bound)
-    if json_:
+    if shown.json:
         facts = {"url": f"{url}/mcp", "dashboard": f"{url}/", "health": f"{url}/healthz", "auth": tokens is not None}
         output.print_json_line({"event": "serving", **facts})
         return
-    if tokens is None or quiet:
-        print(f"Dashboard: {url}/")
+    loopback = ipaddress.ip_address(bound.getsockname()[0]).is_loopback
+    if not loopback:
+        output.warn(["others reach this over plain HTTP: put a proxy with TLS before it, and its name into `hosts`"])
+    if shown.quiet:
+        return
+    if tokens is None or not shown.link:
+        print(f"Dashboard: {url}/" + ("" if tokens is None else f"\n           ({program('open')} signs in)"))
     else:
         print(f"Dashboard: {sign_in_link(url, tokens)}\n           (this link signs in once, within 10 minutes)")
     asked = "with tokens" if tokens is not None else "WITHOUT tokens: whoever reaches this address is let in"
     print(f"Serving MCP at {url}/mcp, {asked}.", flush=True)
-    if not ipaddress.ip_address(bound.getsockname()[0]).is_loopback:
-        output.warn(["others reach this over plain HTTP: put a proxy with TLS before it, and its name into `hosts`"])
     first, *others = CLIENTS
     how = program("serve", "--print-config", first, "--port", str(bound.getsockname()[1]))
     print(f"To connect an agent: {how} (or {', '.join([*others, ALL])})\n", flush=True)

@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from duetime.engine.clock import SECOND
 from duetime.service.errors import INTERRUPTED
 from duetime.settings import Settings
-from duetime.terminal.logs import SafeFormatter, format_the_last_resort, limit_repeats
+from duetime.terminal.logs import (
+    BriefFormatter,
+    SafeFormatter,
+    format_the_last_resort,
+    is_failure_of_a_run,
+    limit_repeats,
+)
 from duetime.terminal.output import clean, span
 
 if TYPE_CHECKING:
@@ -48,11 +54,18 @@ class Flag:
         return self._raised
 
     def wait(self, timeout: float) -> bool:
-        if not self._raised:
-            poll = select.poll()  # unlike `select`, it accepts descriptors beyond 1023
-            poll.register(self._here, select.POLLIN)
-            poll.poll(timeout * 1000)
+        self.wait_or_read(timeout, None)
         return self._raised
+
+    def wait_or_read(self, timeout: float, descriptor: int | None) -> bool:
+        """Wait for the flag, or until the descriptor can be read. Return whether it can."""
+        if self._raised:
+            return False
+        poll = select.poll()  # unlike `select`, it accepts descriptors beyond 1023
+        for each in (self._here, descriptor):
+            if each is not None:
+                poll.register(each, select.POLLIN)
+        return any(ready == descriptor for ready, _ in poll.poll(timeout * 1000))
 
     def close(self) -> None:
         os.close(self._here)
@@ -81,13 +94,17 @@ class StopButton:
             self.asked.close()
 
 
-def log_to(path: str | None) -> None:
-    """Log to standard error, or to a file for the demo: tracebacks of failed tasks are for the operator. The web server
-    and the SDK log there too."""
+def log_to(path: str | None, *, verbose: bool = False, live: bool = False) -> None:
+    """Log to standard error, or to a file for the demo. The web server and the SDK log there too.
+
+    A failed run is one line, with its traceback if `verbose`; if `live`, the live output shows it instead.
+    """
     if path is not None:
         Path(path).parent.mkdir(exist_ok=True)
     handler = logging.StreamHandler(sys.stderr) if path is None else logging.FileHandler(path, encoding="utf-8")
-    limit_repeats(handler).setFormatter(SafeFormatter())
+    limit_repeats(handler).setFormatter(SafeFormatter() if verbose or path is not None else BriefFormatter())
+    if live and not verbose and path is None:
+        handler.addFilter(lambda record: not is_failure_of_a_run(record))
     format_the_last_resort()
     for name in ("duetime", "uvicorn", "mcp", "asyncio"):
         logger = logging.getLogger(name)
@@ -96,14 +113,14 @@ def log_to(path: str | None) -> None:
         logger.propagate = False
 
 
-def drain(engine: Engine, http: HttpServer | None, settings: Settings, stream: Stream | None, json_: bool) -> int:
+def drain(engine: Engine, http: HttpServer | None, settings: Settings, stream: Stream | None, *, silent: bool) -> int:
     """Stop the server, and the worker once its runs have ended or their time is over; return how many are left."""
     if http is not None:
         http.ask_to_stop()
     held = [clean(item.claim.definition.name) for item in list(engine.worker.claimed.values()) if item.begun]
     if stream is not None:
         stream.close()
-    if not json_:
+    if not silent:
         waiting = f", waiting at most {settings.drain:g} s for {', '.join(held[:5])}" if held else ""
         more = f" and {len(held) - 5} more" if len(held) > 5 else ""
         print(f"Stopping{waiting}{more} ...", flush=True)

@@ -15,7 +15,7 @@ from duetime.cli.serve.demo import DB, LOG, SAMPLES, create_samples, demo_settin
 from duetime.cli.serve.shutdown import LOOK, StopButton, StoppedAtOnce, drain, leave_at_once, log_to
 from duetime.engine.model import Schedule, ScheduleState
 from duetime.engine.redaction import without_password
-from duetime.engine.times import format_local
+from duetime.engine.times import clock_local
 from duetime.service.errors import FAILED, OK
 from duetime.service.presenters import schedule_view
 from duetime.service.services import OPERATOR
@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 # Messages at start and stop.
 
 
-def print_start(app: App, name: str, samples: list[Schedule], json_: bool) -> None:
+def print_start(app: App, name: str, samples: list[Schedule], json_: bool, *, quiet: bool = False) -> None:
+    if quiet:
+        return
     now, zone = app.clock.now(), app.scheduler.zone
     health = app.store.health(now)
     names = [task.name for task in app.registry]
@@ -47,7 +49,7 @@ def print_start(app: App, name: str, samples: list[Schedule], json_: bool) -> No
     print(f"Duetime {version()}, worker {clean(name)}")
     output.facts([
         ("store", store),
-        ("zone", f"{zone}, now {format_local(now, zone)}"),
+        ("zone", f"{zone}, now {clock_local(now, zone)}"),
         ("tasks", ", ".join(names)),
         ("work", waiting),
         ("stop", "Ctrl-C waits for what runs; a second one stops at once"),
@@ -67,7 +69,9 @@ def _when(schedule: Schedule, zone: str) -> str:
     return state if resting else str(schedule_view(schedule, zone)["reads_as"]).split(" (")[0]
 
 
-def print_stop(stream: Stream | None, left: int, *, demo_db: str | None, json_: bool) -> None:
+def print_stop(stream: Stream | None, left: int, *, demo_db: str | None, json_: bool, quiet: bool = False) -> None:
+    if quiet:
+        return
     counts = dict(stream.counts) if stream is not None else {}
     if json_:
         output.print_json_line({"event": "stopped", "runs": counts, "unrecorded": left})
@@ -88,6 +92,10 @@ def print_stop(stream: Stream | None, left: int, *, demo_db: str | None, json_: 
         print(f"  {program(*add)}\n  {program(*again)}")
 
 
+Live = Annotated[bool, option("--live", "Show every run as it happens.")]
+Verbose = Annotated[bool, option("--verbose", "Log the whole traceback of a failed run.")]
+Quiet = Annotated[bool, option("--quiet", "Print nothing but warnings and failures.")]
+
 commands = single()
 
 
@@ -95,20 +103,26 @@ commands = single()
 def worker(
     tasks: Tasks = None,
     db: Db = None,
-    threads: Annotated[int | None, option("--threads", "Runs at a time.", min=1, max=1000)] = None,
-    lease: Annotated[float | None, option("--lease", "Seconds of silence after which others take over.", min=1)] = None,
-    demo: Annotated[bool, option("--demo", "Sample tasks on a SQLite file, shown live.")] = False,
-    live: Annotated[bool, option("--live", "Show every run, for trying things out.")] = False,
+    threads: Annotated[
+        int | None, option("--threads", "Maximum number of runs at the same time.", min=1, max=1000)
+    ] = None,
+    lease: Annotated[
+        float | None, option("--lease", "Seconds without a heartbeat after which other workers take over.", min=1)
+    ] = None,
+    demo: Annotated[bool, option("--demo", "Run sample tasks in a separate SQLite file, and show them live.")] = False,
+    live: Live = False,
+    verbose: Verbose = False,
+    quiet: Quiet = False,
     json_: Json = False,
 ) -> None:
-    """Run what is due. Ctrl-C waits for what runs and stops; a second Ctrl-C stops at once."""
+    """Run what is due, without a server. Ctrl-C waits for running work and stops; a second Ctrl-C stops at once."""
     flags = {"db": db, "tasks": tuple(tasks) if tasks else None, "threads": threads, "lease": lease}
     settings = settings_for(flags)
     if demo:
         settings = demo_settings(settings, db)
     with closing(build(settings)) as app:
-        log_to(LOG if demo else None)
-        raise typer.Exit(work_until_stopped(app, demo=demo, live=live, json_=json_))
+        log_to(LOG if demo else None, verbose=verbose, live=live)
+        raise typer.Exit(work_until_stopped(app, demo=demo, live=live, quiet=quiet, json_=json_))
 
 
 def relax_collector() -> None:
@@ -126,6 +140,7 @@ def work_until_stopped(
     *,
     demo: bool,
     live: bool = False,
+    quiet: bool = False,
     json_: bool,
     http: HttpServer | None = None,
     introduce: Callable[[], None] = lambda: None,
@@ -141,7 +156,7 @@ def work_until_stopped(
                 engine.start()
                 http.start()
                 introduce()
-            print_start(app, engine.worker.name, create_samples(app) if demo else [], json_)
+            print_start(app, engine.worker.name, create_samples(app) if demo else [], json_, quiet=quiet)
             if demo or live:
                 stream = Stream(app, json_=json_, bar=demo)
                 ending.callback(stream.close)
@@ -152,7 +167,7 @@ def work_until_stopped(
                     break
                 if stream is not None:
                     stream.refresh()
-            left = drain(engine, http, app.settings, stream, json_)
+            left = drain(engine, http, app.settings, stream, silent=json_ or quiet)
         except StoppedAtOnce:
             leave_at_once(engine, stream)
         except BaseException:
@@ -161,5 +176,5 @@ def work_until_stopped(
     failure = engine.failure or (None if http is None else http.failure)
     if failure is not None:
         raise failure
-    print_stop(stream, left, demo_db=app.settings.db if demo else None, json_=json_)
+    print_stop(stream, left, demo_db=app.settings.db if demo else None, json_=json_, quiet=quiet)
     return FAILED if left else OK

@@ -22,7 +22,7 @@ from duetime.terminal.context import Json, settings_for, value_of
 from duetime.terminal.output import clean
 from duetime.terminal.typer_ext import PlainCommand, argument, group, option
 
-commands = group("The settings: which file, what they say, and changing one.")
+commands = group("Show and change the settings.")
 DEFAULT = "default"
 ADDRESSES = ("url", "server", "qstash_url")
 """Settings that may be shown up to their host: paths and users of an address may be credentials."""
@@ -30,7 +30,7 @@ ADDRESSES = ("url", "server", "qstash_url")
 
 @commands.command(cls=PlainCommand)
 def path(json_: Json = False) -> None:
-    """Print the settings file in use here, or the one that would be written if there is none."""
+    """Print the path of the settings file in use here, or of the one that would be written."""
     settings = settings_for()
     file, exists = _file(settings), bool(settings.origin.file)
     facts = {"file": str(file), "exists": exists, "user_file": str(user_file()), "ignored": settings.origin.ignored}
@@ -41,8 +41,10 @@ def path(json_: Json = False) -> None:
 
 @commands.command(cls=PlainCommand)
 def show(
-    name: Annotated[str | None, argument("[NAME]", "One setting or table, such as notifications.server.")] = None,
-    all_: Annotated[bool, option("--all", "Also the settings that nobody has set.")] = False,
+    name: Annotated[
+        str | None, argument("[NAME]", "Setting or table, such as notifications.server; by default all.")
+    ] = None,
+    all_: Annotated[bool, option("--all", "Include settings with default values.")] = False,
     json_: Json = False,
 ) -> None:
     """Show the settings in use here and where each comes from. Secrets are masked."""
@@ -63,13 +65,17 @@ def show(
         print("Nothing is set: every setting has its default; `duetime config show --all` lists them.")
 
 
-@commands.command(cls=PlainCommand, name="set")
+@commands.command(
+    cls=PlainCommand,
+    name="set",
+    epilog="duetime config set timezone Europe/Berlin\nduetime config set notifications.topic reminders",
+)
 def set_(
-    name: Annotated[str, argument("NAME", "Such as timezone, notifications.server or channels.phone.url.")],
-    value: Annotated[str, argument("VALUE", "A list has commas or is JSON; - reads it from standard input.")],
+    name: Annotated[str, argument("NAME", "Setting, such as timezone, notifications.server or channels.phone.url.")],
+    value: Annotated[str, argument("VALUE", "Value; a list is separated by commas or JSON. - reads standard input.")],
     json_: Json = False,
 ) -> None:
-    """Change one setting in the settings file. Comments stay, and what cannot be used is not written."""
+    """Change a setting in the settings file. Comments are kept, and invalid values are refused."""
     key = tuple(name.split("."))
     settings = settings_for()
     file = _file(settings)

@@ -30,7 +30,8 @@ commands = single()
 
 @commands.command(cls=PlainCommand)
 def doctor(db: Db = None, tasks: Tasks = None, json_: Json = False) -> None:
-    """Check the machine, tasks, channels, agents, store and workers. Exit code 1 when something is broken."""
+    """Find problems and say how to fix them. Checks the machine, tasks, channels, agents, the store and the workers.
+    The exit code is 1 if something is broken."""
     checks = list(_checks({"db": db, "tasks": tuple(tasks) if tasks else None}))
     failed = any(check.status == "fail" for check in checks)
     if json_:

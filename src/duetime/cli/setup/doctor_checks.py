@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections import Counter
@@ -18,7 +19,7 @@ from duetime.engine.redaction import without_password
 from duetime.engine.result import Err
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import EVERY_ONE, Health, Page, ScheduleQuery
-from duetime.engine.times import format_local
+from duetime.engine.times import clock_local
 from duetime.kinds.jobs import shell_task
 from duetime.kinds.jobs.builtin import TASKS, fetch_task
 from duetime.kinds.jobs.loading import load, load_entry_points
@@ -28,6 +29,7 @@ from duetime.kinds.notifications.kind import NotificationKind
 from duetime.kinds.prompts.checks import unknown_agents
 from duetime.service.errors import unwrap
 from duetime.service.kind_spec import known_specs
+from duetime.service.lookup import short_id
 from duetime.service.presenters import is_alive
 from duetime.service.services import OPERATOR
 from duetime.settings import Settings, local_zone
@@ -87,7 +89,7 @@ def _zone(settings: Settings) -> Check:
         advice = 'if you live elsewhere, set timezone = "Europe/Berlin" or the like'
         return Check("ok", "zone", f"{zone}, the machine's: times without a zone are read in UTC; {advice}")
     whose = "as set" if settings.timezone else "the machine's"
-    return Check("ok", "zone", f"{zone}, {whose}; it is now {format_local(now, zone)}")
+    return Check("ok", "zone", f"{zone}, {whose}; it is now {clock_local(now, zone)}")
 
 
 def task_checks(settings: Settings) -> tuple[Registry, list[Check]]:
@@ -125,6 +127,10 @@ def store_file_checks(url: str) -> Iterator[Check]:
     if kind in NETWORK:
         problem = f"{clean(place)} is on {kind}, where SQLite's locks do not hold"
         yield Check("fail", "disk", f"{problem}; use a local disk, or PostgreSQL")
+    if not os.access(place, os.W_OK) or not os.access(path.resolve().parent if path.exists() else place, os.W_OK):
+        problem = f"{clean(place)} cannot be written: it is read-only, or belongs to another user"
+        yield Check("fail", "disk", f"{problem}; name another store with --db, or change its permissions")
+        return
     free = shutil.disk_usage(place).free
     if free < LITTLE_SPACE:
         yield Check("warn", "disk", f"only {free // 2**20} MB are left at {clean(place)}; make room")
@@ -247,7 +253,7 @@ def _some(scheduler: Scheduler, status: str) -> Page[Schedule]:
 
 
 def _named(page: Page[Schedule]) -> str:
-    named = ", ".join(f"{clean(item.definition.name)} ({item.definition.public_id})" for item in page.items)
+    named = ", ".join(f"{clean(item.definition.name)} ({short_id(item.definition)})" for item in page.items)
     return f"{page.total:,}: {named}{'' if page.total <= len(page.items) else ' and others'}"
 
 

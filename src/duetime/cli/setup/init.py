@@ -37,11 +37,11 @@ _GUESSABLE = 10
 @bundled
 def init(
     flags: init_choices.Choices,
-    yes: Annotated[bool, option("--yes", "Do not ask: flags say it, and what they leave out stays.")] = False,
+    yes: Annotated[bool, option("--yes", "Don't ask; use the options, and keep all other settings.")] = False,
     json_: Json = False,
 ) -> None:
-    """Ask where notifications go, the time zone and the agent, and write your own settings file, which applies in every
-    folder, or the one that --config names. What it says already is kept."""
+    """Set up notifications, the time zone and the agent. The answers are written to your own settings file, which
+    applies in every folder, or to the file that --config names. Settings that are already there are kept."""
     path = Path(os.environ[CONFIG]) if os.environ.get(CONFIG) else user_file()
     before = text_of(path)
     settings = load_only(path) if before else Settings()
@@ -51,8 +51,8 @@ def init(
         choices = flags.checked(settings)
     else:
         if not somebody_there():
-            raise InvalidInput("there is nobody here to ask; say --yes, with the flags that duetime init --help shows")
-        print(f"Settings for Duetime, kept in {clean(path)}. Enter takes what stands in brackets.")
+            raise InvalidInput("not a terminal; pass --yes, with the options that duetime init --help shows")
+        print(f"Settings for Duetime, kept in {clean(path)}. Press Enter to accept the default in brackets.")
         choices = init_choices.from_questions(settings)
     changes = choices.changes(settings)
     if changes and (yes or _may_replace(path, before, changes, json_)):

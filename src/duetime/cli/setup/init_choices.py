@@ -30,19 +30,23 @@ _LENGTH = 12
 class Choices:
     """New values of settings, by flags or by answers; None leaves a setting as it is."""
 
-    inbox: Annotated[bool, option("--inbox", "Notifications go to the built-in inbox.")] = False
-    ntfy: Annotated[str | None, option("--ntfy URL", "Notifications go to this ntfy server: https://ntfy.sh.")] = None
+    inbox: Annotated[bool, option("--inbox", "Send notifications to the built-in inbox.")] = False
+    ntfy: Annotated[
+        str | None, option("--ntfy URL", "Send notifications to this ntfy server, such as https://ntfy.sh.")
+    ] = None
     prefix: Annotated[
-        str | None, option("--prefix TEXT", "Before every topic. For ntfy.sh an unguessable one is made.")
+        str | None, option("--prefix TEXT", "Prefix of all topics. For ntfy.sh, a random one is made by default.")
     ] = None
-    token: Annotated[str | None, option("--token TOKEN", "Of the ntfy server; - reads it from standard input.")] = None
+    token: Annotated[
+        str | None, option("--token TOKEN", "Access token of the ntfy server; - reads it from standard input.")
+    ] = None
     channel: Annotated[
-        str | None, option("--channel NAME=URL", "Another place, by an Apprise URL; the topic NAME goes there.")
+        str | None, option("--channel NAME=URL", "Add a channel by its Apprise URL; the topic NAME goes there.")
     ] = None
-    topic: Annotated[str | None, option("--topic TOPIC", "Where a notification goes that names no topic.")] = None
-    timezone: Annotated[str | None, option("--timezone --tz ZONE", "An IANA zone; otherwise the machine's.")] = None
+    topic: Annotated[str | None, option("--topic TOPIC", "Default topic of notifications.")] = None
+    timezone: Annotated[str | None, option("--timezone --tz ZONE", "IANA time zone; by default the machine's.")] = None
     agent: Annotated[
-        str | None, option("--agent NAME", "Woken by prompts: inbox, claude, codex, gemini, goose, opencode.")
+        str | None, option("--agent NAME", "Agent that prompts wake: inbox, claude, codex, gemini, goose or opencode.")
     ] = None
 
     def changes(self, settings: Settings) -> dict[Key, Any]:

@@ -28,8 +28,8 @@ from duetime.terminal.typer_ext import PlainCommand, group, option
 
 commands = group("Keep `duetime serve` running: a systemd user unit on Linux, a launchd agent on macOS.")
 
-Yes = Annotated[bool, option("--yes", "Do not ask.")]
-DryRun = Annotated[bool, option("--dry-run", "Show what would be done, and do nothing.")]
+Yes = Annotated[bool, option("--yes", "Don't ask for confirmation.")]
+DryRun = Annotated[bool, option("--dry-run", "Show what would be done without doing it.")]
 NO_MANAGER = "no_manager"
 """Error code where nothing keeps a service running."""
 _HIDDEN = f"{VARIABLE} is set here, but no service sees it: it will use the secret of the data folder"
@@ -41,13 +41,13 @@ KEPT = ("PATH", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
 def install(
     db: Db = None,
     tasks: Tasks = None,
-    port: Annotated[int | None, option("--port", "Where to serve; 8765 unless set.", min=1, max=65535)] = None,
+    port: Annotated[int | None, option("--port", "Port to listen on; by default 8765.", min=1, max=65535)] = None,
     tools: Tools = None,
     dry_run: DryRun = False,
     yes: Yes = False,
     json_: Json = False,
 ) -> None:
-    """Show the file, write it, and start the service. It runs in this folder, with its duetime.toml."""
+    """Install and start the service. It runs in this folder, with its duetime.toml."""
     settings = settings_for({"db": db, "tasks": tuple(tasks) if tasks else None, "port": port, "tools": tools})
     secret = db is not None and without_password(db) != db
     started = _command(settings.origin.file, None if secret else db, tasks, port, tools)
@@ -80,7 +80,7 @@ def install(
 
 @commands.command(cls=PlainCommand)
 def status(json_: Json = False) -> None:
-    """Whether the service is installed and runs. Exit code 1 when it does not."""
+    """Show whether the service is installed and running. The exit code is 1 if it is not."""
     unit = _unit(())
     installed = unit.path.exists()
     running = installed and shutil.which(unit.manager) is not None and _asked(unit.state)
@@ -93,7 +93,7 @@ def status(json_: Json = False) -> None:
 
 @commands.command(cls=PlainCommand)
 def uninstall(dry_run: DryRun = False, yes: Yes = False, json_: Json = False) -> None:
-    """Stop the service and remove its file. Schedules and their store stay."""
+    """Stop and remove the service. The store and its schedules are kept."""
     unit = _unit(())
     if not unit.path.exists():
         text = f"The service is not installed ({clean(unit.path)})."
@@ -118,11 +118,11 @@ def uninstall(dry_run: DryRun = False, yes: Yes = False, json_: Json = False) ->
 
 
 def _command(file: str, db: str | None, tasks: Sequence[str] | None, port: int | None, tools: str | None) -> list[str]:
-    """Return the command of the service. `--quiet` keeps tokens out of the journal. The settings file is named, because
-    whoever installs a service trusts it, including later changes."""
+    """Return the command of the service. `--no-link` keeps tokens out of the journal. The settings file is named,
+    because whoever installs a service trusts it, including later changes."""
     named = [part for each in tasks or () for part in ("--tasks", each)]
     given = [*_given("--db", db), *named, *_given("--port", port), *_given("--tools", tools)]
-    return [sys.executable, "-P", "-m", "duetime", "serve", "--quiet", *_given("--config", file or None), *given]
+    return [sys.executable, "-P", "-m", "duetime", "serve", "--no-link", *_given("--config", file or None), *given]
 
 
 def _given(option: str, value: object) -> list[str]:
@@ -151,7 +151,7 @@ def _need(unit: Unit) -> None:
     if shutil.which(unit.manager) is None:
         raise refuse(
             NO_MANAGER,
-            f"there is no {unit.manager} on this machine; have its own supervisor keep {program('serve', '--quiet')} "
+            f"there is no {unit.manager} on this machine; have its own supervisor keep {program('serve', '--no-link')} "
             "running, or see the file above with --dry-run",
         )
 

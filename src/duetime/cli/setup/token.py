@@ -10,12 +10,12 @@ from typing import Annotated, Any
 
 import typer
 
-from duetime.app import sign_in_link, tokens_at_hand
+from duetime.app import server_url, sign_in_link, tokens_at_hand
 from duetime.engine.clock import SECOND, Instant, SystemClock
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import LOCAL
-from duetime.engine.times import iso_local
-from duetime.http import url_for
+from duetime.engine.times import clock_local, iso_local
+from duetime.http.probe import answers
 from duetime.security.claims import Grant, InvalidToken
 from duetime.security.private_files import read_private
 from duetime.security.tokens import Tokens, unverified
@@ -23,17 +23,17 @@ from duetime.service.errors import REFUSED, refuse
 from duetime.service.when import duration
 from duetime.settings import load_settings, local_zone
 from duetime.terminal import output
-from duetime.terminal.context import Json, settings_for
+from duetime.terminal.context import Db, Json, settings_for
 from duetime.terminal.output import READABLE, clean
 from duetime.terminal.typer_ext import PlainCommand, argument, group, option
 
 PROGRAM = "program"
 """The purpose that is shown for a token that is for no browser and no calendar."""
 
-Host = Annotated[str | None, option("--host ADDRESS", "Where the server listens.")]
-Port = Annotated[int | None, option("--port", "On which port.", min=1, max=65535)]
+Host = Annotated[str | None, option("--host ADDRESS", "Address of the server.")]
+Port = Annotated[int | None, option("--port", "Port of the server.", min=1, max=65535)]
 
-commands = group("Issue, show, list and revoke the tokens that the HTTP server asks for.")
+commands = group("Issue, show, list and revoke access tokens for the HTTP server.")
 
 
 @contextmanager
@@ -57,18 +57,31 @@ def _instant(seconds: int, zone: str) -> str:
     return iso_local(Instant(seconds * SECOND), zone)
 
 
-@commands.command(cls=PlainCommand)
+def _shown(seconds: int, zone: str) -> str:
+    return clock_local(Instant(seconds * SECOND), zone)
+
+
+_ISSUE_EXAMPLES = """\
+duetime token issue --email ada@example.org --expires-in 90d
+"""
+
+
+@commands.command(cls=PlainCommand, epilog=_ISSUE_EXAMPLES)
 def issue(
-    email: Annotated[str, option("--email ADDRESS", "Whose token it is.")],
-    expires_in: Annotated[str, option("--expires-in TIME", "Such as 12h or 30d.")] = "30d",
+    email: Annotated[str, option("--email ADDRESS", "Address of the person that it is for.")],
+    expires_in: Annotated[str, option("--expires-in TIME", "How long it is valid, such as 12h or 30d.")] = "30d",
     owner: Annotated[
-        str | None, option("--owner NAME", "Whose schedules it sees, if not those of the address: a team's.")
+        str | None,
+        option("--owner NAME", "Owner whose schedules it gives access to, such as a team; by default the address."),
     ] = None,
-    timezone: Annotated[str | None, option("--timezone --tz ZONE", "Where they live, such as Europe/Berlin.")] = None,
-    scope: Annotated[list[str] | None, option("--scope SCOPE", "`operator` sees all owners.")] = None,
+    timezone: Annotated[str | None, option("--timezone --tz ZONE", "Their time zone, such as Europe/Berlin.")] = None,
+    scope: Annotated[
+        list[str] | None,
+        option("--scope SCOPE", "Scope: `operator` gives access to the schedules of all owners. Repeatable."),
+    ] = None,
     json_: Json = False,
 ) -> None:
-    """Make a token. It is shown once; `token list` knows its id, with which it can be revoked."""
+    """Issue an access token. It is shown only once; `token list` shows its id, by which it can be revoked."""
     life = duration(expires_in, "--expires-in")
     with _tokens() as (tokens, zone):
         made = tokens.issue(email, life, email=email, owner=owner, timezone=timezone, scopes=scope or ())
@@ -80,16 +93,16 @@ def issue(
     print(made)
     if topics:
         output.note(f"their phone subscribes to {topics}, with a topic in place of TOPIC")
-    output.note(f"for {grant.subject}, owner {grant.owner}, until {_instant(grant.expires, zone)}; id {grant.id}")
+    output.note(f"for {grant.subject}, owner {grant.owner}, until {_shown(grant.expires, zone)}; id {grant.id}")
 
 
 @commands.command(cls=PlainCommand)
 def header(
-    file: Annotated[str | None, option("--file FILE", "With the token.")] = None,
+    file: Annotated[str | None, option("--file FILE", "File that contains the token.")] = None,
     _json: Json = False,
 ) -> None:
-    """Print the header with this machine's token, or with that of a file, for a client that asks a program for it.
-    It is JSON in any case."""
+    """Print the Authorization header with the token of this machine, or of a file, as JSON, for a client that asks a
+    program for it."""
     if file is None:
         with _tokens() as (tokens, _):
             kept: str | None = tokens.local()
@@ -101,28 +114,33 @@ def header(
 
 
 @commands.command(cls=PlainCommand)
-def link(host: Host = None, port: Port = None, json_: Json = False) -> None:
-    """Make a link that signs in to the dashboard of a running server: once, within 10 minutes, as an operator."""
-    settings = settings_for({"host": host, "port": port})
+def link(host: Host = None, port: Port = None, db: Db = None, json_: Json = False) -> None:
+    """Make a link that signs in to the dashboard of the running server as an operator. It works once, within 10
+    minutes."""
+    settings = settings_for({"host": host, "port": port, "db": db})
+    url = server_url(settings, given=host is not None or port is not None)
     with tokens_at_hand(settings) as tokens:
-        made = sign_in_link(url_for(settings.host, settings.port), tokens)
+        made = sign_in_link(url, tokens)
     output.print_result(json_, {"link": made}, made)
+    if not json_ and not answers(url):
+        output.warn([f"no Duetime server answers at {url}; start one with `duetime serve`, or name it with --port"])
 
 
 @commands.command(cls=PlainCommand)
 def calendar(
-    owner: Annotated[str, option("--owner NAME", "Whose schedules the feed shows.")] = LOCAL,
-    expires_in: Annotated[str, option("--expires-in TIME", "Such as 365d.")] = "365d",
+    owner: Annotated[str, option("--owner NAME", "Owner whose schedules the feed shows.")] = LOCAL,
+    expires_in: Annotated[str, option("--expires-in TIME", "How long it is valid, such as 365d.")] = "365d",
     host: Host = None,
     port: Port = None,
     json_: Json = False,
 ) -> None:
-    """Make the address of a calendar feed. Whoever has it can read it until its token is revoked."""
+    """Make the address of a calendar feed. Anyone who has the address can read it until its token is revoked."""
     settings = settings_for({"host": host, "port": port})
+    url = server_url(settings, given=host is not None or port is not None)
     with tokens_at_hand(settings) as at_hand:
         tokens = at_hand.of_calendars()
         made = tokens.issue(f"calendar of {owner}", duration(expires_in, "--expires-in"), owner=owner)
-    address = f"{url_for(settings.host, settings.port)}/calendar/{made}.ics"
+    address = f"{url}/calendar/{made}.ics"
     grant = tokens.read(made)
     if json_:
         output.print_json({"address": address, **_grant_view(grant, local_zone(settings))})
@@ -133,10 +151,10 @@ def calendar(
 
 @commands.command(cls=PlainCommand)
 def show(
-    token: Annotated[str, argument("TOKEN", "The token, or - to read it from standard input.")],
+    token: Annotated[str, argument("TOKEN", "Token; - reads it from standard input.")],
     json_: Json = False,
 ) -> None:
-    """Decode a token, and say whether it is valid here or why it is not. Exit code 4 when it is not."""
+    """Decode a token, and say whether it is valid here. The exit code is 4 if it is not."""
     text = sys.stdin.read() if token == "-" else token  # noqa: S105 - a dash, not a password
     text = text.strip()
     header, claims = unverified(text)
@@ -160,13 +178,13 @@ def show(
 
 def _readable(name: str, value: object, zone: str) -> object:
     if name in ("iat", "exp", "nbf") and type(value) is int and 0 <= value < 2**36:
-        return _instant(value, zone)
+        return _shown(value, zone)
     return value
 
 
 @commands.command("list", cls=PlainCommand)
 def list_(json_: Json = False) -> None:
-    """The tokens that were issued here, oldest first; also those that browsers and calendar feeds hold."""
+    """List the tokens that were issued here, oldest first, including those of browsers and calendar feeds."""
     now = SystemClock().now() // SECOND
     with _tokens() as (tokens, zone):
         views = []
@@ -191,11 +209,11 @@ def _row(view: dict[str, Any]) -> list[object]:
 
 @commands.command(cls=PlainCommand)
 def revoke(
-    id: Annotated[str, argument("ID", "As `token list` shows it.")],
-    anywhere: Annotated[bool, option("--anywhere", "Also where another machine issued it.")] = False,
+    id: Annotated[str, argument("ID", "Id, as `token list` shows it.")],
+    anywhere: Annotated[bool, option("--anywhere", "Also if another machine issued it.")] = False,
     json_: Json = False,
 ) -> None:
-    """End a token before its time, on every machine that shares the store."""
+    """Revoke a token on every machine that shares the store."""
     with _tokens() as (tokens, _):
         known = anywhere or any(record.id == id for record in tokens.records())
         if not known and not tokens.is_revoked(id):

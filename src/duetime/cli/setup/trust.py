@@ -6,8 +6,6 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from duetime.engine.errors import InvalidInput
 from duetime.service.errors import refuse
 from duetime.settings import FILE, Settings, data_folder, load_settings
@@ -15,20 +13,20 @@ from duetime.settings.locations import TrustedFiles, read_found
 from duetime.terminal import output
 from duetime.terminal.context import Json
 from duetime.terminal.output import clean
-from duetime.terminal.typer_ext import PlainCommand, option, single
+from duetime.terminal.typer_ext import PlainCommand, argument, option, single
 
 commands = single()
 
 
 @commands.command(cls=PlainCommand)
 def trust(
-    path: Annotated[str | None, typer.Argument(help="A folder, or its duetime.toml; otherwise this folder.")] = None,
-    remove: Annotated[bool, option("--remove", "Use it no longer.")] = False,
-    list_: Annotated[bool, option("--list", "Show the files that are trusted.")] = False,
+    path: Annotated[str | None, argument("[FOLDER]", "Folder, or its duetime.toml; by default this folder.")] = None,
+    remove: Annotated[bool, option("--remove", "Stop trusting it.")] = False,
+    list_: Annotated[bool, option("--list", "List the trusted files.")] = False,
     json_: Json = False,
 ) -> None:
-    """Use the duetime.toml of a folder. It may import code and start programs, so read it first. A changed file has to
-    be trusted again."""
+    """Trust the duetime.toml of a folder. It can import code and start programs, so read it first. A file that changes
+    has to be trusted again."""
     if list_:
         _list(json_)
         return

@@ -41,8 +41,34 @@ def _unknown(name: str) -> str:
     return f"Unknown time zone {shown!r}: {hint}"
 
 
+_ABBREVIATED = {
+    "Europe/Berlin": ("cest", "mez", "mesz"),
+    "Europe/London": ("bst",),
+    "Europe/Athens": ("eest",),
+    "Europe/Moscow": ("msk",),
+    "America/New_York": ("et", "edt", "est"),
+    "America/Chicago": ("ct", "cst", "cdt"),
+    "America/Denver": ("mt", "mdt", "mst"),
+    "America/Los_Angeles": ("pt", "pst", "pdt"),
+    "Asia/Kolkata": ("ist",),
+    "Asia/Tokyo": ("jst",),
+    "Asia/Singapore": ("sgt",),
+    "Asia/Hong_Kong": ("hkt",),
+    "Australia/Sydney": ("aest", "aedt"),
+}
+"""Zones by the abbreviations that people write for them."""
+
+
+def zone_of_abbreviation(name: str) -> str | None:
+    """Return the zone that people mean by an abbreviation such as CEST, or EST, which as a name has no summer time."""
+    wanted = name.strip().lower()
+    return next((zone for zone, short in _ABBREVIATED.items() if wanted in short), None)
+
+
 def suggestions(name: str) -> list[str]:
     """Return at most three IANA names that look like this one; a bare city counts as well as the full name."""
+    if meant := zone_of_abbreviation(name):
+        return [meant]
     names = _names()
     wanted = name.strip().lower().replace(" ", "_")
     close = difflib.get_close_matches(wanted, names, n=6, cutoff=0.75)
@@ -78,11 +104,10 @@ def format_local(instant: Instant, zone: str) -> str:
 
 
 def clock_local(instant: Instant, zone: str) -> str:
-    """Format as `Feb 10, 2026 15:00 PST`: on the 24-hour clock, like other texts about schedules."""
+    """Format as `2026-02-10 15:00 PST`, with seconds if there are any: in descriptions of schedules and on
+    terminals."""
     local = datetime_of(instant).astimezone(known_zone(zone))
-    month, clock = _MONTH_NAMES[local.month - 1], local.isoformat(" ", "seconds" if local.second else "minutes")[11:]
-    clock = clock[: 8 if local.second else 5]
-    return f"{month} {local.day}, {local.year} {clock} {local.tzname()}"
+    return f"{local:%Y-%m-%d %H:%M:%S}".removesuffix(":00") + f" {local.tzname()}"
 
 
 def iso_local(instant: Instant, zone: str) -> str:

@@ -7,6 +7,7 @@ import re
 from duetime.engine.clock import HOUR, MINUTE, SECOND, Instant, datetime_of
 from duetime.engine.times import clock_local
 from duetime.engine.times.wall_clock import DAY_SECONDS, Change
+from duetime.engine.times.zones import zone_of_abbreviation
 from duetime.engine.triggers.base import OnceTrigger, Trigger, WallTrigger
 from duetime.engine.triggers.changing import ChangingTrigger
 from duetime.engine.triggers.cron import CronTrigger
@@ -194,8 +195,14 @@ def warnings_for(trigger: Trigger, now: Instant) -> list[str]:
             "Both day-of-month and day-of-week are given: cron fires when either matches, not only on both."
         )
     if isinstance(trigger, WallTrigger):
-        warnings += [*_short_months(trigger), *_clock_changes(trigger, now)]
+        warnings += [*_short_months(trigger), *_clock_changes(trigger, now), *_fixed_zone(trigger.timezone)]
     return warnings
+
+
+def _fixed_zone(name: str) -> list[str]:
+    """Warn about a zone such as EST, which is known by that name, but stays the same in summer."""
+    meant = zone_of_abbreviation(name)
+    return [f"{name} has no summer time; use {meant} if the local time there is meant."] if meant else []
 
 
 def _short_months(trigger: WallTrigger) -> list[str]:

@@ -16,11 +16,12 @@ from duetime.terminal.schedules.change import add_change_commands, add_schedule,
 from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled
 from duetime.terminal.schedules.options import EditOptions, Key, Name, ReportedOptions, TriggerOptions
 from duetime.terminal.schedules.read import Id, add_read_commands
-from duetime.terminal.typer_ext import PlainCommand, argument, bundled, group, option
+from duetime.terminal.typer_ext import PlainCommand, argument, bundled, group, under
 
-Args = Annotated[list[str] | None, option("--arg VALUE", "An argument, as JSON or plain text. Repeatable.")]
-Kwargs = Annotated[list[str] | None, option("--kwarg NAME=VALUE", "A named argument. Repeatable.")]
-_TASK = "A registered task, or a pipeline: \"echo('a') | shorten\"."
+_what = under("What it runs")
+Args = Annotated[list[str] | None, _what("--arg VALUE", "Argument of the task, as JSON or plain text. Repeatable.")]
+Kwargs = Annotated[list[str] | None, _what("--kwarg NAME=VALUE", "Named argument of the task. Repeatable.")]
+_TASK = "Registered task, or a pipeline: \"echo('a') | shorten\"."
 
 
 def _facts(_: Definition, payload: Payload) -> Facts:
@@ -29,14 +30,24 @@ def _facts(_: Definition, payload: Payload) -> Facts:
 
 JOB = KindView("job", "job", "jobs", ("NAME",), lambda definition, _: (definition.name,), _facts)
 name_fields({"task": "--task", "args": "--arg", "kwargs": "--kwarg"})
-commands = group("Jobs: registered tasks, scheduled.")
+commands = group(
+    "Jobs run registered tasks on a schedule.",
+    "duetime job add report --task echo --every 2h\nduetime job show report\nduetime job run report --wait 10",
+)
 
 
-@commands.command(cls=PlainCommand)
+_ADD_EXAMPLES = """\
+duetime job add report --task echo --arg hello --cron "0 9 * * 1-5" --tz Europe/Berlin
+duetime job add check --task fetch --arg https://example.org --every 10m --max-attempts 3
+duetime job add once --task echo --when "friday at nine" --deliver-to reminders
+"""
+
+
+@commands.command(cls=PlainCommand, epilog=_ADD_EXAMPLES)
 @bundled
 def add(
-    name: Annotated[str, argument("NAME", "What people call it.")],
-    task: Annotated[str, option("--task TASK", _TASK)],
+    name: Annotated[str, argument("NAME", "Name of the schedule.")],
+    task: Annotated[str, _what("--task TASK", _TASK)],
     trigger: TriggerOptions,
     policy: ReportedOptions,
     arg: Args = None,
@@ -46,7 +57,7 @@ def add(
     db: Db = None,
     json_: Json = False,
 ) -> None:
-    """Schedule a task. It takes exactly one of --at, --delay, --every, --cron, --rrule and --when."""
+    """Schedule a task. Give exactly one of --at, --delay, --every, --cron, --rrule and --when."""
     payload = {"task": task, "args": _args(arg), "kwargs": _kwargs(kwarg)}
     when = trigger.parsed()
     new = NewSchedule("job", name, when.type, when.config, payload, policy.given(), when.timezone, key)
@@ -61,14 +72,14 @@ def edit(
     trigger: EditOptions,
     policy: ReportedOptions,
     name: Name = None,
-    task: Annotated[str | None, option("--task TASK", _TASK)] = None,
+    task: Annotated[str | None, _what("--task TASK", _TASK)] = None,
     arg: Args = None,
     kwarg: Kwargs = None,
     tasks: Tasks = None,
     db: Db = None,
     json_: Json = False,
 ) -> None:
-    """Change a job. What is not given stays as it is; a run in progress keeps its values."""
+    """Change a job. Everything that is not given stays the same, and a run in progress keeps its values."""
     given: dict[str, Any] = {} if task is None else {"task": task}
     given |= {} if arg is None else {"args": _args(arg)}
     given |= {} if kwarg is None else {"kwargs": _kwargs(kwarg)}

@@ -13,7 +13,7 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.model import Definition
 from duetime.engine.redaction import without_secrets
 from duetime.engine.store import RunQuery
-from duetime.engine.times import format_local
+from duetime.engine.times import clock_local
 from duetime.engine.times.zones import known_zone
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.notifications.kind import NotificationKind
@@ -37,14 +37,18 @@ from duetime.terminal.context import Application, Db, Json, given_text, opened, 
 from duetime.terminal.errors import name_fields
 from duetime.terminal.output import clean, coming
 from duetime.terminal.schedules.change import add_change_commands, add_schedule, edit_schedule, time_notes
-from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled, one_line
+from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled, one_line, short_of
 from duetime.terminal.schedules.options import EditOptions, Key, NamedFields, PolicyOptions, TriggerOptions
 from duetime.terminal.schedules.read import Id, add_read_commands
-from duetime.terminal.typer_ext import PlainCommand, argument, bundled, group, option, single
+from duetime.terminal.typer_ext import PlainCommand, argument, bundled, group, option, single, under
 
-Text = Annotated[str, argument("MESSAGE", "What it says; - reads standard input.")]
+Text = Annotated[str, argument("MESSAGE", "Text of the notification; - reads standard input.")]
 Topic = Annotated[
-    str | None, option("--topic TOPIC", "A channel, or what a phone subscribed to; otherwise the default topic.")
+    str | None,
+    option(
+        "--topic TOPIC",
+        "Topic to send to: a channel, or a topic that a phone subscribed to; by default that of the settings.",
+    ),
 ]
 
 
@@ -64,28 +68,34 @@ def _facts(_: Definition, payload: Payload) -> Facts:
 
 NOTIFICATION = KindView(KIND, "notify", "notifications", ("TOPIC", "MESSAGE"), _cells, _facts)
 name_fields({"tags": "--tag", "actions": "--action"})
-commands = group("Notifications: messages to a person, at once or scheduled.")
+commands = group(
+    "Notifications are messages to people, sent at once or on a schedule.",
+    'duetime notify send "It works" --topic reminders\nduetime notify add "Call Ada" --at "tomorrow 3pm"',
+)
+
+
+_look = under("Appearance")
 
 
 @dataclass(frozen=True, slots=True)
 class Looks(NamedFields):
     """Options of a notification besides its text."""
 
-    title: Annotated[str | None, option("--title TEXT", "Above the message.")] = None
-    priority: Annotated[int | None, option("--priority N", "1 (lowest) to 5 (highest); 3 is usual.")] = None
-    tags: Annotated[list[str] | None, option("--tag TAG", "A word, or the name of an emoji. Repeatable.")] = None
-    markdown: Annotated[bool, option("--markdown", "The message is Markdown.")] = False
-    click: Annotated[str | None, option("--click URL", "Opened by a tap on it.")] = None
+    title: Annotated[str | None, _look("--title TEXT", "Title above the message.")] = None
+    priority: Annotated[int | None, _look("--priority N", "Priority from 1 (lowest) to 5 (highest); by default 3.")] = (
+        None
+    )
+    tags: Annotated[list[str] | None, _look("--tag TAG", "Tag: a word or the name of an emoji. Repeatable.")] = None
+    markdown: Annotated[bool, _look("--markdown", "Format the message as Markdown.")] = False
+    click: Annotated[str | None, _look("--click URL", "Address that a tap opens.")] = None
     actions: Annotated[
         list[str] | None,
-        option(
-            "--action JSON", 'A button, at most 3: {"action": "view", "label": "Open", "url": "https://example.org"}.'
-        ),
+        _look("--action JSON", 'Button, at most 3: {"action": "view", "label": "Open", "url": "https://example.org"}.'),
     ] = None
-    icon: Annotated[str | None, option("--icon URL", "A small picture beside it.")] = None
-    attach: Annotated[str | None, option("--attach URL", "A file that is shown with it.")] = None
-    filename: Annotated[str | None, option("--filename NAME", "Of what is attached.")] = None
-    label: Annotated[str | None, option("--label NAME", "What people call it in lists: weekly-report.")] = None
+    icon: Annotated[str | None, _look("--icon URL", "Address of an icon.")] = None
+    attach: Annotated[str | None, _look("--attach URL", "Address of a file to attach.")] = None
+    filename: Annotated[str | None, _look("--filename NAME", "Attachment file name.")] = None
+    label: Annotated[str | None, _look("--label NAME", "Name in lists, such as weekly-report.")] = None
 
     def fields(self) -> dict[str, Any]:
         given = {name: value for name, value in self.given().items() if value != []}
@@ -111,10 +121,16 @@ def _action(text: str) -> Any:
         raise InvalidInput(f"--action: {text[:60]!r} is not JSON") from None
 
 
-@commands.command(cls=PlainCommand)
+_SEND_EXAMPLES = """\
+duetime notify send "It works" --topic reminders
+duetime notify send "Disk is full" --topic alerts --title Server --priority 5 --tag warning
+"""
+
+
+@commands.command(cls=PlainCommand, epilog=_SEND_EXAMPLES)
 @bundled
 def send(message: Text, looks: Looks, topic: Topic = None, db: Db = None, json_: Json = False) -> None:
-    """Send a notification at once, and say whether it arrived. Exit code 1 when it did not."""
+    """Send a notification now, and say whether it arrived. The exit code is 1 if it did not."""
     payload = _payload(message, topic, looks)
     with opened(db, making=True) as app:
         _check_topic(app, topic)
@@ -130,21 +146,27 @@ def send(message: Text, looks: Looks, topic: Topic = None, db: Db = None, json_:
 
 
 def _print_sent(app: Application, sent: Sent, warnings: Sequence[ScheduleWarning], json_: bool) -> None:
-    error = None if sent.error is None else without_secrets(sent.error)
+    error, id = None if sent.error is None else without_secrets(sent.error), short_of(app, sent.message_id)
     if sent.reached == INBOX:
         text = f"Kept in the built-in inbox for {clean(sent.topic)}; it reached no phone."
     elif sent.channel is not None:
         text = f"Sent to {clean(sent.topic)} through {clean(sent.channel)}."
     elif sent.retried:
-        text = f"Not delivered yet: {clean(error)}. It is tried again by itself; its id is {sent.message_id}."
+        text = f"Not delivered yet: {clean(error)}. It will be retried automatically; its id is {id}."
     else:
-        text = f"Not delivered: {clean(error)}. It is not tried again; its id is {sent.message_id}."
+        text = f"Not delivered: {clean(error)}. It will not be retried; its id is {id}."
     view = {"id": sent.message_id, "topic": sent.topic, "arrived": sent.channel is not None, "reached": sent.reached}
     how = {"channel": sent.channel, "error": error, "retried": sent.retried}
     print_done(app, json_, view | how, text, warnings)
 
 
-@commands.command(cls=PlainCommand)
+_ADD_EXAMPLES = """\
+duetime notify add "Water the plants" --topic reminders --when "every friday at 9"
+duetime notify add "Call Ada" --topic reminders --at "tomorrow 3pm"
+"""
+
+
+@commands.command(cls=PlainCommand, epilog=_ADD_EXAMPLES)
 @bundled
 def add(
     message: Text,
@@ -156,7 +178,7 @@ def add(
     db: Db = None,
     json_: Json = False,
 ) -> None:
-    """Schedule a notification. It takes exactly one of --at, --delay, --every, --cron, --rrule and --when."""
+    """Schedule a notification. Give exactly one of --at, --delay, --every, --cron, --rrule and --when."""
     payload = _payload(message, topic, looks)
     chosen, when = policy.given(), trigger.parsed()
     with opened(db, making=True) as app:
@@ -190,12 +212,12 @@ def edit(
     trigger: EditOptions,
     looks: Looks,
     policy: PolicyOptions,
-    message: Annotated[str | None, option("--message TEXT", "Another text.")] = None,
-    topic: Annotated[str | None, option("--topic TOPIC", "Another topic.")] = None,
+    message: Annotated[str | None, option("--message TEXT", "New text.")] = None,
+    topic: Annotated[str | None, option("--topic TOPIC", "New topic.")] = None,
     db: Db = None,
     json_: Json = False,
 ) -> None:
-    """Change a notification. What is not given stays as it is; one that is on its way cannot be changed."""
+    """Change a notification. Everything that is not given stays the same. One that is being sent cannot be changed."""
     given = looks.fields()
     given |= {} if message is None else {"message": given_text(message)}
     given |= {} if topic is None else {"topic": topic}
@@ -215,11 +237,11 @@ inbox_commands = single()
 @inbox_commands.command(cls=PlainCommand)
 def inbox(
     topic: Annotated[str | None, option("--topic TOPIC", "Only messages of this topic.")] = None,
-    limit: Annotated[int, option("--limit", "At most this many, the newest first.", min=1, max=1000)] = 20,
+    limit: Annotated[int, option("--limit", "Maximum number to show, newest first.", min=1, max=1000)] = 20,
     db: Db = None,
     json_: Json = False,
 ) -> None:
-    """Show the notifications that arrived, and where, the newest first."""
+    """Show the notifications that were delivered, newest first."""
     with opened(db) as app:
         query = RunQuery(kind=KIND, status="completed", subject=topic, limit=limit)
         runs = unwrap(app.scheduler.runs(OPERATOR, query)).items
@@ -233,5 +255,5 @@ def inbox(
     for run, message in zip(runs, messages, strict=True):
         where = message["topic"] if message["channel"] == INBOX else f"{message['topic']} via {message['channel']}"
         title = f"{clean(str(message['title']))}: " if message["title"] else ""
-        arrived = format_local(run.finished or run.due, zone)
+        arrived = clock_local(run.finished or run.due, zone)
         print(f"{arrived}  [{clean(str(where))}]  {title}{clean(str(message['message']))}")

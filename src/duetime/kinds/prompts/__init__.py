@@ -22,7 +22,7 @@ SPEC = KindSpec(
             "duetime.kinds.prompts.cli:commands",
             "Prompts for agents: add, edit, list, take, finish and more.",
         ),
-        Command("chat", "duetime.kinds.prompts.chat:commands", "Talk with an agent that schedules for you."),
+        Command("chat", "duetime.kinds.prompts.chat:commands", "Talk to an agent that schedules things for you."),
     ),
     form="duetime.kinds.prompts.form:FORM",
     cost="duetime.kinds.prompts.runner:cost_of",

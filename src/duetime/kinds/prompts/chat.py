@@ -15,7 +15,7 @@ import typer
 
 from duetime.engine.clock import Instant, SystemClock
 from duetime.engine.errors import InvalidInput
-from duetime.engine.times import format_local, iso_local
+from duetime.engine.times import clock_local, iso_local
 from duetime.kinds.prompts.chat_terminal import Terminal
 from duetime.security.private_files import make_private, read_private, replace_private
 from duetime.service.errors import FAILED, INTERRUPTED, OK
@@ -88,16 +88,17 @@ commands = single()
 
 @commands.command(cls=PlainCommand)
 def chat(
-    session: Annotated[str | None, option("--session NAME", "Which conversation to go on with.")] = None,
-    new: Annotated[bool, option("--new", "Begin a new conversation.")] = False,
-    list_: Annotated[bool, option("--list", "Show the conversations there are.")] = False,
-    once: Annotated[str | None, option("--once TEXT", "Say this, print the answer, and end.")] = None,
-    model: Annotated[str | None, option("--model MAKER:NAME", "Otherwise as the settings say.")] = None,
+    session: Annotated[str | None, option("--session NAME", "Conversation to continue.")] = None,
+    new: Annotated[bool, option("--new", "Start a new conversation.")] = False,
+    list_: Annotated[bool, option("--list", "List the conversations.")] = False,
+    once: Annotated[str | None, option("--once TEXT", "Send this, print the answer and exit.")] = None,
+    model: Annotated[str | None, option("--model MAKER:NAME", "Model to use; by default that of the settings.")] = None,
     db: Db = None,
     tasks: Tasks = None,
     json_: Json = False,
 ) -> None:
-    """Talk with an agent that schedules for you. Ctrl-C stops an answer; at the prompt it ends the conversation."""
+    """Talk to an agent that schedules things for you. Ctrl-C stops an answer; at the prompt it ends the
+    conversation."""
     from duetime.settings import data_folder
 
     settings = settings_for({"db": db, "tasks": tuple(tasks) if tasks else None, "model": model})
@@ -187,5 +188,5 @@ def _list(sessions: Sessions, settings: Settings, json_: bool) -> None:
     elif not found:
         print("There is no conversation yet.")
     else:
-        shown = [(each.name, format_local(each.updated, zone), len(each.messages), each.first) for each in found]
+        shown = [(each.name, clock_local(each.updated, zone), len(each.messages), each.first) for each in found]
         output.table(["SESSION", "LAST", "MESSAGES", "BEGAN WITH"], shown, whole=2)

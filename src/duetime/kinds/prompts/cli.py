@@ -20,6 +20,7 @@ from duetime.engine.validation import NewSchedule
 from duetime.kinds.prompts.allowance import EXAMPLE
 from duetime.kinds.prompts.kind import prompt_of
 from duetime.service.errors import NOT_FOUND, Refused, unwrap
+from duetime.service.lookup import short_id
 from duetime.service.presenters import instant_view
 from duetime.service.services import OPERATOR
 from duetime.service.when import duration
@@ -32,7 +33,7 @@ from duetime.terminal.schedules.change import add_change_commands, add_schedule,
 from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled, headline, one_line
 from duetime.terminal.schedules.options import EditOptions, Key, Name, NamedFields, ReportedOptions, TriggerOptions
 from duetime.terminal.schedules.read import Id, add_read_commands
-from duetime.terminal.typer_ext import PlainCommand, argument, bundled, group, option
+from duetime.terminal.typer_ext import PlainCommand, argument, bundled, group, option, under
 
 
 def _cells(definition: Definition, payload: Payload) -> Sequence[object]:
@@ -54,36 +55,43 @@ def _facts(definition: Definition, payload: Payload) -> Facts:
 
 PROMPT = KindView("prompt", "prompt", "prompts", ("PROMPT", "AGENT"), _cells, _facts)
 name_fields({"prompt": "the text"})
-commands = group("Prompts: instructions for an agent, scheduled.")
+commands = group(
+    "Prompts wake an agent with instructions on a schedule.",
+    'duetime prompt add "Summarise my calendar" --when "every weekday at 8:30"\nduetime prompt list',
+)
+
+
+_agent, _policy = under("Agent"), under("Retries and limits")
 
 
 @dataclass(frozen=True, slots=True)
 class PromptPolicy(ReportedOptions):
     untaken: Annotated[
         str | None,
-        option("--untaken HOW", "If no agent took it by the next time: replace (the default), keep or expire."),
+        _policy("--untaken HOW", "If no agent has taken it by its next time: replace (the default), keep or expire."),
     ] = None
-    expire_after: Annotated[str | None, option("--expire-after SPAN", "With --untaken expire: 2h.")] = None
+    expire_after: Annotated[
+        str | None, _policy("--expire-after SPAN", "With --untaken expire: after this time, such as 2h.")
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
 class AgentOptions(NamedFields):
     """Options: which agent a prompt wakes, how often, and at what cost."""
 
-    agent: Annotated[str | None, option("--agent NAME", "An agent of the settings, or inbox.")] = None
+    agent: Annotated[str | None, _agent("--agent NAME", "Agent of the settings to wake, or inbox.")] = None
     remind: Annotated[
-        bool, option("--remind", "Wake no agent: send the text to a person, to --deliver-to or `reminders`.")
+        bool,
+        _agent("--remind", "Send the text to a person instead of waking an agent, to --deliver-to or `reminders`."),
     ] = False
-    allow: Annotated[str | None, option("--allow JSON", f"Narrow what its agent may use, such as {EXAMPLE}.")] = None
+    allow: Annotated[str | None, _agent("--allow JSON", f"Limit what the agent may use, such as {EXAMPLE}.")] = None
     max_runs_per_day: Annotated[
-        int | None, option("--max-runs-per-day N", "What is beyond it waits for the next day.")
+        int | None, _agent("--max-runs-per-day N", "Maximum runs a day; further ones wait for the next day.")
     ] = None
-    max_tokens_per_day: Annotated[int | None, option("--max-tokens-per-day N", "The same, for the tokens it used.")] = (
-        None
-    )
-    max_dollars_per_day: Annotated[float | None, option("--max-dollars-per-day N", "The same, for what they cost.")] = (
-        None
-    )
+    max_tokens_per_day: Annotated[int | None, _agent("--max-tokens-per-day N", "Maximum tokens a day.")] = None
+    max_dollars_per_day: Annotated[
+        float | None, _agent("--max-dollars-per-day N", "Maximum cost a day in dollars.")
+    ] = None
 
 
 def _payload(agent: AgentOptions) -> dict[str, Any]:
@@ -93,10 +101,17 @@ def _payload(agent: AgentOptions) -> dict[str, Any]:
     return given
 
 
-@commands.command(cls=PlainCommand)
+_ADD_EXAMPLES = """\
+duetime prompt add "Summarise my calendar" --when "every weekday at 8:30" --deliver-to reminders
+duetime prompt add "Check the build" --every 2h --agent claude --max-runs-per-day 6
+duetime prompt add - --at "tomorrow 9am" < instructions.txt
+"""
+
+
+@commands.command(cls=PlainCommand, epilog=_ADD_EXAMPLES)
 @bundled
 def add(
-    text: Annotated[str, argument("TEXT", "What the agent is to do; - reads standard input.")],
+    text: Annotated[str, argument("TEXT", "Instructions for the agent; - reads standard input.")],
     trigger: TriggerOptions,
     agent: AgentOptions,
     policy: PromptPolicy,
@@ -105,7 +120,7 @@ def add(
     db: Db = None,
     json_: Json = False,
 ) -> None:
-    """Schedule a prompt. It takes exactly one of --at, --delay, --every, --cron, --rrule and --when."""
+    """Schedule a prompt. Give exactly one of --at, --delay, --every, --cron, --rrule and --when."""
     prompt, when = given_text(text), trigger.parsed()
     payload, stated = {"prompt": prompt, **_payload(agent)}, policy.given()
     new = NewSchedule("prompt", name or headline(prompt), when.type, when.config, payload, stated, when.timezone, key)
@@ -120,13 +135,13 @@ def edit(
     trigger: EditOptions,
     agent: AgentOptions,
     policy: PromptPolicy,
-    text: Annotated[str | None, option("--text TEXT", "Other instructions.")] = None,
+    text: Annotated[str | None, option("--text TEXT", "New instructions.")] = None,
     name: Name = None,
     db: Db = None,
     json_: Json = False,
 ) -> None:
-    """Change a prompt. What is not given stays as it is. One that is running cannot be changed, but one that is due and
-    waits because its agent is not there can be given another --agent."""
+    """Change a prompt. Everything that is not given stays the same. One that is running cannot be changed, but one that
+    waits for its agent can be given another --agent."""
     given = agent.given() | ({} if text is None else {"prompt": given_text(text)})
     renamed = headline(given["prompt"]) if name is None and text is not None else name
     stated = policy.given()
@@ -134,16 +149,19 @@ def edit(
         edit_schedule(app, PROMPT, id, trigger, json_, name=renamed, payload=given, policy=stated)
 
 
-@commands.command(cls=PlainCommand)
+_TAKE_EXAMPLES = """\
+duetime prompt take --agent inbox --for 30m
+"""
+
+
+@commands.command(cls=PlainCommand, epilog=_TAKE_EXAMPLES)
 def take(
     agent: Annotated[str | None, option("--agent NAME", "Only prompts for this agent.")] = None,
-    lease: Annotated[
-        str, option("--for SPAN", "How long it stays yours; then another may take it.")
-    ] = f"{LEASE // MINUTE}m",
+    lease: Annotated[str, option("--for SPAN", "How long nobody else can take it.")] = f"{LEASE // MINUTE}m",
     db: Db = None,
     json_: Json = False,
 ) -> None:
-    """Take the prompt that is due the longest. Its text is printed; exit code 3 when nothing is due."""
+    """Take the prompt that has been due the longest, and print its text. The exit code is 3 if nothing is due."""
     with opened(db) as app:
         held = unwrap(app.scheduler.take(OPERATOR, "prompt", agent, duration(lease, "--for")))
         zone, now = app.scheduler.zone, app.clock.now()
@@ -171,18 +189,27 @@ def take(
         output.note(f"run {run.id}, yours until {coming(run.expires, zone, now)}; when it is done: {how}")
 
 
-@commands.command(cls=PlainCommand)
+_FINISH_EXAMPLES = """\
+duetime prompt finish 91 --result "Sent the summary"
+duetime prompt finish 91 --error "The calendar cannot be reached"
+"""
+
+
+@commands.command(cls=PlainCommand, epilog=_FINISH_EXAMPLES)
 def finish(
-    run: Annotated[int, argument("RUN", "The number that `take` gave.")],
-    result: Annotated[str | None, option("--result TEXT", "What came of it; - reads standard input.")] = None,
-    error: Annotated[str | None, option("--error TEXT", "What kept you from it; - reads standard input.")] = None,
+    run: Annotated[int, argument("RUN", "Number of the run, as `take` printed it.")],
+    result: Annotated[str | None, option("--result TEXT", "Result; - reads standard input.")] = None,
+    error: Annotated[str | None, option("--error TEXT", "Why it failed; - reads standard input.")] = None,
     hold: Annotated[
-        str | None, option("--hold HOLD", "As `take --json` gave it: refused once somebody else has taken it anew.")
+        str | None,
+        option(
+            "--hold HOLD", "The hold from `take --json`; finishing is refused once somebody else has taken the prompt."
+        ),
     ] = None,
     db: Db = None,
     json_: Json = False,
 ) -> None:
-    """Say what became of a prompt that was taken: exactly one of --result and --error."""
+    """Report the outcome of a prompt that was taken. Give exactly one of --result and --error."""
     if result is not None and error is None:
         outcome: Completed | Failed = Completed(encode(given_text(result)))
     elif error is not None and result is None:
@@ -194,11 +221,12 @@ def finish(
         if isinstance(ended, Err):
             raise Refused(Err(ended.code, f"run {run} is not yours to finish: it expired, or somebody else has it"))
         prompt = app.scheduler.schedule_of(OPERATOR, ended.value)
-    name = ended.value.name if prompt is None else prompt.definition.public_id
     if json_:
-        output.print_json({"id": name, "run_id": run, "status": ended.value.status})
+        id = ended.value.name if prompt is None else prompt.definition.public_id
+        output.print_json({"id": id, "run_id": run, "status": ended.value.status})
     else:
-        print(f"Finished prompt {clean(name)}: run {run} is {ended.value.status}.")
+        shown = ended.value.name if prompt is None else short_id(prompt.definition)
+        print(f"Finished prompt {clean(shown)}: run {run} is {ended.value.status}.")
 
 
 add_read_commands(commands, PROMPT)

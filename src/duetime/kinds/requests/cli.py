@@ -19,7 +19,7 @@ def _facts(_: Definition, payload: Payload) -> Facts:
 
 
 REQUEST = KindView(KIND, KIND, "requests", ("URL",), lambda _, payload: (payload.get("url", ""),), _facts)
-commands = group("Requests: HTTP calls that programs scheduled.")
+commands = group("Requests are HTTP calls that programs scheduled through the QStash API.")
 
 
 @commands.command(cls=PlainCommand)
@@ -29,13 +29,13 @@ def edit(
     trigger: EditOptions,
     policy: PolicyOptions,
     name: Name = None,
-    url: Annotated[str | None, option("--url URL", "The address to call.")] = None,
-    method: Annotated[str | None, option("--method NAME", "GET, POST, PUT, PATCH or DELETE.")] = None,
-    body: Annotated[str | None, option("--body TEXT", "The text to send.")] = None,
+    url: Annotated[str | None, option("--url URL", "Address to call.")] = None,
+    method: Annotated[str | None, option("--method NAME", "Method: GET, POST, PUT, PATCH or DELETE.")] = None,
+    body: Annotated[str | None, option("--body TEXT", "Body to send.")] = None,
     db: Db = None,
     json_: Json = False,
 ) -> None:
-    """Change a request. What is not given stays as it is; a run in progress keeps its values."""
+    """Change a request. Everything that is not given stays the same, and a run in progress keeps its values."""
     given: dict[str, Any] = {"url": url, "method": method, "body": body}
     payload = {field: value for field, value in given.items() if value is not None}
     with opened(db) as app:

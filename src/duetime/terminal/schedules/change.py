@@ -17,6 +17,7 @@ from duetime.service import edits
 from duetime.service.changes import ACTIONS, Changed, ChangeRequest, change_schedule
 from duetime.service.edits import EditRequest
 from duetime.service.errors import refuse, unwrap
+from duetime.service.lookup import short_id
 from duetime.service.run_now import MOST_SECONDS, has_ended, wait_for_end
 from duetime.service.services import OPERATOR
 from duetime.service.state_details import detail_of
@@ -80,14 +81,17 @@ def time_notes(app: Application, when: When) -> list[ScheduleWarning]:
 
 def _text(app: Application, verb: str, view: Mapping[str, Any], schedule: Schedule) -> str:
     following = coming(schedule.progress.next, app.scheduler.zone, app.clock.now())
-    return f"{verb} {view['id']}  {clean(view['name'])}: {clean(view['reads_as'])}\nnext   {following}"
+    return (
+        f"{verb} {short_id(schedule.definition)}  {clean(view['name'])}: {clean(view['reads_as'])}\nnext   {following}"
+    )
 
 
 Wait = Annotated[
-    float, option("--wait SECONDS", f"Wait for its end, at most {MOST_SECONDS} seconds.", min=0, max=MOST_SECONDS)
+    float,
+    option("--wait SECONDS", f"Wait for the run to end, at most {MOST_SECONDS} seconds.", min=0, max=MOST_SECONDS),
 ]
-Until = Annotated[str | None, option("--until TIME", 'Resume by itself then: "monday 9am".')]
-Note = Annotated[str | None, option("--note TEXT", "Why it is paused.")]
+Until = Annotated[str | None, option("--until TIME", 'Resume automatically at this time: "monday 9am".')]
+Note = Annotated[str | None, option("--note TEXT", "Note that says why.")]
 
 
 def add_change_commands(commands: typer.Typer, view: KindView) -> None:
@@ -119,11 +123,11 @@ def add_change_commands(commands: typer.Typer, view: KindView) -> None:
 
     noun = view.noun
     helped: dict[Callable[..., None], str] = {
-        run: f"Run a {noun} now, beside its schedule.",
-        pause: f"Let a {noun} rest until it is resumed, or until a time.",
-        resume: f"Let a paused {noun} go on, from now.",
-        cancel: f"End a {noun}. Nothing further starts, and what runs is asked to stop.",
-        delete: f"Delete a {noun}; its history stays readable.",
+        run: f"Run a {noun} now, in addition to its schedule.",
+        pause: f"Pause a {noun}, until it is resumed or until a time.",
+        resume: f"Resume a paused {noun}.",
+        cancel: f"Cancel a {noun}. Nothing more starts, and a run in progress is asked to stop.",
+        delete: f"Delete a {noun}. Its history can still be read.",
     }
     for command, help_ in helped.items():
         commands.command(cls=PlainCommand, help=help_)(command)
@@ -156,9 +160,10 @@ def _change(app: Application, view: KindView, given: str, request: ChangeRequest
         output.print_result(json_, document, f"{verb} {clean(changed.id)}, at {changed.place}")
         return
     definition, progress = changed.schedule
-    text = f"{verb} {changed.id}  {clean(definition.name)}"
+    short = short_id(definition)
+    text = f"{verb} {short}  {clean(definition.name)}"
     if request.action == "delete":
-        still = again(app, view.command, "history", changed.id)
+        still = again(app, view.command, "history", short)
         output.print_result(json_, {"id": changed.id, "deleted": True}, f"{text}. Its runs can still be read: {still}")
         return
     zone, now = app.scheduler.zone, app.clock.now()

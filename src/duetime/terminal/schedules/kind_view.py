@@ -11,9 +11,9 @@ from duetime.engine.errors import DuetimeError
 from duetime.engine.model import Cause, Definition, Run, Schedule, executed
 from duetime.engine.policy.options import policy_from_json
 from duetime.engine.result import Err
-from duetime.engine.times import format_local
+from duetime.engine.times import clock_local
 from duetime.service.errors import Refused, refuse
-from duetime.service.lookup import find_schedule
+from duetime.service.lookup import find_schedule, short_id
 from duetime.service.presenters import next_of
 from duetime.service.services import OPERATOR
 from duetime.terminal import output
@@ -41,6 +41,14 @@ class KindView(NamedTuple):
         return self.kind
 
 
+ANY_KIND = KindView(
+    "schedule",
+    "list",
+    "schedules",
+    ("KIND", "NAME"),
+    lambda definition, _: (definition.kind, definition.name),
+    lambda *_: (),
+)
 _HEADLINE = 60
 
 
@@ -84,11 +92,17 @@ def found(app: Application, view: KindView, given: str) -> Schedule:
     return result.value
 
 
+def short_of(app: Application, id: str) -> str:
+    """Return the short id of a schedule, or the id itself for one that is kept elsewhere."""
+    known = app.store.find(id)
+    return id if known is None else short_id(known.definition)
+
+
 def not_found(app: Application, view: KindView, given: str, err: Err) -> Refused:
     """Return the error of a lookup in the terms of the command line."""
     shown = given if len(given) <= 60 else given[:60] + "..."
     if err.code == "ambiguous":
-        ids = ", ".join(each["id"] for each in err.details["candidates"])
+        ids = ", ".join(err.details["short_ids"])
         return refuse("ambiguous", f"{shown!r} could mean several {view.plural}; give the id, such as {ids}")
     if err.code != "not_found":
         return Refused(err)
@@ -104,8 +118,6 @@ def not_found(app: Application, view: KindView, given: str, err: Err) -> Refused
 
 SPARE = {"RUNS": 24, "LAST": 24, "OWNER": 24, "WHEN": output.READABLE}
 """Run count, last status and a common owner are left out before the texts beside them are cut."""
-SHORT_ID = 12
-"""Characters of a random id that a list on a terminal shows: enough to identify one of thousands."""
 
 
 def print_schedules(view: KindView, items: list[Schedule], zone: str, now: Instant) -> None:
@@ -126,7 +138,7 @@ def print_schedules(view: KindView, items: list[Schedule], zone: str, now: Insta
 def _row(kind_view: KindView, item: Schedule, zone: str, now: Instant) -> list[object]:
     view, progress = schedule_document(item, zone), item.progress
     return [
-        _short(view["id"]),
+        short_id(item.definition),
         output.status_text(view["status"]),
         ahead(next_of(progress), now),
         *kind_view.cells(item.definition, view["payload"] or {}),
@@ -137,14 +149,10 @@ def _row(kind_view: KindView, item: Schedule, zone: str, now: Instant) -> list[o
     ]
 
 
-def _short(id: str) -> str:
-    """Shorten an id on a terminal; a file or a program gets the whole id."""
-    return id[:SHORT_ID] if id.startswith(("msg_", "scd_")) and output.is_terminal() else id
-
-
-def print_schedule(
+def schedule_facts(
     kind_view: KindView, schedule: Schedule, instants: list[Instant], zone: str, now: Instant, detail: str | None
-) -> None:
+) -> list[tuple[str, object]]:
+    """Return what to show of a schedule, with its next times."""
     definition, progress = schedule
     view = schedule_document(schedule, zone)
     state = output.status_text(view["status"])
@@ -152,17 +160,17 @@ def print_schedule(
         state.append(f", {detail.replace('_', ' ')}")
     if progress.note:
         state.append(f": {clean(progress.note)}")
-    pairs: list[tuple[str, object]] = [
-        (kind_view.noun, f"{definition.name}  ({definition.public_id})"),
+    return [
+        (kind_view.noun, f"{definition.name}  ({short_id(definition)})"),
+        *([("id", definition.public_id)] if definition.public_id != str(definition.id) else []),
         ("status", state),
         *kind_view.facts(definition, view["payload"] or {}),
         ("when", view["reads_as"]),
         *(("next" if number == 0 else "", coming(instant, zone, now)) for number, instant in enumerate(instants)),
         ("policy", _policy_text(definition.policy)),
         ("runs", _runs_text(schedule, now)),
-        ("owner", f"{definition.owner}, created {format_local(definition.created, zone)}"),
+        ("owner", f"{definition.owner}, created {clock_local(definition.created, zone)}"),
     ]
-    output.facts(pairs)
 
 
 def _runs_text(schedule: Schedule, now: Instant) -> str:

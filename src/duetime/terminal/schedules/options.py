@@ -7,30 +7,32 @@ from typing import Annotated, Any
 
 from duetime.engine.errors import InvalidInput
 from duetime.service.when import WAYS, When, duration, parse_when
-from duetime.terminal.context import Zone
-from duetime.terminal.typer_ext import option
+from duetime.terminal.typer_ext import option, under
 
-Key = Annotated[str | None, option("--key TEXT", "Adding twice with one key adds once.")]
-Name = Annotated[str | None, option("--name NAME", "What people call it.")]
+Key = Annotated[str | None, option("--key TEXT", "Idempotency key: adding twice with the same key adds once.")]
+Name = Annotated[str | None, option("--name NAME", "Name of the schedule.")]
 
+_when, _policy, _outcome = under("When it runs"), under("Retries and limits"), under("Outcome")
 _SPANS = ("timeout", "backoff", "expire_after")
 _OVERLAP = "While it still runs: skip (the default), queue, or allow (the default of notifications)."
 
 
 @dataclass(frozen=True, slots=True)
 class TriggerOptions:
-    at: Annotated[str | None, option("--at TIME", '"tomorrow 9am", "in 2 hours", ISO 8601.')] = None
-    delay: Annotated[str | None, option("--delay SPAN", "From now: 30m, 2h30m, 1d.")] = None
-    every: Annotated[str | None, option("--every SPAN", "30s, 5m, 2h30m, 1d.")] = None
-    cron: Annotated[str | None, option("--cron EXPR", '"0 9 * * 1-5", or @daily.')] = None
-    rrule: Annotated[str | None, option("--rrule RULE", '"FREQ=MONTHLY;BYDAY=-1FR".')] = None
-    when: Annotated[str | None, option("--when TEXT", '"every weekday at 8:30", "tonight": any of these in words.')] = (
+    at: Annotated[str | None, _when("--at TIME", 'Once, at this time: "tomorrow 9am", "in 2 hours" or ISO 8601.')] = (
         None
     )
-    tz: Zone = None
-    start: Annotated[str | None, option("--start TIME", "Of what recurs: not before this time.")] = None
-    end: Annotated[str | None, option("--end TIME", "Of what recurs: not after it.")] = None
-    jitter: Annotated[str | None, option("--jitter SPAN", "Up to this much later, at random: 5m.")] = None
+    delay: Annotated[str | None, _when("--delay SPAN", "Once, after this time: 30m, 2h30m, 1d.")] = None
+    every: Annotated[str | None, _when("--every SPAN", "Repeatedly, with this interval: 30s, 5m, 2h30m, 1d.")] = None
+    cron: Annotated[str | None, _when("--cron EXPR", 'By a cron expression: "0 9 * * 1-5" or @daily.')] = None
+    rrule: Annotated[str | None, _when("--rrule RULE", 'By a recurrence rule: "FREQ=MONTHLY;BYDAY=-1FR".')] = None
+    when: Annotated[
+        str | None, _when("--when TEXT", 'In words: "every weekday at 8:30", "friday at nine", "every 2 hours".')
+    ] = None
+    tz: Annotated[str | None, _when("--tz ZONE", "IANA time zone, such as Europe/Berlin.")] = None
+    start: Annotated[str | None, _when("--start TIME", "First possible run of a recurring schedule.")] = None
+    end: Annotated[str | None, _when("--end TIME", "Last possible run of a recurring schedule.")] = None
+    jitter: Annotated[str | None, _when("--jitter SPAN", "Delay each run by a random time up to this: 5m.")] = None
 
     def parsed(self) -> When:
         values = asdict(self)
@@ -48,7 +50,9 @@ class TriggerOptions:
 
 @dataclass(frozen=True, slots=True)
 class EditOptions(TriggerOptions):
-    starting: Annotated[str | None, option("--starting TIME", "Of a new rule: the old one applies until then.")] = None
+    starting: Annotated[
+        str | None, _when("--starting TIME", "When the new rule replaces the old one; by default now.")
+    ] = None
 
     def parsed(self) -> When:
         values = asdict(self)
@@ -68,20 +72,26 @@ class NamedFields:
 
 @dataclass(frozen=True, slots=True)
 class PolicyOptions(NamedFields):
-    max_runs: Annotated[int | None, option("--max-runs N", "End after this many runs.")] = None
-    max_attempts: Annotated[int | None, option("--max-attempts N", "Tries in all when a run fails.")] = None
-    timeout: Annotated[str | None, option("--timeout SPAN", "Stop a run that takes longer: 30s.")] = None
-    backoff: Annotated[str | None, option("--backoff SPAN", "Wait before the first retry: 10s.")] = None
-    catch_up: Annotated[str | None, option("--catch-up HOW", "After downtime: once (the default), all or skip.")] = None
-    overlap: Annotated[str | None, option("--overlap HOW", _OVERLAP)] = None
-    at_most_once: Annotated[bool, option("--at-most-once", "Never start a run twice, even after a crash.")] = False
+    max_runs: Annotated[int | None, _policy("--max-runs N", "End after this many runs.")] = None
+    max_attempts: Annotated[int | None, _policy("--max-attempts N", "Maximum number of attempts if a run fails.")] = (
+        None
+    )
+    timeout: Annotated[str | None, _policy("--timeout SPAN", "Stop a run that takes longer than this: 30s.")] = None
+    backoff: Annotated[str | None, _policy("--backoff SPAN", "Wait this long before the first retry: 10s.")] = None
+    catch_up: Annotated[str | None, _policy("--catch-up HOW", "After downtime: once (the default), all or skip.")] = (
+        None
+    )
+    overlap: Annotated[str | None, _policy("--overlap HOW", _OVERLAP)] = None
+    at_most_once: Annotated[bool, _policy("--at-most-once", "Never start a run twice, even after a crash.")] = False
 
 
 @dataclass(frozen=True, slots=True)
 class ReportedOptions(PolicyOptions):
     """Options of the policy, with those for reporting the outcome of each run to a topic."""
 
-    deliver_to: Annotated[str | None, option("--deliver-to TOPIC", "The topic that hears how each run ended.")] = None
+    deliver_to: Annotated[str | None, _outcome("--deliver-to TOPIC", "Topic to notify of the outcome of each run.")] = (
+        None
+    )
     notify_on: Annotated[
-        str | None, option("--notify-on WHEN", "With --deliver-to: always (the default), failure, success.")
+        str | None, _outcome("--notify-on WHEN", "With --deliver-to: always (the default), failure or success.")
     ] = None

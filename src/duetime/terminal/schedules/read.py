@@ -9,26 +9,28 @@ import typer
 
 from duetime.engine.clock import Instant
 from duetime.engine.model import Run
-from duetime.engine.result import Err, Ok
+from duetime.engine.result import Ok
 from duetime.engine.store import Page, ScheduleQuery
-from duetime.service.errors import Refused, unwrap
+from duetime.service.errors import unwrap
 from duetime.service.kind_spec import ExternalSchedule
+from duetime.service.lookup import find_schedule
 from duetime.service.presenters import attempt_view, instant_view, next_instants
 from duetime.service.services import OPERATOR, pages_of
 from duetime.service.state_details import detail_of, details_of
 from duetime.terminal import output
 from duetime.terminal.context import Application, Cursor, Db, Json, Limit, opened, program
 from duetime.terminal.output import ahead, clean, counted, run_document, schedule_document
-from duetime.terminal.schedules.kind_view import PAGE, KindView, found_here, print_runs, print_schedule, print_schedules
+from duetime.terminal.schedules.kind_view import PAGE, KindView, found_here, print_runs, print_schedules, schedule_facts
 from duetime.terminal.typer_ext import PlainCommand, argument, option
 
-Id = Annotated[str, argument("ID", "As `list` shows it, or a name that only one has.")]
+Id = Annotated[str, argument("ID", "Id as lists show it, such as j5, or a unique name.")]
 Status = Annotated[
-    str | None, option("--status STATUS", "pending, running, completed, failed, cancelled, paused, broken.")
+    str | None,
+    option("--status STATUS", "Only this status: pending, running, completed, failed, cancelled, paused or broken."),
 ]
-Everything = Annotated[bool, option("--all", "Every one, whatever the limit.")]
-Runs = Annotated[int, option("--runs", "How many runs of its history.", min=0, max=1000)]
-HistoryLimit = Annotated[int, option("--limit", "At most this many runs.", min=1, max=1000)]
+Everything = Annotated[bool, option("--all", "Show all, without a limit.")]
+Runs = Annotated[int, option("--runs", "Number of runs to show from its history.", min=0, max=1000)]
+HistoryLimit = Annotated[int, option("--limit", "Maximum number of runs to show.", min=1, max=1000)]
 
 
 def add_read_commands(commands: typer.Typer, view: KindView) -> None:
@@ -60,7 +62,7 @@ def add_read_commands(commands: typer.Typer, view: KindView) -> None:
                 }
                 output.print_json(schedule_document(schedule, zone, detail) | extra)
                 return
-            print_schedule(view, schedule, instants, zone, now, detail)
+            output.facts(schedule_facts(view, schedule, instants, zone, now, detail))
             if past:
                 print()
                 print_runs(app, past)
@@ -77,9 +79,9 @@ def add_read_commands(commands: typer.Typer, view: KindView) -> None:
 
     noun, plural = view.noun, view.plural
     helped: dict[Callable[..., None], str] = {
-        list_: f"List {plural}, the newest first.",
-        show: f"Show one {noun}. What it does and when, its policy, its next instants, its history.",
-        history: f"Show what a {noun} did. The latest run first, with every attempt; also of one that was deleted.",
+        list_: f"List {plural}, newest first.",
+        show: f"Show a {noun}: what it does and when, its policy, its next times and its history.",
+        history: f"Show the runs of a {noun}, latest first, with every attempt; also of one that was deleted.",
     }
     for command, help_ in helped.items():
         commands.command(name=command.__name__.rstrip("_"), cls=PlainCommand, help=help_)(command)
@@ -131,16 +133,10 @@ def _history(app: Application, id: str, limit: int) -> Page[Run]:
 
 
 def _history_of(app: Application, view: KindView, given: str, limit: int) -> Page[Run]:
-    """Look the history up by id first, because a deleted schedule is no longer found; a name finds only existing ones.
-
-    Without runs of this kind, the schedule is looked up: an empty history does not show the kind.
-    """
-    known = app.scheduler.history(OPERATOR, given, limit=limit)
-    if isinstance(known, Err) and known.code != "not_found":
-        raise Refused(known)
-    if isinstance(known, Ok) and any(run.kind == view.kind for run in known.value.items):
-        return known.value
-    return _history(app, found_here(app, view, given).definition.public_id, limit)
+    """Return the history of a schedule, also of one that was deleted, by its id."""
+    known = find_schedule(app.scheduler, OPERATOR, given, view.kind, deleted=True)
+    schedule = known.value if isinstance(known, Ok) else found_here(app, view, given)
+    return _history(app, schedule.definition.public_id, limit)
 
 
 def _run_view(app: Application, run: Run) -> dict[str, Any]:

@@ -30,7 +30,7 @@ def standard_commands(spec: KindSpec) -> typer.Typer:
     commands = group(f"{spec.plural.capitalize()}: {spec.title[:1].lower()}{spec.title[1:]}, scheduled.")
 
     def add(
-        name: Annotated[str, argument("NAME", "What people call it.")],
+        name: Annotated[str, argument("NAME", "Name of the schedule.")],
         trigger: TriggerOptions,
         policy: ReportedOptions,
         key: Key = None,
@@ -57,8 +57,8 @@ def standard_commands(spec: KindSpec) -> typer.Typer:
             edit_schedule(app, view, id, trigger, json_, name=name, payload=payload, policy=stated)
 
     helped: dict[Callable[..., None], str] = {
-        add: f"Schedule a {spec.name}. It takes exactly one of --at, --delay, --every, --cron, --rrule and --when.",
-        edit: f"Change a {spec.name}. What is not given stays as it is; a run in progress keeps its values.",
+        add: f"Schedule a {spec.name}. Give exactly one of --at, --delay, --every, --cron, --rrule and --when.",
+        edit: f"Change a {spec.name}. What is not given stays the same, and a run in progress keeps its values.",
     }
     for command, help_ in helped.items():
         made = bundled(_with_options(command, fields, required=command is add))

@@ -227,7 +227,7 @@ def _period(every: str) -> int:
     except InvalidInput as error:
         raise InvalidInput(f"heartbeat.every: {error.message}", field="heartbeat") from error
     if not period:
-        raise InvalidInput("heartbeat.every: must be longer than nothing, such as 30m", field="heartbeat")
+        raise InvalidInput("heartbeat.every: must be greater than zero, such as 30m", field="heartbeat")
     return period
 
 

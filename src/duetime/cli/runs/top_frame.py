@@ -1,0 +1,172 @@
+"""What `duetime top` shows: one reading of the store, as a document for programs and as rows for a screen."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from duetime.engine.clock import Instant
+from duetime.engine.model import Run, Schedule, ScheduleId, WorkerId, WorkerRow
+from duetime.engine.store import Health, RunQuery
+from duetime.service.errors import unwrap
+from duetime.service.lookup import short_id
+from duetime.service.presenters import coming_shape, instant_view, is_alive, reads_as, worker_shape
+from duetime.service.services import OPERATOR
+from duetime.terminal import output
+from duetime.terminal.context import Application
+from duetime.terminal.output import ahead, plural, relative, run_document, shortened, span
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+MOST = 50
+"""Maximum rows of one part: more than any screen has."""
+_LOOKED_AT = 500
+"""Runs in progress that are read."""
+
+
+class Row(NamedTuple):
+    schedule: ScheduleId | None
+    """What the keys act on; None for a worker."""
+    run: Run | None
+    cells: Sequence[object]
+
+
+class Part(NamedTuple):
+    title: str
+    nothing: str
+    """Text that is shown where there are no rows; without it, an empty part is left out."""
+    columns: Sequence[str]
+    """Headings after the first one, which is the title."""
+    rows: Sequence[Row]
+    total: int
+    style: str = "bold cyan"
+
+
+class Frame(NamedTuple):
+    now: Instant
+    zone: str
+    store: str
+    health: Health
+    workers: Sequence[WorkerRow]
+    running: Sequence[Run]
+    held: Counter[WorkerId | None]
+    retrying: Sequence[Run]
+    waiting: Sequence[Run]
+    next: Sequence[Schedule]
+    failed: Sequence[Run]
+    failed_total: int
+
+
+def frame_of(app: Application) -> Frame:
+    scheduler, now = app.scheduler, app.clock.now()
+
+    def runs(status: str, limit: int = _LOOKED_AT) -> list[Run]:
+        return unwrap(scheduler.runs(OPERATOR, RunQuery(status=status, limit=limit, count_to=0))).items
+
+    running, dead = runs("running", 1000), unwrap(scheduler.runs(OPERATOR, RunQuery(status="dead", limit=MOST)))
+    return Frame(
+        now=now,
+        zone=scheduler.zone,
+        store=app.store.url,
+        health=app.store.health(now),
+        workers=sorted(scheduler.workers(), key=lambda worker: (not is_alive(worker, now), worker.id)),
+        running=sorted(running, key=lambda run: run.started or now)[:MOST],
+        held=Counter(run.worker for run in running),
+        retrying=[run for run in runs("pending") if run.attempt and run.error][:MOST],
+        waiting=sorted(runs("waiting"), key=lambda run: run.due)[:MOST],
+        next=scheduler.coming(OPERATOR, None, MOST),
+        failed=sorted(dead.items, key=lambda run: run.finished or run.due, reverse=True),
+        failed_total=dead.total,
+    )
+
+
+def frame_view(frame: Frame) -> dict[str, Any]:
+    now, zone, health = frame.now, frame.zone, frame.health
+    return {
+        "at": instant_view(now, zone),
+        "store": frame.store,
+        "schedules": health.schedules,
+        "due": health.due,
+        "overdue": health.overdue,
+        "workers": [worker_shape(each, now, zone) | {"running": frame.held[each.id]} for each in frame.workers],
+        "running": [_run_shape(run, zone) | {"worker": run.worker} for run in frame.running],
+        "retrying": [_run_shape(run, zone) for run in frame.retrying],
+        "waiting": [_run_shape(run, zone) for run in frame.waiting],
+        "next": [coming_shape(each.progress.next or now, each, zone) for each in frame.next],
+        "failed": [_run_shape(run, zone) for run in frame.failed],
+        "failed_total": frame.failed_total,
+    }
+
+
+def _run_shape(run: Run, zone: str) -> dict[str, Any]:
+    return {"kind": run.kind, "name": run.name, "owner": run.owner} | run_document(run, zone)
+
+
+def parts_of(frame: Frame) -> list[Part]:
+    every = [_workers(frame), _running(frame), _retrying(frame), _waiting(frame), _next(frame), _failed(frame)]
+    return [part for part in every if part.rows or part.nothing]
+
+
+def _workers(frame: Frame) -> Part:
+    rows = []
+    for worker in frame.workers:
+        alive = is_alive(worker, frame.now)
+        state = output.safe("alive" if alive else "silent", "green" if alive else "bold red")
+        lease = f"{span(worker.lease)} lease, beat {relative(worker.seen, frame.now)}"
+        stays = "while a client is open" if worker.session else f"up {span(frame.now - worker.started)}"
+        # The kinds that a worker takes, without the separate lanes within a kind, which every worker has.
+        kinds = ", ".join(dict.fromkeys(lane.partition(":")[0] for lane in worker.lanes.split(",")))
+        cells = [state, shortened(worker.name), plural(frame.held[worker.id], "run"), lease, stays, kinds]
+        rows.append(Row(None, None, cells))
+    nothing = "None, so nothing fires: start one with `duetime serve` or `duetime worker`."
+    return Part("WORKERS", nothing, ["NAME", "BUSY WITH", "LEASE", "SINCE", "LANES"], rows, len(rows))
+
+
+def _running(frame: Frame) -> Part:
+    rows = [
+        _row(run, [span(frame.now - (run.started or frame.now)), run.attempt, run.report or ""])
+        for run in frame.running
+    ]
+    return Part("RUNNING", "Nothing.", ["NAME", "KIND", "FOR", "TRY", "PROGRESS"], rows, len(rows))
+
+
+def _retrying(frame: Frame) -> Part:
+    rows = [_row(run, [run.attempt, output.safe(run.error or "", "yellow")]) for run in frame.retrying]
+    return Part("RETRYING", "", ["NAME", "KIND", "TRIED", "LAST ERROR"], rows, len(rows), "bold yellow")
+
+
+def _waiting(frame: Frame) -> Part:
+    rows = [_row(run, [relative(run.due, frame.now), _holder(run)]) for run in frame.waiting]
+    return Part("WAITING", "", ["NAME", "KIND", "DUE", "TAKEN"], rows, len(rows))
+
+
+def _holder(run: Run) -> str:
+    return "not yet" if run.holder is None else "yes"
+
+
+def _row(run: Run, cells: Sequence[object]) -> Row:
+    return Row(run.schedule, run, [run.id, shortened(run.name), _kind(run.kind), *cells])
+
+
+def _kind(kind: str) -> Text:
+    return output.safe(kind, "dim")
+
+
+def _next(frame: Frame) -> Part:
+    rows = []
+    for each, progress in frame.next:
+        rule = reads_as(each.trigger).replace(f" ({frame.zone})", "")
+        due = ahead(progress.next, frame.now)
+        late = output.safe(due, "bold yellow" if due.startswith("overdue") else "")
+        rows.append(Row(each.id, None, [short_id(each), shortened(each.name), _kind(each.kind), late, rule]))
+    return Part("NEXT", "Nothing.", ["NAME", "KIND", "WHEN", "RULE"], rows, len(rows))
+
+
+def _failed(frame: Frame) -> Part:
+    rows = [
+        _row(run, [relative(run.finished or run.due, frame.now), output.safe(run.error or run.status, "red")])
+        for run in frame.failed
+    ]
+    return Part("FAILED", "Nothing.", ["NAME", "KIND", "WHEN", "ERROR"], rows, frame.failed_total, "bold red")

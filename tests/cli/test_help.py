@@ -1,0 +1,136 @@
+"""Help of every command, suggestions for mistyped ones, and the commands over all kinds."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duetime.cli.main import command
+from duetime.http.server import CannotListen, listen, url_of
+from duetime.terminal.help import examples_of
+from tests.support.agents import serving
+from tests.support.cli import Cli
+
+INTERNALS = re.compile(r"\{[A-Z]+\}|\[\[|<\w+[\[\] \w]*>|<=x|\.\.\.$", re.MULTILINE)
+
+
+def tree() -> Iterator[tuple[Any, Any]]:
+    """Every command and group, each with its context."""
+    root = command()
+    context = root.make_context("duetime", [], resilient_parsing=True)
+    yield root, context
+    yield from below(root, context)
+
+
+def below(group: Any, context: Any) -> Iterator[tuple[Any, Any]]:
+    for name in group.list_commands(context):
+        found = group.get_command(context, name)
+        inner = type(context)(found, info_name=name, parent=context)
+        yield found, inner
+        if hasattr(found, "commands"):
+            yield from below(found, inner)
+
+
+def test_help_of_every_command_fits_every_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    for found, context in tree():
+        texts = {}
+        for columns in (60, 200):
+            monkeypatch.setenv("COLUMNS", str(columns))
+            texts[columns] = found.get_help(context)
+            assert texts[columns].startswith(f"Usage: {context.command_path} ")
+            assert max(map(len, texts[columns].splitlines())) <= columns, context.command_path
+            assert not INTERNALS.search(texts[columns].replace("//...", "").replace("ID]...", "")), texts[columns]
+        narrow, wide = ([word for word in text.split() if word != "\\"] for text in texts.values())
+        assert narrow == wide, "no word is broken and nothing is cut"
+
+
+def test_examples_in_help_are_command_lines() -> None:
+    root, context = next(tree())
+    every = [example for found, _ in tree() for example in examples_of(found)]
+    assert len(every) > 30
+    for example in every:
+        words = shlex.split(re.split(r" [<>] ", example)[0])[1:]
+        found, inner = root, context
+        while hasattr(found, "commands") and words:
+            name, found, words = found.resolve_command(inner, words)
+            inner = type(context)(found, info_name=name, parent=inner)
+        found.make_context(found.name, list(words), parent=inner.parent)  # fails if it cannot be parsed
+
+
+def test_help_is_asked_for_in_three_ways(cli: Cli) -> None:
+    asked = [cli("job", "add", "-h"), cli("job", "add", "--help"), cli("help", "job", "add")]
+    assert {answer.code for answer in asked} == {0}
+    assert len({answer.out for answer in asked}) == 1
+    assert "Get started:" in cli("help").out
+    assert cli("help", "job", "ad").code == 2 and cli("help", "list", "x").code == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        (("jobs",), ["`duetime job`"]),
+        (("serv",), ["`duetime serve`", "`duetime service`"]),
+        (("ls",), ["`duetime list`"]),
+        (("job", "creat"), ["`duetime job add`"]),
+        (("job", "remov"), ["`duetime job delete`"]),
+        (("pause", "x"), ["`duetime change`"]),
+    ],
+)
+def test_a_mistyped_command_is_answered_with_those_that_may_be_meant(
+    cli: Cli, given: tuple[str, ...], meant: list[str]
+) -> None:
+    answer = cli(*given)
+    assert answer.code == 2
+    assert f"Did you mean {' or '.join(meant)}? See duetime" in answer.err
+
+
+def test_one_list_of_all_kinds_next_due_first(cli: Cli) -> None:
+    assert "There are no schedules yet" in cli("list").out
+    assert cli("job", "add", "late", "--task", "echo", "--every", "3h").code == 0
+    assert cli("notify", "add", "tea", "--topic", "kitchen", "--delay", "1h").code == 0
+    assert cli("prompt", "add", "Read the news", "--delay", "2h").code == 0
+    assert cli("job", "add", "gone", "--task", "echo", "--every", "30m").code == 0
+    assert cli("job", "cancel", "j4").code == 0
+    rows = cli("list").out.splitlines()
+    assert [row.split()[0] for row in rows] == ["ID", "n2", "p3", "j1"]
+    assert [each["name"] for each in cli("list", "--json").document["schedules"]] == ["tea", "Read the news", "late"]
+    assert "gone" in cli("list", "--all").out and "gone" in cli("list", "--status", "cancelled").out
+    assert [row.split()[0] for row in cli("list", "--kind", "job").out.splitlines()[1:]] == ["j1"]
+    assert [row.split()[0] for row in cli("list", "--topic", "kitchen").out.splitlines()[1:]] == ["n2"]
+    assert "2 of 3" not in cli("list", "--limit", "3").out and "2 of 3; --all" in cli("list", "--limit", "2").out
+    assert "No schedules match" in cli("list", "--search", "nothing").out
+
+
+def test_short_ids_work_wherever_an_id_does(cli: Cli) -> None:
+    assert cli("job", "add", "report", "--task", "echo", "--at", "tomorrow 9am", "--tz", "Europe/Berlin").code == 0
+    added = cli("notify", "add", "tea", "--topic", "kitchen", "--at", "2099-01-30 15:00", "--tz", "Europe/Berlin")
+    assert "once, on 2099-01-30 15:00 CET" in added.out, "one format of dates"
+    for verb in ("show", "history", "pause", "resume", "run", "cancel", "delete", "history"):
+        assert cli("job", verb, "j1").code == 0, verb
+    assert cli("notify", "edit", "n2", "--message", "coffee").code == 0
+    assert cli("change", "pause", "n2").code == 0
+    assert cli("job", "show", "n2").code == 3
+
+
+@pytest.mark.process
+def test_the_running_server_is_found_wherever_it_listens(cli: Cli, tmp_path: Path) -> None:
+    assert "no Duetime server answers" in cli("open", "--db", "my.db").err
+    with serving(tmp_path, "--no-link") as served:
+        url = served.url.removesuffix("/mcp")
+        assert cli("open", "--db", "my.db").out.startswith(f"{url}/login?token=")
+        link = cli("token", "link", "--db", "my.db")
+        assert link.out.startswith(f"{url}/login?token=") and link.err == ""
+        again = cli("serve", "--port", url.rpartition(":")[2], "--db", "my.db")
+        assert f"Duetime is already running at {url}/" in again.err
+    assert "no Duetime server answers" in cli("token", "link", "--db", "my.db").err
+
+
+@pytest.mark.socket
+def test_a_port_of_another_program_is_not_called_duetime() -> None:
+    with listen("127.0.0.1", 0) as bound, pytest.raises(CannotListen, match="in use by another program"):
+        listen("127.0.0.1", int(url_of(bound).rpartition(":")[2]))
