@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: e2e full help quick run test test-agents lint types imports unit clients conformance evaluate bench bench-quick bench-compare bench-lists bench-mcp bench-delivery scorecard scorecard-small reference format lock clean
+.PHONY: e2e full help quick run test test-agents lint types imports unit clients conformance evaluate bench bench-quick bench-compare bench-lists bench-mcp bench-delivery scorecard scorecard-small screenshots reference format lock clean
 
 # Run $(2) as the stage $(1) and say how it ended and how long it took.
 define stage
@@ -53,6 +53,9 @@ unit: $(VENV)/.dev ## pytest without tests/e2e, on SQLite and a real PostgreSQL;
 
 e2e: $(VENV)/.dev ## tests/e2e: real servers, clients, browsers and packages; CI runs it after `make test`
 	$(call stage,e2e,$(BIN)/python -m pytest -q -n $(TOGETHER) --dist loadfile tests/e2e $(ARGS))
+
+screenshots: $(VENV)/.dev ## pictures of every page, wide and narrow, light and dark: FOLDER=somewhere, ARGS="now timeline"
+	@$(BIN)/python -m tests.support.screenshots $(or $(FOLDER),.cache/screenshots) $(ARGS)
 
 # One line after the other: they measure, and would measure each other.
 scorecard-small: $(VENV)/.dev ## every line of the scorecard with a few of each sort, within a minute

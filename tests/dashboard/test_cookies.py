@@ -64,13 +64,14 @@ def posts(served: Site) -> list[str]:
 
 
 def test_a_proof_is_known_to_whoever_has_the_secret_and_to_nobody_else(served: Site, tmp_path: Path) -> None:
-    def proof(secret: bytes) -> str:
-        tokens = Tokens(secret, tmp_path / "auth", served.room.clock, issuer="duetime", audience="duetime")
-        return Proofs(tokens).of("a session")
+    def proofs(secret: bytes) -> Proofs:
+        return Proofs(Tokens(secret, tmp_path / "auth", served.room.clock, issuer="duetime", audience="duetime"))
 
-    assert proof(SECRET) == Proofs(served.tokens).of("a session"), "in every process, and after a restart"
-    assert proof(b"y" * 64) != proof(SECRET)
-    assert Proofs(None).of("a session") != Proofs(None).of("a session"), "where there is no secret, one of its own"
+    proof = proofs(SECRET).of("a session")
+    assert Proofs(served.tokens).fits("a session", proof), "in every process, and after a restart"
+    assert not proofs(SECRET).fits("another session", proof)
+    assert not proofs(b"y" * 64).fits("a session", proof)
+    assert not Proofs(None).fits("a session", Proofs(None).of("a session")), "where there is no secret, one of its own"
 
 
 def test_no_form_does_anything_without_its_proof(served: Site, local: Browser) -> None:

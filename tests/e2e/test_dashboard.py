@@ -44,6 +44,8 @@ PAGES = {
     "new-notification": "/new?kind=notification",
     "inbox": "/inbox",
     "dead-letters": "/dead-letters",
+    "help": "/help",
+    "preferences": "/preferences",
 }
 PALE = """
 () => {
@@ -165,6 +167,7 @@ def test_a_pasted_token_signs_in_and_signing_out_ends_it(house: House, browser: 
         expect(page).to_have_url(address(house.served, "/schedules"))
         expect(page.get_by_role("link", name="Exchange rates")).to_be_visible()
         cookies = other.cookies()
+        page.locator("#menu summary").click()
         page.get_by_role("button", name="Sign out").click()
         expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
         other.add_cookies(cookies)  # type: ignore[arg-type]  # as they were handed out

@@ -111,7 +111,10 @@ def chosen(page: str, name: str) -> str:
 
 def filled(browser: Browser, schedule: Schedule) -> dict[str, str]:
     """The edit form of a schedule, as a browser would send it back."""
-    page = browser.get(page_of(schedule, "edit")).body.decode()
+    whole = browser.get(page_of(schedule, "edit")).body.decode()
+    form_part = re.search(r'<form[^>]* id="schedule-form">.*?</form>', whole, re.DOTALL)
+    assert form_part is not None
+    page = form_part[0]
     names = set(re.findall(r'<(?:input|textarea|select)[^>]* name="([a-z_-]+)"', page))
     form = {name: chosen(page, name) for name in names - {"csrf", "when", "at_most_once"}}
     when = re.search(r'name="when" value="([a-z]+)"[^>]* checked', page)

@@ -90,10 +90,11 @@ PLANS = (
 )
 
 
-def _past(held: list[Simulation]) -> Registry:
-    """The tasks as they went: each takes its time on the settable clock, and some fail."""
+def _past(held: list[Simulation], *, outage: bool = False) -> Registry:
+    """The tasks as they went: each takes its time on the settable clock, and some fail; in an outage, nearly all."""
     chance = random.Random(7)
     made = Registry()
+    often = 0.9 if outage else 0.0
 
     def takes(low: float, high: float) -> None:
         clock = held[0].clock
@@ -101,17 +102,19 @@ def _past(held: list[Simulation]) -> Registry:
 
     def collect_feeds() -> dict[str, int]:
         takes(0.4, 4)
-        if chance.random() < 0.04:
+        if chance.random() < max(0.04, often):
             raise TimeoutError("feeds.example did not answer within 30 s")
         return {"new": chance.randrange(20), "seen": 240}
 
     def exchange_rates(base: str = "EUR") -> dict[str, Any]:
         takes(0.1, 0.6)
+        if chance.random() < often:
+            raise ConnectionError("rates.example: 503 Service Unavailable")
         return {"base": base, "USD": 1.09, "GBP": 0.84}
 
     def sync_calendar() -> str:
         takes(0.2, 2)
-        if chance.random() < 0.4:
+        if chance.random() < max(0.4, often):
             raise ConnectionError("calendar.example: connection refused")
         return "14 appointments"
 
@@ -128,11 +131,11 @@ def _past(held: list[Simulation]) -> Registry:
     return made
 
 
-def lively(db: Path, hours: float = 16) -> None:
+def lively(db: Path, hours: float = 16, *, outage: bool = False) -> None:
     """As if a worker had run until a moment ago, with an hour in the night in which none did."""
     now = datetime_of(SystemClock().now())
     held: list[Simulation] = []
-    with Simulation(now - timedelta(hours=hours), url=str(db), registry=_past(held)) as simulation:
+    with Simulation(now - timedelta(hours=hours), url=str(db), registry=_past(held, outage=outage)) as simulation:
         held.append(simulation)
         scheduler, store = simulation.duetime.app.scheduler, simulation.duetime.app.store
         for plan in PLANS:

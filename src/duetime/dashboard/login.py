@@ -11,15 +11,13 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import Scope
 
-from duetime.dashboard.request import Form, PageRequest, form_of
+from duetime.dashboard.request import LONGEST_ADDRESS, Form, PageRequest, form_of, own_page
 from duetime.dashboard.templates import is_https, render
 from duetime.engine.errors import StoreUnavailable, StoreUnusable
-from duetime.http.browser_sessions import Browsers, cookie_name, is_own, is_page
+from duetime.http.browser_sessions import Browsers, cookie_name, is_own
 from duetime.http.sessions import SESSION_LIFE
 from duetime.security.claims import InvalidToken
 from duetime.service.errors import STORE_MESSAGE
-
-LONGEST = 4096
 
 
 def sign_in_page(scope: Scope, problem: str | None = None, status: int = 401, goal: str | None = None) -> Response:
@@ -34,14 +32,7 @@ def _requested_page(scope: Scope) -> str:
     if scope["method"] != "GET":
         return "/"
     query = scope["query_string"].decode("ascii", "replace")
-    return _goal(quote(scope["path"]) + (f"?{query}" if query else ""))
-
-
-def _goal(given: str) -> str:
-    """Return the path and query of one of our pages, else `/`: nothing that a browser could take for another site."""
-    path = given.partition("?")[0]
-    fits = is_page(path) and "//" not in path and "\\" not in path and len(given) <= LONGEST
-    return given if fits else "/"
+    return own_page(quote(scope["path"]) + (f"?{query}" if query else ""))
 
 
 def not_found_page(scope: Scope, status: int) -> Response:
@@ -69,13 +60,13 @@ class SignIn:
         form = form_of(request.headers.get("content-type", ""), await request.body())
         if sessions is None or form is None or not is_own(request.headers):
             return sign_in_page(request.scope, "This did not come from the form on this page; try again here.", 403)
-        goal = _goal(form.get("goal"))
+        goal = own_page(form.get("goal"))
         given = form.get("token").strip().removeprefix("Bearer ").strip()
         return await run_in_threadpool(self._enter, request, sessions.by_either, given, goal)
 
     def _enter(self, request: Request, session_for: Callable[[str], str], given: str, goal: str) -> Response:
         try:
-            token = session_for(given[:LONGEST])
+            token = session_for(given[:LONGEST_ADDRESS])
         except InvalidToken as problem:
             message = f"{problem.message[:1].upper()}{problem.message[1:]}."
             return sign_in_page(request.scope, message, goal=goal)

@@ -11,15 +11,26 @@ from urllib.parse import parse_qsl, quote, urlencode
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from duetime.dashboard import preferences
+from duetime.dashboard.navigation import (
+    AFTER_KINDS,
+    BEFORE_KINDS,
+    MENU,
+    NavigationItem,
+    documentation,
+    version,
+    with_counts,
+)
 from duetime.dashboard.templates import render
+from duetime.dashboard.undo import UndoLog
 from duetime.engine.clock import Instant
 from duetime.engine.encoding import clean_text
 from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import Caller
 from duetime.engine.scheduler import Scheduler
-from duetime.engine.times.zones import known_zone
 from duetime.http.auth import WebContext
-from duetime.http.browser_sessions import SESSION, Browsers
+from duetime.http.browser_sessions import SESSION, Browsers, is_page
+from duetime.service.counts import Count
 from duetime.service.errors import STORE_ERRORS, STORE_MESSAGE, err_of, refuse, shown
 from duetime.service.kind_spec import load
 from duetime.service.services import Call, Services
@@ -37,7 +48,11 @@ DONE = {
     "retried": "It is tried again.",
     "dismissed": "Dismissed; it stays in the history.",
     "stopped": "It is asked to stop.",
+    "undone": "Undone.",
+    "not_undone": "This can no longer be undone.",
+    "chosen": "Saved for this browser.",
 }
+_PARTLY = ("nothing", "not_undone")
 MANY = {
     "paused": "paused",
     "resumed": "resumed",
@@ -45,11 +60,16 @@ MANY = {
     "retried": "tried again",
     "dismissed": "dismissed",
 }
+ONCE = ("did", "number", "failed", "undo")
+"""Query parameters about the last change, which are not part of the page's address."""
+UNDO = UndoLog()
 
 
 class Notice(NamedTuple):
     message: str
     partly: bool = False
+    undo: str | None = None
+    """Key of what reverses the change, if it can still be reversed."""
 
 
 def notice_of(request: Request) -> Notice | None:
@@ -57,9 +77,9 @@ def notice_of(request: Request) -> Notice | None:
     word = request.query_params.get("did", "")
     number, failed = (whole_number(request.query_params.get(name, ""), 6) for name in ("number", "failed"))
     if word == "nothing":
-        return Notice("Nothing was chosen: tick what is meant, then press the button again.", partly=True)
+        return Notice("Select at least one item first.", partly=True)
     if number is None:
-        return Notice(DONE[word]) if word in DONE else None
+        return Notice(DONE[word], partly=word in _PARTLY) if word in DONE else None
     if word not in MANY:
         return None
     done = f"{plural(number, 'item')} {MANY[word]}"
@@ -70,7 +90,6 @@ def notice_of(request: Request) -> Notice | None:
     )
 
 
-ZONE_COOKIE = "duetime_zone"
 CSRF_FIELD = "csrf"
 LIST_FIELD = "back"
 """The form field that holds the filters and the page of the list that a change returns to."""
@@ -104,12 +123,15 @@ class PageRequest:
         return self.scheduler.clock.now()
 
     @cached_property
+    def zone_choice(self) -> str | None:
+        """The time zone that the viewer has chosen, if any."""
+        return preferences.zone_in(self.http.cookies, preferences.ZONE_COOKIE)
+
+    @cached_property
     def zone(self) -> str:
-        """The browser's time zone, once a script has set the cookie."""
-        try:
-            return known_zone(self.http.cookies[ZONE_COOKIE]).key
-        except (KeyError, DuetimeError):
-            return self.call.zone
+        """The time zone of the page: the chosen one, else the browser's, once a script has set the cookie."""
+        browsers = preferences.zone_in(self.http.cookies, preferences.BROWSER_ZONE_COOKIE)
+        return self.zone_choice or browsers or self.call.zone
 
     @property
     def session(self) -> str | None:
@@ -129,34 +151,88 @@ class PageRequest:
         self, template: str, status: int = 200, *, alarms: Sequence[str] | None = None, **values: Any
     ) -> Response:
         """Render a page. `alarms` are by default the warnings of the services, which read the store for them."""
+        store_answers = alarms is None
         shared = {
             "now": self.now,
             "zone": self.zone,
+            "zone_choice": self.zone_choice,
+            "zone_choices": self._zone_choices(),
             "path": self.http.url.path,
-            "kind_pages": [(page.path, page.label) for page in kind_pages(self.call.services)],
+            "here_again": self.here_again,
+            "navigation": with_counts(self.navigation, self.call if store_answers else None),
+            "menu": MENU,
+            "release": version(),
+            "documentation": documentation(),
             "reloads": self.http.method == "GET",
             "operator": self.caller.operator,
             "sees_workers": self.sees_workers,
             "owner": self.caller.owner,
             "signed_in": self.browsers.sessions is not None,
             "proof": self.browsers.proofs.of(self.session or ""),
-            "notice": notice_of(self.http),
+            "notice": self._notice(),
             "alarms": [each.text for each in self.call.services.worker_warnings()] if alarms is None else alarms,
         }
         return render(self.http.scope, template, status, **{**shared, **values})
 
-    def redirect(self, path: str, **parameters: object) -> Response:
+    @property
+    def navigation(self) -> list[NavigationItem]:
+        return [*BEFORE_KINDS, *(page.navigation for page in kind_pages(self.call.services)), *AFTER_KINDS]
+
+    @property
+    def here_again(self) -> str:
+        """The address of this page without the notice about the last change, for forms that lead back to it."""
+        if self.http.method != "GET":
+            return "/"
+        query = urlencode([pair for pair in self.http.query_params.multi_items() if pair[0] not in ONCE])
+        return own_page(quote(self.http.url.path) + (f"?{query}" if query else ""))
+
+    def _zone_choices(self) -> list[tuple[str, str]]:
+        found = preferences.zone_choices(self.call.zone)
+        chosen = self.zone_choice
+        return found if chosen is None or chosen in dict(found) else [*found, (chosen, chosen)]
+
+    def _notice(self) -> Notice | None:
+        notice, key = notice_of(self.http), self.http.query_params.get("undo", "")
+        if notice is None or UNDO.find(self.scheduler.clock, self.session or "", key) is None:
+            return notice
+        return notice._replace(undo=key)
+
+    def offer_undo(self, action: str, ids: Sequence[str]) -> dict[str, str]:
+        """Return the parameter for `redirect` that lets the viewer undo a change of these schedules, if it can be."""
+        return UNDO.offer(self.scheduler.clock, self.session or "", action, ids)
+
+    def redirect(self, path: str, **parameters: object) -> RedirectResponse:
         """Redirect after a change, so that reloading the page does not repeat it."""
-        query = f"?{urlencode(parameters)}" if parameters else ""
+        joint = "&" if "?" in path else "?"
+        query = f"{joint}{urlencode(parameters)}" if parameters else ""
         return RedirectResponse(path + query, 303, {"Cache-Control": "no-store"})
 
 
+LONGEST_ADDRESS = 4096
+
+
+def own_page(given: str) -> str:
+    """Return the path and query of one of our pages, else `/`: nothing that a browser could take for another site."""
+    path = given.partition("?")[0]
+    fits = is_page(path) and "//" not in path and "\\" not in path and len(given) <= LONGEST_ADDRESS
+    return given if fits else "/"
+
+
 class KindPage(NamedTuple):
-    """A page that a kind adds to the dashboard, with its label in the navigation."""
+    """A page that a kind adds to the dashboard, with its place in the navigation."""
 
     path: str
     label: str
     view: Show
+    icon: str = "page"
+    key: str = ""
+    tally: Callable[[Call], Count] | None = None
+    """What its badge in the navigation shows."""
+    counted: str = ""
+
+    @property
+    def navigation(self) -> NavigationItem:
+        return NavigationItem(self.path, self.label, self.icon, self.key, self.tally, self.counted)
 
 
 def kind_pages(services: Services) -> list[KindPage]:
@@ -169,6 +245,9 @@ class Form:
 
     def get(self, name: str) -> str:
         return next((value for field, value in self._pairs if field == name), "")
+
+    def has(self, name: str) -> bool:
+        return any(field == name for field, _ in self._pairs)
 
     def all(self, name: str) -> list[str]:
         return [value for field, value in self._pairs if field == name]

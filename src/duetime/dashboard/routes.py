@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from duetime.dashboard import home, runs, schedule_form, schedules
+from duetime.dashboard import home, runs, schedule_form, schedules, shell
 from duetime.dashboard.login import SignIn, sign_out
 from duetime.dashboard.request import Act, PageRequest, Show, change, form_of, kind_pages, respond
 from duetime.dashboard.templates import serve_static
@@ -45,6 +45,10 @@ def web_routes(context: WebContext, browsers: Browsers) -> list[BaseRoute]:
         Route("/login", sign_in.enter, methods=["POST"]),
         Route("/static/{name}", serve_static, methods=["GET"]),
         act("/sign-out", sign_out),
+        show("/help", shell.help_page),
+        show("/preferences", shell.preferences_page),
+        act("/preferences", shell.save_preferences),
+        act("/undo", shell.undo),
         show("/", home.home_page),
         show("/timeline", timeline_page),
         show("/new", schedule_form.new_page),

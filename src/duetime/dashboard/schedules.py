@@ -181,7 +181,8 @@ def act(request: PageRequest, form: Form) -> Response:
     until = form.get("until").strip()
     asked = ChangeRequest(action, _instant(request, until) if until else None, form.get("note").strip() or None)
     unwrap(change_found(request.call.services, request.caller, schedule, asked))
-    return request.redirect("/schedules" if action == "delete" else at(public_id), did=ACTIONS[action])
+    undo = request.offer_undo(action, [public_id])
+    return request.redirect("/schedules" if action == "delete" else at(public_id), did=ACTIONS[action], **undo)
 
 
 def _instant(request: PageRequest, text: str) -> Instant:

@@ -15,6 +15,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.types import Scope
 
 from duetime.dashboard.filters import FILTERS, kind_class, took, visible
+from duetime.dashboard.preferences import theme_of
 from duetime.http.middleware import LOOPBACK, host_name
 from duetime.service.kind_spec import known_specs
 
@@ -59,7 +60,7 @@ def templates() -> Environment:
 
 
 def render(scope: Scope, template: str, status: int = 200, **values: Any) -> Response:
-    text = templates().get_template(template).render(values)
+    text = templates().get_template(template).render({"theme": theme_of(scope), **values})
     return HTMLResponse(text, status, {**HEADERS, "Referrer-Policy": referrer_policy(scope)})
 
 

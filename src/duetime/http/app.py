@@ -20,6 +20,7 @@ from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.scheduler import Scheduler
 from duetime.http.auth import Bearer
 from duetime.http.browser_sessions import Browsers, Unasked
+from duetime.http.compression import Compression
 from duetime.http.connection_limits import OWNER
 from duetime.http.middleware import Answers, BodyLimit, Guard, NoPage, OpenAnswers, SafeHeaders, Strays
 from duetime.http.probe import SERVICE
@@ -124,6 +125,7 @@ def http_app(
     )
     middleware = [
         Middleware(SafeHeaders),
+        Middleware(Compression),
         Middleware(Guard, hosts=tuple(hosts)),
         Middleware(Answers, open_answers=answers),
         Middleware(Strays, no_page=no_page),

@@ -29,7 +29,18 @@ OPEN: Final = ("/healthz", "/readyz", "/.well-known/", "/calendar/")
 """Paths without a token. Clients look below `/.well-known/` for ways to sign in and must learn that there are none.
 A calendar feed has its token in its URL and checks it itself."""
 
-_pages: Final = {"", "timeline", "schedules", "runs", "new", "dead-letters", "sign-out"}
+_pages: Final = {
+    "",
+    "timeline",
+    "schedules",
+    "runs",
+    "new",
+    "dead-letters",
+    "sign-out",
+    "help",
+    "preferences",
+    "undo",
+}
 """First path segments of the pages: a new page does not accept sessions until it is listed here, or added."""
 _PUBLISH: Final = "/v2/publish/"
 _PUBLISHED_BY_GET: Final = "Publish with POST, or send a bearer token: any page can make a browser send a plain GET."

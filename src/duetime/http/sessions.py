@@ -23,6 +23,8 @@ SUBJECT = "browser"
 NOBODY = "nobody"
 """Session id on a server without authentication."""
 
+_PROOF_BYTES = 32
+_MASKED = re.compile(r"[0-9a-f]{128}")
 _LINK = re.compile(r"(?P<expires>[0-9a-f]{8,10})\.(?P<nonce>[0-9a-f]{16})\.(?P<proof>[0-9a-f]{32})")
 
 
@@ -79,14 +81,29 @@ class Sessions:
 
 
 class Proofs:
-    """CSRF tokens that our own pages send with forms and requests, bound to the session: no other site knows them."""
+    """CSRF tokens that our own pages send with forms and requests, bound to the session: no other site knows them.
+
+    Each is masked by random bytes, so that no two responses contain the same text: the length of a compressed response
+    then says nothing about the token.
+    """
 
     def __init__(self, tokens: Tokens | None) -> None:
         """Derive the key. Without `tokens` there is no secret, and a random key that ends with the process suffices."""
         self._key = secrets.token_bytes(32) if tokens is None else tokens.proof("change", "").encode()
 
     def of(self, session: str) -> str:
-        return hmac.new(self._key, session.encode(), hashlib.sha256).hexdigest()
+        mask = secrets.token_bytes(_PROOF_BYTES)
+        return (mask + _xor(mask, self._secret(session))).hex()
 
     def fits(self, session: str, given: str) -> bool:
-        return hmac.compare_digest(self.of(session).encode(), given.encode("utf-8", "replace"))
+        if not _MASKED.fullmatch(given):
+            return False
+        sent = bytes.fromhex(given)
+        return hmac.compare_digest(_xor(sent[:_PROOF_BYTES], sent[_PROOF_BYTES:]), self._secret(session))
+
+    def _secret(self, session: str) -> bytes:
+        return hmac.new(self._key, session.encode(), hashlib.sha256).digest()
+
+
+def _xor(mask: bytes, value: bytes) -> bytes:
+    return bytes(left ^ right for left, right in zip(mask, value, strict=True))

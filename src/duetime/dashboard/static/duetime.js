@@ -1,8 +1,40 @@
-// Everything works without this file. With it, times tick, pages follow what happens, and a trigger is explained while
-// it is typed. It only ever puts in place what the server has rendered, or text.
+// Everything works without this file. With it, times tick, pages follow what happens, notices disappear, charts explain
+// themselves, and there are shortcuts and a command palette. It only ever puts in place what the server has rendered, or
+// text. Hooks for templates:
+//   data-live (with an id)  is replaced whenever the page is refreshed
+//   data-key="g s"          a shortcut: follows the link, presses the button or focuses the field
+//   data-command="Pause"    an action of the command palette: presses the button or follows the link
+//   data-palette            opens the command palette
+//   data-submits            a field whose form is sent when it changes; of a text field, a moment after typing
+//   data-tip="first\nmore"  a popover while the pointer is over it, on focus, and on touch; data-href adds a link
+//   data-copy="text"        a button that copies the text
+//   data-row                a row that j and k move to; x selects it, o opens its first link
 
 const page = document.documentElement;
 const form = document.getElementById("schedule-form");
+
+// -- helpers --------------------------------------------------------------------------------------------------------
+
+const byId = (id) => document.getElementById(id);
+
+function make(tag, attributes = {}, ...content) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value !== undefined && value !== null && value !== false) made.setAttribute(name, value === true ? "" : value);
+  }
+  made.append(...content);
+  return made;
+}
+
+function icon(name) {
+  const drawn = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  drawn.setAttribute("class", "icon");
+  drawn.setAttribute("aria-hidden", "true");
+  const use = document.createElementNS("http://www.w3.org/2000/svg", "use");
+  use.setAttribute("href", `#i-${name}`);
+  drawn.append(use);
+  return drawn;
+}
 
 // -- the viewer's zone --------------------------------------------------------------------------------------------
 
@@ -11,7 +43,8 @@ const stored = new RegExp("(?:^|; )duetime_zone=([^;]*)").exec(document.cookie)?
 if (zone && stored !== zone) {
   document.cookie = `duetime_zone=${zone}; path=/; max-age=31536000; samesite=strict`;
   const kept = document.cookie.includes("duetime_zone=");
-  if (kept && "reloads" in page.dataset && page.dataset.zone !== zone) location.reload();
+  const shown = "zoneChosen" in page.dataset ? zone : page.dataset.zone;
+  if (kept && "reloads" in page.dataset && shown !== zone) location.reload();
 }
 
 // -- times that tick ----------------------------------------------------------------------------------------------
@@ -51,7 +84,7 @@ const PAUSE = Number(page.dataset.pause ?? 700); // milliseconds between two ref
 const SHARE = 5; // and so many times as long as the last one took: who asks much of the server, asks seldom
 const POLL = Math.max(PAUSE, 5000);
 const BEAT = Math.max(PAUSE, 15000); // without any event: workers beat, and the present moves on
-const live = document.querySelector("[data-live]:not(#alarms)") !== null;
+const live = document.querySelector("[data-live]:not(#alarms, #pages)") !== null;
 const pulse = document.getElementById("pulse");
 const seen = new Map(); // what was put in place last, by id
 let source = null;
@@ -62,7 +95,8 @@ let again = false;
 let took = 0;
 
 function busyHere() {
-  return document.querySelector("#chosen input:checked") !== null || document.querySelector("#rows :focus") !== null;
+  return document.querySelector("#chosen input:checked, #rows details[open], dialog[open]") !== null
+    || document.querySelector("#rows input:focus, #rows button:focus") !== null;
 }
 
 async function refresh() {
@@ -72,9 +106,10 @@ async function refresh() {
   const began = performance.now();
   try {
     const answer = await fetch(location.href, { headers: { Accept: "text/html" }, credentials: "same-origin", cache: "no-store" });
+    connected();
     if (answer.status === 401) { rest(); location.reload(); return; }
     if (answer.ok) place(new DOMParser().parseFromString(await answer.text(), "text/html"));
-  } catch { /* away for the moment: the next event or poll tries again */ }
+  } catch { disconnected(); /* the next event or poll tries again */ }
   busy = false;
   took = performance.now() - began;
   if (again) { again = false; soon(); }
@@ -89,6 +124,7 @@ function place(fresh) {
     const focus = old.contains(document.activeElement) ? [...old.querySelectorAll("a, button")].indexOf(document.activeElement) : -1;
     seen.set(old.id, next.innerHTML);
     old.replaceChildren(...next.childNodes);
+    enhance(old);
     for (const id of open) document.getElementById(id)?.setAttribute("open", "");
     if (focus >= 0) old.querySelectorAll("a, button")[focus]?.focus();
   }
@@ -101,10 +137,40 @@ function soon() {
 
 function showState(text, still) {
   if (!pulse) return;
-  pulse.hidden = false;
+  pulse.hidden = !text;
   pulse.textContent = text;
   pulse.classList.toggle("still", still);
 }
+
+// -- a server that is gone ------------------------------------------------------------------------------------------
+
+const CHECK = 20000;
+let gone = null;
+
+function disconnected() {
+  if (gone) return;
+  const since = new Date().toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hour12: false });
+  gone = make("div", { class: "offline", role: "alert" }, `Not connected since ${since}. What you see may be out of date; reconnecting…`);
+  document.body.prepend(gone);
+  document.body.classList.add("is-offline");
+  showState("Not connected", true);
+}
+
+function connected() {
+  if (!gone) return;
+  gone.remove();
+  gone = null;
+  document.body.classList.remove("is-offline");
+  if (!source) showState("", true);
+}
+
+async function check() {
+  if (document.hidden) return;
+  try { await fetch("/healthz", { cache: "no-store" }); connected(); } catch { disconnected(); }
+}
+if (!live && "now" in page.dataset) setInterval(check, CHECK);
+
+// -- following ------------------------------------------------------------------------------------------------------
 
 function follow() {
   if (!live || source || document.hidden) return;
@@ -119,7 +185,8 @@ function follow() {
   source.onerror = () => {
     clearInterval(polling);
     polling = setInterval(refresh, POLL);
-    showState("Looking every few seconds", true);
+    showState("Reconnecting…", true);
+    refresh(); // which finds out whether the server is gone
     if (source?.readyState === EventSource.CLOSED) { source = null; setTimeout(follow, POLL); }
   };
 }
@@ -136,16 +203,323 @@ addEventListener("pagehide", rest);
 addEventListener("pageshow", (event) => { if (event.persisted) { refresh(); follow(); } });
 follow();
 
-// -- choosing all on a page ---------------------------------------------------------------------------------------
+// -- selecting rows -------------------------------------------------------------------------------------------------
 
-const all = document.getElementById("choose-all");
+const all = byId("choose-all");
+const boxes = () => [...document.querySelectorAll("#rows input[type=checkbox]")];
+
+function countSelected() {
+  const chosen = boxes().filter((box) => box.checked).length;
+  for (const place of document.querySelectorAll("[data-selected]")) place.textContent = `${chosen} selected`;
+  if (all) {
+    all.checked = chosen > 0 && chosen === boxes().length;
+    all.indeterminate = chosen > 0 && !all.checked;
+  }
+  const matching = document.querySelector("input[name=matching]");
+  if (matching && !chosen) matching.checked = false;
+}
+
 if (all) {
-  all.parentElement.hidden = false;
+  all.hidden = false;
+  if (all.parentElement.tagName === "LABEL") all.parentElement.hidden = false;
   all.addEventListener("change", () => {
-    for (const box of document.querySelectorAll("#rows input[type=checkbox]")) box.checked = all.checked;
+    for (const box of boxes()) box.checked = all.checked;
+    countSelected();
   });
 }
-for (const select of document.querySelectorAll(".filter select")) select.addEventListener("change", () => select.form.requestSubmit());
+byId("rows")?.addEventListener("change", countSelected);
+addEventListener("pageshow", countSelected);
+
+// -- forms that are sent by themselves ------------------------------------------------------------------------------
+
+const TYPING = 350;
+const fields = ".filter select, [data-submits]";
+
+function submits(field) {
+  let typed = 0;
+  const text = field.matches("input:not([type=checkbox], [type=radio])");
+  field.addEventListener(text ? "input" : "change", () => {
+    clearTimeout(typed);
+    typed = setTimeout(() => { sessionStorage.setItem("focus", field.id); field.form.requestSubmit(); }, text ? TYPING : 0);
+  });
+}
+for (const field of document.querySelectorAll(fields)) submits(field);
+const typedIn = byId(sessionStorage.getItem("focus") ?? "");
+sessionStorage.removeItem("focus");
+if (typedIn?.matches(fields)) {
+  typedIn.focus({ preventScroll: true });
+  if (typedIn.type === "search" || typedIn.type === "text") typedIn.setSelectionRange(typedIn.value.length, typedIn.value.length);
+}
+
+// -- notices that disappear -----------------------------------------------------------------------------------------
+
+const STAYS = 6000;
+const STAYS_WITH_UNDO = 12000;
+
+function vanish(toast) {
+  const stays = toast.querySelector("form") ? STAYS_WITH_UNDO : STAYS;
+  const wait = () => setTimeout(() => {
+    if (toast.matches(":hover, :focus-within")) wait(); else toast.remove();
+  }, stays);
+  const close = make("button", { type: "button", class: "quiet close", "aria-label": "Close the notice" }, icon("close"));
+  close.addEventListener("click", () => toast.remove());
+  toast.append(close);
+  wait();
+}
+
+function notify(text) {
+  let toasts = document.querySelector(".toasts");
+  if (!toasts) { toasts = make("div", { class: "toasts" }); byId("main")?.prepend(toasts); }
+  const toast = make("div", { class: "notice toast" }, make("span", { role: "status" }, text));
+  toasts.append(toast);
+  vanish(toast);
+}
+
+document.querySelectorAll("[data-toast]").forEach(vanish);
+if (new URLSearchParams(location.search).has("did")) {
+  // So that reloading the page does not show the notice again.
+  const shown = new URL(location.href);
+  for (const name of ["did", "number", "failed", "undo"]) shown.searchParams.delete(name);
+  history.replaceState(history.state, "", shown);
+}
+
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("[data-copy]");
+  if (!button) return;
+  try { await navigator.clipboard.writeText(button.dataset.copy); notify("Copied."); } catch { notify("Copying is not allowed here."); }
+});
+
+// -- popovers of charts ---------------------------------------------------------------------------------------------
+
+const tip = make("div", { class: "tip", role: "tooltip", id: "tip", hidden: true });
+let tipped = null;
+let hiding = 0;
+
+function showTip(target) {
+  clearTimeout(hiding);
+  if (tipped === target) return;
+  hideTip();
+  tipped = target;
+  const [first, ...more] = target.dataset.tip.split("\n");
+  tip.replaceChildren(make("strong", {}, first), ...more.map((line) => make("div", {}, line)));
+  if (target.dataset.href) tip.append(make("a", { href: target.dataset.href }, target.dataset.hrefLabel ?? "Open"));
+  target.classList.add("tipped");
+  target.setAttribute("aria-describedby", "tip");
+  tip.hidden = false;
+  const box = target.getBoundingClientRect();
+  const width = tip.offsetWidth;
+  const left = Math.min(Math.max(8, box.left + box.width / 2 - width / 2), innerWidth - width - 8);
+  const above = box.top - tip.offsetHeight - 6;
+  tip.style.left = `${left + scrollX}px`;
+  tip.style.top = `${(above > 60 ? above : box.bottom + 6) + scrollY}px`;
+}
+
+function hideTip() {
+  clearTimeout(hiding);
+  tipped?.classList.remove("tipped");
+  tipped?.removeAttribute("aria-describedby");
+  tipped = null;
+  tip.hidden = true;
+}
+
+function hideTipSoon() {
+  clearTimeout(hiding);
+  hiding = setTimeout(() => { if (!tip.matches(":hover, :focus-within")) hideTip(); }, 180);
+}
+
+const tips = (within) => [...within.querySelectorAll("[data-tip]")];
+
+function enhance(within) {
+  // Popovers replace the browser's own, which neither a key nor a finger opens. One stop of Tab for each chart.
+  for (const each of tips(within)) {
+    each.querySelector("title")?.remove();
+    if (!each.hasAttribute("tabindex") || each.tabIndex < 0) each.setAttribute("tabindex", "-1");
+  }
+  for (const chart of within.querySelectorAll("svg")) {
+    const first = tips(chart)[0];
+    if (first && !chart.querySelector("[data-tip][tabindex='0']")) first.setAttribute("tabindex", "0");
+  }
+}
+
+if (document.querySelector("[data-tip], [data-live]")) {
+  document.body.append(tip);
+  enhance(document);
+  document.addEventListener("pointerover", (event) => {
+    const target = event.target.closest?.("[data-tip]");
+    if (target) showTip(target); else if (tipped && !event.target.closest?.(".tip")) hideTipSoon();
+  });
+  document.addEventListener("focusin", (event) => {
+    const target = event.target.closest?.("[data-tip]");
+    if (target) showTip(target); else if (tipped && !event.target.closest?.(".tip")) hideTip();
+  });
+  document.addEventListener("click", (event) => {
+    const target = event.target.closest?.("[data-tip]");
+    if (target && event.pointerType === "touch" && tipped === target) { event.preventDefault(); }
+  });
+  document.addEventListener("keydown", (event) => {
+    const at = document.activeElement?.closest?.("[data-tip]");
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!at || !step) return;
+    const among = tips(at.closest("svg") ?? document);
+    const next = among[among.indexOf(at) + step];
+    if (next) { event.preventDefault(); next.setAttribute("tabindex", "0"); at.setAttribute("tabindex", "-1"); next.focus(); }
+  });
+}
+
+// -- the command palette --------------------------------------------------------------------------------------------
+
+const FOUND = 8;
+let palette = null;
+
+function commands() {
+  const links = [...document.querySelectorAll("#pages a, #menu ul a, header .button.primary, .tabs a[data-command]")];
+  const pages = links.map((each) => ({ label: each.dataset.command ?? `Go to ${each.querySelector("span:not(.badge)")?.textContent ?? each.textContent.trim()}`, keys: each.dataset.key, go: each.href }));
+  const seen = new Set();
+  const actions = [...document.querySelectorAll("[data-command]")]
+    .filter((each) => !each.closest("#rows") && !seen.has(each.dataset.command) && seen.add(each.dataset.command))
+    .map((each) => ({ label: each.dataset.command, keys: each.dataset.key, run: () => each.click() }));
+  const help = { label: "Show keyboard shortcuts", keys: "?", run: showKeys };
+  return [...actions, ...pages, help];
+}
+
+const matches = (label, words) => words.every((word) => label.toLowerCase().includes(word));
+
+function openPalette(event) {
+  event?.preventDefault();
+  if (!palette) buildPalette();
+  if (palette.open) return;
+  palette.querySelector("input").value = "";
+  palette.showModal();
+  listCommands("");
+}
+
+function buildPalette() {
+  const input = make("input", { type: "text", role: "combobox", "aria-expanded": "true", "aria-controls": "palette-list", "aria-label": "Search pages, schedules and actions", placeholder: "Go to a page, a schedule or an action…", autocomplete: "off", spellcheck: "false" });
+  const list = make("ul", { id: "palette-list", role: "listbox", "aria-label": "Results" });
+  palette = make("dialog", { class: "palette", "aria-label": "Command palette" }, input, list);
+  document.body.append(palette);
+  let typed = 0;
+  input.addEventListener("input", () => {
+    listCommands(input.value);
+    clearTimeout(typed);
+    typed = setTimeout(() => findSchedules(input.value), 150);
+  });
+  input.addEventListener("keydown", (event) => {
+    const options = [...list.children];
+    const at = options.findIndex((each) => each.ariaSelected === "true");
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step && options.length) { event.preventDefault(); choose(options[(at + step + options.length) % options.length]); }
+    if (event.key === "Enter") { event.preventDefault(); options[Math.max(at, 0)]?.click(); }
+  });
+  palette.addEventListener("click", (event) => { if (event.target === palette) palette.close(); });
+}
+
+function choose(option) {
+  const list = byId("palette-list");
+  for (const each of list.children) each.setAttribute("aria-selected", String(each === option));
+  palette.querySelector("input").setAttribute("aria-activedescendant", option?.id ?? "");
+  option?.scrollIntoView({ block: "nearest" });
+}
+
+function option({ label, keys, go, run, detail }) {
+  const list = byId("palette-list");
+  const made = make("li", { role: "option", id: `option-${list.children.length}`, "aria-selected": "false" }, make("span", {}, label));
+  if (detail) made.append(make("span", { class: "faint" }, detail));
+  if (keys) made.append(make("span", { class: "keys" }, ...keys.split(" ").map((key) => make("kbd", {}, key))));
+  made.addEventListener("click", () => { palette.close(); if (go) location.assign(go); else run(); });
+  made.addEventListener("pointermove", () => { if (made.ariaSelected !== "true") choose(made); });
+  list.append(made);
+}
+
+function listCommands(text) {
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  byId("palette-list").replaceChildren();
+  for (const each of commands().filter((each) => matches(each.label, words))) option(each);
+  if (text.trim()) option({ label: `Search schedules for “${text.trim()}”`, go: `/schedules?view=all&text=${encodeURIComponent(text.trim())}` });
+  choose(byId("palette-list").firstElementChild);
+}
+
+async function findSchedules(text) {
+  if (!text.trim()) return;
+  try {
+    const answer = await fetch(`/api/v1/schedules?limit=${FOUND}&text=${encodeURIComponent(text.trim())}`, { credentials: "same-origin", headers: { Accept: "application/json" } });
+    if (!answer.ok) return;
+    const found = (await answer.json()).schedules;
+    if (palette.querySelector("input").value !== text) return;
+    for (const each of found) option({ label: each.name, detail: `${each.kind} · ${each.reads_as}`, go: `/schedules/${encodeURIComponent(each.id)}` });
+    const list = byId("palette-list");
+    const first = [...list.children].slice(-found.length);
+    if (found.length) { list.prepend(...first); choose(list.firstElementChild); }
+    [...list.children].forEach((each, index) => { each.id = `option-${index}`; });
+  } catch { /* the commands remain */ }
+}
+
+// -- shortcuts ------------------------------------------------------------------------------------------------------
+
+let keyed = ""; // the first key of two
+let keyedAt = 0;
+let row = -1;
+
+function rows() { return [...document.querySelectorAll("[data-row]")]; }
+
+function moveRow(step) {
+  const among = rows();
+  if (!among.length) return;
+  among[row]?.classList.remove("at-row");
+  row = Math.min(Math.max(row + step, 0), among.length - 1);
+  among[row].classList.add("at-row");
+  among[row].scrollIntoView({ block: "nearest" });
+  among[row].querySelector("a.name, a")?.focus({ preventScroll: true });
+}
+
+const ROW_KEYS = {
+  j: () => moveRow(1),
+  k: () => moveRow(-1),
+  x: () => { const box = rows()[row]?.querySelector("input[type=checkbox]"); if (box) { box.click(); rows()[row].querySelector("a.name, a")?.focus(); } },
+  o: () => rows()[row]?.querySelector("a.name, a")?.click(),
+};
+
+async function showKeys() {
+  let shown = byId("shortcuts");
+  if (!shown) {
+    shown = make("dialog", { id: "shortcuts", class: "palette shortcuts", "aria-label": "Keyboard shortcuts" });
+    const close = make("button", { type: "button", class: "quiet close", "aria-label": "Close", autofocus: true }, icon("close"));
+    close.addEventListener("click", () => shown.close());
+    shown.append(make("h2", {}, "Keyboard shortcuts"), close);
+    shown.addEventListener("click", (event) => { if (event.target === shown) shown.close(); });
+    document.body.append(shown);
+    try {
+      const answer = await fetch("/help", { headers: { Accept: "text/html" }, credentials: "same-origin" });
+      const keys = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("keys");
+      if (keys) shown.append(keys);
+    } catch { location.assign("/help"); }
+  }
+  if (!shown.open) shown.showModal();
+}
+
+function press(target) {
+  if (target.matches("input, textarea, select")) { target.focus(); target.select?.(); } else target.click();
+}
+
+document.addEventListener("keydown", (event) => {
+  if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k" && !event.altKey && !event.shiftKey && byId("pages")) { openPalette(event); return; }
+  if (event.key === "Escape") { hideTip(); byId("menu")?.removeAttribute("open"); document.querySelectorAll("details.actions-menu[open]").forEach((each) => each.removeAttribute("open")); return; }
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input:not([type=checkbox], [type=radio]), textarea, select, dialog")) return;
+  if (!byId("pages")) return;
+  if (event.key === "?") { event.preventDefault(); showKeys(); return; }
+  const pair = keyed && Date.now() - keyedAt < 1500 ? `${keyed} ${event.key}` : event.key;
+  keyed = "";
+  const target = document.querySelector(`[data-key="${CSS.escape(pair)}"]`);
+  if (target) { event.preventDefault(); press(target); return; }
+  if (event.key === "g") { keyed = "g"; keyedAt = Date.now(); return; }
+  ROW_KEYS[event.key]?.();
+});
+document.addEventListener("click", (event) => {
+  if (event.target.closest("[data-palette]")) openPalette(event);
+  for (const open of document.querySelectorAll("details.menu[open], details.actions-menu[open]")) {
+    if (!open.contains(event.target)) open.removeAttribute("open");
+  }
+});
 
 // -- what a trigger means, while it is typed ----------------------------------------------------------------------
 

@@ -75,4 +75,4 @@ def inbox_page(request: PageRequest) -> Response:
     )
 
 
-PAGES: Final = (KindPage("/inbox", "Inbox", inbox_page),)
+PAGES: Final = (KindPage("/inbox", "Inbox", inbox_page, "inbox", "i"),)

@@ -1,0 +1,88 @@
+"""The pages in the navigation and in the menu, with their icons, shortcuts and counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib.metadata import PackageNotFoundError, metadata
+from typing import Final, NamedTuple
+
+from duetime.service.counts import Count, dead_letters
+from duetime.service.services import Call
+
+
+class NavigationItem(NamedTuple):
+    path: str
+    label: str
+    icon: str = "page"
+    key: str = ""
+    """The letter that opens it after `g`."""
+    tally: Callable[[Call], Count] | None = None
+    """What its badge shows; nothing if it is 0."""
+    counted: str = ""
+    """What the badge counts, such as "unread messages"."""
+    grave: bool = False
+    badge: str = ""
+
+    @property
+    def badge_title(self) -> str:
+        return f"{self.badge} {self.counted}".strip()
+
+
+BEFORE_KINDS: Final = (
+    NavigationItem("/", "Now", "now", "n"),
+    NavigationItem("/timeline", "Timeline", "timeline", "t"),
+    NavigationItem("/schedules", "Schedules", "schedules", "s"),
+)
+AFTER_KINDS: Final = (
+    NavigationItem("/dead-letters", "Dead letters", "dead", "d", dead_letters, "failed runs to deal with", grave=True),
+)
+MENU: Final = (NavigationItem("/help", "Help and shortcuts", "help", "h"),)
+"""Pages that are needed rarely."""
+SHORTCUTS: Final = (
+    ("Ctrl K", "Open the command palette: pages, schedules, actions"),
+    ("/", "Search schedules"),
+    ("c", "Create a schedule"),
+    ("z", "Undo the last change"),
+    ("j", "Next row"),
+    ("k", "Previous row"),
+    ("x", "Select the row"),
+    ("o", "Open the row"),
+    ("Esc", "Close what is open"),
+    ("?", "Show these shortcuts"),
+)
+
+
+def with_counts(items: Sequence[NavigationItem], call: Call | None) -> list[NavigationItem]:
+    """Return the items with their badges; without a call, which is when the store cannot be asked, with none."""
+    return [
+        each if call is None or each.tally is None else each._replace(badge=_shown(each.tally(call))) for each in items
+    ]
+
+
+def _shown(count: Count) -> str:
+    return str(count) if count.number else ""
+
+
+def shortcuts(items: Sequence[NavigationItem]) -> list[tuple[str, str]]:
+    return [*SHORTCUTS, *((f"g {each.key}", f"Go to {each.label}") for each in items if each.key)]
+
+
+@cache
+def version() -> str:
+    return _about()[0]
+
+
+@cache
+def documentation() -> str:
+    """Return the address of the documentation that the package names; empty if it names none."""
+    return _about()[1]
+
+
+def _about() -> tuple[str, str]:
+    try:
+        found = metadata("duetime")
+    except PackageNotFoundError:
+        return "from source", ""
+    links = (each.partition(", ") for each in found.get_all("Project-URL") or ())
+    return str(found["Version"]), next((address for name, _, address in links if name == "Documentation"), "")

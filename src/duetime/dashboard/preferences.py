@@ -1,0 +1,64 @@
+"""The viewer's theme and time zone. Both are kept in cookies and set by plain forms, so that no script is needed."""
+
+from __future__ import annotations
+
+from typing import Final
+from zoneinfo import available_timezones
+
+from starlette.requests import cookie_parser
+from starlette.responses import RedirectResponse, Response
+from starlette.types import Scope
+
+from duetime.engine.errors import DuetimeError
+from duetime.engine.times.zones import known_zone
+
+THEMES: Final = ("auto", "light", "dark")
+THEME_COOKIE: Final = "duetime_theme"
+BROWSER_ZONE_COOKIE: Final = "duetime_zone"
+"""Set by the script to the browser's own zone."""
+ZONE_COOKIE: Final = "duetime_zone_choice"
+_YEAR: Final = 365 * 24 * 3600
+
+
+def cookies_of(scope: Scope) -> dict[str, str]:
+    headers = dict(scope["headers"])
+    return cookie_parser(headers.get(b"cookie", b"").decode("latin-1"))
+
+
+def theme_of(scope: Scope) -> str:
+    chosen = cookies_of(scope).get(THEME_COOKIE, "")
+    return chosen if chosen in THEMES else "auto"
+
+
+def zone_in(cookies: dict[str, str], name: str) -> str | None:
+    """Return the zone in a cookie; None if there is none, or if it is not known here."""
+    try:
+        return known_zone(cookies[name]).key
+    except (KeyError, DuetimeError):
+        return None
+
+
+def zone_choices(server: str) -> list[tuple[str, str]]:
+    """Return the zones that the menu offers; the page of preferences offers all."""
+    named = dict.fromkeys([server, "UTC"])
+    return [("", "Browser's zone"), *((name, name) for name in named)]
+
+
+def all_zones() -> list[str]:
+    return sorted(name for name in available_timezones() if "/" in name or name == "UTC")
+
+
+def keep(answer: RedirectResponse, theme: str, zone: str | None) -> Response:
+    """Set the cookies of what was chosen. An empty zone, or the theme `auto`, deletes its cookie; None keeps it."""
+    if theme in THEMES:
+        _set(answer, THEME_COOKIE, "" if theme == "auto" else theme)
+    if zone is not None:
+        _set(answer, ZONE_COOKIE, zone)
+    return answer
+
+
+def _set(answer: Response, name: str, value: str) -> None:
+    if value:
+        answer.set_cookie(name, value, max_age=_YEAR, httponly=True, samesite="strict")
+    else:
+        answer.delete_cookie(name, httponly=True, samesite="strict")

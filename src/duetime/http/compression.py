@@ -1,0 +1,86 @@
+"""Compression of whole responses of text. Streams are passed on as they are: an event must not wait in a buffer.
+
+A compressed page tells its length to whoever reads the wire, and with it how well a guess matches a secret in the page
+(BREACH). The only secret in our pages is the CSRF token, which is therefore masked anew in every response.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Final
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+LEAST: Final = 1_000
+"""Smaller bodies fit in one packet anyway."""
+_LEVEL: Final = 5
+_GZIP: Final = 16 + zlib.MAX_WBITS
+_TYPES: Final = frozenset(
+    {
+        "text/html",
+        "text/css",
+        "text/javascript",
+        "image/svg+xml",
+        "text/calendar",
+        "application/json",
+        "application/problem+json",
+    }
+)
+
+
+class Compression:
+    """Compresses the body of a response that comes in one piece, if the client accepts gzip and the body is text."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not accepts_gzip(Headers(scope=scope).get("accept-encoding", "")):
+            await self._app(scope, receive, send)
+            return
+        start: Message | None = None
+
+        async def sent(message: Message) -> None:
+            nonlocal start
+            if message["type"] == "http.response.start" and _is_text(message):
+                start = message  # sent with the body, whose length it contains
+                return
+            if start is not None:
+                begun, start = start, None
+                if message["type"] == "http.response.body" and not message.get("more_body", False):
+                    message = _compressed(begun, message)
+                await send(begun)
+            await send(message)
+
+        await self._app(scope, receive, sent)
+        if start is not None:  # the body never came; whoever waits for the response is not left without its start
+            await send(start)
+
+
+def accepts_gzip(header: str) -> bool:
+    """Return whether `Accept-Encoding` names gzip with a weight above 0."""
+    for part in header.split(","):
+        name, _, weight = part.partition(";")
+        if name.strip().lower() in ("gzip", "x-gzip"):
+            return weight.replace(" ", "").lower() not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
+    return False
+
+
+def _is_text(message: Message) -> bool:
+    headers = Headers(raw=message["headers"])
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    return kind in _TYPES and "content-encoding" not in headers
+
+
+def _compressed(start: Message, message: Message) -> Message:
+    """Return the body compressed, and note that in the headers; return a small one as it is."""
+    headers, body = MutableHeaders(scope=start), message.get("body", b"")
+    headers.add_vary_header("Accept-Encoding")
+    if len(body) < LEAST:
+        return message
+    packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP)
+    body = packer.compress(body) + packer.flush()
+    headers["Content-Encoding"] = "gzip"
+    headers["Content-Length"] = str(len(body))
+    return {**message, "body": body}
