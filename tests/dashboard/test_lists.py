@@ -158,17 +158,17 @@ def test_a_dead_letter_is_tried_again_and_dismissed(ran: Site) -> None:
     browser = signed_in(ran)
     [run] = ran.room.store.runs(RunQuery(status="dead")).items
     assert "failed" in browser.text("/dead-letters")
-    assert "Nothing has failed for good." in browser.text("/dead-letters?kind=prompt")
+    assert "No dead letters match." in browser.text("/dead-letters?kind=prompt")
     with working(ran):
-        assert "1 item tried again." in browser.follow(
+        assert "1 run requeued." in browser.follow(
             browser.send("/dead-letters", [("run", str(run.id)), ("action", "retry")])
         )
         eventually(lambda: ran.room.store.runs(RunQuery(status="dead")).items, 20, "it failed once more")
         again = [("run", str(run.id)), ("run", str(run.id)), ("action", "retry")]
-        assert "1 item tried again." in browser.follow(browser.send("/dead-letters", again)), "named twice, meant once"
+        assert "1 run requeued." in browser.follow(browser.send("/dead-letters", again)), "named twice, meant once"
         eventually(lambda: ran.room.store.runs(RunQuery(status="dead")).items, 20, "it failed once more")
     assert "Dismissed" in browser.follow(browser.send(f"/runs/{run.id}/dismiss", {"back": "dead-letters"}))
-    assert "Nothing has failed for good." in browser.text("/dead-letters")
+    assert "No dead letters" in browser.text("/dead-letters")
     assert signed_in_as(ran, "ada").send(f"/runs/{run.id}/retry", {}).status == 404
     assert browser.get("/runs/999999999999").status == 404
 
@@ -177,7 +177,7 @@ def test_the_inbox_shows_what_arrived(ran: Site) -> None:
     browser = signed_in(ran)
     assert re.search("my-phone .* It is <i>time</i>", browser.text("/inbox"))
     assert "It is" not in browser.text("/inbox?topic=elsewhere")
-    assert "Nothing has arrived yet." in signed_in_as(ran, "ada").text("/inbox")
+    assert "No messages yet." in signed_in_as(ran, "ada").text("/inbox")
 
 
 def test_a_frequent_schedule_does_not_hide_the_others(served: Site) -> None:

@@ -289,13 +289,13 @@ def test_many_are_paused_at_once(house: House, page: Page) -> None:
 def test_a_dead_letter_is_tried_again(house: House, page: Page) -> None:
     made_job(house, "Until it is mended", "mended", "in 1 second").close()
     page.goto(address(house.served, "/dead-letters"))
-    row = page.locator("#rows tr", has_text="Until it is mended")
+    row = page.locator(".problem", has_text="Until it is mended")
     expect(row).to_contain_text("the other side is down", timeout=15_000)
     picture(page, "dead-letter")
     (house.served.folder / "mended").touch()
-    row.get_by_role("checkbox").check()
-    page.get_by_role("button", name="Try again").click()
-    expect(page.get_by_role("status")).to_have_text("1 item tried again.")
+    row.get_by_role("checkbox").first.check()
+    page.get_by_role("button", name="Retry selected").click()
+    expect(page.get_by_role("status")).to_have_text("1 run requeued.")
     page.goto(address(house.served))
     expect(page.locator("#latest tr", has_text="Until it is mended")).to_contain_text("works again", timeout=15_000)
 

@@ -19,7 +19,7 @@ from duetime.engine.result import Err, Result
 from duetime.engine.triggers import IntervalTrigger, OnceTrigger, trigger_to_json
 from duetime.stores.base import BaseStore
 from tests.support.drafts import T0, every, once
-from tests.support.hand import Hand, create, create_one, runs_of, statuses, the, the_run, value_of
+from tests.support.hand import Hand, create_one, runs_of, statuses, the, the_run, value_of
 from tests.support.shell import write
 
 
@@ -306,12 +306,20 @@ def test_retry_runs_the_same_run_again_and_keeps_its_attempts(store: BaseStore, 
     assert the(store, schedule).progress.state == ScheduleState.ENDED
 
 
-def test_retry_waits_for_what_is_active(store: BaseStore, hand: Hand) -> None:
-    create(store, every(MINUTE))
+def test_retry_queues_behind_what_is_active(store: BaseStore, hand: Hand) -> None:
+    """Whatever the overlap policy says, which is about occurrences; this one skips them."""
+    schedule = create_one(store, every(MINUTE))
     (failed,) = hand.claim(T0 + MINUTE)
     hand.record([failed], T0 + MINUTE, Failed("no"))
-    hand.claim(T0 + 2 * MINUTE)
-    assert code_of(store.change_run(failed.run.id, T0, changes.retry)) == "busy"
+    active = hand.claim(T0 + 2 * MINUTE)
+    now = Instant(T0 + 2 * MINUTE)
+    assert value_of(store.change_run(failed.run.id, now, changes.retry)).status == RunStatus.QUEUED
+    assert hand.claim(now) == [] and the(store, schedule).progress.queued == 1
+    hand.record(active, now)
+    (again,) = hand.claim(now)
+    assert (again.run.id, again.run.attempt) == (failed.run.id, 1)
+    hand.record([again], now)
+    assert (the(store, schedule).progress.active, the(store, schedule).progress.queued) == (0, 0)
 
 
 def test_hold_gives_a_waiting_run_to_one_holder(store: BaseStore, hand: Hand) -> None:

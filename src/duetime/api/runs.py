@@ -12,6 +12,7 @@ from duetime.engine.clock import SystemClock
 from duetime.engine.model import LIVE, Run, status_of
 from duetime.engine.scheduler import NO_RUN
 from duetime.engine.store import FAILED_OR_LOST, Page, RunQuery
+from duetime.service.dead_letters import Action, DeadLetterQuery, change_dead
 from duetime.service.errors import Refused, unwrap
 from duetime.service.history import deliveries_of
 from duetime.service.presenters import attempt_view, message_shape
@@ -92,6 +93,18 @@ class Running(Base):
         """Take a run off the dead letters. It stays in the history."""
         return self._one(unwrap(self.scheduler.dismiss(self.caller, run_id)))
 
+    def retry_dead_letters(self, *, kind: str | None = None, text: str = "") -> Runs:
+        """Retry all dead letters, or those of a kind or with this text in their name or error, and return them.
+
+        Those of a schedule run one after the other in the order in which they were due, whatever its overlap policy
+        and its queue limit. Dead letters of deleted and cancelled schedules cannot be retried and stay.
+        """
+        return self._change_dead("retry", kind, text)
+
+    def dismiss_dead_letters(self, *, kind: str | None = None, text: str = "") -> Runs:
+        """Take all dead letters, or those that match, off the list and return them. They stay in the history."""
+        return self._change_dead("dismiss", kind, text)
+
     def inbox(self, topic: str | None = None, *, limit: int = 100) -> Messages:
         """Return the notifications that arrived, by any channel, the latest first."""
         runs = self._page(RunQuery(kind="notification", status="completed", subject=topic, limit=limit)).items
@@ -100,6 +113,10 @@ class Running(Base):
         return cast("Messages", [{"run_id": id, "schedule": schedule, **shape} for id, schedule, shape in found])
 
     # -- helpers ------------------------------------------------------------------------------------------------
+
+    def _change_dead(self, action: Action, kind: str | None, text: str) -> Runs:
+        asked = DeadLetterQuery(kind=kind, text=text)
+        return self._runs(unwrap(change_dead(self.app.services, self.caller, asked, action)).done)
 
     def _run(self, run_id: int) -> Run:
         run = self.scheduler.run(self.caller, run_id)

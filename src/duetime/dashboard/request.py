@@ -51,6 +51,8 @@ DONE = {
     "undone": "Undone.",
     "not_undone": "This can no longer be undone.",
     "chosen": "Saved for this browser.",
+    "answered": "Answered.",
+    "woken": "The agent is being woken.",
 }
 _PARTLY = ("nothing", "not_undone")
 MANY = {
@@ -59,8 +61,9 @@ MANY = {
     "cancelled": "cancelled",
     "retried": "tried again",
     "dismissed": "dismissed",
+    "read": "marked as read",
 }
-ONCE = ("did", "number", "failed", "undo")
+ONCE = ("did", "number", "failed", "undo", "cancelled", "deleted", "broken", "changed")
 """Query parameters about the last change, which are not part of the page's address."""
 UNDO = UndoLog()
 
@@ -229,6 +232,8 @@ class KindPage(NamedTuple):
     tally: Callable[[Call], Count] | None = None
     """What its badge in the navigation shows."""
     counted: str = ""
+    act: Act | None = None
+    """What a form that is sent to the page does."""
 
     @property
     def navigation(self) -> NavigationItem:

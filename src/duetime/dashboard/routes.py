@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from duetime.dashboard import home, runs, schedule_form, schedules, shell
+from duetime.dashboard import dead_letters, home, runs, schedule_form, schedules, shell, waiting
 from duetime.dashboard.login import SignIn, sign_out
 from duetime.dashboard.request import Act, PageRequest, Show, change, form_of, kind_pages, respond
 from duetime.dashboard.templates import serve_static
@@ -62,7 +62,9 @@ def web_routes(context: WebContext, browsers: Browsers) -> list[BaseRoute]:
         act("/schedules/{id}/{action}", schedules.act),
         show("/runs/{run:int}", runs.run_page),
         act("/runs/{run:int}/{action}", runs.act_on_run),
-        show("/dead-letters", runs.dead_letters_page),
-        act("/dead-letters", runs.change_dead_letters),
+        show("/dead-letters", dead_letters.dead_letters_page),
+        act("/dead-letters", dead_letters.change_dead_letters),
+        act("/waiting/{run:int}/{action}", waiting.act),
         *(show(page.path, page.view) for page in of_kinds),
+        *(act(page.path, page.act) for page in of_kinds if page.act is not None),
     ]

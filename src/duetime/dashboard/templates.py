@@ -15,6 +15,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.types import Scope
 
 from duetime.dashboard.filters import FILTERS, kind_class, took, visible
+from duetime.dashboard.markdown import markdown
 from duetime.dashboard.preferences import theme_of
 from duetime.http.middleware import LOOPBACK, host_name
 from duetime.service.kind_spec import known_specs
@@ -54,7 +55,7 @@ def templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= FILTERS
+    made.filters |= {**FILTERS, "markdown": markdown}
     made.globals |= {"static": static_address, "took": took, "kind_class": kind_class}
     return made
 

@@ -118,16 +118,20 @@ class Run(NamedTuple):
     started: Instant | None
     finished: Instant | None
     until: Instant | None  # deadline: of a waiting run, or for repeated returns since the last real attempt
-    expires: Instant | None  # when its holder's lease ends
+    expires: Instant | None  # when its holder's lease ends; of a queued run: when it was asked for during a pause
     result: str | None
     error: str | None
     report: str | None  # the last progress report
-    stop: int  # 1: asked to stop; of a failed run: dismissed
+    stop: int  # 1: asked to stop; of a failed run: dismissed; of a message: READ or DISMISSED
     last: Instant | None  # last instant of a range (`due` is its first)
     number: int  # size of a range; negative when there are at least that many
     kind: str
     owner: str
     name: str
+
+
+READ, DISMISSED = 1, 2
+"""Marks of a message that arrived, which is a completed run."""
 
 
 class Attempt(NamedTuple):

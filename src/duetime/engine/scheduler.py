@@ -41,6 +41,8 @@ KEY_REUSED = Err(
     {"field": "idempotency_key"},
 )
 NO_RUN = Err("not_found", "there is no such run")
+_BATCH = 50
+"""Runs that one transaction changes."""
 OPERATORS_OWN = "duetime:"
 """Prefix of the idempotency keys of schedules that belong to the operator, such as the heartbeat."""
 
@@ -245,6 +247,30 @@ class Scheduler(Queries):
         """Mark a failed run as dealt with: it stays in the history, marked by `stop`."""
         return self._change_run(caller, run_id, policy_changes.dismiss)
 
+    @expected
+    def retry_all(self, caller: Caller, runs: Sequence[Run]) -> Result[list[Result[Run]]]:
+        """Retry runs that this caller found, those of a schedule in the order in which they were due. Each has its own
+        result; the list is in the order of `ordered`."""
+        if caller.depth > self.limits.depth:
+            return self._too_deep(caller, self.clock.now())
+        return Ok(self._change_all(runs, lambda c, seen: policy_changes.retry(c._replace(depth=caller.depth), seen)))
+
+    @expected
+    def dismiss_all(self, caller: Caller, runs: Sequence[Run]) -> Result[list[Result[Run]]]:
+        """Mark failed runs that this caller found as dealt with."""
+        return Ok(self._change_all(runs, policy_changes.dismiss))
+
+    @expected
+    def mark_all(self, runs: Sequence[Run], as_: int) -> Result[list[Result[Run]]]:
+        """Mark runs that the caller found and that completed, such as messages that were read."""
+        return Ok(self._change_all(runs, lambda change, seen: policy_changes.mark(change, seen, as_)))
+
+    def _change_all(self, runs: Sequence[Run], decide: Callable[[Change, Run], Decision]) -> list[Result[Run]]:
+        """Change many runs, some in each transaction, so that none takes long."""
+        ids, now = [run.id for run in ordered(runs)], self.clock.now()
+        batches = (ids[start : start + _BATCH] for start in range(0, len(ids), _BATCH))
+        return [result for batch in batches for result in self.store.change_runs(batch, now, decide)]
+
     def _change_run(self, caller: Caller, run_id: int, decide: Callable[[Change, Run], Decision]) -> Result[Run]:
         run = self.run(caller, run_id)
         return NO_RUN if run is None else self.store.change_run(run.id, self.clock.now(), decide)
@@ -297,6 +323,18 @@ class Scheduler(Queries):
             query = replace(query, cursor=page.cursor)
 
     @expected
+    def take_run(self, caller: Caller, run_id: int, lease: int = LEASE) -> Result[HeldRun]:
+        """Take one waiting run of the caller's owner under a lease."""
+        run = self.run(caller._replace(operator=False), run_id)
+        if run is None:
+            return NO_RUN
+        return self.store.change_run(
+            run.id,
+            self.clock.now(),
+            lambda change, seen: checkout.take(change._replace(depth=caller.depth), seen, caller.holder, lease),
+        )
+
+    @expected
     def finish(
         self,
         caller: Caller,
@@ -328,6 +366,11 @@ class Scheduler(Queries):
         query = RunQuery(owner=caller.owner, kind=kind, holder=caller.holder, oldest_first=True, limit=1000, count_to=0)
         ended = [self.finish(caller, run.id, Returned(reason), kind) for run in self.store.runs(query).items]
         return Ok([each.value for each in ended if isinstance(each, Ok)])
+
+
+def ordered(runs: Sequence[Run]) -> list[Run]:
+    """Return runs in the order in which many are changed: by schedule, and within one by due instant."""
+    return sorted(runs, key=lambda run: (run.schedule, run.due, run.id))
 
 
 def _cancel_living(change: Change) -> Decision:

@@ -120,6 +120,7 @@ class RunQuery:
     holder: str | None = None  # waiting and taken by this holder
     depth_below: int | None = None  # its schedule's depth is below this
     above: RunId | None = None  # created after this one
+    mark_below: int | None = None  # of messages: READ finds the unread ones, DISMISSED those that are kept
     ids: tuple[RunId, ...] | None = None
     oldest_first: bool = False  # by due instant
     limit: int = 100
@@ -183,6 +184,12 @@ class Store(Remotes, Revocations, Publication, Figures, Protocol):
 
     def change_run(self, run: RunId, now: Instant, decide: Callable[[Change, Run], Decision]) -> Result[Any]:
         """* Do the same for a decision about one run."""
+
+    def change_runs(
+        self, runs: Sequence[RunId], now: Instant, decide: Callable[[Change, Run], Decision]
+    ) -> list[Result[Any]]:
+        """* Do the same for several runs in one commit, in this order, which must be that of their schedules' ids: no
+        two transactions may wait for each other. Each has its own result."""
 
     def ahead(self, now: Instant, limit: int) -> list[ScheduleId]:
         """Return active schedules claimed through an instant beyond `now`, because the clock had been ahead."""

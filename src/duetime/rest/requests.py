@@ -242,6 +242,18 @@ class BulkGiven(Given):
     )
 
 
+class DeadGiven(Given):
+    """Which dead letters: `ids`, or all that match the filters; without any, all of the caller's own."""
+
+    ids: Annotated[list[Annotated[int, Field(ge=1, le=2**63 - 1)]], Field(min_length=1, max_length=10_000)] | None = (
+        Field(default=None, description="Numbers of runs; instead of a filter.")
+    )
+    kind: Key | None = Field(default=None, description=f"A filter: {KINDS}.")
+    text: Annotated[Text, Field(max_length=200)] = Field(
+        default="", description="A filter: part of the name or of the error."
+    )
+
+
 class PreviewGiven(Given):
     when: When | None = None
     trigger: TriggerUnlessWhen = None

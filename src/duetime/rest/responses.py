@@ -54,6 +54,17 @@ class RunsShape(PageShape):
     runs: list[RunShape]
 
 
+class RefusedRun(Shape):
+    run_id: int
+    code: str
+    message: str
+
+
+class DealtShape(Shape):
+    runs: list[int] = Field(description="Numbers of the runs that were retried or dismissed.")
+    refused: list[RefusedRun] = Field(description="What could not be, each with the reason.")
+
+
 class InboxShape(PageShape):
     messages: list[MessageShape]
 

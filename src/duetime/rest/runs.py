@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Annotated
 
-from fastapi import Path, Query
+from fastapi import Body, Depends, Path, Query
 from starlette.responses import JSONResponse, Response
 
 from duetime.engine.model import Run, RunStatus, ScheduleId
 from duetime.engine.result import Err
 from duetime.engine.store import RunQuery
-from duetime.rest.dependencies import Caller, page_of, problems, router
-from duetime.rest.requests import Asked, DeadAsked, RunsAsked, owner_of, time_of, zone_of
-from duetime.rest.responses import RunsShape
+from duetime.rest.dependencies import Caller, json_only, page_of, problems, router
+from duetime.rest.requests import Asked, DeadAsked, DeadGiven, RunsAsked, owner_of, time_of, zone_of
+from duetime.rest.responses import DealtShape, RunsShape
+from duetime.service.dead_letters import Action, DeadLetterQuery, change_dead
 from duetime.service.errors import refuse, unwrap
 from duetime.service.lookup import find_schedule
 from duetime.service.presenters import attempt_view, run_shapes
@@ -22,6 +24,8 @@ from duetime.service.shapes import RunShape, RunWithAttempts
 routes = router("runs")
 Id = Annotated[int, Path(description="The number of a run.", ge=1, le=2**63 - 1)]
 _NOWHERE = ScheduleId(0)
+_DEAD: list[str | Enum] = ["dead letters"]
+_JSON = [Depends(json_only)]
 
 
 def found_run(call: Call, run_id: int) -> Run:
@@ -92,7 +96,7 @@ def cancel(call: Caller, id: Id) -> Response:
 # -- dead letters --------------------------------------------------------------------------------------------------
 
 
-@routes.get("/dead", response_model=RunsShape, tags=["dead letters"])
+@routes.get("/dead", response_model=RunsShape, tags=_DEAD)
 def dead(call: Caller, asked: Annotated[DeadAsked, Query()]) -> Response:
     """What failed for good or was lost, of every kind, and nobody has dismissed."""
     query = RunQuery(
@@ -105,12 +109,32 @@ def dead(call: Caller, asked: Annotated[DeadAsked, Query()]) -> Response:
     return _page(call, query, zone_of(call, asked.timezone))
 
 
+@routes.post("/dead/retry", response_model=DealtShape, dependencies=_JSON, responses=problems(404, 415), tags=_DEAD)
+def retry_many(call: Caller, body: Annotated[DeadGiven, Body()]) -> Response:
+    """Retry many: each under its own id, those of a schedule one after the other in the order they were due."""
+    return _change_dead(call, body, "retry")
+
+
+@routes.post("/dead/dismiss", response_model=DealtShape, dependencies=_JSON, responses=problems(404, 415), tags=_DEAD)
+def dismiss_many(call: Caller, body: Annotated[DeadGiven, Body()]) -> Response:
+    """Dismiss many. They stay in the history; a retry takes this back."""
+    return _change_dead(call, body, "dismiss")
+
+
+def _change_dead(call: Call, body: DeadGiven, action: Action) -> Response:
+    """Change the caller's own dead letters. An operator reaches those of others by their ids."""
+    asked = DeadLetterQuery(ids=body.ids, owner=call.caller.owner, kind=body.kind, text=body.text)
+    done, refused = unwrap(change_dead(call.services, call.caller, asked, action))
+    errors = [{"run_id": run.id, "code": err.code, "message": err.message} for run, err in refused]
+    return JSONResponse({"runs": [run.id for run in done], "refused": errors})
+
+
 @routes.post(
     "/dead/{id}/retry",
     status_code=202,
     response_model=RunShape,
     responses=problems(404, 409),
-    tags=["dead letters"],
+    tags=_DEAD,
 )
 def retry_dead(call: Caller, id: Id) -> Response:
     """Try it again. What is no dead letter is not found here."""
@@ -118,7 +142,7 @@ def retry_dead(call: Caller, id: Id) -> Response:
     return answer_run(call, unwrap(call.scheduler.retry(call.caller, id)), 202)
 
 
-@routes.post("/dead/{id}/dismiss", response_model=RunShape, responses=problems(404, 409), tags=["dead letters"])
+@routes.post("/dead/{id}/dismiss", response_model=RunShape, responses=problems(404, 409), tags=_DEAD)
 def dismiss_dead(call: Caller, id: Id) -> Response:
     """Nobody needs to look at it any more. It stays in the history; a retry takes this back."""
     _dead_letter(call, id)

@@ -260,6 +260,18 @@ class KindHooks:
         """Return the name of a schedule that follows from its payload, unless somebody names it otherwise."""
         return None
 
+    def text_of(self, payload: Mapping[str, Any]) -> str | None:
+        """Return the text that a schedule is about, such as the prompt or the message; None if it has none."""
+        return None
+
+    def wakeable(self, owner: str) -> list[str]:
+        """Return the names of those that an owner can have woken for a run that waits to be taken."""
+        return []
+
+    def handed_to(self, payload: Mapping[str, Any], name: str) -> dict[str, Any]:
+        """Return the payload of a schedule whose waiting runs are given to one of `wakeable`."""
+        return dict(payload)
+
     def is_gone(self, found: Schedule) -> bool:
         """Return whether a schedule that is over counts as gone, such as a message that was sent."""
         return False

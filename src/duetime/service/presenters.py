@@ -330,6 +330,8 @@ def message_shape(run: Run, zone: str) -> View:
         "title": kept.get("title"),
         "message": kept.get("message", ""),
         "tags": kept.get("tags", []),
+        "priority": kept.get("priority"),
+        "click": kept.get("click"),
     }
 
 

@@ -122,6 +122,8 @@ class MessageShape(TypedDict):
     title: Any
     message: Any
     tags: Any
+    priority: Any
+    click: Any
 
 
 class MomentsShape(TypedDict):

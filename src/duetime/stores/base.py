@@ -241,17 +241,29 @@ class BaseStore(RecordsMixin, Store, ABC):
         result = self._carry_out(tx, found, decision, now)
         return result, isinstance(decision, Ok) and _sets_off_soon(decision.value[0], now)
 
+    def change_run(self, run: RunId, now: Instant, decide: Callable[[Change, Run], Decision]) -> Result[Any]:
+        return self.change_runs([run], now, decide)[0]
+
     @within_transaction
     @retry_on_conflict
-    def change_run(self, run: RunId, now: Instant, decide: Callable[[Change, Run], Decision]) -> Result[Any]:
+    def change_runs(
+        self, runs: Sequence[RunId], now: Instant, decide: Callable[[Change, Run], Decision]
+    ) -> list[Result[Any]]:
         with self._write() as tx:
-            seen = tx.run(run)
-            schedule = None if seen is None else tx.lock_schedule(seen.schedule)
-            current = None if schedule is None else tx.run(run)
-            if schedule is None or current is None:
-                return Err("not_found")
-            result = self._carry_out(tx, schedule, decide(Change(schedule, now, tx, tx.new_run_id), current), now)
-        return self._told(result)
+            results = [self._change_run_in(tx, run, now, decide) for run in runs]
+        if any(isinstance(result, Ok) for result in results):  # a refusal changed nothing
+            self._announce()
+        return results
+
+    def _change_run_in(
+        self, tx: Transaction, run: RunId, now: Instant, decide: Callable[[Change, Run], Decision]
+    ) -> Result[Any]:
+        seen = tx.run(run)
+        schedule = None if seen is None else tx.lock_schedule(seen.schedule)
+        current = None if schedule is None else tx.run(run)
+        if schedule is None or current is None:
+            return Err("not_found")
+        return self._carry_out(tx, schedule, decide(Change(schedule, now, tx, tx.new_run_id), current), now)
 
     def _carry_out(self, tx: Transaction, before: Schedule, decision: Decision, now: Instant) -> Result[Any]:
         if isinstance(decision, Err):
@@ -263,12 +275,6 @@ class BaseStore(RecordsMixin, Store, ABC):
         apply(tx, writes, now, self.messenger)
         tx.announce()
         return Ok(value)
-
-    def _told(self, result: Result[Any]) -> Result[Any]:
-        """Notify the listeners of a change, but not of a refusal, which changed nothing."""
-        if isinstance(result, Ok):
-            self._announce()
-        return result
 
     def beat(
         self,
@@ -337,12 +343,14 @@ class BaseStore(RecordsMixin, Store, ABC):
                 raise WorkerGone
             asked, (now, wants) = now, not_beyond(tx.server_time(), now, wants)
             answers = answers if now == asked else None  # they were computed for a time that has not come yet
-            settled = settle(tx, worker, now, finished, known, messenger) if finished else []
+            settled, soon = settle(tx, worker, now, finished, known, messenger) if finished else ([], False)
             claims, seen, postponed = (
                 take(tx, worker, now, wants, limit, answers, messenger, unrecorded, careful) if wants else ([], 0, [])
             )
             if limit is not None:
                 charge(tx, now, claims, given_back(finished, settled, known), limit.exempt)
+        if soon:  # otherwise a worker would look for it only at its next check, once a second
+            self._announce()
         return RecordedAndClaimed(settled, claims, seen, postponed)
 
     @retry_on_conflict

@@ -16,7 +16,7 @@ from duetime.engine.policy.follow_ups import Messenger, drafts_of
 from duetime.engine.policy.record import Answer, Finished, plan_settlement
 from duetime.engine.policy.rows import Draft, Writes, begin
 from duetime.engine.store import ClaimRequest, Created
-from duetime.stores.transaction import LockedRun, OwnerKey, Transaction
+from duetime.stores.transaction import LockedRun, OwnerKey, Transaction, is_soon
 
 
 def key_of(draft: Draft) -> OwnerKey:
@@ -66,13 +66,14 @@ def settle(
     finished: Sequence[Finished],
     known: Mapping[RunId, Claim],
     messenger: Messenger | None,
-) -> list[Answer]:
+) -> tuple[list[Answer], bool]:
+    """Record outcomes. Return the answers, and whether something became due, such as a queued run."""
     runs = [item.run for item in finished]
     remembered = all(map(known.__contains__, runs))
     held = _remembered(known, tx.holdings(runs)) if remembered else tx.held(runs)
     settlement = plan_settlement(held, finished, worker, now, tx)
     apply(tx, settlement.writes, now, messenger)
-    return settlement.answers
+    return settlement.answers, is_soon(settlement.writes.due_new, now)
 
 
 def answers_of(finished: Sequence[Finished], rest: Sequence[Finished], answers: Sequence[Answer]) -> list[Answer]:

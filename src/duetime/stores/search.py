@@ -236,6 +236,16 @@ def _run_kinds(where: Where, kinds: Collection[str]) -> None:
             where.add("kind <> 'job'")  # as in the partial index of the other kinds
 
 
+def _run_waiting(where: Where, query: RunQuery) -> None:
+    if query.free_at is not None:
+        where.add("status = 'waiting'")  # spelled out, so that the partial index of waiting runs applies
+        where.add("(holder IS NULL OR expires <= ?)", query.free_at)
+        where.add("EXISTS (SELECT 1 FROM progress p WHERE p.schedule = r.schedule AND p.state = 'active')")
+    if query.holder is not None:
+        where.add("status = 'waiting'")  # as above
+        where.equal("holder", query.holder)
+
+
 def run_filter(query: RunQuery) -> Where:
     where = Where()
     where.equal("owner", query.owner)
@@ -249,23 +259,18 @@ def run_filter(query: RunQuery) -> Where:
     where.equal("worker", query.worker)
     if query.above is not None:
         where.add("id > ?", query.above)
+    if query.mark_below is not None:
+        where.add("stop < ?", query.mark_below)
     if query.ids is not None:
         where.add(f"id IN ({marks(query.ids)})" if query.ids else "1 = 0", *query.ids)
     if query.subject is not None:
         where.add("EXISTS (SELECT 1 FROM schedules s WHERE s.id = r.schedule AND s.subject = ?)", query.subject)
     if query.depth_below is not None:
         where.add("EXISTS (SELECT 1 FROM schedules s WHERE s.id = r.schedule AND s.depth < ?)", query.depth_below)
-    if query.free_at is not None:
-        where.add("status = 'waiting'")  # spelled out, so that the partial index of waiting runs applies
-        where.add("(holder IS NULL OR expires <= ?)", query.free_at)
-        where.add("EXISTS (SELECT 1 FROM progress p WHERE p.schedule = r.schedule AND p.state = 'active')")
-    if query.holder is not None:
-        where.add("status = 'waiting'")  # as above
-        where.equal("holder", query.holder)
-    if query.due_from is not None:
-        where.add("due >= ?", query.due_from)
-    if query.due_to is not None:
-        where.add("due <= ?", query.due_to)
+    _run_waiting(where, query)
+    for condition, bound in (("due >= ?", query.due_from), ("due <= ?", query.due_to)):
+        if bound is not None:
+            where.add(condition, bound)
     return where
 
 

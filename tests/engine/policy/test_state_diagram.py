@@ -209,6 +209,27 @@ def retry_what_was_cancelled(stage: Stage) -> None:
     stage.duetime.delete(job)
 
 
+def retry_behind_another_run(stage: Stage) -> None:
+    stage.fails = 3
+    stage.job()
+    stage.advance(3 * HOUR)
+    scheduler, caller = stage.duetime.scheduler, stage.duetime.caller
+    for run in stage.simulation.runs():
+        assert scheduler.retry(caller, run.id).is_ok
+    job = stage.prompt(overlap="queue", untaken="keep")
+    stage.advance(3 * HOUR)
+    [_, queued, *_] = [run.id for run in stage.simulation.runs() if run.status in ("waiting", "queued")]
+    assert scheduler.cancel_run(caller, queued).is_ok and scheduler.retry(caller, queued).is_ok
+    stage.duetime.delete(job)
+    lost = str(stage.duetime.schedule("work", every=HOUR, at_most_once=True)["id"])
+    stage.be_away(HOUR)
+    stage.simulation.crash()
+    stage.advance(timedelta(minutes=1))
+    [died] = [run.id for run in stage.simulation.runs() if run.status == "lost"]
+    stage.duetime.run_now(lost)
+    assert scheduler.retry(caller, died).is_ok
+
+
 SCENES: list[Callable[[Stage], None]] = [
     end_and_begin_again,
     retry_by_itself,
@@ -220,6 +241,7 @@ SCENES: list[Callable[[Stage], None]] = [
     die_with_work_in_hand,
     stop_a_running_one,
     retry_what_was_cancelled,
+    retry_behind_another_run,
 ]
 
 

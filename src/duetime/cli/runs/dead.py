@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Annotated, Any, NamedTuple
+from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
@@ -11,10 +11,11 @@ from duetime.cli.runs.run import OVER, Kind, found_run, known_kind, over, payloa
 from duetime.engine.clock import Instant
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import Run, Schedule
-from duetime.engine.result import Err, Result
+from duetime.engine.scheduler import ordered
 from duetime.engine.store import RunQuery
+from duetime.service.dead_letters import Action, DeadLetterQuery, Dealt, change_dead, find_dead
 from duetime.service.errors import REFUSED, unwrap
-from duetime.service.services import OPERATOR, pages_of
+from duetime.service.services import OPERATOR
 from duetime.service.warnings import ScheduleWarning
 from duetime.terminal import output
 from duetime.terminal.context import Application, Cursor, Db, Json, Limit, again, opened, print_warnings
@@ -22,6 +23,7 @@ from duetime.terminal.output import counted, plural, relative
 from duetime.terminal.typer_ext import PlainCommand, argument, group, option
 
 PAGE = 500
+"""Dead letters between two updates of the progress bar."""
 Chosen = Annotated[list[str] | None, argument("[RUN]...", "Numbers of runs, as `dead list` shows them.")]
 Everything = Annotated[bool, option("--all", "All dead letters, or all of --kind.")]
 
@@ -87,18 +89,19 @@ duetime dead retry --all --kind job
 def retry(
     run: Chosen = None, everything: Everything = False, kind: Kind = None, db: Db = None, json_: Json = False
 ) -> None:
-    """Retry dead letters. Each keeps its id, so that a receiver recognises it. The exit code is 4 if one is refused.
-    --all leaves out the runs of schedules that were deleted or cancelled."""
+    """Retry dead letters. Each keeps its id, so that a receiver recognises it. Those of a schedule run one after the
+    other, in the order in which they were due. The exit code is 4 if one is refused. --all leaves out the runs of
+    schedules that were deleted or cancelled."""
     with opened(db) as app:
-        done, kinds, refused = _each(app, run, everything, kind, app.scheduler.retry, "requeuing")
-        each_once = dict.fromkeys(warning for name in kinds for warning in app.services.worker_warnings(name))
-        warnings = list(each_once)
+        done, refused = _each(app, run, everything, kind, "retry", "requeuing")
+        kinds = dict.fromkeys(each.kind for each in done)
+        warnings = list(dict.fromkeys(each for name in kinds for each in app.services.worker_warnings(name)))
         if everything and (left_out := [item for item in refused if item[1].details.get("state") in OVER]):
             refused = [item for item in refused if item[1].details.get("state") not in OVER]
             what = f"{plural(len(left_out), 'run')} of schedules that were deleted or cancelled"
             text = f"left out: {what}; {again(app, 'dead', 'list')} marks them, `dead forget` removes them"
             warnings.append(ScheduleWarning("left_out", text))
-        _print_changed(app, "retried", "requeued", done, refused, warnings, json_)
+        _print_changed(app, "retried", "requeued", Dealt(done, refused), warnings, json_)
 
 
 @commands.command(cls=PlainCommand)
@@ -107,60 +110,41 @@ def forget(
 ) -> None:
     """Remove runs from this list. They stay in the history."""
     with opened(db) as app:
-        done, _, refused = _each(app, run, everything, kind, app.scheduler.dismiss, "removing")
-        _print_changed(app, "forgotten", "removed", done, refused, [], json_)
-
-
-class Dealt(NamedTuple):
-    done: list[int]
-    kinds: set[str]
-    """Kinds of the runs in `done`."""
-    refused: list[tuple[int, Err]]
+        dealt = _each(app, run, everything, kind, "dismiss", "removing")
+        _print_changed(app, "forgotten", "removed", dealt, [], json_)
 
 
 def _each(
-    app: Application,
-    given: list[str] | None,
-    everything: bool,
-    kind: str | None,
-    change: Callable[[Any, int], Result[Run]],
-    doing: str,
+    app: Application, given: list[str] | None, everything: bool, kind: str | None, action: Action, doing: str
 ) -> Dealt:
     if bool(given) == everything:
         raise InvalidInput("give the numbers of runs, or --all")
-    query = RunQuery(kind=known_kind(kind), status="dead", limit=PAGE, count_to=0)
+    where, asked = again(app, "dead", "list"), DeadLetterQuery(kind=known_kind(kind))
     numbers = [run_number(text, "`dead list`") for text in given or ()]
-    where = again(app, "dead", "list")
-    if everything:  # all are read before any is changed, so that one that fails again meanwhile is not retried twice
-        chosen = [found.id for page in pages_of(app.scheduler.runs, OPERATOR, query) for found in page.items]
-    else:
-        chosen = [found_run(app, id, where).id for id in numbers]
-    dealt = Dealt([], set(), [])
-    for id in output.progress(chosen, doing):
-        result = change(OPERATOR, id)
-        if isinstance(result, Err):
-            dealt.refused.append((id, result))
-        else:
-            dealt.done.append(id)
-            dealt.kinds.add(result.value.kind)
+    chosen = [found_run(app, id, where) for id in numbers] or find_dead(app.services, OPERATOR, asked)
+    ids, dealt = [run.id for run in ordered(chosen)], Dealt([], [])
+    with output.bar(doing) as told:
+        for start in range(0, len(ids), PAGE):
+            part = DeadLetterQuery(ids=ids[start : start + PAGE])
+            done, refused = unwrap(change_dead(app.services, OPERATOR, part, action))
+            dealt.done.extend(done)
+            dealt.refused.extend(refused)
+            told(min(1.0, (start + PAGE) / len(ids)))
     return dealt
 
 
 def _print_changed(
-    app: Application,
-    key: str,
-    participle: str,
-    done: list[int],
-    refused: list[tuple[int, Err]],
-    warnings: Sequence[ScheduleWarning],
-    json_: bool,
+    app: Application, key: str, participle: str, dealt: Dealt, warnings: Sequence[ScheduleWarning], json_: bool
 ) -> None:
+    done, refused = dealt
     if json_:
-        errors = [{"run_id": id, "code": err.code, "message": err.message} for id, err in refused]
-        output.print_json({key: done, "refused": errors, "warnings": [each.text for each in warnings]})
+        errors = [{"run_id": run.id, "code": err.code, "message": err.message} for run, err in refused]
+        texts = [each.text for each in warnings]
+        output.print_json({key: [run.id for run in done], "refused": errors, "warnings": texts})
     else:
-        print(f"{participle.capitalize()} {plural(len(done), 'run')}." if done else f"Nothing was {participle}.")
-        output.warn([f"run {id} was not {participle}: {err.message}" for id, err in refused])
+        number = plural(len(done), "run")
+        print(f"{participle.capitalize()} {number}." if done else f"Nothing was {participle}.")
+        output.warn([f"not {participle}: {reason}" for reason in dealt.reasons()])
         print_warnings(app, warnings)
     if refused:
         raise typer.Exit(REFUSED)

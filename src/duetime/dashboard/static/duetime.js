@@ -279,7 +279,7 @@ document.querySelectorAll("[data-toast]").forEach(vanish);
 if (new URLSearchParams(location.search).has("did")) {
   // So that reloading the page does not show the notice again.
   const shown = new URL(location.href);
-  for (const name of ["did", "number", "failed", "undo"]) shown.searchParams.delete(name);
+  for (const name of ["did", "number", "failed", "undo", "cancelled", "deleted", "broken", "changed"]) shown.searchParams.delete(name);
   history.replaceState(history.state, "", shown);
 }
 
@@ -545,4 +545,17 @@ if (form && preview) {
     clearTimeout(waiting);
     waiting = setTimeout(look, 250);
   });
+}
+
+// -- dead letters: buttons that act on a selection wait for one ------------------------------------------------------
+
+const needing = document.querySelectorAll("[data-needs-choice]");
+function offerChoice() {
+  const none = document.querySelector("#rows input:checked") === null;
+  for (const button of needing) button.disabled = none;
+}
+if (needing.length) {
+  offerChoice();
+  document.getElementById("chosen").addEventListener("change", offerChoice);
+  addEventListener("pageshow", offerChoice);
 }

@@ -44,6 +44,7 @@ __all__ = [
     "dismiss",
     "edit",
     "fire",
+    "mark",
     "not_possible",
     "pause",
     "resume",
@@ -210,6 +211,7 @@ def fire(change: Change) -> Decision:
     in_line = busy and policy.overlap == Overlap.QUEUE
     status = RunStatus.QUEUED if in_line else RunStatus.PENDING
     run = new_run(change.new_id(), definition, due, status, cause=Cause.MANUAL)
+    run = run._replace(expires=_asked_amid_pause(change, in_line))
     writes.new_runs.append(run)
     if in_line:
         progress = progress._replace(queued=progress.queued + 1)
@@ -226,16 +228,18 @@ _AGAIN = frozenset({RunStatus.FAILED, RunStatus.LOST, RunStatus.CANCELLED})
 
 @as_stored
 def retry(change: Change, run: Run) -> Decision:
-    """Start the same run again, with the same id, so that a receiver can detect it."""
+    """Start the same run again, with the same id, so that a receiver can detect it. Behind an active run it joins the
+    queue, whatever the overlap policy and the queue limit say: those decide about occurrences, and this one has
+    occurred."""
     definition, progress = change.schedule
     if run.status not in _AGAIN:
         return not_possible("retried", run.status)
     if progress.state in (ScheduleState.CANCELLED, ScheduleState.DELETED, ScheduleState.BROKEN):
         return not_possible("retried", progress.state)
-    if progress.active and policy_from_json(definition.policy).overlap != Overlap.ALLOW:
-        return Err("busy", "another run of it is active; wait for it to end")
-    pending = run._replace(
-        status=RunStatus.PENDING,
+    policy = policy_from_json(definition.policy)
+    in_line = progress.active > 0 and policy.overlap != Overlap.ALLOW
+    again = run._replace(
+        status=RunStatus.QUEUED if in_line else RunStatus.PENDING,
         deaths=0,
         attempt=0,
         worker=None,
@@ -243,18 +247,28 @@ def retry(change: Change, run: Run) -> Decision:
         finished=None,
         holder=None,
         until=None,
-        expires=None,
+        expires=_asked_amid_pause(change, in_line),
     )
     ended_at = change.now if run.finished is None else run.finished
     # The run's own row holds how it ended, and the retry will overwrite that. Keeping it as an attempt also shows from
     # now on that somebody retried this run.
     life_before = Attempt(run.id, run.attempt, run.started, ended_at, run.status, run.error)
-    writes = Writes(runs={run.id: pending}, attempts=[life_before])
-    writes.due_new.append(run_entry(definition, policy_from_json(definition.policy), pending, change.now))
+    writes = Writes(runs={run.id: again}, attempts=[life_before])
+    if in_line:
+        progress = progress._replace(queued=progress.queued + 1)
+    else:
+        progress = progress._replace(active=progress.active + 1)
+        writes.due_new.append(run_entry(definition, policy, again, change.now))
     state = ScheduleState.ACTIVE if progress.state == ScheduleState.ENDED else progress.state
-    writes.progress[definition.id] = progress._replace(active=progress.active + 1, state=state)
+    writes.progress[definition.id] = progress._replace(state=state)
     touch(writes, change)
-    return done(writes, pending)
+    return done(writes, again)
+
+
+def _asked_amid_pause(change: Change, in_line: bool) -> Instant | None:
+    """Return the mark of a queued run that somebody asked for while its schedule was paused: `release` starts it
+    without waiting for a resume."""
+    return change.now if in_line and change.schedule.progress.state == ScheduleState.PAUSED else None
 
 
 def dismiss(change: Change, run: Run) -> Decision:
@@ -263,6 +277,14 @@ def dismiss(change: Change, run: Run) -> Decision:
         return not_possible("dismissed", run.status)
     dismissed = run._replace(stop=1)
     return done(Writes(runs={run.id: dismissed}), dismissed)
+
+
+def mark(change: Change, run: Run, as_: int) -> Decision:
+    """Mark a run that completed, such as a message that was read. A mark is only ever replaced by a higher one."""
+    if run.status != RunStatus.COMPLETED:
+        return not_possible("marked", run.status)
+    marked = run._replace(stop=max(run.stop, as_))
+    return done(Writes(runs={run.id: marked}), marked)
 
 
 def cancel_run(change: Change, run: Run) -> Decision:

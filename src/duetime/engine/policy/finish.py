@@ -14,6 +14,7 @@ from duetime.engine.policy.rows import Writes, earliest_start, ended, run_entry
 # Bound once: looking up an enum member costs as much as a call, and every run ends here.
 _COMPLETED, _WAITING = RunStatus.COMPLETED, RunStatus.WAITING
 _FAILURES = frozenset({RunStatus.FAILED, RunStatus.LOST})
+_RELEASING = frozenset({ScheduleState.ACTIVE, ScheduleState.PAUSED})
 NOT_TAKEN = "no agent took it"
 
 
@@ -99,27 +100,30 @@ def pause_and_tell(
 def release(
     writes: Writes, definition: Definition, policy: Policy, progress: Progress, now: Instant, reader: Reader
 ) -> Progress:
-    """Let the oldest queued run start at its instant, if its schedule is active and no active run blocks it."""
+    """Let the oldest queued run start at its instant, if no active run blocks it. While the schedule is paused, only
+    what somebody asked for during the pause starts."""
     free = progress.active == 0 or policy.overlap == Overlap.ALLOW
-    if progress.state != ScheduleState.ACTIVE or not progress.queued or not free:
+    if progress.state not in _RELEASING or not progress.queued or not free:
         return progress
-    run = _next_queued(writes, progress.schedule, reader)
+    run = _next_queued(writes, progress.schedule, reader, asked_for=progress.state == ScheduleState.PAUSED)
     if run is None:
         return progress
-    writes.runs[run.id] = run._replace(status=RunStatus.PENDING)
+    writes.runs[run.id] = run = run._replace(status=RunStatus.PENDING, expires=None)
     at = max(now, earliest_start(definition, run))
     writes.due_new.append(run_entry(definition, policy, run, at))
     return progress._replace(active=progress.active + 1, queued=progress.queued - 1)
 
 
-def _next_queued(writes: Writes, schedule: ScheduleId, reader: Reader) -> Run | None:
-    """Return the oldest queued run as this batch leaves it; the store still shows the state before the batch."""
+def _next_queued(writes: Writes, schedule: ScheduleId, reader: Reader, *, asked_for: bool) -> Run | None:
+    """Return the oldest queued run as this batch leaves it; the store still shows the state before the batch.
+    `asked_for`: only one that somebody asked for while the schedule was paused, which `expires` marks."""
     run = reader.oldest_queued(schedule)
-    if run is not None and run.id not in writes.runs:
+    if run is not None and run.id not in writes.runs and (not asked_for or run.expires is not None):
         return run
     stored = reader.live_runs(schedule) if run is not None else []
     made = [run for run in writes.new_runs if run.schedule == schedule]
     for run in (*stored, *made):
-        if run.status == RunStatus.QUEUED and run.id not in writes.runs:
+        open_ = run.status == RunStatus.QUEUED and run.id not in writes.runs
+        if open_ and (not asked_for or run.expires is not None):
             return run
     return None

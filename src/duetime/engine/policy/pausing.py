@@ -28,10 +28,19 @@ def pause(change: Change, until: Instant | None = None, note: str | None = None)
     else:
         writes.due_gone_of.append(definition.id)
         progress = _pass_over(writes, change, "it was overdue when the schedule was paused")
+        _park_queued(writes, change)
     writes.progress[definition.id] = progress._replace(state=ScheduleState.PAUSED, note=note)
     touch(writes, change, resume_at=until)
     writes.due_new += resume_entry(definition._replace(resume_at=until))
     return done(writes, changed(change.schedule, writes))
+
+
+def _park_queued(writes: Writes, change: Change) -> None:
+    """Let queued runs wait for the resume, even those that somebody asked for during an earlier pause."""
+    if change.schedule.progress.queued:
+        for run in change.reader.live_runs(change.schedule.definition.id):
+            if run.status == RunStatus.QUEUED and run.expires is not None:
+                writes.runs[run.id] = run._replace(expires=None)
 
 
 def resume_entry(definition: Definition) -> list[DueEntry]:

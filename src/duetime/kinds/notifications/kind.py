@@ -104,6 +104,9 @@ class NotificationKind(KindHooks):
             return None
         return RemoteNotifications(cast("RemoteNotificationService", self.service))
 
+    def text_of(self, payload: Mapping[str, Any]) -> str | None:
+        return str(payload.get("message", ""))
+
     def name_of(self, payload: Mapping[str, Any]) -> str | None:
         return name_of(payload)
 

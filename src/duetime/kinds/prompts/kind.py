@@ -261,6 +261,17 @@ class PromptKind(KindHooks):
         text = f"The agent {made.subject} is not allowed {beyond}, so its runs do without."
         return [ScheduleWarning("not_allowed", _one_line(text))] if beyond else []
 
+    def text_of(self, payload: Mapping[str, Any]) -> str | None:
+        return str(payload.get("prompt", ""))
+
+    def wakeable(self, owner: str) -> list[str]:
+        """Return the agents that this process can wake."""
+        ready = [name for name, waker in self.waking.wakers.items() if waker.agent.missing() is None]
+        return [name for name in self.agents(owner) if name in ready]
+
+    def handed_to(self, payload: Mapping[str, Any], name: str) -> dict[str, Any]:
+        return {**payload, "agent": name}
+
     def name_of(self, payload: Mapping[str, Any]) -> str | None:
         return headline(str(payload.get("prompt", ""))) or KIND
 

@@ -1,0 +1,135 @@
+"""The page of dead letters: one entry for each problem, with actions on one, on some and on all that match."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+from starlette.responses import Response
+
+from duetime.dashboard.request import Form, Notice, PageRequest, notice_of
+from duetime.service.dead_letters import (
+    MOST,
+    Action,
+    DeadLetterQuery,
+    Dealt,
+    Group,
+    change_dead,
+    ended_at,
+    find_dead,
+    group,
+)
+from duetime.service.errors import refuse, unwrap
+from duetime.service.presenters import View, instant_view, run_shapes
+from duetime.service.text import plural, whole_number
+
+PLACE: Final = ("kind", "text", "page")
+GROUPS: Final = 50
+"""Problems on one page."""
+RUNS: Final = 25
+"""Runs of a problem that are listed one by one."""
+REASONS: Final = {
+    "cancelled": "the schedule was cancelled",
+    "deleted": "the schedule was deleted",
+    "broken": "the schedule has to be edited first",
+    "changed": "somebody was faster",
+}
+_DONE: Final[dict[Action, str]] = {"retry": "requeued", "dismiss": "dismissed"}
+
+
+class Problem(NamedTuple):
+    """A group of dead letters as the page shows it."""
+
+    key: str
+    latest: View
+    number: int
+    first: str | None
+    last: str | None
+    runs: list[View]
+
+
+def dead_letters_page(request: PageRequest) -> Response:
+    """Render what failed for good or was lost, until somebody retries or dismisses it."""
+    specs, asked = request.call.services.specs, _asked(request)
+    found = find_dead(request.call.services, request.caller, asked)
+    groups = group(found)
+    page = whole_number(request.parameter("page"), 6) or 1
+    here = groups[(page - 1) * GROUPS : page * GROUPS]
+    filters = request.encode_parameters("kind", "text")
+    return request.render(
+        "dead_letters.html",
+        problems=[_problem(request, each) for each in here],
+        first_page=f"?{filters}" if page > 1 else None,
+        next_page=f"?{filters}&page={page + 1}" if len(groups) > page * GROUPS else None,
+        number=len(found),
+        total=f"{len(found):,}" if len(found) < MOST else f"more than {MOST:,}",
+        problem_number=len(groups),
+        kind_asked=asked.kind or "",
+        text=asked.text,
+        kinds={name: spec.plural for name, spec in specs.items()},
+        back=request.encode_parameters(*PLACE),
+        notice=_notice(request) or notice_of(request.http),
+    )
+
+
+def _asked(request: PageRequest) -> DeadLetterQuery:
+    kind = request.parameter("kind")
+    return DeadLetterQuery(kind=kind if kind in request.call.services.specs else None, text=request.parameter("text"))
+
+
+def _problem(request: PageRequest, each: Group) -> Problem:
+    shapes = run_shapes(request.scheduler, each.runs[:RUNS], request.zone, brief=True)
+    first, last = ended_at(each.runs[-1]), ended_at(each.latest)
+    views = instant_view(first, request.zone), instant_view(last, request.zone)
+    return Problem(each.key, shapes[0], len(each.runs), *views, shapes)
+
+
+def change_dead_letters(request: PageRequest, form: Form) -> Response:
+    """Retry or dismiss: one problem (`one`), all that match the filters (`all`), or what was selected (`action`)."""
+    back = form.back(*PLACE)
+    asked = DeadLetterQuery(kind=back.get("kind") or None, text=back.get("text", ""))
+    one, _, key = form.get("one").partition(":")
+    action = _action(one or form.get("all") or form.get("action"))
+    groups = [key] if key else form.all("group")
+    numbers = (whole_number(text, 18) for text in form.all("run"))
+    ids = [id for id in dict.fromkeys(numbers) if id is not None]
+    everything = bool(key or form.get("all"))
+    if not (everything or groups or ids):
+        return request.redirect("/dead-letters", **back, did="nothing")
+    dealt = Dealt([], [])
+    if everything or groups:
+        asked = replace(asked, groups=[] if form.get("all") else groups)
+        dealt = unwrap(change_dead(request.call.services, request.caller, asked, action))
+    known = {run.id for run in dealt.done}
+    if single := [] if everything else [id for id in ids if id not in known]:
+        done, refused = unwrap(change_dead(request.call.services, request.caller, DeadLetterQuery(ids=single), action))
+        dealt = Dealt(dealt.done + done, dealt.refused + refused)
+    return request.redirect("/dead-letters", **back, **_result(action, dealt))
+
+
+def _action(text: str) -> Action:
+    for action in _DONE:
+        if text == action:
+            return action
+    raise refuse("invalid", "choose what to do: retry or dismiss")
+
+
+def _result(action: Action, dealt: Dealt) -> dict[str, Any]:
+    """Return the parameters that describe a result: known words and numbers, never text."""
+    counts: dict[str, int] = {}
+    for _, err in dealt.refused:
+        state = str(err.details.get("state"))
+        word = state if state in REASONS else "changed"
+        counts[word] = counts.get(word, 0) + 1
+    return {"did": _DONE[action], "number": len(dealt.done)} | counts
+
+
+def _notice(request: PageRequest) -> Notice | None:
+    """Return the notice about the last change: what was done, and one line for what was refused with the reason."""
+    word, number = request.parameter("did"), whole_number(request.parameter("number"), 6)
+    if word not in _DONE.values() or number is None:
+        return None
+    said = f"{plural(number, 'run')} {word}." if number else f"Nothing was {word}."
+    left = [(whole_number(request.parameter(name), 6), reason) for name, reason in REASONS.items()]
+    refused = ", ".join(f"{plural(count, 'run')}: {reason}" for count, reason in left if count)
+    return Notice(f"{said} Not {word}: {refused}." if refused else said, partly=bool(refused))

@@ -1,0 +1,62 @@
+"""Runs that wait for somebody to take them: what they ask for, and what a person can do about them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from duetime.dashboard.request import Form, PageRequest
+from duetime.engine.model import Run, RunStatus
+from duetime.engine.store import RunQuery
+from duetime.service.errors import refuse, unwrap
+from duetime.service.inbox import answer_waiting, hand_over
+from duetime.service.masking import masked_payload
+from duetime.service.presenters import View, run_shapes
+
+MOST: Final = 40
+LONGEST: Final = 20_000
+"""Characters of an answer."""
+
+
+def waiting_rows(request: PageRequest) -> list[View]:
+    """Return the runs that wait, those that nobody took first, each with its text and who could be woken for it."""
+    query = RunQuery(status=RunStatus.WAITING, limit=MOST, count_to=0)
+    found = unwrap(request.scheduler.runs(request.caller, query)).items
+    shapes = run_shapes(request.scheduler, found, request.zone)
+    rows = [shape | _details(request, run) for run, shape in zip(found, shapes, strict=True)]
+    return sorted(rows, key=lambda row: (row["taken_until"] is not None, row["due"]))
+
+
+def _details(request: PageRequest, run: Run) -> dict[str, Any]:
+    schedule = request.scheduler.schedule_of(request.caller, run)
+    if schedule is None:
+        return {"text": "", "agents": [], "recurs": False, "own": False}
+    hooks, definition = request.call.services.hooks(run.kind), schedule.definition
+    payload = masked_payload(run.kind, json.loads(definition.payload))
+    text = hooks.text_of(payload) if isinstance(payload, dict) else None
+    return {
+        "text": text or "",
+        "agents": hooks.wakeable(definition.owner),
+        "recurs": schedule.progress.next is not None,
+        "own": run.owner == request.caller.owner,
+    }
+
+
+def act(request: PageRequest, form: Form) -> Response:
+    """Answer a waiting run, dismiss it, or wake an agent for it."""
+    action, run = request.http.path_params["action"], request.http.path_params["run"]
+    services, caller = request.call.services, request.caller
+    match action:
+        case "answer":
+            unwrap(answer_waiting(services, caller, run, form.get("answer")[:LONGEST]))
+            return request.redirect("/inbox", did="answered")
+        case "dismiss":
+            unwrap(request.scheduler.cancel_run(caller, run))
+            return request.redirect("/inbox", did="cancelled")
+        case "wake":
+            unwrap(hand_over(services, caller, run, form.get("agent")))
+            return request.redirect(f"/runs/{run}", did="woken")
+        case _:
+            raise refuse("not_found", "There is no such page.")

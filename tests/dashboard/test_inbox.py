@@ -1,0 +1,117 @@
+"""The inbox: messages as Markdown, read and dismissed; prompts answered, dismissed and handed to an agent."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from duetime.dashboard.markdown import markdown
+from duetime.engine.store import RunQuery
+from duetime.settings import AgentSettings
+from tests.support.browsing import Browser, made, signed_in, signed_in_as, working
+from tests.support.web import Site, site
+from tests.support.workers import eventually
+
+NOW = ("once", {"run_at": "now"})
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def inbox(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
+    """Three equal messages and an urgent one have arrived, and a prompt waits."""
+    db = request.getfixturevalue("clean_postgres_url") if request.param == "postgres" else ""
+    agents = {"scribe": AgentSettings(type="command", command=("cat",))}
+    with site(tmp_path, db=db, agents=agents) as there:
+        with working(there):
+            for number in range(3):
+                said = {"message": f"**Build {number}**", "topic": "builds", "title": "Done"}
+                made(there, "build", NOW, kind="notification", payload=said)
+            urgent = {"message": "Call back", "topic": "me", "priority": 5, "tags": ["phone"]}
+            made(there, "urgent", NOW, kind="notification", payload=urgent)
+            made(there, "mail", NOW, kind="prompt", payload={"prompt": "Read my *mail*", "agent": "inbox"})
+            done = RunQuery(kind="notification", status="completed", count_to=9)
+            eventually(lambda: there.room.store.runs(done).total == 4, 20, "all arrived")
+            eventually(lambda: there.room.store.runs(RunQuery(status="waiting")).items, 20, "the prompt waits")
+        yield there
+
+
+def act(browser: Browser, pattern: str) -> str:
+    """Press the first button whose value matches, and return the text of the page that follows."""
+    found = re.search(rf'name="do" value="({pattern}:[\d,]+)"', browser.get("/inbox").body.decode())
+    assert found is not None, pattern
+    return browser.follow(browser.send("/inbox", {"do": found[1]}))
+
+
+def test_messages_are_grouped_marked_and_dismissed(inbox: Site) -> None:
+    browser = signed_in(inbox)
+    page = browser.get("/inbox").body.decode()
+    assert page.count('<article class="message unread"') == 2 and "3\u00d7" in page
+    assert "<strong>Build 2</strong>" in page and "Urgent" in page and "phone" in page
+    assert "Unread (4)" in browser.text("/inbox")
+    assert "1 item marked as read" in act(browser, "read") and "Unread (3)" in browser.text("/inbox")
+    assert "No messages for this topic." in browser.text("/inbox?topic=elsewhere")
+    assert "3 items marked as read" in browser.follow(browser.send("/inbox", {"all": "read"}))
+    assert "No unread messages." in browser.text("/inbox?show=unread")
+    assert "1 item dismissed" in act(browser, "dismiss")
+    assert "Call back" not in browser.text("/inbox") and "Build" in browser.text("/inbox")
+    assert inbox.room.store.runs(RunQuery(kind="notification", status="completed")).total == 4, "the history keeps it"
+
+
+def test_what_belongs_to_others_is_neither_read_nor_answered(inbox: Site) -> None:
+    stranger = signed_in_as(inbox, "ada")
+    [message, *_] = inbox.room.store.runs(RunQuery(kind="notification")).items
+    [prompt] = inbox.room.store.runs(RunQuery(status="waiting")).items
+    assert "0 items dismissed" in stranger.follow(stranger.send("/inbox", {"do": f"dismiss:{message.id}"}))
+    for action, fields in (("answer", {"answer": "x"}), ("wake", {"agent": "scribe"}), ("dismiss", {})):
+        assert stranger.send(f"/waiting/{prompt.id}/{action}", fields).status == 404
+    run = inbox.room.store.run(prompt.id)
+    assert run is not None and (run.status, run.holder) == ("waiting", None)
+
+
+def test_a_waiting_prompt_is_answered_by_a_person(inbox: Site) -> None:
+    browser = signed_in(inbox)
+    [prompt] = inbox.room.store.runs(RunQuery(status="waiting")).items
+    page = browser.get("/inbox").body.decode()
+    assert "Read my <em>mail</em>" in page and "Wake scribe now" in page
+    assert browser.send(f"/waiting/{prompt.id}/answer", {"answer": "  "}).status == 422
+    assert browser.send(f"/waiting/{prompt.id}/explode", {}).status == 404
+    assert "Answered." in browser.follow(browser.send(f"/waiting/{prompt.id}/answer", {"answer": "Nothing new."}))
+    run = inbox.room.store.run(prompt.id)
+    assert run is not None and (run.status, json.loads(run.result or "")) == ("completed", {"text": "Nothing new."})
+    assert browser.send(f"/waiting/{prompt.id}/answer", {"answer": "again"}).status == 409
+
+
+def test_an_agent_is_woken_for_a_waiting_prompt(inbox: Site) -> None:
+    browser = signed_in(inbox)
+    [prompt] = inbox.room.store.runs(RunQuery(status="waiting")).items
+    assert browser.send(f"/waiting/{prompt.id}/wake", {"agent": "nobody"}).status == 422
+    with working(inbox):
+        reply = browser.send(f"/waiting/{prompt.id}/wake", {"agent": "scribe"})
+        assert reply.headers["location"] == f"/runs/{prompt.id}?did=woken"
+        ended = RunQuery(ids=(prompt.id,), status="completed")
+        eventually(lambda: inbox.room.store.runs(ended).items, 20, "the agent answered")
+    assert "Waiting for an agent" not in browser.text("/inbox")
+
+
+@pytest.mark.parametrize(
+    ("text", "made_of_it"),
+    [
+        ("**bold** [log](https://example.org)", '<a href="https://example.org" rel="noopener noreferrer nofollow">'),
+        ("[x](javascript:alert(1))", "[x](javascript:alert(1))"),
+        ("[x](data:text/html,hi)", "[x](data:text/html,hi)"),
+        ("<script>alert(1)</script>", "&lt;script&gt;alert(1)&lt;/script&gt;"),
+        ("![x](https://example.org/x.png)", '!<a href="https://example.org/x.png"'),
+        ("# Heading", '<p class="md-heading">Heading</p>'),
+        ("|a|\n|:-:|\n|b|", "<td>b</td>"),
+        ("```python\nx\n```", "<pre><code>x"),
+        ("to \u202egnp.exe", "⟨U+202E⟩"),
+        ("x" * 30_000, '<div class="plain-text">xxx'),
+    ],
+)
+def test_markdown_has_no_active_parts_but_safe_links(text: str, made_of_it: str) -> None:
+    shown = str(markdown(text))
+    assert made_of_it in shown
+    assert not re.search(r"<(script|img|h1)|style=|href=\"(?!https?:|mailto:)", shown)

@@ -1,0 +1,108 @@
+"""Dead letters: grouped into problems, and retried in order whatever the overlap policy, on every store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duetime.engine.clock import SECOND, Instant
+from duetime.engine.model import Run
+from duetime.kinds.jobs.registry import Registry
+from duetime.service.dead_letters import DeadLetterQuery, Dealt, change_dead, find_dead, group
+from duetime.service.errors import unwrap
+from duetime.testing import Simulation
+
+START = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+POLICIES: dict[str, dict[str, Any]] = {
+    "skips": {"overlap": "skip"},
+    "queues": {"overlap": "queue", "queue_limit": 1},
+    "overlaps": {"overlap": "allow"},
+    "paused": {"overlap": "skip"},
+}
+
+
+class Outage(Simulation):
+    """Hourly jobs that fail as long as `down` is true."""
+
+    def __init__(self, url: str) -> None:
+        registry = Registry()
+        self.down = True
+
+        @registry.task
+        def work() -> None:
+            self.clock.move_to(Instant(self.clock.now() + SECOND))  # so that what runs later starts later
+            if self.down:
+                raise ConnectionError(f"no answer after {self.clock.now() % 977} ms")
+
+        super().__init__(START, url=url, registry=registry)
+
+    def job(self, name: str, **policy: Any) -> str:
+        made = self.duetime.schedule("work", every=HOUR, name=name, max_attempts=1, pause_after=0, **policy)
+        return str(made["id"])
+
+    def dead(self, **asked: Any) -> list[Run]:
+        return find_dead(self.duetime.app.services, self.duetime.caller, DeadLetterQuery(**asked))
+
+    def change(self, action: Any = "retry", **asked: Any) -> Dealt:
+        return unwrap(change_dead(self.duetime.app.services, self.duetime.caller, DeadLetterQuery(**asked), action))
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def outage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Outage]:
+    postgres = request.param == "postgres"
+    there = Outage(request.getfixturevalue("clean_postgres_url") if postgres else str(tmp_path / "my.db"))
+    yield there
+    there.close()
+
+
+def test_after_an_outage_all_are_retried_in_order(outage: Outage) -> None:
+    ids = {name: outage.job(name, **policy) for name, policy in POLICIES.items()}
+    outage.advance(12 * HOUR)
+    outage.duetime.pause(ids["paused"])
+    assert (len(outage.dead()), len(group(outage.dead()))) == (48, 4), "times in an error do not tell problems apart"
+    assert [run.name for run in outage.dead(text="QUEUE")] == ["queues"] * 12
+    outage.down = False
+    dealt = outage.change()
+    assert (len(dealt.done), dealt.refused, outage.dead()) == (48, [], [])
+    outage.settle()
+    runs = outage.runs()
+    assert {run.status for run in runs} == {"completed"}, "the queued runs of a paused schedule ran too"
+    for name in POLICIES:
+        mine = [run for run in runs if run.name == name]
+        assert sorted(mine, key=lambda run: (run.started, run.id)) == sorted(mine, key=lambda run: run.due)
+    outage.duetime.resume(ids["paused"])
+    outage.advance(HOUR)
+    assert len(outage.runs()) > len(runs), "the schedules go on"
+
+
+def test_a_pause_parks_retried_runs_until_the_resume(outage: Outage) -> None:
+    id = outage.job("skips")
+    outage.advance(5 * HOUR)
+    outage.down = False
+    outage.change()
+    outage.duetime.pause(id)
+    outage.settle()
+    assert sorted(run.status for run in outage.runs()) == ["pending"] + ["queued"] * 4
+    outage.duetime.resume(id)
+    outage.settle()
+    assert {run.status for run in outage.runs()} == {"completed"}
+
+
+def test_what_is_refused_is_counted_by_its_reason(outage: Outage) -> None:
+    first, second, third = (outage.job(name) for name in ("first", "second", "third"))
+    outage.advance(2 * HOUR)
+    outage.duetime.cancel(first)
+    outage.duetime.delete(second)
+    dealt = outage.change()
+    assert [run.name for run in dealt.done] == ["third"] * 2
+    assert sorted(dealt.reasons()) == ["2 runs: the schedule was cancelled", "2 runs: the schedule was deleted"]
+    [letter] = [each for each in group(outage.dead()) if each.latest.name == "first"]
+    assert len(outage.change("dismiss", groups=[letter.key]).done) == 2
+    assert {run.name for run in outage.dead()} == {"second"}
+    assert outage.change(ids=[dealt.done[0].id]).reasons() == ["1 run: it is pending, so it cannot be retried"]
+    outage.duetime.delete(third)
