@@ -55,7 +55,7 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One row of the table. The goal is for the ratio to what stands beside, or else for the figure itself."""
+    """A row of the table. Its goal applies to the ratio to the peer, or to the figure itself if there is no peer."""
 
     workload: str
     store: str

@@ -54,7 +54,7 @@ async def _clients(port: int, tokens: list[str], seconds: int) -> tuple[int, flo
 
 
 class Client:
-    """One connection that is kept open; written by hand, so that it costs little beside the server."""
+    """A connection that is kept open; written by hand, so that it costs little beside the server."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, head: str) -> None:
         self._reader, self._writer, self._head = reader, writer, head

@@ -25,7 +25,7 @@ Measure = Callable[[], dict[str, Any]]
 
 @dataclass(slots=True)
 class Side:
-    """One of the programs that a workload compares. `results` contains one result per round."""
+    """A program that a workload compares with others. `results` contains one result per round."""
 
     name: str
     measure: Measure
@@ -73,7 +73,7 @@ SMALL = Sizes(
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """Everything that a workload needs: stores, sizes, and how sides are measured."""
+    """The context of a workload: stores, sizes, and how sides are measured."""
 
     stores: Stores
     sizes: Sizes

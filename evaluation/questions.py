@@ -12,7 +12,7 @@ MANAGING = Path(__file__).with_name("managing.xml")
 
 
 class Change(NamedTuple):
-    """One difference that an answer has to leave in the store."""
+    """A difference that an answer has to leave in the store."""
 
     what: str
     """A `schedule` that is new or changed, a `deleted` one, or a `run`."""

@@ -30,7 +30,7 @@ def prepare(name: str, file: Path) -> None:
 
 
 def _empty(duetime: Duetime) -> None:
-    """Nothing is scheduled."""
+    """Leave the store empty."""
 
 
 def _office(duetime: Duetime) -> None:
@@ -93,7 +93,7 @@ Rows = dict[str, dict[str, Any]]
 
 
 class Contents(NamedTuple):
-    """What a store contains, by id."""
+    """The rows of a store, by id."""
 
     schedules: Rows
     runs: Rows

@@ -42,7 +42,7 @@ def _patch(name: str, *edits: tuple[str, str, str]) -> Patch:
 
 CLAIM, RECORD = "engine/policy/claim.py", "engine/policy/record.py"
 CHANGES, FINISH = "engine/policy/changes.py", "engine/policy/finish.py"
-PAUSING = "engine/policy/pausing.py"
+PAUSES = "engine/policy/pauses.py"
 WORKER, BASE = "engine/worker/worker.py", "stores/base.py"
 SQLITE, SQLITE_QUERIES = "stores/sqlite/store.py", "stores/sql/sqlite/queries.sql"
 
@@ -71,7 +71,7 @@ PATCHES = (
     ),
     _patch(
         "resuming is silent about what was due",
-        (PAUSING, '_pass_over(writes, ended_at, f"the', '_pass_over(Writes(), ended_at, f"the'),
+        (PAUSES, '_pass_over(writes, ended_at, f"the', '_pass_over(Writes(), ended_at, f"the'),
     ),
     _patch(
         "work that runs at most once is started again",
@@ -114,7 +114,7 @@ PATCHES = (
     _patch(
         "a pause is acknowledged and does nothing",
         (
-            PAUSING,
+            PAUSES,
             "    if not resting and progress.state != ScheduleState.ACTIVE:",
             "    if True:\n        return done(Writes(), change.schedule)\n    if not resting:",
         ),

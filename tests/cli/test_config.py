@@ -9,20 +9,11 @@ from pathlib import Path
 import pytest
 
 from duetime.settings import load_settings
+from tests.cli.conftest import write
 from tests.support.cli import Cli
 from tests.support.settings import write_trusted
 
-
-@pytest.fixture(autouse=True)
-def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The user's own settings file, which is not there yet."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    return tmp_path / "config" / "duetime" / "duetime.toml"
-
-
-def write(own: Path, text: str) -> None:
-    own.parent.mkdir(parents=True, exist_ok=True)
-    own.write_text(text)
+pytestmark = pytest.mark.usefixtures("own")
 
 
 # -- path -------------------------------------------------------------------------------------------------------------

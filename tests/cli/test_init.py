@@ -11,22 +11,13 @@ import pytest
 
 from duetime.cli.setup.init_choices import unguessable_prefix
 from duetime.settings import Settings, load_settings
-from duetime.settings.editing import CannotChange, with_values
+from duetime.settings.settings_file import CannotChange, with_values
+from tests.cli.conftest import write
 from tests.support.cli import Cli
 from tests.support.settings import write_trusted
 from tests.support.terminal import on_terminal
 
-
-@pytest.fixture(autouse=True)
-def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The user's own settings file, which is not there yet."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    return tmp_path / "config" / "duetime" / "duetime.toml"
-
-
-def write(own: Path, text: str) -> None:
-    own.parent.mkdir(parents=True, exist_ok=True)
-    own.write_text(text)
+pytestmark = pytest.mark.usefixtures("own")
 
 
 def written(own: Path) -> dict[str, object]:

@@ -13,7 +13,7 @@ from mcp import Client
 from duetime.engine.errors import InvalidInput
 from duetime.kinds import load_specs
 from duetime.mcp.catalog import catalog_of
-from duetime.mcp.listing import OF_ANY_ANSWER
+from duetime.mcp.tool_entries import OF_ANY_ANSWER
 from tests.support.agents import ERAS, call, over_stdio, talk
 from tests.support.raw import stdio_line
 

@@ -14,9 +14,9 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.redaction import MASK, masked_by_pattern, without_password
 from duetime.service.errors import refuse
 from duetime.settings import Settings, data_folder, local_zone, user_file
-from duetime.settings.editing import Key, change_file, load_only, text_of, value_at
 from duetime.settings.loading import fitted, names_of, read_file
 from duetime.settings.locations import TrustedFiles, absolute_paths, read_found
+from duetime.settings.settings_file import Key, change_file, load_only, text_of, value_at
 from duetime.terminal import output
 from duetime.terminal.context import Json, settings_for, value_of
 from duetime.terminal.output import clean

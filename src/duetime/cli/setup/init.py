@@ -20,8 +20,8 @@ from duetime.kinds.prompts.kind import REMINDERS
 from duetime.service.client_configs import CLIENTS
 from duetime.service.errors import refuse
 from duetime.settings import CONFIG, Settings, find_file, user_file
-from duetime.settings.editing import Key, change_file, load_only, text_of, value_at
 from duetime.settings.sections import INBOX
+from duetime.settings.settings_file import Key, change_file, load_only, text_of, value_at
 from duetime.terminal import output
 from duetime.terminal.context import Json, program
 from duetime.terminal.output import clean

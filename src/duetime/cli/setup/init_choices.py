@@ -15,8 +15,8 @@ from duetime.engine.times.zones import known_zone
 from duetime.kinds.prompts.agents.presets import PRESETS
 from duetime.kinds.prompts.kind import REMINDERS
 from duetime.settings import Settings, local_zone
-from duetime.settings.editing import Key, value_at
 from duetime.settings.sections import INBOX
+from duetime.settings.settings_file import Key, value_at
 from duetime.terminal.questions import ask, ask_secret, choose
 from duetime.terminal.typer_ext import option
 

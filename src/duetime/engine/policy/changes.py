@@ -1,4 +1,4 @@
-"""Operations on a schedule by people and agents: cancel, delete, edit, run now, retry; `pausing` has two more."""
+"""Operations on a schedule by people and agents: cancel, delete, edit, run now, retry; `pauses` has two more."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from duetime.engine.model import (
     is_busy,
 )
 from duetime.engine.policy.catch_up import next_instant
-from duetime.engine.policy.change import Change, Decision, as_stored, changed, done, not_possible, touch
 from duetime.engine.policy.claim import LEAD
+from duetime.engine.policy.decision import Change, Decision, as_stored, changed, done, not_possible, touch
 from duetime.engine.policy.finish import HeldRun, end_run
 from duetime.engine.policy.follow_ups import GONE, NO_PAYLOAD
 from duetime.engine.policy.options import Overlap, policy_for_ending, policy_from_json
-from duetime.engine.policy.pausing import account, enqueue, pause, resume, resume_entry
+from duetime.engine.policy.pauses import account, enqueue, pause, resume, resume_entry
 from duetime.engine.policy.rows import Writes, ended, new_run, run_entry, trigger_entry
 from duetime.engine.result import Err
 from duetime.engine.triggers import trigger_from_json

@@ -5,7 +5,7 @@ from __future__ import annotations
 from duetime.engine.clock import Instant
 from duetime.engine.model import Run, RunStatus, Schedule, ScheduleState
 from duetime.engine.outcome import Outcome, Returned
-from duetime.engine.policy.change import Change, Decision, as_stored, done, not_possible
+from duetime.engine.policy.decision import Change, Decision, as_stored, done, not_possible
 from duetime.engine.policy.finish import HeldRun
 from duetime.engine.policy.options import policy_for_ending, policy_from_json
 from duetime.engine.policy.record import Finished, count_untaken, settle

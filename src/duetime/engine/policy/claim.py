@@ -22,10 +22,10 @@ from duetime.engine.model import (
 )
 from duetime.engine.outcome import Failed
 from duetime.engine.policy.catch_up import Found, find, next_instant, without
-from duetime.engine.policy.change import Change
+from duetime.engine.policy.decision import Change
 from duetime.engine.policy.finish import HeldRun, Reader, end_run, miss_untaken
 from duetime.engine.policy.options import Overlap, Policy, Untaken, policy_from_json
-from duetime.engine.policy.pausing import resume
+from duetime.engine.policy.pauses import resume
 from duetime.engine.policy.record import Finished, count_untaken, settle
 from duetime.engine.policy.rows import (
     Extension,

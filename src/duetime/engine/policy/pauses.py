@@ -6,7 +6,7 @@ from duetime.engine.clock import Instant
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import NO_RUN, Definition, DueEntry, Progress, RunStatus, ScheduleState, lane_of
 from duetime.engine.policy.catch_up import missed_span, missed_span_without, next_instant
-from duetime.engine.policy.change import Change, Decision, as_stored, changed, done, not_possible, touch
+from duetime.engine.policy.decision import Change, Decision, as_stored, changed, done, not_possible, touch
 from duetime.engine.policy.finish import release
 from duetime.engine.policy.options import policy_for_ending, policy_from_json
 from duetime.engine.policy.rows import Span, Writes, ended, run_entry, span_run, trigger_entry
