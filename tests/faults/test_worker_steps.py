@@ -14,9 +14,10 @@ from duetime.engine.model import WorkerId, WorkerRow
 from duetime.engine.store import RecordedAndClaimed, RunQuery
 from duetime.engine.worker.claim_requests import LONGEST_SLEEP
 from duetime.engine.worker.lease import REVIVAL, FailureDetector, Lease
+from duetime.engine.worker.pace import LEAST_AHEAD
 from duetime.engine.worker.runner import ClaimedRun
 from duetime.engine.worker.shares import ThreadShares
-from duetime.engine.worker.worker import LEAST_AHEAD, Worker, WorkerOptions
+from duetime.engine.worker.worker import Worker, WorkerOptions
 from duetime.testing import SettableClock
 from tests.faults.conftest import RealStore
 from tests.support.drafts import once
@@ -48,7 +49,7 @@ def dies(store: RealStore, worker: Worker) -> None:
 
 def make_fast(worker: Worker) -> None:
     """Work that takes microseconds: the worker claims ahead of its threads."""
-    worker._pace = 0.0001
+    worker.pace.seconds = 0.0001
 
 
 def finish(worker: Worker, line: Line, number: int) -> None:
@@ -418,12 +419,12 @@ def test_a_worker_that_cannot_beat_declares_nobody_dead(store: RealStore, monkey
 def test_no_more_is_claimed_ahead_than_is_recorded_in_time(store: RealStore, recorded: int, most: int) -> None:
     """Runs that end quickly may wait for long nevertheless, on a machine that has too much to do."""
     worker = Worker(store, {"job": Play("job")}, CLOCK, WorkerOptions(threads=4, batch=1000))
-    worker.executor, worker._pace = Line(4), 1e-6
+    worker.executor, worker.pace.seconds = Line(4), 1e-6
     worker.register()
     create(store, *due(5_000))
     worker.record_and_claim()
     assert len(worker.claimed) == 1000, "at first, nothing is known"
-    worker._counted, worker._recorded = (CLOCK.monotonic() - 1, 0), recorded
+    worker.pace._counted, worker.pace.recorded = (CLOCK.monotonic() - 1, 0), recorded
     held = len(worker.claimed)
     worker.notice()
     worker.record_and_claim()

@@ -99,7 +99,7 @@ def main(options: dict[str, Any]) -> int:
     app = build(settings, registry=test_tasks(Events(options["events"])))
     engine = app.engine()
     if options.get("claims_ahead"):
-        engine.worker._pace = 0.0001  # as after much short work
+        engine.worker.pace.seconds = 0.0001  # as after much short work
     engine.start()
     print("ready", flush=True)  # noqa: T201 - the test waits for it
     while not stop.wait(0.05) and engine.failure is None:

@@ -266,9 +266,18 @@ def reached(caps: Sequence[Cap], used: Mapping[str, Used]) -> str | None:
     return None
 
 
+_REACHED = ("the limit of ", " is reached")
+
+
+def limit_reached(limit: str) -> str:
+    """Return the reason for which runs are held back at a limit; `names_limit` recognizes it in the stored reason."""
+    return limit.join(_REACHED)
+
+
 def names_limit(reason: str | None) -> bool:
     """Return whether a run waits for this reason because a limit is reached."""
-    return reason is not None and "the limit of " in reason.lower() and "is reached" in reason
+    start, end = _REACHED
+    return reason is not None and end in reason.lower().partition(start)[2]
 
 
 def left(caps: Sequence[Cap], used: Mapping[str, Used]) -> Left:

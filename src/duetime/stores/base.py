@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import functools
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from duetime.engine.clock import Clock, Instant
+from duetime.engine.clock import Instant
 from duetime.engine.errors import WorkerGone
 from duetime.engine.model import (
     LEASE,
-    Attempt,
     Cap,
     Definition,
     DueEntry,
@@ -25,7 +23,6 @@ from duetime.engine.model import (
     ScheduleId,
     Used,
     WorkerId,
-    WorkerRow,
     left,
     reached,
 )
@@ -37,19 +34,11 @@ from duetime.engine.policy.follow_ups import Messenger
 from duetime.engine.policy.record import Excuses, Finished, plan_rescue
 from duetime.engine.policy.rows import Completion, Draft, Writes, begin
 from duetime.engine.result import Err, Ok, Result
-from duetime.engine.store import Beat, ClaimRequest, Created, Page, RecordedAndClaimed, RunQuery, ScheduleQuery, Store
-from duetime.engine.triggers.base import BEFORE_ALL
+from duetime.engine.store import Beat, ClaimRequest, Created, RecordedAndClaimed, Store
 from duetime.engine.triggers.step_budget import within_transaction
-from duetime.stores.byte_limits import (
-    NeedsCount,
-    StorageFull,
-    add_bytes,
-    add_bytes_of,
-    read_page,
-    run_bytes,
-    schedule_bytes,
-)
+from duetime.stores.byte_limits import NeedsCount, StorageFull, add_bytes, add_bytes_of
 from duetime.stores.create import Additions, CreateRequest, NotAtOnce, add_revived, additions_of, over_limit
+from duetime.stores.reads import ReadsMixin
 from duetime.stores.record_and_claim import (
     answers_of,
     apply,
@@ -64,22 +53,11 @@ from duetime.stores.record_and_claim import (
     take,
 )
 from duetime.stores.records import RecordsMixin
-from duetime.stores.search import (
-    Placed,
-    firing,
-    place_of,
-    run_count,
-    run_page,
-    runs_by_due,
-    schedule_count,
-    schedule_page,
-)
 from duetime.stores.shared_commit import SharedCommit
-from duetime.stores.transaction import NeedsDecision, Taken, Transaction, held_of, is_soon, schedule_of
+from duetime.stores.transaction import NeedsDecision, Taken, Transaction, is_soon
 
 MOST_LISTED = 2_000
 """Most runs that a heartbeat lists as not begun: far more than a worker claims ahead. The rest count as begun."""
-RECENT_SECONDS = 1.0
 NewRows = tuple[Definition, Progress, DueEntry]
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -114,12 +92,10 @@ def _created(rows: NewRows) -> Created:
     return Created(Schedule(rows[0], rows[1]), fresh=True)
 
 
-class BaseStore(RecordsMixin, Store, ABC):
+class BaseStore(ReadsMixin, RecordsMixin, Store, ABC):
     """The part of the store contract that does not depend on the database."""
 
     writes_overlap = False
-    _clock: Clock
-    _recent_workers: tuple[list[WorkerRow], float | None]
 
     def __init__(self, messenger: Messenger | None) -> None:
         self.messenger = messenger
@@ -132,10 +108,6 @@ class BaseStore(RecordsMixin, Store, ABC):
     def _insert_at_once(self, drafts: Sequence[Draft], additions: Additions) -> list[NewRows]:
         """Add to the totals and insert the drafts in one commit, without looking anything up. Raise NotAtOnce if a
         total would exceed its limit or was counted too long ago, and Taken for a known key: nothing is inserted."""
-
-    @abstractmethod
-    def _texts(self, values: Sequence[str]) -> str:
-        """Encode several texts as one query parameter."""
 
     def on_change(self, listener: Callable[[], None], *, only_soon: bool = False) -> Callable[[], None]:
         entry = listener, only_soon
@@ -382,91 +354,3 @@ class BaseStore(RecordsMixin, Store, ABC):
         with self._write() as tx:
             tx.lock_owner(owner)
             tx.add_spent(owner, day, [cap.subject for cap in caps], used)
-
-    def spent(self, owner: str, since: Instant) -> list[tuple[Instant, str, Used]]:
-        return [(row[0], row[1], Used._make(row[2:])) for row in self._named("spent_since", owner, since)]
-
-    def search(self, query: ScheduleQuery) -> Page[Schedule]:
-        read = partial(firing, self._rows) if query.firing else self._listed
-        items, cursor = read_page(query, read, schedule_bytes)
-        if query.cursor is None and cursor is None:
-            return Page(items, None, len(items))
-        return Page(items, cursor, *self._counted(schedule_count(query), query.count_to))
-
-    def _listed(self, query: ScheduleQuery) -> list[Placed]:
-        found = [schedule_of(row) for row in self._rows(*schedule_page(query))]
-        return [(place_of(query, schedule), schedule) for schedule in found]
-
-    def runs(self, query: RunQuery) -> Page[Run]:
-        items, cursor = read_page(query, self._placed_runs, run_bytes)
-        if query.cursor is None and cursor is None:
-            return Page(items, None, len(items))
-        return Page(items, cursor, *self._counted(run_count(query), query.count_to))
-
-    def _placed_runs(self, query: RunQuery) -> list[tuple[tuple[int, ...], Run]]:
-        rows = [Run._make(row) for row in self._rows(*run_page(query))]
-        return [((run.due, run.id) if runs_by_due(query) else (run.id,), run) for run in rows]
-
-    def _counted(self, counting: tuple[str, list[Any]], most: int) -> tuple[int, bool]:
-        """Return the number of matches, counted up to `most`, and whether it is exact."""
-        found = self._rows(*counting)[0][0] if most else 1
-        return min(found, most), found <= most
-
-    def get(self, schedule: ScheduleId) -> Schedule | None:
-        return self._one("schedule_by_id", schedule)
-
-    def find(self, public_id: str) -> Schedule | None:
-        return self._one("schedule_by_public_id", public_id)
-
-    def by_key(self, owner: str, key: str) -> Schedule | None:
-        return self._one("schedule_by_key", owner, key)
-
-    def _one(self, name: str, *values: Any) -> Schedule | None:
-        rows = self._named(name, *values)
-        return schedule_of(rows[0]) if rows else None
-
-    def marks(self, owner: str, kind: str, subject: str) -> list[tuple[Any, ...]]:
-        living = self._named("living_marks", owner, kind, subject)
-        return [*living, *self._named("ended_mark", owner, kind, subject)]
-
-    def ahead(self, now: Instant, limit: int) -> list[ScheduleId]:
-        return [row[0] for row in self._named("schedules_ahead", now, limit)]
-
-    def workers(self) -> list[WorkerRow]:
-        return [WorkerRow._make(row) for row in self._named("workers")]
-
-    def recent_workers(self) -> list[WorkerRow]:
-        """Remember them for a second, or until a worker of this process comes or goes."""
-        found, since = self._recent_workers
-        now = self._clock.monotonic()
-        if since is None or now - since >= RECENT_SECONDS:
-            found = self.workers()
-            self._recent_workers = found, now
-        return found
-
-    def _forget_workers(self) -> None:
-        self._recent_workers = ([], None)
-
-    def held(self, worker: WorkerId) -> list[Claim]:
-        rows = [held_of(row) for row in self._named("held_by", worker)]
-        return [Claim(held.run, held.definition, held.run.started or held.run.due) for held in rows]
-
-    def earliest(
-        self, lanes: Sequence[str], but: Collection[tuple[str, str]] = (), after: Instant = BEFORE_ALL
-    ) -> DueEntry | None:
-        """Use one query for all lanes, because the store may be across a network."""
-        if but:
-            rows = self._named("earliest_but", self._texts(lanes), after, json.dumps(list(but)))
-        else:
-            rows = self._named("earliest", self._texts(lanes), after)
-        return min(map(DueEntry._make, rows), key=lambda entry: entry.at, default=None)
-
-    def has_other_owners(self, owner: str, lanes: Sequence[str]) -> bool:
-        return bool(self._named("other_owners", self._texts(lanes), owner, owner)[0][0])
-
-    def run(self, run: RunId) -> Run | None:
-        rows = self._named("run_by_id", run)
-        return Run._make(rows[0]) if rows else None
-
-    def attempts(self, run: RunId) -> list[Attempt]:
-        return [Attempt._make(row) for row in self._named("attempts_of", run)]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar
+from typing import Any
 
 from duetime.engine.clock import HOUR, SECOND, Instant
 from duetime.engine.model import RunId, ScheduleId
@@ -26,6 +26,7 @@ from duetime.engine.store_interfaces import (
     Tally,
     Trace,
 )
+from duetime.stores.reads import Queries
 from duetime.stores.search import LIVE, marks
 from duetime.stores.transaction import Transaction
 
@@ -62,19 +63,9 @@ _TRACES = (
 )
 
 
-class RecordsMixin(Remotes, Revocations, Publication, Figures, ABC):
-    _sql: ClassVar[Mapping[str, str]]
-    """The dialect's named queries."""
-
+class RecordsMixin(Queries, Remotes, Revocations, Publication, Figures):
     @abstractmethod
     def _write(self) -> AbstractContextManager[Transaction]: ...
-
-    @abstractmethod
-    def _rows(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """Run a read with `?` for parameters and return its rows."""
-
-    def _named(self, name: str, *values: Any) -> list[tuple[Any, ...]]:
-        return self._rows(self._sql[name], values)
 
     def keep_remote(self, remote: Remote, limit: int) -> Result[Remote]:
         with self._write() as tx:

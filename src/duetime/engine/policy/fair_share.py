@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from duetime.engine.clock import HOUR, Instant
-from duetime.engine.model import NO_RUN, RunStatus
+from duetime.engine.model import NO_RUN, RunStatus, limit_reached
 from duetime.engine.policy.claim import LEAD, Entry
 from duetime.engine.policy.options import Overlap, policy_for_ending
 from duetime.engine.policy.rows import Writes
@@ -125,7 +125,7 @@ def _postpone(writes: Writes, entry: Entry, limit: int, until: Instant) -> None:
     writes.due_new.append(entry.due._replace(at=until))
     progress = writes.progress_of(entry.progress)
     note = (
-        f"held back until the next hour: the limit of {limit} runs an hour is reached;"
+        f"held back until the next hour: {limit_reached(f'{limit} runs an hour')};"
         " let schedules run less often, or ask the operator to raise max_runs_per_hour"
     )
     writes.progress[progress.schedule] = progress._replace(note=note)

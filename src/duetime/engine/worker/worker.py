@@ -17,18 +17,12 @@ from duetime.engine.policy.fair_share import Budget
 from duetime.engine.store import ClaimRequest, Store
 from duetime.engine.worker.claim_requests import LONGEST_SLEEP, ClaimRequests
 from duetime.engine.worker.lease import FailureDetector, Lease
+from duetime.engine.worker.pace import Pace
 from duetime.engine.worker.poison import Done, Suspects, count_from, record_and_claim_in_parts
 from duetime.engine.worker.runner import ClaimedRun, InlineExecutor, RunExecutor, execute_run, give_back
 from duetime.engine.worker.shares import ClaimShares
 
 log = logging.getLogger("duetime.worker")
-
-SUSTAINED = 0.5
-"""Seconds of work, by the rate at which runs are recorded, that may be claimed ahead; far less than a run may wait for
-a thread before it is released."""
-
-LEAST_AHEAD = 64
-"""Runs that may be claimed ahead at any rate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +62,9 @@ class Worker:
         self._changing = threading.Lock()
         """Held while claimed runs and suspects are changed, by the thread that claims or by the one that records."""
         # A thread that only claims never waits for a record: it is ahead with fewer runs.
-        self._most_ahead = (2 if store.writes_overlap else 4) * options.batch
-        self.shares = ClaimShares(options.ahead, self._most_ahead)
+        most_ahead = (2 if store.writes_overlap else 4) * options.batch
+        self.pace = Pace(clock, options.ahead, most_ahead)
+        self.shares = ClaimShares(options.ahead, most_ahead)
         self.requests = ClaimRequests(store, kinds, clock, self.shares, options.lead)
         self.lanes = self.requests.lanes
         self.done: deque[Done] = deque()
@@ -81,10 +76,6 @@ class Worker:
         self._gone: WorkerId | None = None
         self._strays: list[ClaimedRun] = []
         self._doubt = False
-        self._pace = 1.0
-        self._recorded = 0
-        self._counted = (clock.monotonic(), 0)
-        self._sustained = self._most_ahead
         self._last_now = Instant(0)
         self._answers: Answers = {}
 
@@ -203,24 +194,10 @@ class Worker:
         self._strays = [item for item in self._strays if not item.over]
         threads = self.executor.size - len(self._strays)
         # Hold one run per thread and what ends in a moment; long work is left to others.
-        ahead = int(threads * self.options.ahead / max(self._pace, 1e-6))
-        slots = threads + min(self._most_ahead, ahead, self._recorded_in_time(held))
+        slots = threads + self.pace.runs_ahead(threads, held)
         capacity = min(self.options.batch, max(slots - held, self.shares.idle))
         exact = min(capacity, self.executor.free, threads - held)
         return self.requests.choose(now, exact, min(self.suspects.capacity(), capacity), capacity)
-
-    def _recorded_in_time(self, held: int) -> int:
-        """Return how many runs are recorded within `SUSTAINED` at the present rate; as many as allowed if it is not
-        known, because nothing is held. On an overloaded machine runs end quickly and yet wait long for a thread."""
-        now, (since, before) = self.clock.monotonic(), self._counted
-        if not held:
-            self._sustained = self._most_ahead
-        elif now - since < SUSTAINED / 2:
-            return self._sustained
-        else:
-            self._sustained = max(LEAST_AHEAD, int((self._recorded - before) / (now - since) * SUSTAINED))
-        self._counted = now, self._recorded
-        return self._sustained
 
     # -- recording and claiming ----------------------------------------------------------------------------------
 
@@ -299,7 +276,7 @@ class Worker:
         return batch
 
     def _forget(self, batch: Sequence[Done]) -> None:
-        self._recorded += len(batch)
+        self.pace.recorded += len(batch)
         with self._changing:
             for item, _ in batch:
                 if self.claimed.get(item.id) is item:  # if released and claimed again, it is held as another item
@@ -361,7 +338,7 @@ class Worker:
         begun = self.clock.monotonic()
         finished = execute_run(item, self.kinds, self.clock, self.lease)
         took = self.clock.monotonic() - begun
-        self._pace += (min(1.0, took) - self._pace) * 0.05
+        self.pace.took(took)
         if not self.shares.threads.alone:
             self.shares.took(item.claim.definition.owner, took)
         item.over = True
@@ -381,7 +358,7 @@ class Worker:
         self._give_back(items)
         self.shares.stalled(items)
         if items and self.executor.head() is None:
-            self._pace = 1.0
+            self.pace.presume_slow()
 
     def give_back_unstarted(self) -> None:
         self._give_back([*self.executor.take_back(), *self.suspects.take_back()])

@@ -16,7 +16,7 @@ from duetime.engine.clock import SECOND, Clock, Instant, datetime_of, instant_of
 from duetime.engine.encoding import LIMIT, encode, encode_whole, shorten_error
 from duetime.engine.errors import InvalidInput, StoreUnavailable, StoreUnusable
 from duetime.engine.kind import StopReason, Work
-from duetime.engine.model import MICRO, NOTHING, Cap, Definition, Left, Run, RunStatus, Used, run_holder
+from duetime.engine.model import MICRO, NOTHING, Cap, Definition, Left, Run, RunStatus, Used, limit_reached, run_holder
 from duetime.engine.outcome import Alert, Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
 from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.finish import NOT_TAKEN
@@ -215,9 +215,10 @@ class Waking:
             return Returned("the store was away when its limits were looked up", AWAY_WAIT)
         if not isinstance(left, str):
             return left
-        text = f"The limit of {left} is reached: task #{definition.id} and what else it holds for wait until tomorrow."
+        reason = limit_reached(left)
+        text = f"{reason[0].upper()}{reason[1:]}: task #{definition.id} and what else it holds for wait until tomorrow."
         told = Alert(f"limit:{day}:{left}", "A limit of agent runs is reached", text)
-        return Returned(f"the limit of {left} is reached", self._midnight(day, days=1) - self._clock.now(), told)
+        return Returned(reason, self._midnight(day, days=1) - self._clock.now(), told)
 
     def _spend(self, owner: str, day: Instant, caps: Sequence[Cap], spent: Spent, refund: int = 0) -> None:
         """Record usage. An error here must not fail the run, because the agent's work is done. `refund`: number of runs

@@ -1,0 +1,140 @@
+"""The part of every store that reads schedules, runs, workers and the due queue, without a write transaction."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar
+
+from duetime.engine.clock import Clock, Instant
+from duetime.engine.model import Attempt, DueEntry, Run, RunId, Schedule, ScheduleId, Used, WorkerId, WorkerRow
+from duetime.engine.policy.claim import Claim
+from duetime.engine.store import Page, RunQuery, ScheduleQuery
+from duetime.engine.triggers.base import BEFORE_ALL
+from duetime.stores.byte_limits import read_page, run_bytes, schedule_bytes
+from duetime.stores.search import (
+    Placed,
+    firing,
+    place_of,
+    run_count,
+    run_page,
+    runs_by_due,
+    schedule_count,
+    schedule_page,
+)
+from duetime.stores.transaction import held_of, schedule_of
+
+RECENT_SECONDS = 1.0
+
+
+class Queries(ABC):
+    """Reads by an SQL statement or by the name of one."""
+
+    _sql: ClassVar[Mapping[str, str]]
+    """The dialect's named queries."""
+
+    @abstractmethod
+    def _rows(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """Run a read with `?` for parameters and return its rows."""
+
+    def _named(self, name: str, *values: Any) -> list[tuple[Any, ...]]:
+        return self._rows(self._sql[name], values)
+
+
+class ReadsMixin(Queries):
+    _clock: Clock
+    _recent_workers: tuple[list[WorkerRow], float | None]
+
+    @abstractmethod
+    def _texts(self, values: Sequence[str]) -> str:
+        """Encode several texts as one query parameter."""
+
+    def spent(self, owner: str, since: Instant) -> list[tuple[Instant, str, Used]]:
+        return [(row[0], row[1], Used._make(row[2:])) for row in self._named("spent_since", owner, since)]
+
+    def search(self, query: ScheduleQuery) -> Page[Schedule]:
+        read = partial(firing, self._rows) if query.firing else self._listed
+        items, cursor = read_page(query, read, schedule_bytes)
+        if query.cursor is None and cursor is None:
+            return Page(items, None, len(items))
+        return Page(items, cursor, *self._counted(schedule_count(query), query.count_to))
+
+    def _listed(self, query: ScheduleQuery) -> list[Placed]:
+        found = [schedule_of(row) for row in self._rows(*schedule_page(query))]
+        return [(place_of(query, schedule), schedule) for schedule in found]
+
+    def runs(self, query: RunQuery) -> Page[Run]:
+        items, cursor = read_page(query, self._placed_runs, run_bytes)
+        if query.cursor is None and cursor is None:
+            return Page(items, None, len(items))
+        return Page(items, cursor, *self._counted(run_count(query), query.count_to))
+
+    def _placed_runs(self, query: RunQuery) -> list[tuple[tuple[int, ...], Run]]:
+        rows = [Run._make(row) for row in self._rows(*run_page(query))]
+        return [((run.due, run.id) if runs_by_due(query) else (run.id,), run) for run in rows]
+
+    def _counted(self, counting: tuple[str, list[Any]], most: int) -> tuple[int, bool]:
+        """Return the number of matches, counted up to `most`, and whether it is exact."""
+        found = self._rows(*counting)[0][0] if most else 1
+        return min(found, most), found <= most
+
+    def get(self, schedule: ScheduleId) -> Schedule | None:
+        return self._one("schedule_by_id", schedule)
+
+    def find(self, public_id: str) -> Schedule | None:
+        return self._one("schedule_by_public_id", public_id)
+
+    def by_key(self, owner: str, key: str) -> Schedule | None:
+        return self._one("schedule_by_key", owner, key)
+
+    def _one(self, name: str, *values: Any) -> Schedule | None:
+        rows = self._named(name, *values)
+        return schedule_of(rows[0]) if rows else None
+
+    def marks(self, owner: str, kind: str, subject: str) -> list[tuple[Any, ...]]:
+        living = self._named("living_marks", owner, kind, subject)
+        return [*living, *self._named("ended_mark", owner, kind, subject)]
+
+    def ahead(self, now: Instant, limit: int) -> list[ScheduleId]:
+        return [row[0] for row in self._named("schedules_ahead", now, limit)]
+
+    def workers(self) -> list[WorkerRow]:
+        return [WorkerRow._make(row) for row in self._named("workers")]
+
+    def recent_workers(self) -> list[WorkerRow]:
+        """Remember them for a second, or until a worker of this process comes or goes."""
+        found, since = self._recent_workers
+        now = self._clock.monotonic()
+        if since is None or now - since >= RECENT_SECONDS:
+            found = self.workers()
+            self._recent_workers = found, now
+        return found
+
+    def _forget_workers(self) -> None:
+        self._recent_workers = ([], None)
+
+    def held(self, worker: WorkerId) -> list[Claim]:
+        rows = [held_of(row) for row in self._named("held_by", worker)]
+        return [Claim(held.run, held.definition, held.run.started or held.run.due) for held in rows]
+
+    def earliest(
+        self, lanes: Sequence[str], but: Collection[tuple[str, str]] = (), after: Instant = BEFORE_ALL
+    ) -> DueEntry | None:
+        """Use one query for all lanes, because the store may be across a network."""
+        if but:
+            rows = self._named("earliest_but", self._texts(lanes), after, json.dumps(list(but)))
+        else:
+            rows = self._named("earliest", self._texts(lanes), after)
+        return min(map(DueEntry._make, rows), key=lambda entry: entry.at, default=None)
+
+    def has_other_owners(self, owner: str, lanes: Sequence[str]) -> bool:
+        return bool(self._named("other_owners", self._texts(lanes), owner, owner)[0][0])
+
+    def run(self, run: RunId) -> Run | None:
+        rows = self._named("run_by_id", run)
+        return Run._make(rows[0]) if rows else None
+
+    def attempts(self, run: RunId) -> list[Attempt]:
+        return [Attempt._make(row) for row in self._named("attempts_of", run)]
