@@ -33,6 +33,14 @@ from typing import NamedTuple
 from duetime.engine.clock import SystemClock
 from tests.support.cli import ROOT, environment
 
+DOCUMENTS = {
+    str(path.relative_to(ROOT)): path
+    for path in (
+        *(ROOT / f"{name}.md" for name in ("CONTRIBUTING", "README", "SECURITY")),
+        *sorted((ROOT / "docs").rglob("*.md")),
+    )
+}
+"""Every document by its path from the root of the project."""
 PATIENCE = 30.0
 """Seconds for what is shown to come."""
 LOOK = 0.5
