@@ -13,7 +13,7 @@ MARGIN = 2.0
 
 def died_before_the_end(worker: WorkerProcess, team: Crew, number: int) -> bool:
     def died() -> bool:
-        return worker.process.poll() is not None
+        return worker.exit_code() is not None
 
     eventually(lambda: died() or finished(team, number), 20, "the worker dies, or the work is done")
     return died()

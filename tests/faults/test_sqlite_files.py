@@ -199,7 +199,7 @@ def test_a_full_disk_refuses_clearly_and_work_goes_on_when_there_is_space(tmp_pa
         assert before == kept + 1, "what was refused left no trace"
         gate.touch()
         eventually(lambda: "the disk is full" in worker.log or "failed" in worker.log, 10, "the worker says so")
-        assert worker.process.poll() is None
+        assert worker.exit_code() is None
         ballast.unlink()
         eventually(lambda: team.statuses()["completed"] == 1, 15, "the outcome is recorded")
         assert not isinstance(team.app.scheduler.create(CALLER, new("again")), Err)
@@ -246,7 +246,7 @@ def test_a_file_that_is_replaced_while_it_is_open_stops_the_worker(tmp_path: Pat
         said = worker.said()
         assert said.startswith("failed"), said
         assert "was replaced or removed while it was open" in said
-        assert worker.process.wait(20) == 3
+        assert worker.exit_code(20) == 3
         refused = team.app.scheduler.create(CALLER, new("late"))
         assert isinstance(refused, Err), "nothing is acknowledged that nobody will ever see"
         assert refused.code == "store_unusable"

@@ -1,20 +1,18 @@
 """A worker in a process of its own, for tests that kill, stop and starve it.
 
-`python -m tests.support.worker_process '{"url": …, "events": …}'`. Its tasks append a line to the events file for
-whatever they do, so that executions are counted outside the store. It says `ready` on standard output, then how it
-ended: `left N` after a SIGTERM, `failed MESSAGE` when the engine gave up.
+Its tasks append a line to the events file for whatever they do, so that executions are counted outside the store. It
+says `ready` on standard output, then how it ended: `left N` after a SIGTERM, `failed MESSAGE` when the engine gave up.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import signal
 import sys
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from duetime.app import build
 from duetime.kinds.jobs.context import TaskContext
@@ -112,5 +110,18 @@ def main(options: dict[str, Any]) -> int:
     return 0 if engine.failure is None else 3
 
 
-if __name__ == "__main__":
-    sys.exit(main(json.loads(sys.argv[1])))
+class PassedFile(Protocol):
+    """An open file on its way to another process: `multiprocessing.reduction.DupFd`."""
+
+    def detach(self) -> int: ...
+
+
+def run(options: dict[str, Any], environment: dict[str, str], output: PassedFile, log: PassedFile) -> None:
+    """Work in a process that was forked for it, with this environment and these files for its output and its log."""
+    os.environ.clear()
+    os.environ.update(environment)
+    for number, file in ((1, output), (2, log)):
+        given = file.detach()
+        os.dup2(given, number)
+        os.close(given)
+    sys.exit(main(options))

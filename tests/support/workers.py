@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import json
+import multiprocessing
+import multiprocessing.forkserver
 import os
 import signal
-import subprocess
-import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
+from multiprocessing.context import ForkServerContext
+from multiprocessing.reduction import DupFd
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
+from unittest.mock import patch
 
 from duetime.app import App, build
 from duetime.engine.clock import SECOND, Instant, SystemClock, datetime_of
@@ -24,7 +27,7 @@ from duetime.engine.validation import NewSchedule
 from duetime.settings import Settings
 from duetime.stores.base import BaseStore
 from tests.support.invariants import invariants
-from tests.support.worker_process import Events, test_agents, test_tasks
+from tests.support.worker_process import Events, run, test_agents, test_tasks
 
 T = TypeVar("T")
 ROOT = Path(__file__).parents[2]
@@ -60,31 +63,42 @@ def eventually(ask: Callable[[], T], seconds: float, what: str) -> T:
     return answer
 
 
+@cache
+def _forkserver() -> ForkServerContext:
+    """Start a process with everything imported, of which each worker is a fork: importing takes longer than most tests.
+
+    It runs no threads and opens no store, so that a fork of it is as good as a new process.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([run.__module__])
+    with patch.dict(os.environ, {"PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT)))}):
+        multiprocessing.forkserver.ensure_running()
+    return context
+
+
 class WorkerProcess:
     def __init__(self, url: str, folder: Path, number: int, options: dict[str, Any]) -> None:
         given = {"url": url, "events": str(folder / "events"), **options}
         self._log = folder / f"worker-{number}.log"
-        with self._log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.support.worker_process", json.dumps(given)],
-                cwd=ROOT,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT)))},
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
+        reading, writing = os.pipe()
+        self._said = os.fdopen(reading, encoding="utf-8")
+        with self._log.open("wb") as log, os.fdopen(writing) as said:
+            self._process = _forkserver().Process(
+                target=run, args=(given, dict(os.environ), DupFd(said.fileno()), DupFd(log.fileno()))
             )
+            self._process.start()
 
     @property
     def pid(self) -> int:
-        return self.process.pid
+        assert self._process.pid is not None
+        return self._process.pid
 
     @property
     def log(self) -> str:
         return self._log.read_text(encoding="utf-8")
 
     def said(self) -> str:
-        assert self.process.stdout is not None
-        return self.process.stdout.readline().strip()
+        return self._said.readline().strip()
 
     def ready(self) -> WorkerProcess:
         said = self.said()
@@ -92,12 +106,17 @@ class WorkerProcess:
         return self
 
     def signal(self, number: signal.Signals) -> None:
-        self.process.send_signal(number)
+        os.kill(self.pid, number)
+
+    def exit_code(self, seconds: float = 0) -> int | None:
+        """Return how it ended; None if it has not within so many seconds."""
+        self._process.join(seconds)
+        return self._process.exitcode
 
     def kill(self) -> float:
         """When it was dead, on the monotonic clock."""
         self.signal(signal.SIGKILL)
-        self.process.wait(10)
+        assert self.exit_code(10) is not None
         return CLOCK.monotonic()
 
     def terminate(self) -> int:
@@ -111,16 +130,15 @@ class WorkerProcess:
     def left(self) -> int:
         word, _, number = self.said().partition(" ")
         assert word == "left", f"{word} {number}\n{self.log}"
-        assert self.process.wait(10) == 0
+        assert self.exit_code(10) == 0
         return int(number)
 
     def end(self) -> None:
-        if self.process.poll() is None:
+        if self.exit_code() is None:
             self.signal(signal.SIGCONT)
-            self.process.kill()
-            self.process.wait(10)
-        assert self.process.stdout is not None
-        self.process.stdout.close()
+            self.kill()
+        self._process.close()
+        self._said.close()
 
 
 class Crew:
