@@ -46,7 +46,7 @@ class Plan(NamedTuple):
 
 
 def _plan(experiment: Experiment) -> Plan:
-    """One schedule for each promise. The first occurrences lie before any fault, the last ones after all of them."""
+    """Create a schedule for each promise. The first occurrences lie before any fault, the last after all of them."""
     second = SECOND
     begin = (now() // second + 4) * second
     create, last = experiment.create, begin + 11 * second

@@ -88,7 +88,7 @@ class Worker:
 
 @dataclass
 class Experiment:
-    """Everything about one store in one folder. Requests go to the server; faults are logged as they are caused."""
+    """A store and its processes in one folder. Requests go to the server; faults are logged as they are caused."""
 
     url: str
     folder: Path

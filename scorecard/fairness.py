@@ -1,4 +1,4 @@
-"""One owner with a backlog or with long work, and another who has a job and a reminder each second."""
+"""Fairness: one owner has a backlog or long work, and another has a job and a reminder each second."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class Row(NamedTuple):
 
 
 class Execution(NamedTuple):
-    """One call of a task, by its own log. `end` is None where nothing was logged any more."""
+    """A call of a task, by its own log. `end` is None where nothing was logged any more."""
 
     run: int
     schedule: str
@@ -83,7 +83,7 @@ class Execution(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """What was done to a process, or with `process` 0 to the server of the store, from when to when."""
+    """A fault of a process, or with `process` 0 of the server of the store, from when to when."""
 
     kind: str
     process: int
@@ -98,7 +98,7 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Everything that is known of one experiment."""
+    """The record of one experiment."""
 
     definitions: Sequence[Definition]
     rows: Sequence[Row]

@@ -12,7 +12,7 @@ ONCE = {"type": "once", "run_at": "in 1 hour"}
 
 
 class Asked(NamedTuple):
-    """One request. `about` says what is expensive about it."""
+    """A request. `about` says what is expensive about it."""
 
     about: str
     method: str

@@ -42,7 +42,7 @@ SPARE_MEMORY = 256 * 1024
 
 
 class Tried(NamedTuple):
-    """One fault: what a client heard meanwhile, and how long the work needed to go on."""
+    """A fault: what a client heard meanwhile, and how long the work needed to go on."""
 
     sort: str
     error: str | None

@@ -49,7 +49,7 @@ TASK = "task"
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One kill: of a process that does `verb`, `when` (before or after) it passes `step` for the n-th time."""
+    """A kill: of a process that does `verb`, `when` (before or after) it passes `step` for the n-th time."""
 
     verb: str
     when: str
@@ -65,7 +65,7 @@ class Order:
 
 
 class Log:
-    """One write per line in append mode, and on disk before anybody goes on: what was said survives a kill."""
+    """A log: one write per line in append mode, on disk before anybody goes on: what was said survives a kill."""
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)

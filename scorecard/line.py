@@ -34,7 +34,7 @@ class Scale(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a line counted and measured. It passed when there is no failure."""
+    """The counts and measurements of a line. It passed when there is no failure."""
 
     counts: Mapping[str, int]
     """What was tried, in the order shown: {"kills": 600, "stores": 2}."""
@@ -53,7 +53,7 @@ Measure: TypeAlias = Callable[[Scale, Tell], Result]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of the table. Its module is imported only when it runs."""
+    """A line of the table. Its module is imported only when it runs."""
 
     name: str
     """A short name for `LINE=name`."""

@@ -16,7 +16,7 @@ META = {
 
 
 class McpClient:
-    """One owner's agent."""
+    """The agent of one owner."""
 
     def __init__(self, server: Server, owner: str) -> None:
         self.http: Client = server.client(owner)

@@ -138,7 +138,7 @@ def _create(url: str, count: int, instant: int, tell: Tell) -> None:
 
 @dataclass
 class _Client:
-    """Somebody who looks at lists and makes schedules, five times a second."""
+    """A client that looks at lists and creates schedules, five times a second."""
 
     experiment: Experiment
     latencies: list[float] = field(default_factory=list)

@@ -98,7 +98,7 @@ def _images(record: Sequence[Operation], count: int, disk: Disk) -> Iterator[Ima
 
 
 class _Seen:
-    """What images were found to hold."""
+    """The findings in the images."""
 
     def __init__(self) -> None:
         self.facts = 0
@@ -166,7 +166,7 @@ def _record(folder: Path, rounds: int) -> list[Operation]:
 
 
 class _Scene:
-    """One worker that is stepped by hand on a settable clock, and a client that creates and changes schedules."""
+    """A worker that is stepped by hand on a settable clock, and a client that creates and changes schedules."""
 
     def __init__(self, path: Path, record: list[Operation]) -> None:
         self.record = record

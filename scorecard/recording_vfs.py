@@ -95,7 +95,7 @@ def recorded() -> Iterator[list[Operation]]:
 
 @dataclass
 class Disk:
-    """What is certain to be on the disk, and what a power cut may or may not leave there."""
+    """The content that is certain to be on the disk, and the content that a power cut may or may not leave there."""
 
     heeds_syncs: bool = True
     """Whether syncs are obeyed; a disk that only claims to have synced checks that losses are found."""

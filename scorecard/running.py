@@ -46,7 +46,7 @@ def run_line(line: Line, scale: Scale) -> Row:
 
 
 class Progress:
-    """One line on standard error that is written over; a new line now and then where nobody watches."""
+    """A line on standard error that is written over; a new line now and then where nobody watches."""
 
     def __init__(self, name: str) -> None:
         self._name = name

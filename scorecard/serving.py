@@ -159,7 +159,7 @@ class Server:
 
 
 class Client:
-    """One connection that is opened again when the server closed it. Use each client in one thread."""
+    """A connection that is opened again when the server closed it. Use each client in one thread."""
 
     def __init__(self, port: int, headers: Mapping[str, str], timeout: float = 30.0) -> None:
         self.port, self.headers, self.timeout = port, dict(headers), timeout

@@ -58,7 +58,7 @@ class Execution(NamedTuple):
 
 
 class World:
-    """Everything that happens follows from the seed: the order of steps, the faults, and how each attempt ends."""
+    """A world in which everything follows from the seed: the order of steps, the faults, and how each attempt ends."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -181,7 +181,7 @@ class World:
 
 
 class _Member:
-    """One worker process: it may die, and it may stand still while time goes on."""
+    """A worker process: it may die, and it may stand still while time goes on."""
 
     def __init__(self, world: World, number: int) -> None:
         self.world, self.number = world, number

@@ -49,7 +49,7 @@ def _strangers(port: int, count: int, held: float, tell: Tell) -> Mapping[str, i
 
 
 class User:
-    """Somebody with a token, from another address, who asks all the time."""
+    """A client with a token, from another address, that asks all the time."""
 
     def __init__(self, server: Server) -> None:
         self._client: Client = server.client("alice")

@@ -1,5 +1,5 @@
-"""What belongs to another owner is answered exactly as what does not exist: over every route, tool, resource, feed and
-stream that the code registers, so that a new one is probed without anybody remembering it."""
+"""Isolation of owners: what belongs to another one is answered exactly as what does not exist, over every route, tool,
+resource, feed and stream that the code registers, so that a new one is probed without anybody remembering it."""
 
 from __future__ import annotations
 

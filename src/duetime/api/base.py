@@ -1,4 +1,4 @@
-"""What all operations of the Python API share: the app of this process, its worker, and the caller."""
+"""The common part of all operations of the Python API: the app of this process, its worker, and the caller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What fires next, what is set up and who works, from Python."""
+"""Upcoming occurrences, the status of the installation and its workers, from Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What templates print: text without hidden characters, instants in the viewer's zone, names and colours of kinds.
+"""Filters for templates: text without hidden characters, instants in the viewer's zone, names and colours of kinds.
 
 Everything that a template prints goes through `visible`, so that no character can hide or reverse text.
 """

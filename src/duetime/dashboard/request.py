@@ -1,4 +1,4 @@
-"""One request of a browser: its caller and time zone, its form, and the rendering of pages, notices and errors."""
+"""A request of a browser: its caller and time zone, its form, and the rendering of pages, notices and errors."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class PageRequest:
 
     @property
     def sees_workers(self) -> bool:
-        """Whether workers are shown as well."""
+        """Return whether workers are shown as well."""
         return self.context.may_operate(self.call)
 
     @cached_property

@@ -93,7 +93,7 @@ class Prepared(NamedTuple):
 
 @dataclass(slots=True)
 class Work:
-    """One run that a kind executes."""
+    """A run that a kind executes."""
 
     claim: Claim
     stop: StopSignal

@@ -56,7 +56,7 @@ class Cause(StrEnum):
 
 
 class Definition(NamedTuple):
-    """What to do and when: the rarely written half of a schedule, changed by people and never by a worker."""
+    """The work and its times: the rarely written half of a schedule, changed by people and never by a worker."""
 
     id: ScheduleId
     public_id: str
@@ -241,7 +241,7 @@ class Cap(NamedTuple):
 
 
 class Left(NamedTuple):
-    """What is left of the day for a run that begins; None if nothing limits it."""
+    """The remainder of the day's limits for a run that begins; None if nothing limits it."""
 
     tokens: int | None = None
     micros: int | None = None

@@ -32,7 +32,7 @@ class Err:
 
     @property
     def problem(self) -> str:
-        """What is wrong with the field, without its name; or the whole message."""
+        """Return what is wrong with the field, without its name; or the whole message."""
         text: str = self.details.get("problem", self.message)
         return text
 

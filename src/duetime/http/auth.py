@@ -37,7 +37,7 @@ LOOK = 1.0
 
 
 class WebContext(NamedTuple):
-    """What the API and the pages need from the application."""
+    """The parts of the application that the API and the pages need."""
 
     services: Services
     identify: Callable[[], Call]

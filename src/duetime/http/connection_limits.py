@@ -80,7 +80,7 @@ class Connection(Protocol):
 
     @property
     def is_answering(self) -> bool:
-        """Whether a complete request was received and its response is in progress."""
+        """Return whether a complete request was received and its response is in progress."""
 
     @property
     def descriptor(self) -> int: ...

@@ -1,4 +1,4 @@
-"""What the MCP server offers: the tools, resources, prompts and instructions of the enabled families of tools."""
+"""The catalogue of the MCP server: the tools, resources, prompts and instructions of the enabled families of tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a kind offers to MCP clients: tools, resources and prompts; and helpers that build schemas."""
+"""The definitions that a kind offers to MCP clients: tools, resources and prompts; and helpers that build schemas."""
 
 from __future__ import annotations
 

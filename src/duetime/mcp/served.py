@@ -1,4 +1,4 @@
-"""What the tools for all kinds have in common: which kinds they serve, and how they read kinds and times."""
+"""The common part of the tools for all kinds: which kinds they serve, and how they read kinds and times."""
 
 from __future__ import annotations
 

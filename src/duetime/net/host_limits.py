@@ -33,7 +33,7 @@ _BACKS_A_SECOND = 50
 
 
 class Sign(Enum):
-    """What an attempt showed about the host. The outcome alone does not tell: 429 and 503 are both a Retry."""
+    """The evidence of an attempt about the host. The outcome alone does not tell: 429 and 503 are both a Retry."""
 
     ANSWERED = "answered"
     """The host is up, even if it refused."""

@@ -204,7 +204,7 @@ class Guard:
 
 
 class _Allowed(NamedTuple):
-    """One entry of the operator's list: a name or a network, at one port or at any."""
+    """An entry of the operator's list: a name or a network, at one port or at any."""
 
     name: str = ""
     network: IPv4Network | IPv6Network | None = None

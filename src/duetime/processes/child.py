@@ -29,8 +29,8 @@ Sink = Callable[[bytes], object]
 
 
 class ProcessSpec(NamedTuple):
-    """What a process is started with. Without `stdout` its output goes to the operator; without `stderr` alone, both
-    outputs are one."""
+    """The options that a process is started with. Without `stdout` its output goes to the operator; without `stderr`
+    alone, both outputs are one."""
 
     argv: Sequence[str] = ()
     input: bytes = b""
@@ -85,7 +85,7 @@ class ChildProcess:
 
     @property
     def silent(self) -> bool:
-        """Whether all outputs are closed, by everybody who could have written to them."""
+        """Return whether all outputs are closed, by everybody who could have written to them."""
         return not self._sinks
 
     def step(self, timeout: float = TICK) -> None:

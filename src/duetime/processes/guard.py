@@ -48,7 +48,7 @@ def main() -> None:
 
 
 class Control:
-    """What the worker sends, and the deadline."""
+    """The channel from the worker, and the deadline."""
 
     def __init__(self, descriptor: int, deadline: float) -> None:
         self._descriptor = descriptor

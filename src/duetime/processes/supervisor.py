@@ -47,7 +47,7 @@ class ChildLease:
 
     @property
     def over(self) -> bool:
-        """Whether the last deadline that the child was given has passed, so that it had to end."""
+        """Return whether the last deadline that the child was given has passed, so that it had to end."""
         return self._clock.boottime() >= self._last_deadline
 
     def deadline(self) -> float:
@@ -124,7 +124,7 @@ class GuardedProcess(ChildProcess):
 
     @property
     def expired(self) -> bool:
-        """Whether the last deadline that it was given has passed, so that the guard had to end it."""
+        """Return whether the last deadline that it was given has passed, so that the guard had to end it."""
         return self._lease.over
 
     def extend(self, deadline: float) -> None:

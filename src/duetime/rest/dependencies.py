@@ -1,4 +1,4 @@
-"""What all routes share: dependencies for the caller and the context, common error responses, and pages."""
+"""The common part of all routes: dependencies for the caller and the context, common error responses, and pages."""
 
 from __future__ import annotations
 

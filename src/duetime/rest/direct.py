@@ -40,7 +40,7 @@ class NotDirect(Exception):
 
 
 class Argument(NamedTuple):
-    """One argument of an endpoint, and how it is validated."""
+    """An argument of an endpoint, and how it is validated."""
 
     name: str
     header: str

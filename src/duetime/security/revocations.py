@@ -37,7 +37,7 @@ class Revoking(Protocol):
 
 
 class FileRevocations:
-    """One file for each revocation, for an installation without a store and for what older versions wrote."""
+    """Revocations with one file each, for an installation without a store and for what older versions wrote."""
 
     def __init__(self, folder: Path, clock: Clock) -> None:
         self._folder, self._clock = folder, clock

@@ -22,7 +22,7 @@ from duetime.service.when import When
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditRequest:
-    """What an edit asks for; what is not given stays."""
+    """The changes that an edit asks for; what is not given stays."""
 
     name: str | None = None
     when: When | None = None

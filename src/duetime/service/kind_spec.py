@@ -121,7 +121,7 @@ def known_specs() -> Mapping[str, KindSpec]:
 
 @dataclass(frozen=True, slots=True)
 class BuildContext:
-    """What a kind is built from."""
+    """The parts that a kind is built from."""
 
     settings: Settings
     clock: Clock
@@ -155,7 +155,7 @@ class Window:
 
 
 class KindStatus(NamedTuple):
-    """What a kind contributes to the status of an installation."""
+    """The contribution of a kind to the status of an installation."""
 
     facts: Mapping[str, Any]
     warnings: Sequence[ScheduleWarning] = ()
@@ -205,7 +205,7 @@ class ExternalSchedules(Protocol):
 
 
 class KindHooks:
-    """What interfaces ask a kind about its schedules. The defaults suit a kind that keeps all of them in the store."""
+    """Questions of interfaces about a kind's schedules. The defaults suit a kind that keeps them all in the store."""
 
     def refusal(self) -> Err | None:
         """Return why no schedule of this kind can be created in this store, or None."""

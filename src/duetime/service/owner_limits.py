@@ -31,7 +31,7 @@ WAITS_OF_LOCAL: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """What one owner may use at a time; the local owner has higher limits or none."""
+    """The share that one owner may use at a time; the local owner has higher limits or none."""
 
     requests: int = SHARE
     sessions: int = 50

@@ -1,4 +1,4 @@
-"""What fires next: the occurrences of all schedules within a window, in the order of their times."""
+"""Upcoming occurrences: those of all schedules within a window, in the order of their times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each warning code means, at length. Warnings themselves are one short sentence."""
+"""The meaning of each warning code, at length. Warnings themselves are one short sentence."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class CreateRequest(NamedTuple):
 
 
 class Addition(NamedTuple):
-    """What is added to a total of an owner, which must not exceed `most` then."""
+    """An addition to a total of an owner, which must not exceed `most` then."""
 
     owner: str
     number: int
@@ -50,7 +50,7 @@ class Addition(NamedTuple):
 
 
 class Additions(NamedTuple):
-    """What a create adds to the totals of its owners, in a fixed order, so that no two creates can deadlock."""
+    """The additions of a create to the totals of its owners, in a fixed order, so that no two creates can deadlock."""
 
     living: list[Addition]
     stored: list[Addition]

@@ -16,7 +16,7 @@ MOST_CALLERS = 200
 
 
 class _Turn(Generic[T, R]):
-    """One caller's item and what became of it. `signal` is released when the caller has to go on."""
+    """A caller's item and what became of it. `signal` is released when the caller has to go on."""
 
     __slots__ = ("done", "error", "item", "leads", "result", "signal")
 

@@ -97,7 +97,7 @@ class NeedsDecision(Exception):
 
 
 class Transaction(Reader, Protocol):
-    """One open write transaction. Progress rows are locked in the order of their schedules."""
+    """An open write transaction. Progress rows are locked in the order of their schedules."""
 
     def rows(self, name: str, *values: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a named query."""

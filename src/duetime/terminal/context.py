@@ -1,4 +1,4 @@
-"""What all commands share: the application and the settings of one command, common options, values and command lines.
+"""The context of every command: its application and settings, common options, values and command lines.
 
 `cli.main` registers how the application is built: commands lie in a lower layer.
 """

@@ -28,7 +28,7 @@ FEWEST, MOST = 32, 5_000
 
 @dataclass
 class Row:
-    """One schedule within the window."""
+    """A schedule within the window."""
 
     id: str | None
     name: str

@@ -1,4 +1,4 @@
-"""What one owner may take: its turns in a claim, whose limit is dealt out fairly, and its runs in an hour."""
+"""The share of one owner: its turns in a claim, whose limit is dealt out fairly, and its runs in an hour."""
 
 from __future__ import annotations
 

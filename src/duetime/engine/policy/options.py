@@ -57,7 +57,7 @@ class Overlap(StrEnum):
 
 
 class Untaken(StrEnum):
-    """What becomes of an occurrence that waits and that nobody has taken."""
+    """The end of an occurrence that waits and that nobody has taken."""
 
     REPLACE = "replace"  # it ends as missed when the next one is due
     KEEP = "keep"  # it waits until somebody takes it; `overlap` decides about the next one

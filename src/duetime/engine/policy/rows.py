@@ -191,7 +191,7 @@ class Completion(NamedTuple):
 
 
 class Message(NamedTuple):
-    """What an owner is told. Its key is reserved, so that it is told once."""
+    """A message to an owner. Its key is reserved, so that it is told once."""
 
     owner: str
     key: str

@@ -52,7 +52,7 @@ class Recurrence(NamedTuple):
 
 
 class _Times(NamedTuple):
-    """What a phrase says besides its days: times of day in seconds, and a daily window."""
+    """The parts of a phrase besides its days: times of day in seconds, and a daily window."""
 
     seconds: tuple[int, ...]
     window: str | None

@@ -1,4 +1,4 @@
-"""What a worker requests from the due queue, and when it looks again."""
+"""A worker's requests to the due queue, and the time of its next look."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ log = logging.getLogger("duetime.timer")
 
 
 class FairQueue:
-    """One queue per owner and kind; after its turn, a queue moves to the end. Callers hold the lock of the pool."""
+    """A queue for each owner and kind; after its turn, a queue moves to the end. Callers hold the lock of the pool."""
 
     def __init__(self, shares: ThreadShares) -> None:
         self._shares = shares

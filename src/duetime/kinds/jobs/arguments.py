@@ -30,7 +30,7 @@ class Argument(NamedTuple):
 
 
 class ContextPlace(NamedTuple):
-    """Where a task takes its context: by name, or at a position that the caller's arguments leave free."""
+    """The place where a task takes its context: by name, or at a position that the caller's arguments leave free."""
 
     name: str
     position: int | None
@@ -140,7 +140,7 @@ def find_context(parameters: Sequence[Parameter]) -> ContextPlace | None:
 
 
 def _wants_context(parameter: Parameter) -> bool:
-    """Whether it is annotated with TaskContext, or is named `context` and not annotated as something else."""
+    """Return whether it is annotated with TaskContext, or is named `context` and not annotated as something else."""
     annotation = parameter.annotation
     if isinstance(annotation, str):  # a name that could not be resolved
         annotation = TaskContext if annotation.rpartition(".")[2] == "TaskContext" else annotation

@@ -67,7 +67,7 @@ def load_entry_points() -> list[str]:
 
 
 class Location(NamedTuple):
-    """Where another process finds a function."""
+    """The place where another process finds a function."""
 
     module: str
     path: str | None

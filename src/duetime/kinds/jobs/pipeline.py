@@ -118,7 +118,7 @@ class Plan(NamedTuple):
 
     @property
     def in_one_process(self) -> bool:
-        """Whether all steps run in one child process, so that a timeout ends them all."""
+        """Return whether all steps run in one child process, so that a timeout ends them all."""
         tasks = [stage.task for stage in self.stages]
         return any(task.isolation == "process" for task in tasks) and all(task.portable for task in tasks)
 

@@ -20,7 +20,7 @@ LONGEST = 4000
 
 
 class OutgoingMessage(NamedTuple):
-    """One message to deliver. Its id is the same on every attempt, so that a receiver can detect duplicates."""
+    """A message to deliver. Its id is the same on every attempt, so that a receiver can detect duplicates."""
 
     id: str
     topic: str

@@ -1,4 +1,4 @@
-"""Where notifications can go: the default topic, the channels by name and type, and who may use them. No address."""
+"""Destinations of notifications: the default topic, channels by name and type, and who may use them. No address."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Destinations:
 
     @property
     def inbox_chosen(self) -> bool:
-        """Whether the operator said that notifications go to the built-in inbox."""
+        """Return whether the operator said that notifications go to the built-in inbox."""
         return self.topic == INBOX
 
     def names(self, owner: str) -> set[str]:

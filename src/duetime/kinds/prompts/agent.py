@@ -25,7 +25,7 @@ class Access(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AgentRequest:
-    """One prompt run, as it is given to an agent."""
+    """A prompt run, as it is given to an agent."""
 
     run: int
     fence: int

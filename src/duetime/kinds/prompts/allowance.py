@@ -1,4 +1,4 @@
-"""What an agent may use besides Duetime's own tools: its settings allow it, and a schedule can narrow it.
+"""The tools that an agent may use besides Duetime's own: its settings allow it, and a schedule can narrow it.
 
 Patterns know `*` alone, so that "every text that one matches is matched by the other" can be decided exactly.
 """

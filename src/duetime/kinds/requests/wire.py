@@ -26,7 +26,7 @@ _FAILED = re.compile(r"dlq_([0-9]{1,18})", re.ASCII)
 
 
 class Outgoing(NamedTuple):
-    """One attempt at a request. Its id is the same on every attempt, so that a receiver can recognize repeats."""
+    """An attempt at a request. Its id is the same on every attempt, so that a receiver can recognize repeats."""
 
     id: str
     owner: str

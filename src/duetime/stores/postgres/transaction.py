@@ -1,4 +1,4 @@
-"""One PostgreSQL write transaction, with one statement for each batch of rows.
+"""A PostgreSQL write transaction, with one statement for each batch of rows.
 
 Batches are sent as array literals: joining text is many times faster than the driver's lists.
 """

@@ -1,4 +1,4 @@
-"""One SQLite write transaction, which reads and writes rows in batches."""
+"""An SQLite write transaction, which reads and writes rows in batches."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ _STOPPED = {
 
 
 class Woken(NamedTuple):
-    """One run of the program."""
+    """A run of the program."""
 
     request: AgentRequest
     allowance: Allowance

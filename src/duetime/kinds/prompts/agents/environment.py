@@ -1,4 +1,4 @@
-"""What an agent is given: the environment variables that a program may see, and the connection to Duetime's tools."""
+"""An agent's environment: the variables that a program may see, and the connection to Duetime's tools."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ _clock = SystemClock()
 
 
 class ToolSources(NamedTuple):
-    """Where the tools of an agent come from."""
+    """The sources of an agent's tools."""
 
     servers: Mapping[str, McpServerSettings] = {}
     """The user's MCP servers, by name."""

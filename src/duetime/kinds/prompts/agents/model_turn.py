@@ -1,4 +1,4 @@
-"""One turn of a model: it calls tools and answers. What it has done so far can be read at any moment."""
+"""A turn of a model: it calls tools and answers. What it has done so far can be read at any moment."""
 
 from __future__ import annotations
 

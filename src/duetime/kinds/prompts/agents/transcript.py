@@ -32,7 +32,7 @@ _PREFIXES = tuple(
 
 @dataclass(slots=True)
 class Transcript:
-    """What is known so far of an agent's run."""
+    """The facts known so far about an agent's run."""
 
     text: str = ""
     outcome: Any = None

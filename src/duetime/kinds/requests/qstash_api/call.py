@@ -155,7 +155,7 @@ _GROUP = re.compile(r"[-._A-Za-z0-9]+", re.ASCII)
 
 
 class Request(NamedTuple):
-    """What is to be sent. Its time is read from the headers when it is created."""
+    """The request to send. Its time is read from the headers when it is created."""
 
     payload: dict[str, Any]
     policy: dict[str, Any]
