@@ -28,7 +28,7 @@ os.environ["XDG_CONFIG_HOME"] = _NO_SETTINGS.name
 def postgres_server_url() -> Iterator[str]:
     """The shared server. Tests take `postgres_url` instead."""
     try:
-        with postgres.server_url() as url:
+        with postgres.server_url(durable=False) as url:
             yield url
     except postgres.NoPostgres as reason:
         pytest.skip(str(reason))
@@ -67,7 +67,7 @@ def clean_postgres_url(clean_databases: postgres.CleanDatabases) -> Iterator[str
 def private_postgres() -> Iterator[postgres.PostgresServer]:
     """A server of the test's own, started, for tests that stop and start it."""
     try:
-        with postgres.running_server() as server:
+        with postgres.running_server(durable=False) as server:
             yield server
     except postgres.NoPostgres as reason:
         pytest.skip(str(reason))

@@ -30,13 +30,15 @@ Stop = Literal["fast", "immediate"]
 PREFIX = "duetime-postgres-"
 UNPRIVILEGED = "nobody"
 
-# Durability stays as PostgreSQL ships it (fsync and synchronous_commit on): benchmarks measure with it.
 SETTINGS = {
     "listen_addresses": "",
     "timezone": "UTC",
     "shared_buffers": "256MB",
     "max_wal_size": "2GB",
 }
+# Without these a server still survives the death of its processes, and no test cuts the power of the machine.
+# Elsewhere durability stays as PostgreSQL ships it: benchmarks measure with it.
+NOT_DURABLE = {"fsync": "off", "full_page_writes": "off"}
 
 _numbers = count(1)
 
@@ -48,7 +50,8 @@ class NoPostgres(Exception):
 class PostgresServer:
     """A server in a temporary folder that can be stopped and started, as in "the database went away"."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, durable: bool = True) -> None:
+        self._settings = SETTINGS if durable else SETTINGS | NOT_DURABLE
         programs = _programs()
         remove_leftovers(programs)
         self._folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=_temporary()))
@@ -96,7 +99,7 @@ class PostgresServer:
             for path in (self._data, self._log):
                 shutil.chown(path, UNPRIVILEGED)
         self._run("initdb", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
-        settings = SETTINGS | {"unix_socket_directories": str(self._data)}
+        settings = self._settings | {"unix_socket_directories": str(self._data)}
         with (self._data / "postgresql.conf").open("a", encoding="utf-8") as file:
             file.writelines(f"{name} = '{value}'\n" for name, value in settings.items())
 
@@ -105,9 +108,9 @@ class PostgresServer:
 
 
 @contextmanager
-def running_server() -> Iterator[PostgresServer]:
+def running_server(*, durable: bool = True) -> Iterator[PostgresServer]:
     """A server of our own, started, and removed at the end."""
-    server = PostgresServer()
+    server = PostgresServer(durable=durable)
     try:
         server.start()
         yield server
@@ -116,12 +119,12 @@ def running_server() -> Iterator[PostgresServer]:
 
 
 @contextmanager
-def server_url() -> Iterator[str]:
+def server_url(*, durable: bool = True) -> Iterator[str]:
     """The URL of the server to make databases on: the one that is named, or else one of our own."""
     if named := os.environ.get(VARIABLE):
         yield named
         return
-    with running_server() as server:
+    with running_server(durable=durable) as server:
         yield server.url
 
 
@@ -139,10 +142,9 @@ def empty_database(server: str) -> Iterator[str]:
             connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(identifier))
 
 
-_SCHEMA = """SELECT coalesce(string_agg(line, E'\\n' ORDER BY line), '') FROM (
-  SELECT concat_ws(' ', table_name, column_name, data_type) FROM information_schema.columns
-    WHERE table_schema = 'public'
-  UNION ALL SELECT indexdef FROM pg_indexes WHERE schemaname = 'public'
+# Columns of tables and indexes that are not PostgreSQL's own: whatever is created anew has another number.
+_SCHEMA = """SELECT md5(string_agg(line, ' ' ORDER BY line)) FROM (
+  SELECT concat_ws(' ', attrelid, attname, atttypid, attisdropped) FROM pg_attribute WHERE attrelid >= 16384
   UNION ALL SELECT nspname FROM pg_namespace WHERE nspname NOT LIKE 'pg_%'
   UNION ALL SELECT concat_ws(' ', key, value) FROM meta
 ) AS lines (line)"""
@@ -156,54 +158,59 @@ _EMPTY = """DO $$ DECLARE each record; BEGIN
 END $$"""
 
 
+class CleanDatabase:
+    """A database with Duetime's tables and no rows. One connection stays open: the catalogue that every new one reads
+    takes longer than emptying the tables."""
+
+    def __init__(self, server: str, migrate: Callable[[str], None]) -> None:
+        self._dropping = ExitStack()
+        self.url = self._dropping.enter_context(empty_database(server))
+        migrate(self.url)
+        self._connection = self._dropping.enter_context(psycopg.connect(self.url, autocommit=True))
+        self._schema = _one(self._connection, _SCHEMA)
+
+    def emptied(self) -> bool:
+        """Disconnect whoever is left and delete all rows; return whether the database is as good as new."""
+        try:
+            self._connection.execute(
+                "SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+            large = _one(self._connection, "SELECT pg_database_size(current_database()) > 30000000")
+            if large or _one(self._connection, _SCHEMA) != self._schema:
+                return False
+            self._connection.execute(_EMPTY)
+        except (psycopg.OperationalError, psycopg.errors.UndefinedTable):
+            return False
+        return True
+
+    def drop(self) -> None:
+        self._dropping.close()
+
+
 class CleanDatabases:
     """Databases with Duetime's tables and no rows, used by one test after the other: making and dropping one takes
     longer than most tests."""
 
     def __init__(self, server: str, migrate: Callable[[str], None]) -> None:
         self._server, self._migrate = server, migrate
-        self._free: list[tuple[str, str, ExitStack]] = []
+        self._free: list[CleanDatabase] = []
 
     @contextmanager
     def lend(self) -> Iterator[str]:
         """Yield a URL. A database whose schema the test changed is dropped at the end."""
-        url, schema, dropping = self._free.pop() if self._free else self._made()
+        database = self._free.pop() if self._free else CleanDatabase(self._server, self._migrate)
         try:
-            yield url
+            yield database.url
         finally:
-            if _emptied(url, schema):
-                self._free.append((url, schema, dropping))
+            if database.emptied():
+                self._free.append(database)
             else:
-                dropping.close()
-
-    def _made(self) -> tuple[str, str, ExitStack]:
-        dropping = ExitStack()
-        url = dropping.enter_context(empty_database(self._server))
-        self._migrate(url)
-        with psycopg.connect(url, autocommit=True) as connection:
-            return url, _one(connection, _SCHEMA), dropping
+                database.drop()
 
     def close(self) -> None:
-        for _, _, dropping in self._free:
-            dropping.close()
-
-
-def _emptied(url: str, schema: str) -> bool:
-    """Disconnect whoever is left and delete all rows; return whether the database is as good as new."""
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(
-            "SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        )
-        large = _one(connection, "SELECT pg_database_size(current_database()) > 30000000")
-        try:
-            changed = _one(connection, _SCHEMA) != schema
-        except psycopg.errors.UndefinedTable:
-            changed = True
-        if large or changed:
-            return False
-        connection.execute(_EMPTY)
-        return True
+        for database in self._free:
+            database.drop()
 
 
 def _one(connection: psycopg.Connection[tuple[Any, ...]], query: str) -> Any:
