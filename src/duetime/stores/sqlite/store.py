@@ -74,6 +74,8 @@ def _same(path: str, guarded: str) -> bool:
 SQL = load_queries("sqlite")
 MEMORY = ":memory:"
 BUSY_SECONDS = 10.0
+CACHE_KILOBYTES = 65_536
+SCAN_KILOBYTES = 1_024
 """Longest wait for another process's transaction; a worker waits for at most half of its lease."""
 WATCH_SECONDS = 0.05
 OURS = {"schedules", "progress", "due", "runs"}
@@ -135,7 +137,8 @@ class SqliteStore(BaseStore):
         connection.setbusyhandler(self._patience())
         if not self.in_memory:
             connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL; PRAGMA cache_size = -65536; PRAGMA temp_store = MEMORY")
+        connection.execute("PRAGMA synchronous = FULL; PRAGMA temp_store = MEMORY")
+        connection.execute(f"PRAGMA cache_size = -{CACHE_KILOBYTES}")
         return connection
 
     def _patience(self) -> Callable[[int], bool]:
@@ -231,15 +234,22 @@ class SqliteStore(BaseStore):
         with translated(self.path), self._read_lock:
             return self._reader.execute(statement, tuple(values)).fetchall()
 
+    @contextmanager
+    def _small_cache(self) -> Iterator[None]:
+        """Read whole tables with a small cache: memory for a large one would stay with the process."""
+        self._rows(f"PRAGMA cache_size = -{SCAN_KILOBYTES}", ())
+        try:
+            yield
+        finally:
+            self._rows(f"PRAGMA cache_size = -{CACHE_KILOBYTES}", ())
+
     def register(self, name: str, lanes: Sequence[str], session: bool, now: Instant, lease: int = LEASE) -> WorkerId:
         self._busy = min(self._busy, lease / SECOND / 2)
         return super().register(name, lanes, session, now, lease)
 
     def ahead(self, now: Instant, limit: int) -> list[ScheduleId]:
-        """Release the memory of the pages as well: all schedules were read, which happens when a worker starts."""
-        found = super().ahead(now, limit)
-        self._rows("PRAGMA shrink_memory", ())
-        return found
+        with self._small_cache():
+            return super().ahead(now, limit)
 
     def retire(self, worker: WorkerId) -> None:
         with self._write() as tx:
@@ -307,7 +317,8 @@ class SqliteStore(BaseStore):
 
     def health(self, now: Instant) -> Health:
         self._check_file()
-        schedules, due, overdue, running, oldest = self._rows(SQL["health"], (now,))[0]
+        with self._small_cache():
+            schedules, due, overdue, running, oldest = self._rows(SQL["health"], (now,))[0]
         details = {"engine": f"SQLite {apsw.sqlite_lib_version()}", "file": self.path}
         return Health(self.schema(), schedules, due, overdue, running, oldest, details)
 
