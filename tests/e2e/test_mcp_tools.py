@@ -55,7 +55,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "change_schedules": {"action": "pause", "label": "unknown"},
     "list_upcoming": {},
     "history": {},
-    "run_now": {"id": "job_999_999"},
+    "run_now": {"schedule_id": "job_999_999"},
     "status": {},
 }
 """A call of every tool that is answered without an error of the protocol."""

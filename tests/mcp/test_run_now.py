@@ -35,17 +35,17 @@ def broken() -> None:
 
 async def check_outcomes(client: Client) -> None:
     made = await call(client, "schedule_job", name="hello", task="echo", args=["hi"], **DAILY)
-    answer = await call(client, "run_now", id=made["job_id"], wait_seconds=20)
+    answer = await call(client, "run_now", schedule_id=made["job_id"], wait_seconds=20)
     assert set(answer) == {"run", "ended"} and answer["ended"] is True
     ran = answer["run"]
     assert (ran["status"], ran["result"], ran["attempts"]) == ("completed", "hi", 1)
     assert (ran["id"], ran["kind"], ran["cause"]) == (made["job_id"], "job", "manual")
     assert ran["duration_seconds"] >= 0
-    kept = await call(client, "history", id=made["job_id"])
+    kept = await call(client, "history", schedule_id=made["job_id"])
     assert kept["total"] == 1 and kept["runs"][0]["run_id"] == ran["run_id"] and kept["runs"][0]["result"] == "hi"
 
     failing = await call(client, "schedule_job", name="failing", task="broken", **DAILY)
-    ran = (await call(client, "run_now", id=failing["job_id"], wait_seconds=20))["run"]
+    ran = (await call(client, "run_now", schedule_id=failing["job_id"], wait_seconds=20))["run"]
     assert ran["status"] == "failed" and "no water" in ran["error"] and "hunter2" not in json.dumps(ran)
     failed = await call(client, "history", status="failed", **{"from": "today"})
     assert [row["run_id"] for row in failed["runs"]] == [ran["run_id"]]
@@ -59,10 +59,10 @@ def test_over_stdio(era: str, tmp_path: Path) -> None:
         await check_outcomes(client)
         tea = {"message": "tea", "notification_topic": "kitchen", "cron": "0 3 * * *", "timezone": "UTC"}
         told = await call(client, "schedule_cron_notification", **tea)
-        ran = (await call(client, "run_now", id=told["schedule_id"], wait_seconds=20))["run"]
+        ran = (await call(client, "run_now", schedule_id=told["schedule_id"], wait_seconds=20))["run"]
         assert (ran["kind"], ran["status"], ran["result"]["topic"]) == ("notification", "completed", "kitchen")
         prompt = await call(client, "schedule", prompt="water the plants", cron="0 3 * * *")
-        answer = await call(client, "run_now", id=prompt["id"], wait_seconds=0.3)
+        answer = await call(client, "run_now", schedule_id=prompt["id"], wait_seconds=0.3)
         ran = answer["run"]
         assert answer["ended"] is False and f"run_id {ran['run_id']}" in answer["note"] and ran["id"] == prompt["id"]
 
@@ -77,13 +77,13 @@ def test_a_client_that_waits_can_ask_for_other_things(tmp_path: Path) -> None:
         answers: list[str] = []
 
         async def wait() -> None:
-            ran = await call(client, "run_now", id=made["job_id"], wait_seconds=30)
+            ran = await call(client, "run_now", schedule_id=made["job_id"], wait_seconds=30)
             answers.append(ran["run"]["result"])
 
         async with anyio.create_task_group() as group:
             group.start_soon(wait)
             await anyio.sleep(0.5)
-            busy = await call(client, "run_now", id=made["job_id"], wait_seconds=30)
+            busy = await call(client, "run_now", schedule_id=made["job_id"], wait_seconds=30)
             assert "running already" in busy["error"]
             assert (await call(client, "history", status="live"))["total"] == 1
             answers.append("other things")
@@ -100,13 +100,13 @@ def test_over_http(tmp_path: Path) -> None:
 
 def test_what_is_refused_starts_nothing(tmp_path: Path) -> None:
     async def say(client: Client) -> None:
-        assert "error" in await call(client, "run_now", id="job_9_9")
+        assert "error" in await call(client, "run_now", schedule_id="job_9_9")
         made = await call(client, "schedule_job", name="hello", task="echo", args=["hi"], **DAILY)
         for seconds in (61, -1):
-            refused = await client.call_tool("run_now", {"id": made["job_id"], "wait_seconds": seconds})
+            refused = await client.call_tool("run_now", {"schedule_id": made["job_id"], "wait_seconds": seconds})
             assert refused.is_error and "wait_seconds must be at" in refused.content[0].text  # type: ignore[union-attr]
         await call(client, "cancel_job", job_id=made["job_id"])
-        assert "cancelled" in (await call(client, "run_now", id=made["job_id"]))["error"]
+        assert "cancelled" in (await call(client, "run_now", schedule_id=made["job_id"]))["error"]
         assert (await call(client, "history"))["runs"] == []
 
     talk(over_stdio(tmp_path, "2026-07-28"), say)

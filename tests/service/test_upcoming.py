@@ -98,7 +98,7 @@ def test_a_pause_that_ends_by_itself(both: Stage) -> None:
     found = both.ada.knows("list_upcoming", until="14:30", include_paused=True)["upcoming"]
     assert [(row["at"][11:16], row.get("paused", False)) for row in found] == [("13:00", True), ("14:00", False)]
     both.time.advance(timedelta(hours=2))
-    assert len(both.ada.knows("history", id=id, status="completed")["runs"]) == 1
+    assert len(both.ada.knows("history", schedule_id=id, status="completed")["runs"]) == 1
     assert rows(both, count=1) == [("resting", "15:00")]
 
 

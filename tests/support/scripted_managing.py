@@ -25,7 +25,7 @@ def _jobs(hands: Hands, status: str) -> list[dict[str, Any]]:
 
 
 def _ran(hands: Hands, name: str) -> dict[str, Any]:
-    run: dict[str, Any] = hands.data("run_now", {"id": name, "wait_seconds": 30})["run"]
+    run: dict[str, Any] = hands.data("run_now", {"schedule_id": name, "wait_seconds": 30})["run"]
     return run
 
 
@@ -189,7 +189,7 @@ def which_was_deleted(hands: Hands) -> str:
 
 
 def what_it_returned(hands: Hands) -> str:
-    return str(hands.data("history", {"id": "disk check"})["runs"][0]["result"])
+    return str(hands.data("history", {"schedule_id": "disk check"})["runs"][0]["result"])
 
 
 def in_hands(hands: Hands) -> str:

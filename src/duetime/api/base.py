@@ -19,7 +19,7 @@ from duetime.engine.kind import Caller
 from duetime.engine.model import Run, Schedule
 from duetime.engine.result import Err
 from duetime.engine.scheduler import Scheduler
-from duetime.engine.times import read_past_time, read_time
+from duetime.engine.times import read_instant
 from duetime.kinds.jobs.registry import Registry
 from duetime.service.errors import refuse, unwrap
 from duetime.service.lookup import find_schedule
@@ -155,10 +155,9 @@ class Base:
         if given is None or isinstance(given, datetime):
             return None if given is None else instant_of(given)
         try:
-            read = (read_past_time if past else read_time)(given, zone=self.zone, now=self.scheduler.clock.now())
+            return read_instant(given, self.zone, self.scheduler.clock.now(), last=last, past=past)
         except UnreadableTime as error:
             raise InvalidInput(f"{field}: {error.message}", field=field) from None
-        return read.last(self.zone) if last else read.instant
 
 
 def missing(id: Id) -> str:

@@ -16,7 +16,7 @@ from duetime.engine.errors import DuetimeError
 from duetime.engine.model import OVER, Run, Schedule, ScheduleId, ScheduleState
 from duetime.engine.store import COUNTED, ScheduleQuery
 from duetime.engine.store_interfaces import Trace
-from duetime.engine.times import read_time
+from duetime.engine.times import read_instant
 from duetime.service.bulk_changes import Selection, change_schedules
 from duetime.service.changes import ACTIONS, ChangeRequest, change_found
 from duetime.service.errors import refuse, unwrap
@@ -187,6 +187,6 @@ def act(request: PageRequest, form: Form) -> Response:
 
 def _instant(request: PageRequest, text: str) -> Instant:
     try:
-        return read_time(text, zone=request.zone, now=request.now).instant
+        return read_instant(text, request.zone, request.now)
     except DuetimeError as error:
         raise refuse("unreadable_time", f"until: {error.message}", "until") from error

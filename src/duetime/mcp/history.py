@@ -25,8 +25,8 @@ def history_tool(served: Served) -> Tool:
         if "run_id" in given:
             return _one(call, given["run_id"], served, zone)
         schedule: ScheduleId | None = None
-        if "id" in given:
-            found = find(call, given["id"], served, deleted=True)
+        if "schedule_id" in given:
+            found = find(call, given["schedule_id"], served, deleted=True)
             if isinstance(found, Err):
                 return error_result(found)
             schedule = found.value.definition.id
@@ -57,7 +57,7 @@ def history_tool(served: Served) -> Tool:
         errors_as_results(history),
         "What ran",
         {
-            "id": ID,
+            "schedule_id": ID,
             "run_id": number("One run, its result whole."),
             "kind": served.kind_argument,
             "status": text("Only these; live: not over.", enum=list(_STATUSES)),

@@ -25,9 +25,9 @@ def run_now_tool(served: Served) -> Tool:
         """Run a schedule of any kind once, now, besides its own times. With wait_seconds the answer has the outcome;
         else history shows it."""
         zone = zone_of(call, given)
-        found = find(call, given["id"], served)
+        found = find(call, given["schedule_id"], served)
         if isinstance(found, Err):
-            return error_result(kept_elsewhere(call.services, call.caller, given["id"]) or found)
+            return error_result(kept_elsewhere(call.services, call.caller, given["schedule_id"]) or found)
         started = call.scheduler.run_now(call.caller, found.value.definition.public_id)
         if isinstance(started, Err):
             return error_result(started)
@@ -39,7 +39,7 @@ def run_now_tool(served: Served) -> Tool:
         errors_as_results(run_now),
         "Run now",
         {
-            "id": ID,
+            "schedule_id": ID,
             "wait_seconds": {
                 "type": "number",
                 "minimum": 0,
@@ -55,7 +55,7 @@ def run_now_tool(served: Served) -> Tool:
             **WARNINGS,
             "error": ERROR,
         },
-        ("id",),
+        ("schedule_id",),
         wait_argument="wait_seconds",
     )
 

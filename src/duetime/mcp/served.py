@@ -9,7 +9,7 @@ from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError
 from duetime.engine.model import Schedule
 from duetime.engine.result import Err, Result
-from duetime.engine.times import read_past_time, read_time
+from duetime.engine.times import read_instant
 from duetime.mcp.definitions import Arguments, Schema, ToolProblem, text
 from duetime.service.kind_spec import KindSpec
 from duetime.service.lookup import find_schedule
@@ -73,10 +73,9 @@ def instant_in(
     if name not in given:
         return None
     try:
-        read = (read_past_time if past else read_time)(given[name], zone=zone, now=call.scheduler.clock.now())
+        return read_instant(given[name], zone, call.scheduler.clock.now(), last=last, past=past)
     except DuetimeError as error:
         raise ToolProblem(f"{name}: {error.message} Try 'tomorrow 18:00' or 2026-02-10T18:00:00.") from error
-    return read.last(zone) if last else read.instant
 
 
 def tool_id(public_id: str) -> int | str:

@@ -9,7 +9,7 @@ from pydantic_core import PydanticKnownError
 
 from duetime.engine.clock import DAY, SECOND, Instant
 from duetime.engine.errors import DuetimeError
-from duetime.engine.times import read_past_time, read_time
+from duetime.engine.times import read_instant
 from duetime.engine.triggers import known_zone
 from duetime.service import when as service
 from duetime.service.errors import refuse
@@ -366,7 +366,6 @@ def time_of(
     if text is None:
         return None
     try:
-        read = (read_past_time if past else read_time)(text, zone=zone, now=now)
-        return read.last(zone) if last else read.instant
+        return read_instant(text, zone, now, last=last, past=past)
     except DuetimeError as error:
         raise refuse("unreadable_time", f"{field}: {error.message}", field) from error

@@ -13,7 +13,7 @@ from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import FAILED_OR_LOST, RunQuery
 from duetime.service.masking import LONGEST, masked, shortened
-from duetime.service.presenters import View, attempt_view, message_shape, run_shape
+from duetime.service.presenters import View, attempt_view, instant_view, message_shape, run_shape
 from duetime.settings.sections import INBOX
 
 STATUSES: Final = (*(status.value for status in RunStatus), "live")
@@ -88,6 +88,7 @@ def outcome(scheduler: Scheduler, run: Run, ids: Mapping[ScheduleId, str], zone:
     row: View = {
         "id": view["schedule"],
         **{name: view[name] for name in kept},
+        "due": instant_view(run.due, zone),
         "duration_seconds": view["duration_seconds"],
         "attempts": run.attempt,
         "earlier_attempts": [attempt_view(each, zone) for each in earlier],
@@ -97,7 +98,9 @@ def outcome(scheduler: Scheduler, run: Run, ids: Mapping[ScheduleId, str], zone:
         "cost": view["cost"],
         "deliveries": deliveries_of(scheduler, run),
     }
-    return row | {name: view[name] for name in ("last", "occurrences", "at_least") if name in view}
+    if run.last is not None:
+        row |= {"last": instant_view(run.last, zone), **{name: view[name] for name in ("occurrences", "at_least")}}
+    return row
 
 
 def _text_of(result: Any) -> Any:

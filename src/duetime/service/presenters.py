@@ -41,10 +41,7 @@ def instant_view(instant: Instant | None, zone: str) -> str | None:
 
 def moment_view(instant: Instant | None, zone: str) -> str | None:
     """Return a measured instant to the millisecond, from which durations can be computed."""
-    return None if instant is None else iso_local(Instant(instant - instant % _MILLISECOND), zone)
-
-
-_MILLISECOND = SECOND // 1000
+    return None if instant is None else iso_local(instant, zone, "milliseconds" if instant % SECOND else "seconds")
 
 
 def schedule_view(schedule: Schedule, zone: str, detail: str | None = None) -> dict[str, Any]:
@@ -185,6 +182,11 @@ def living(workers: Sequence[WorkerRow], now: Instant, kind: str | None = None) 
     """Return the live workers that claim runs of this kind, or of any kind."""
     alive = [worker for worker in workers if is_alive(worker, now)]
     return alive if kind is None else [worker for worker in alive if lane_of(kind) in worker.lanes.split(",")]
+
+
+def kinds_taken(worker: WorkerRow) -> list[str]:
+    """Return the kinds whose runs a worker claims, without the separate lanes that each kind has."""
+    return list(dict.fromkeys(lane.partition(":")[0] for lane in worker.lanes.split(",")))
 
 
 # -- complete views of schedules, runs and messages, in the terms that requests use ----------------------------------

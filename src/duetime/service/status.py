@@ -13,7 +13,7 @@ from duetime.engine.result import Err
 from duetime.engine.store import ScheduleQuery
 from duetime.service.history import HistoryQuery, history
 from duetime.service.kind_spec import ScheduleWarning
-from duetime.service.presenters import View, instant_view, living
+from duetime.service.presenters import View, instant_view, kinds_taken, living
 from duetime.service.services import Call
 from duetime.service.warning_explanations import EXPLANATIONS
 
@@ -74,7 +74,7 @@ def _server(call: Call, now: Instant) -> View:
         view["explanation"] = _ALWAYS
     if not (call.caller.operator or call.caller.owner == LOCAL):
         return view
-    rows = [{"name": each.name, "session": bool(each.session), "takes": each.lanes.split(",")} for each in workers]
+    rows = [{"name": each.name, "session": bool(each.session), "takes": kinds_taken(each)} for each in workers]
     return {**view, "machine": platform.node(), "address": without_password(store), "workers": rows}
 
 

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from duetime.engine.clock import datetime_of, instant_of
+from duetime.engine.clock import instant_of
 from duetime.engine.errors import UnreadableTime
-from duetime.engine.times import iso_local, read_past_time
+from duetime.engine.times import iso_local, read_instant
 
 NOW = instant_of(datetime(2026, 3, 30, 0, 30, tzinfo=UTC))
 """Monday 02:30 in Berlin, the day after clocks went forward."""
@@ -29,15 +29,14 @@ NOW = instant_of(datetime(2026, 3, 30, 0, 30, tzinfo=UTC))
     ],
 )
 def test_it_is_understood(text: str, first: str, last: str) -> None:
-    read = read_past_time(text, zone="Europe/Berlin", now=NOW)
-    assert (iso_local(read.instant, "Europe/Berlin"), iso_local(read.last("Europe/Berlin"), "Europe/Berlin")) == (
-        first,
-        last,
-    )
-    assert datetime_of(read.instant) <= datetime_of(NOW)
+    berlin = "Europe/Berlin"
+    begins = read_instant(text, berlin, NOW, past=True)
+    ends = read_instant(text, berlin, NOW, past=True, last=True)
+    assert (iso_local(begins, berlin), iso_local(ends, berlin)) == (first, last)
+    assert begins <= NOW
 
 
 @pytest.mark.parametrize("text", ["yesterdays", "ago", "some ago", "", 5])
 def test_it_is_refused(text: object) -> None:
     with pytest.raises(UnreadableTime):
-        read_past_time(text, zone="UTC", now=NOW)
+        read_instant(text, "UTC", NOW, past=True)

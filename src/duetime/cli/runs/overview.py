@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from duetime.cli.runs.run import Kind, known_kind
-from duetime.engine.clock import Instant, instant_of
-from duetime.engine.times import clock_local, read_time
+from duetime.engine.clock import instant_of
+from duetime.engine.times import clock_local
 from duetime.service.kind_spec import Window
 from duetime.service.services import OPERATOR, Call
 from duetime.service.status import status as read_status
@@ -15,6 +15,7 @@ from duetime.service.upcoming import upcoming as read_upcoming
 from duetime.terminal import output
 from duetime.terminal.context import Application, Db, Json, opened
 from duetime.terminal.output import ahead, clean, plural
+from duetime.terminal.schedules.change import instant_given
 from duetime.terminal.schedules.kind_view import short_of
 from duetime.terminal.typer_ext import PlainCommand, option, single
 
@@ -42,7 +43,7 @@ def upcoming(
     """List what fires next, over all kinds, in the order of time."""
     kinds = None if kind is None else (str(known_kind(kind)),)
     with opened(db) as app:
-        first, last = _instant(app, start), _instant(app, until, last=True)
+        first, last = instant_given(app, start, "--from"), instant_given(app, until, "--until", last=True)
         window = Window(app.clock.now(), count, first, last, kinds, topic, paused)
         found = read_upcoming(app.services, OPERATOR, window, app.scheduler.zone)
         if json_:
@@ -68,14 +69,6 @@ def _row(app: Application, row: dict[str, Any]) -> list[object]:
 
 def _name(row: dict[str, Any]) -> str:
     return f"{row['name']} (paused)" if row.get("paused") else str(row["name"])
-
-
-def _instant(app: Application, text: str | None, *, last: bool = False) -> Instant | None:
-    if text is None:
-        return None
-    zone = app.scheduler.zone
-    read = read_time(text, zone=zone, now=app.clock.now())
-    return read.last(zone) if last else read.instant
 
 
 status_commands = single()

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any
 
-from duetime.engine.clock import Instant
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import LIVE, Run, RunStatus, Schedule, ScheduleState
 from duetime.engine.store import RunQuery
-from duetime.engine.times import clock_local, read_past_time
+from duetime.engine.times import clock_local
 from duetime.service.errors import refuse, unwrap
 from duetime.service.lookup import short_id
 from duetime.service.masking import masked_payload
@@ -18,6 +17,7 @@ from duetime.service.services import OPERATOR
 from duetime.terminal import output
 from duetime.terminal.context import Application, Cursor, Db, Json, Limit, again, opened
 from duetime.terminal.output import clean, counted, local_time, run_document
+from duetime.terminal.schedules.change import instant_given
 from duetime.terminal.schedules.kind_view import outcome_text, print_runs
 from duetime.terminal.typer_ext import PlainCommand, argument, group, option
 
@@ -133,7 +133,8 @@ def list_(
         raise InvalidInput(f"--status: there is no {status!r}; there are {', '.join(STATUSES)}")
     with opened(db) as app:
         zone = app.scheduler.zone
-        since_, until_ = _past(app, since), _past(app, until, last=True)
+        since_ = instant_given(app, since, "--from", past=True)
+        until_ = instant_given(app, until, "--to", last=True, past=True)
         query = RunQuery(
             kind=known_kind(kind), status=status, due_from=since_, due_to=until_, limit=limit, cursor=cursor
         )
@@ -152,13 +153,6 @@ def list_(
             output.table(headings, rows, whole=3, spare={"KIND": 20})
             if len(page.items) < page.total:
                 print(f"{len(page.items)} of {counted(page)}; --limit shows more")
-
-
-def _past(app: Application, text: str | None, *, last: bool = False) -> Instant | None:
-    if text is None:
-        return None
-    read = read_past_time(text, zone=app.scheduler.zone, now=app.clock.now())
-    return read.last(app.scheduler.zone) if last else read.instant
 
 
 @commands.command(cls=PlainCommand)

@@ -11,7 +11,7 @@ from duetime.engine.model import Run, Schedule, ScheduleId, WorkerId, WorkerRow
 from duetime.engine.store import Health, RunQuery
 from duetime.service.errors import unwrap
 from duetime.service.lookup import short_id
-from duetime.service.presenters import coming_shape, instant_view, is_alive, reads_as, worker_shape
+from duetime.service.presenters import coming_shape, instant_view, is_alive, kinds_taken, reads_as, worker_shape
 from duetime.service.services import OPERATOR
 from duetime.terminal import output
 from duetime.terminal.context import Application
@@ -116,8 +116,7 @@ def _workers(frame: Frame) -> Part:
         state = output.safe("alive" if alive else "silent", "green" if alive else "bold red")
         lease = f"{span(worker.lease)} lease, beat {relative(worker.seen, frame.now)}"
         stays = "while a client is open" if worker.session else f"up {span(frame.now - worker.started)}"
-        # The kinds that a worker takes, without the separate lanes within a kind, which every worker has.
-        kinds = ", ".join(dict.fromkeys(lane.partition(":")[0] for lane in worker.lanes.split(",")))
+        kinds = ", ".join(kinds_taken(worker))
         cells = [state, shortened(worker.name), plural(frame.held[worker.id], "run"), lease, stays, kinds]
         rows.append(Row(None, None, cells))
     nothing = "None, so nothing fires: start one with `duetime serve` or `duetime worker`."

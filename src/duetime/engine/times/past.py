@@ -26,6 +26,13 @@ def read_past_time(text: object, *, zone: str, now: Instant) -> ReadTime:
     return read_time(text, zone=zone, now=now)
 
 
+def read_instant(text: object, zone: str, now: Instant, *, last: bool = False, past: bool = False) -> Instant:
+    """Return the instant that a text means. With `last`, it is the end of a range, which includes a day without a time
+    whole. With `past`, the question is about what happened: see `read_past_time`."""
+    read = (read_past_time if past else read_time)(text, zone=zone, now=now)
+    return read.last(zone) if last else read.instant
+
+
 def _noon(zone: str, now: Instant, days: int) -> Instant:
     local = known_zone(zone)
     day = datetime_of(now).astimezone(local).date() + timedelta(days=days)

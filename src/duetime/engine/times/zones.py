@@ -110,6 +110,6 @@ def clock_local(instant: Instant, zone: str) -> str:
     return f"{local:%Y-%m-%d %H:%M:%S}".removesuffix(":00") + f" {local.tzname()}"
 
 
-def iso_local(instant: Instant, zone: str) -> str:
-    """Format as ISO 8601 with offset; microseconds only if there are any."""
-    return datetime_of(instant).astimezone(known_zone(zone)).isoformat()
+def iso_local(instant: Instant, zone: str, timespec: str = "auto") -> str:
+    """Format as ISO 8601 with offset; by default with microseconds only if there are any."""
+    return datetime_of(instant).astimezone(known_zone(zone)).isoformat(timespec=timespec)

@@ -11,7 +11,7 @@ from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.engine.model import Run, RunStatus, Schedule, ScheduleState
 from duetime.engine.result import Err, Result
-from duetime.engine.times import read_time
+from duetime.engine.times import read_instant
 from duetime.engine.validation import NewSchedule
 from duetime.service import edits
 from duetime.service.changes import ACTIONS, Changed, ChangeRequest, change_schedule
@@ -139,12 +139,14 @@ def _outcome(run: Run) -> str:
     return "is due now." if run.status == RunStatus.PENDING else f"is {run.status}."
 
 
-def instant_given(app: Application, text: str | None, option: str) -> Instant | None:
-    """Read the time of an option."""
+def instant_given(
+    app: Application, text: str | None, option: str, *, last: bool = False, past: bool = False
+) -> Instant | None:
+    """Read the time of an option. With `last`, it is the end of a range; with `past`, it is about what happened."""
     if text is None:
         return None
     try:
-        return read_time(text, zone=app.scheduler.zone, now=app.clock.now()).instant
+        return read_instant(text, app.scheduler.zone, app.clock.now(), last=last, past=past)
     except DuetimeError as error:
         raise InvalidInput(f"{option}: {error.message}") from error
 
