@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from duetime.engine.clock import DAY, SECOND, Clock, Instant, SystemClock
 from duetime.engine.errors import InvalidInput, StoreUnusable
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from duetime.engine.worker.threads import Engine
     from duetime.kinds.notifications.qstash.service import QStashNotifications
+    from duetime.mcp.catalog import Catalog
     from duetime.mcp.server import McpServer
     from duetime.security.tokens import Tokens
     from duetime.service.owner_limits import OwnerLimits
@@ -109,6 +110,8 @@ class App:
     kinds: Mapping[str, Kind]
     scheduler: Scheduler
     exchange_age: ExchangeAge
+    published: str | None = None
+    """What a server had published when this was built, if it was read."""
 
     @property
     def services(self) -> Services:
@@ -191,26 +194,37 @@ def build(
     `use_published`: what the server published in the store takes precedence over the settings.
     """
     clock = clock or SystemClock()
-    own_zone = local_zone(settings)
     remember_secrets(secrets_of(settings, os.environ))
-    specs = load_specs()
+    local_zone(settings)  # what is wrong with it or with a kind is reported before a store is made
+    load_specs()
     store = open_store(settings.path_of_db(), clock, must_exist=must_exist)
     try:
         store.migrate()
-        published = read_publication(store.published()) if use_published else None
-        is_older = published is not None and published.is_older_than(settings)
-        server = None if is_older else published
-        zone = own_zone if server is None else server.zone
-        options = {"registry": registry, "load_tasks": tasks}
-        shared = {} if server is None else server.kinds
-        context = BuildContext(settings, clock, store, zone, lambda: scheduler, options, shared)
-        kinds: dict[str, Kind] = {name: load(spec.build)(context) for name, spec in specs.items()}
-        scheduler = Scheduler(store, kinds, clock, zone=zone, limits=_limits(settings))
-        scheduler.notices = [SERVER_IS_OLDER] if is_older else _differences(settings, zone, Services(scheduler))
+        published = store.published() if use_published else None
+        return _assembled(settings, clock, store, {"registry": registry, "load_tasks": tasks}, published)
     except BaseException:
         store.close()
         raise
-    return App(settings, clock, store, kinds, scheduler, ExchangeAge(clock))
+
+
+def with_published(app: App, published: str | None) -> App:
+    """Return an app on the same store with what a server has published since. The worker of the other one goes on."""
+    return _assembled(app.settings, app.clock, app.store, {"load_tasks": False}, published)
+
+
+def _assembled(
+    settings: Settings, clock: Clock, store: Store, options: Mapping[str, Any], published_text: str | None
+) -> App:
+    published = read_publication(published_text)
+    is_older = published is not None and published.is_older_than(settings)
+    server = None if is_older else published
+    zone = local_zone(settings) if server is None else server.zone
+    shared = {} if server is None else server.kinds
+    context = BuildContext(settings, clock, store, zone, lambda: scheduler, options, shared)
+    kinds: dict[str, Kind] = {name: load(spec.build)(context) for name, spec in load_specs().items()}
+    scheduler = Scheduler(store, kinds, clock, zone=zone, limits=_limits(settings))
+    scheduler.notices = [SERVER_IS_OLDER] if is_older else _differences(settings, zone, Services(scheduler))
+    return App(settings, clock, store, kinds, scheduler, ExchangeAge(clock), published_text)
 
 
 def _differences(settings: Settings, zone: str, services: Services) -> list[tuple[str, str]]:
@@ -267,12 +281,16 @@ def mcp_server(
     commands that use MCP. The services say which required arguments have a default, and what need not be listed."""
     from importlib.metadata import version
 
-    from duetime.mcp.catalog import catalog_of
     from duetime.mcp.server import McpServer
 
+    return McpServer(catalog_for(names, services), identify, version("duetime"), limits)
+
+
+def catalog_for(names: Sequence[str], services: Services | None) -> Catalog:
+    from duetime.mcp.catalog import catalog_of
+
     told = ((), ()) if services is None else (services.optional_arguments(), services.unlisted_tools())
-    catalog = catalog_of(load_specs().values(), names, *told)
-    return McpServer(catalog, identify, version("duetime"), limits)
+    return catalog_of(load_specs().values(), names, *told)
 
 
 def tokens_of(settings: Settings, clock: Clock, store: Store) -> Tokens:

@@ -290,7 +290,15 @@ def test_another_owner_sees_and_changes_nothing(duetime: Duetime, tmp_path: Path
     other = opened(tmp_path, "ben")
     try:
         assert (other.find(made["id"]), other.list(), other.history(), other.inbox()) == (None, [], [], [])
-        for change in (other.pause, other.resume, other.cancel, other.delete, other.run_now, other.history):
+        for change in (
+            other.pause,
+            other.resume,
+            other.cancel,
+            other.delete,
+            other.run_now,
+            other.stop_runs,
+            other.history,
+        ):
             with pytest.raises(DuetimeError, match="there is no"):
                 change(made["id"])
         for of_run in (other.run, other.retry, other.cancel_run, other.dismiss, other.wait_for_run):

@@ -56,6 +56,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "list_upcoming": {},
     "history": {},
     "run_now": {"schedule_id": "job_999_999"},
+    "stop_run": {"run_id": 999_999},
     "status": {},
 }
 """A call of every tool that is answered without an error of the protocol."""
@@ -904,7 +905,7 @@ def test_families_can_be_switched_off(tmp_path: Path) -> None:
         assert names == {
             "schedule_job", "list_jobs", "cancel_job", "job_status", "list_tasks", "preview_schedule", "list_upcoming",
             "history", "run_now", "status", "edit_schedule", "pause_schedule", "resume_schedule", "delete_schedule",
-            "change_schedules",
+            "change_schedules", "stop_run",
         }  # fmt: skip
         templates = (await client.list_resource_templates()).resource_templates
         assert [each.uri_template for each in templates] == ["jobs://{job_id}"]

@@ -20,12 +20,18 @@ from tests.support.web import Reply, Site, site
 DAILY = {"trigger_type": "cron", "trigger_config": {"expression": "0 3 * * *"}}
 SLOW = """
 import threading
+from duetime.kinds.jobs.context import TaskContext
 from duetime.kinds.jobs.registry import task
 
 @task
 def slow() -> str:
     threading.Event().wait(3)
     return "slow is done"
+
+@task
+def patient(context: TaskContext) -> None:
+    if context.cancelled.wait(60):
+        raise RuntimeError("stopped")
 
 @task
 def broken() -> None:
@@ -75,6 +81,16 @@ def test_a_client_that_waits_can_ask_for_other_things(tmp_path: Path) -> None:
     async def say(client: Client) -> None:
         made = await call(client, "schedule_job", name="slow", task="slow", **DAILY)
         answers: list[str] = []
+        patient = await call(client, "schedule_job", name="patient", task="patient", **DAILY)
+        run = (await call(client, "run_now", schedule_id="patient"))["run"]["run_id"]
+        while (await call(client, "history", run_id=run))["runs"][0]["status"] != "running":
+            await anyio.sleep(0.05)
+        stopped = await call(client, "stop_run", schedule_id="patient")
+        assert stopped["confirmation"].startswith(f"Run {run} of patient was asked to stop. Its schedule runs next at ")
+        while (ended := (await call(client, "history", run_id=run))["runs"][0])["status"] == "running":
+            await anyio.sleep(0.05)
+        assert ended["status"] == "cancelled"
+        assert (await call(client, "job_status", job_id=patient["job_id"]))["status"] == "pending"
 
         async def wait() -> None:
             ran = await call(client, "run_now", schedule_id=made["job_id"], wait_seconds=30)
@@ -85,7 +101,7 @@ def test_a_client_that_waits_can_ask_for_other_things(tmp_path: Path) -> None:
             await anyio.sleep(0.5)
             busy = await call(client, "run_now", schedule_id=made["job_id"], wait_seconds=30)
             assert "running already" in busy["error"]
-            assert (await call(client, "history", status="live"))["total"] == 1
+            assert (await call(client, "history", status="live"))["total"] == 1, "only the slow one runs"
             answers.append("other things")
         assert answers == ["other things", "slow is done"]
 

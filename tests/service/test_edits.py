@@ -171,3 +171,18 @@ def test_hidden_values_do_not_go_to_another_recipient(stage: Stage) -> None:
     refused = stage.ada.knows("edit_schedule", schedule_id="mine", task="shorten")
     assert "hidden values" in refused["error"]
     assert "error" not in stage.ada.knows("edit_schedule", schedule_id="mine", task="shorten", args=["a text"])
+
+
+def test_a_name_given_at_creation_stays_when_the_text_changes(stage: Stage) -> None:
+    ada = stage.ada
+    made = ada.knows("schedule", prompt="water the plants", name="plants", cron="0 9 * * *")
+    assert made["name"] == "plants"
+    unnamed = ada.knows("schedule", prompt="feed the cat", cron="0 9 * * *")["id"]
+    for id, name in ((made["id"], "plants"), (unnamed, "look after it")):
+        ada.knows("schedule_edit", id=id, prompt="look after it")
+        assert found(stage, str(id)).definition.name == name
+    told = ada.knows("schedule_notification", message="Tea is ready", notification_topic="home", delay="1h", name="tea")
+    assert ada.knows("list_scheduled_notifications")["messages"][0]["name"] == "tea"
+    ada.knows("edit_schedule", schedule_id="tea", message="Coffee is ready")
+    assert found(stage, told["message_id"]).definition.name == "tea"
+    assert ada.knows("delete_schedule", schedule_id="tea")["success"] is True

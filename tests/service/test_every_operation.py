@@ -4,246 +4,28 @@ has to fill its cells, or be named in NOT_APPLICABLE."""
 from __future__ import annotations
 
 import json
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from duetime import Duetime
 from duetime.engine.kind import LOCAL, Caller
-from duetime.engine.model import Schedule, ScheduleState
+from duetime.engine.model import Run, RunStatus, Schedule, ScheduleState
 from duetime.engine.result import Ok
+from duetime.engine.store import RunQuery, ScheduleQuery
 from duetime.engine.validation import NewSchedule
 from duetime.kinds import load_specs
-from duetime.settings import Settings
-from tests.support.agent import Agent
-from tests.support.browsing import Browser, signed_in
 from tests.support.cli import Cli
+from tests.support.interfaces import CRON, EDITS, OTHER_CRON, PAYLOADS, Interface
 from tests.support.web import Site, site
-
-CRON = "0 9 * * *"
-PAYLOADS: dict[str, dict[str, Any]] = {
-    "job": {"task": "echo", "args": ["hello"], "kwargs": {}},
-    "prompt": {"prompt": "water the plants"},
-    "notification": {"message": "hi", "topic": "alerts"},
-    "request": {"url": "https://hooks.example.org/a"},
-}
-EDITS: dict[str, dict[str, Any]] = {
-    "job": {"task": "echo", "args": ["bye"]},
-    "prompt": {"prompt": "water them"},
-    "notification": {"message": "bye"},
-    "request": {"url": "https://hooks.example.org/b"},
-}
-"""Payload fields that an edit replaces."""
-
-
-class Interface(ABC):
-    """One way to reach a Duetime. Every public method is an operation of the table."""
-
-    def __init__(self, there: Site, cli: Cli) -> None:
-        self._there, self._cli = there, cli
-
-    @abstractmethod
-    def create(self, kind: str) -> None: ...
-
-    @abstractmethod
-    def edit(self, kind: str, id: str) -> None: ...
-
-    @abstractmethod
-    def pause(self, kind: str, id: str) -> None: ...
-
-    @abstractmethod
-    def resume(self, kind: str, id: str) -> None: ...
-
-    @abstractmethod
-    def cancel(self, kind: str, id: str) -> None: ...
-
-    @abstractmethod
-    def delete(self, kind: str, id: str) -> None: ...
-
-
-class Mcp(Interface):
-    def _use(self, tool: str, **given: Any) -> dict[str, Any]:
-        answer = Agent(self._there.room.services, Caller(LOCAL), "UTC").knows(tool, **given)
-        assert "error" not in answer, answer
-        return answer
-
-    def create(self, kind: str) -> None:
-        trigger = {"trigger_type": "cron", "trigger_config": {"expression": CRON}}
-        tools: dict[str, tuple[str, dict[str, Any]]] = {
-            "job": ("schedule_job", {"name": "same", "task": "echo", "args": ["hello"], **trigger}),
-            "prompt": ("schedule", {**PAYLOADS["prompt"], "cron": CRON}),
-            "notification": (
-                "schedule_cron_notification",
-                {"message": "hi", "notification_topic": "alerts", "cron": CRON, "timezone": "UTC"},
-            ),
-        }
-        tool, given = tools[kind]
-        self._use(tool, **given)
-
-    def edit(self, kind: str, id: str) -> None:
-        fields = {"payload": EDITS[kind]} if kind == "request" else EDITS[kind]
-        self._use("edit_schedule", schedule_id=id, cron="0 10 * * *", **fields)
-
-    def pause(self, kind: str, id: str) -> None:
-        answer = self._use("pause_schedule", schedule_id=id, until="in 2 days", note="holiday")
-        assert (answer["kind"], answer["next_run"], answer["note"]) == (kind, None, "holiday")
-
-    def resume(self, kind: str, id: str) -> None:
-        assert self._use("resume_schedule", schedule_id=id)["next_run"] is not None
-
-    def cancel(self, kind: str, id: str) -> None:
-        assert self._use("change_schedules", action="cancel", ids=[id])["changed"] == 1
-
-    def delete(self, kind: str, id: str) -> None:
-        self._use("delete_schedule", schedule_id=id)
-
-
-class Http(Interface):
-    def _ask(self, method: str, path: str, body: Any = None) -> Any:
-        headers = {**self._there.bearer(LOCAL), "Content-Type": "application/json"}
-        data = None if body is None else json.dumps(body).encode()
-        reply = self._there.ask(method, f"/api/v1/schedules{path}", headers, data)
-        assert reply.status < 300, reply.body
-        return json.loads(reply.body or b"null")
-
-    def create(self, kind: str) -> None:
-        trigger = {"type": "cron", "expression": CRON}
-        self._ask("POST", "", {"kind": kind, "name": "same", "trigger": trigger, "payload": PAYLOADS[kind]})
-
-    def edit(self, kind: str, id: str) -> None:
-        trigger = {"type": "cron", "expression": "0 10 * * *"}
-        self._ask("PATCH", f"/{id}", {"trigger": trigger, "payload": {**PAYLOADS[kind], **EDITS[kind]}})
-
-    def pause(self, kind: str, id: str) -> None:
-        shape = self._ask("POST", f"/{id}/pause?until=in+2+days&note=holiday")
-        assert shape["status"] == "paused" and shape["paused_until"] and shape["note"] == "holiday"
-
-    def resume(self, kind: str, id: str) -> None:
-        assert self._ask("POST", f"/{id}/resume")["status"] == "pending"
-
-    def cancel(self, kind: str, id: str) -> None:
-        self._ask("POST", f"/{id}/cancel")
-
-    def delete(self, kind: str, id: str) -> None:
-        self._ask("DELETE", f"/{id}")
-
-
-class CommandLine(Interface):
-    def _run(self, kind: str, *arguments: str) -> None:
-        done = self._cli(load_specs()[kind].command, *arguments)
-        assert done.code == 0, done.out + done.err
-
-    def create(self, kind: str) -> None:
-        given = {
-            "job": ("same", "--task", "echo", "--arg", "hello"),
-            "prompt": ("water the plants",),
-            "notification": ("hi", "--topic", "alerts"),
-        }
-        self._run(kind, "add", *given[kind], "--cron", CRON)
-
-    def edit(self, kind: str, id: str) -> None:
-        given = {
-            "job": ("--arg", "bye"),
-            "prompt": ("--text", "water them"),
-            "notification": ("--message", "bye"),
-            "request": ("--url", "https://hooks.example.org/b"),
-        }
-        self._run(kind, "edit", id, "--cron", "0 10 * * *", *given[kind])
-
-    def pause(self, kind: str, id: str) -> None:
-        self._run(kind, "pause", id, "--until", "in 2 days", "--note", "holiday")
-
-    def resume(self, kind: str, id: str) -> None:
-        self._run(kind, "resume", id)
-
-    def cancel(self, kind: str, id: str) -> None:
-        self._run(kind, "cancel", id)
-
-    def delete(self, kind: str, id: str) -> None:
-        self._run(kind, "delete", id)
-
-
-class Dashboard(Interface):
-    def _send(self, path: str, **fields: str) -> None:
-        browser: Browser = signed_in(self._there, "UTC")
-        reply = browser.send(path, fields)
-        assert reply.status == 303, reply.body
-
-    def create(self, kind: str) -> None:
-        own = {
-            "job": {"name": "same", "task": "echo", "args": '["hello"]'},
-            "prompt": PAYLOADS["prompt"],
-            "notification": PAYLOADS["notification"],
-        }
-        self._send("/new", kind=kind, when="cron", expression=CRON, timezone="UTC", **own[kind])
-
-    def edit(self, kind: str, id: str) -> None:
-        shown = {
-            "job": {"task": "echo", "args": '["bye"]'},
-            "prompt": {"prompt": "water them"},
-            "notification": {"message": "bye", "topic": "alerts"},
-            "request": {"payload": json.dumps(EDITS["request"])},
-        }
-        form = {"name": "same", "when": "cron", "expression": "0 10 * * *", "timezone": "UTC", "version": "1"}
-        self._send(f"/schedules/{id}/edit", **form, **shown[kind])
-
-    def pause(self, kind: str, id: str) -> None:
-        self._send(f"/schedules/{id}/pause", until="in 2 days", note="holiday")
-
-    def resume(self, kind: str, id: str) -> None:
-        self._send(f"/schedules/{id}/resume")
-
-    def cancel(self, kind: str, id: str) -> None:
-        self._send(f"/schedules/{id}/cancel")
-
-    def delete(self, kind: str, id: str) -> None:
-        self._send(f"/schedules/{id}/delete")
-
-
-@pytest.mark.filterwarnings("ignore:nothing fires yet")
-class Python(Interface):
-    def _duetime(self) -> Duetime:
-        return Duetime(settings=Settings(db=self._there.room.settings.db, timezone="UTC"))
-
-    def create(self, kind: str) -> None:
-        duetime = self._duetime()
-        duetime.create(kind, PAYLOADS[kind], name="same", cron=CRON)
-        duetime.close()
-
-    def edit(self, kind: str, id: str) -> None:
-        duetime = self._duetime()
-        duetime.edit(id, payload={**PAYLOADS[kind], **EDITS[kind]}, cron="0 10 * * *")
-        duetime.close()
-
-    def pause(self, kind: str, id: str) -> None:
-        duetime = self._duetime()
-        duetime.pause(id, until="in 2 days", note="holiday")
-        duetime.close()
-
-    def resume(self, kind: str, id: str) -> None:
-        duetime = self._duetime()
-        duetime.resume(id)
-        duetime.close()
-
-    def cancel(self, kind: str, id: str) -> None:
-        duetime = self._duetime()
-        duetime.cancel(id)
-        duetime.close()
-
-    def delete(self, kind: str, id: str) -> None:
-        duetime = self._duetime()
-        duetime.delete(id)
-        duetime.close()
-
 
 OPERATIONS = [name for name in vars(Interface) if not name.startswith("_")]
 INTERFACES = {each.__name__.lower(): each for each in Interface.__subclasses__()}
 NOT_APPLICABLE = {("create", "request", name) for name in ("mcp", "commandline", "dashboard")}
+"""Programs make requests, by the HTTP API, the API of QStash and Python. Everything else is possible everywhere."""
 TABLE = [cell for cell in product(OPERATIONS, load_specs(), INTERFACES) if cell not in NOT_APPLICABLE]
+OWNER = Caller(LOCAL)
 
 
 @pytest.fixture(scope="module")
@@ -256,19 +38,24 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 def on_site(cli: Cli, there: Site, monkeypatch: pytest.MonkeyPatch) -> Cli:
     """The command line on the store of the site."""
     monkeypatch.chdir(Path(there.room.settings.db).parent)
-    return lambda *arguments: cli(*arguments, "--db", there.room.settings.db)
+    return lambda *arguments: cli(*arguments, *(() if arguments[0] == "next" else ("--db", there.room.settings.db)))
 
 
-def make(there: Site, kind: str) -> str:
-    new = NewSchedule(kind, "same", "cron", {"expression": CRON}, PAYLOADS[kind])
-    made = there.room.scheduler.create(Caller(LOCAL), new)
+def make(there: Site, kind: str, cron: str = CRON) -> str:
+    made = there.room.scheduler.create(OWNER, NewSchedule(kind, "same", "cron", {"expression": cron}, PAYLOADS[kind]))
     assert isinstance(made, Ok)
     return made.value.definition.public_id
 
 
-def schedules(there: Site, kind: str) -> set[str]:
-    from duetime.engine.store import ScheduleQuery
+def started(there: Site, id: str, *, ended: bool = False) -> int:
+    """Start a run by hand. Nothing works here, so that it stays pending, unless it is ended by being stopped."""
+    run = there.room.scheduler.run_now(OWNER, id)
+    assert isinstance(run, Ok)
+    assert not ended or isinstance(there.room.scheduler.cancel_run(OWNER, run.value.id), Ok)
+    return run.value.id
 
+
+def schedules(there: Site, kind: str) -> set[str]:
     found = there.room.store.search(ScheduleQuery(kind=kind, limit=1000)).items
     return {each.definition.public_id for each in found}
 
@@ -279,37 +66,121 @@ def stored(there: Site, id: str) -> Schedule:
     return found
 
 
+def runs(there: Site, id: str) -> list[Run]:
+    return there.room.store.runs(RunQuery(schedule=stored(there, id).definition.id)).items
+
+
 @pytest.mark.filterwarnings("ignore:nothing fires yet")
 @pytest.mark.parametrize(("operation", "kind", "interface"), TABLE)
 def test_every_operation(there: Site, on_site: Cli, operation: str, kind: str, interface: str) -> None:
     reached = INTERFACES[interface](there, on_site)
-    if operation == "create":
-        before = schedules(there, kind)
-        reached.create(kind)
-        assert len(schedules(there, kind) - before) == 1
-        return
+    CHECKS[operation](there, reached, kind)
+
+
+def check_create(there: Site, reached: Interface, kind: str) -> None:
+    before = schedules(there, kind)
+    reached.create(kind)
+    assert len(schedules(there, kind) - before) == 1
+
+
+def check_edit(there: Site, reached: Interface, kind: str) -> None:
     id = make(there, kind)
-    if operation == "resume":
-        there.room.scheduler.pause(Caller(LOCAL), id)
-    getattr(reached, operation)(kind, id)
+    reached.edit(kind, id)
+    definition = stored(there, id).definition
+    payload = json.loads(definition.payload)
+    assert {name: payload[name] for name in EDITS[kind]} == EDITS[kind]
+    assert json.loads(definition.trigger)["expression"] == OTHER_CRON and definition.version == 2
+
+
+def check_pause(there: Site, reached: Interface, kind: str) -> None:
+    id = make(there, kind)
+    reached.pause(kind, id)
     definition, progress = stored(there, id)
-    if operation == "edit":
-        payload = json.loads(definition.payload)
-        assert {name: payload[name] for name in EDITS[kind]} == EDITS[kind]
-        assert json.loads(definition.trigger)["expression"] == "0 10 * * *" and definition.version == 2
-    elif operation == "pause":
-        assert (progress.state, progress.note) == (ScheduleState.PAUSED, "holiday")
-        assert definition.resume_at is not None
-    elif operation == "resume":
-        assert progress.state == ScheduleState.ACTIVE
-    elif operation == "cancel":
-        assert progress.state == ScheduleState.CANCELLED
-    else:
-        assert (operation, progress.state) == ("delete", ScheduleState.DELETED)
+    assert (progress.state, progress.note) == (ScheduleState.PAUSED, "holiday")
+    assert definition.resume_at is not None
+
+
+def check_resume(there: Site, reached: Interface, kind: str) -> None:
+    id = make(there, kind)
+    there.room.scheduler.pause(OWNER, id)
+    reached.resume(kind, id)
+    assert stored(there, id).progress.state == ScheduleState.ACTIVE
+
+
+def check_cancel(there: Site, reached: Interface, kind: str) -> None:
+    id = make(there, kind)
+    reached.cancel(kind, id)
+    assert stored(there, id).progress.state == ScheduleState.CANCELLED
+
+
+def check_delete(there: Site, reached: Interface, kind: str) -> None:
+    id = make(there, kind)
+    reached.delete(kind, id)
+    assert stored(there, id).progress.state == ScheduleState.DELETED
+
+
+def check_run_now(there: Site, reached: Interface, kind: str) -> None:
+    id = make(there, kind)
+    reached.run_now(kind, id)
+    [run] = runs(there, id)
+    assert (run.status, run.cause) == (RunStatus.PENDING, "manual")
+
+
+def check_stop(there: Site, reached: Interface, kind: str) -> None:
+    id = make(there, kind)
+    run = started(there, id)
+    reached.stop(kind, id)
+    [stopped] = runs(there, id)
+    assert (stopped.id, stopped.status) == (run, RunStatus.CANCELLED)
+    progress = stored(there, id).progress
+    assert progress.state == ScheduleState.ACTIVE and progress.next is not None, "the schedule goes on"
+
+
+def check_stop_run(there: Site, reached: Interface, kind: str) -> None:
+    id = make(there, kind)
+    reached.stop_run(kind, started(there, id))
+    assert [run.status for run in runs(there, id)] == [RunStatus.CANCELLED]
+    assert stored(there, id).progress.state == ScheduleState.ACTIVE
+
+
+def check_retry(there: Site, reached: Interface, kind: str) -> None:
+    id = make(there, kind)
+    run = started(there, id, ended=True)
+    reached.retry(kind, run)
+    [again] = runs(there, id)
+    assert (again.id, again.status) == (run, RunStatus.PENDING)
+
+
+def check_history(there: Site, reached: Interface, kind: str) -> None:
+    id = make(there, kind)
+    assert reached.history(kind, id) == set()
+    run = started(there, id, ended=True)
+    assert reached.history(kind, id) == {run}
+
+
+def check_list(there: Site, reached: Interface, kind: str) -> None:
+    id, other = make(there, kind), make(there, "job" if kind != "job" else "prompt")
+    assert id in (found := reached.list(kind)) and other not in found
+
+
+def check_upcoming(there: Site, reached: Interface, kind: str) -> None:
+    id = make(there, kind, "* * * * *")
+    assert id in reached.upcoming(kind)
+    there.room.scheduler.delete(OWNER, id)
+
+
+def check_preview(there: Site, reached: Interface, kind: str) -> None:
+    id = make(there, kind)
+    assert reached.preview(kind, id) == {"10:00"}
+    assert stored(there, id).definition.version == 1, "nothing was changed"
+
+
+CHECKS = {name.removeprefix("check_"): check for name, check in list(vars().items()) if name.startswith("check_")}
 
 
 def test_the_table_is_complete() -> None:
     assert set(PAYLOADS) == set(EDITS) == set(load_specs())
     assert set(INTERFACES) == {"mcp", "http", "commandline", "dashboard", "python"}
+    assert set(CHECKS) == set(OPERATIONS)
     for name, operation in product(INTERFACES, OPERATIONS):
         assert not getattr(getattr(INTERFACES[name], operation), "__isabstractmethod__", False)

@@ -144,11 +144,11 @@ def test_tools_take_names_and_numbers_and_name_the_tool_for_another_kind(stage: 
     wrong = ada.knows("job_status", job_id="tidy up")
     assert wrong["error"] == "Job not found: tidy up" and f"{prompt.id} is a prompt" in wrong["hint"]
     wrong = ada.knows("cancel_job", job_id=f"#{prompt.id}")
-    assert wrong["cancelled"] is False and "delete_schedule" in wrong["hint"]
+    assert wrong["cancelled"] is False and wrong["hint"].endswith(": schedule_cancel takes it.")
     assert "error" not in wrong
     wrong = ada.knows("schedule_cancel", id=job.id)
     assert wrong["error"] == f"Task #{job.id} not found or not editable (only pending tasks can be cancelled)."
-    assert "is a job" in wrong["hint"]
+    assert wrong["hint"] == f"{job.public_id} is a job (backup): cancel_job takes it."
     assert (
         ada.hears("schedule_edit", id="tidy up", prompt="tidy it") == f'Updated task #{prompt.id}: prompt → "tidy it"'
     )

@@ -10,11 +10,15 @@ from pathlib import Path
 import pytest
 
 from duetime.app import App, build
+from duetime.cli.serve.mcp import FollowedServices
+from duetime.engine.clock import SECOND, Instant, SystemClock
 from duetime.engine.model import LOCAL
 from duetime.kinds.notifications.kind import NotificationKind
 from duetime.kinds.prompts.kind import PromptKind
 from duetime.service.published import read_publication
+from duetime.service.services import Services
 from duetime.settings import AgentSettings, ChannelSettings, NotificationSettings, Settings, load_settings
+from duetime.testing import SettableClock
 
 PHONE = {"phone": ChannelSettings("https://example.org/hush")}
 SCRIPT = {"script": AgentSettings(command=("true",))}
@@ -119,3 +123,21 @@ def test_what_is_published_opens_no_agent_of_this_process_to_others(db: str) -> 
         assert "script" not in app.services.kind(PromptKind).agents("ann")
     with built(Settings(db=db)) as app:
         assert "script" in app.services.kind(PromptKind).agents("ann"), "it is the server's own"
+
+
+def test_a_running_process_follows_the_server(db: str) -> None:
+    """It reads what is published again after some seconds, not for every call."""
+    clock = SettableClock(SystemClock().now())
+    app = build(Settings(db=db, timezone="UTC"), clock=clock, tasks=False, use_published=True)
+    changed: list[Services] = []
+    followed = FollowedServices(app)
+    followed.on_change = changed.append
+    topic = NotificationSettings(topic="phone")
+    with built(Settings(db=db, timezone="Asia/Tokyo", channels=PHONE, notifications=topic), server=True):
+        assert followed.now().zone == "UTC" and changed == []
+    for _ in range(2):
+        clock.move_to(Instant(clock.now() + 5 * SECOND))
+        services = followed.now()
+        assert services.zone == "Asia/Tokyo" and services.optional_arguments() == {"notification_topic"}
+    assert changed == [followed.now()], "what has not changed is not built again"
+    app.close()

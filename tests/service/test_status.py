@@ -53,7 +53,7 @@ def test_another_owner_hears_nothing_of_machines(stage: Stage) -> None:
     assert told["topics"] == [] and told["failures_of_the_last_day"] == {"count": 0, "latest": []}
     own = Agent(stage.app.services, Caller(LOCAL)).knows("status")["server"]
     assert own["address"] == stage.app.store.url and own["workers"][0]["name"] == "simulation"
-    assert own["workers"][0]["takes"] == ["job", "prompt", "notification", "request"], "kinds, without their lanes"
+    assert own["workers"][0]["takes"] == ["job", "notification", "prompt", "request"], "kinds, without their lanes"
 
 
 def test_agents_that_cannot_start_are_said(tmp_path: Path) -> None:

@@ -176,7 +176,7 @@ def how_many_failed(hands: Hands) -> str:
 
 
 def why_the_import_failed(hands: Hands) -> str:
-    return str(_failed(hands, id="invoice import")[0]["error"])
+    return str(_failed(hands, schedule_id="invoice import")[0]["error"])
 
 
 def why_the_prompt_failed(hands: Hands) -> str:
@@ -205,6 +205,10 @@ def stopped(hands: Hands) -> str:
 def recurring_stopped(hands: Hands) -> str:
     hands.data("schedule_cancel", {"id": "build watch", "stop_running": True})
     return in_hands(hands)
+
+
+def run_stopped(hands: Hands) -> str:
+    return str(hands.data("stop_run", {"schedule_id": "build watch"})["next_run"])[:10]
 
 
 def kinds(hands: Hands) -> str:
@@ -258,7 +262,8 @@ SCRIPTS: dict[str, Callable[[Hands], str]] = {
     "latest run of": what_it_returned,
     "in the hands of an agent at the moment": in_hands,
     '"newsletter"': stopped,
-    '"build watch"': recurring_stopped,
+    "but let the prompt go on": run_stopped,
+    "Cancel the recurring prompt": recurring_stopped,
     "are set up": kinds,
     "on 3 January 2031": on_a_day,
     "To which topics": topics,

@@ -18,6 +18,7 @@ from duetime.service.history import deliveries_of
 from duetime.service.presenters import attempt_view, message_shape
 from duetime.service.run_now import run_now
 from duetime.service.shapes import RunShape, ScheduleShape
+from duetime.service.stop_runs import stop_runs
 
 T = TypeVar("T")
 OPEN = frozenset({"pending", "running", "paused"})
@@ -84,6 +85,10 @@ class Running(Base):
         """Stop one run, and nothing else of its schedule. One that has begun is asked to stop."""
         unwrap(self.scheduler.cancel_run(self.caller, run_id))
         return self._one(self._run(run_id))
+
+    def stop_runs(self, id: Id) -> Runs:
+        """Stop the runs of a schedule that are in progress or wait, and return them; the schedule goes on."""
+        return self._runs(unwrap(stop_runs(self.scheduler, self.caller, self._find(id))).runs)
 
     def dead_letters(self, *, kind: str | None = None, limit: int = 100) -> Runs:
         """Return the runs that failed for good or were lost, and that nobody has retried or dismissed."""

@@ -31,6 +31,7 @@ from duetime.service.presenters import (
     schedule_shape,
 )
 from duetime.service.state_details import detail_of, details_of
+from duetime.service.stop_runs import stop_runs
 from duetime.service.text import compact
 
 PAGE: Final = 50
@@ -135,6 +136,7 @@ def schedule_page(request: PageRequest) -> Response:
         runs=run_rows(request, page.items),
         next_page=page.cursor,
         first_page=bool(request.parameter("cursor")),
+        may_stop=bool(schedule.progress.active or schedule.progress.queued),
         paused=state == ScheduleState.PAUSED,
         over=state in OVER,
         deleted=state == ScheduleState.DELETED,
@@ -171,13 +173,16 @@ def confirm_page(request: PageRequest) -> Response:
 
 def act(request: PageRequest, form: Form) -> Response:
     action = request.http.path_params["action"]
-    if action not in (*ACTIONS, "run"):
+    if action not in (*ACTIONS, "run", "stop"):
         raise refuse("not_found", "There is no such page.")
     schedule = schedule_at(request)
     public_id = schedule.definition.public_id
     if action == "run":
         unwrap(request.scheduler.run_now(request.caller, public_id))
         return request.redirect(at(public_id), did="fired")
+    if action == "stop":
+        unwrap(stop_runs(request.scheduler, request.caller, schedule))
+        return request.redirect(at(public_id), did="stopped")
     until = form.get("until").strip()
     asked = ChangeRequest(action, _instant(request, until) if until else None, form.get("note").strip() or None)
     unwrap(change_found(request.call.services, request.caller, schedule, asked))

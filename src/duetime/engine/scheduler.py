@@ -240,7 +240,10 @@ class Scheduler(Queries):
 
     @expected
     def cancel_run(self, caller: Caller, run_id: int) -> Result[Run]:
-        return self._change_run(caller, run_id, policy_changes.cancel_run)
+        def decide(change: Change, run: Run) -> Decision:
+            return operators_only(caller, change.schedule.definition) or policy_changes.cancel_run(change, run)
+
+        return self._change_run(caller, run_id, decide)
 
     @expected
     def dismiss(self, caller: Caller, run_id: int) -> Result[Run]:

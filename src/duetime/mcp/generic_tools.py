@@ -9,9 +9,10 @@ from duetime.mcp.manage_tools import manage_tools
 from duetime.mcp.run_now import run_now_tool
 from duetime.mcp.served import Served
 from duetime.mcp.status import status_tool
+from duetime.mcp.stop_run import stop_run_tool
 from duetime.mcp.upcoming import upcoming_tool
 
 
 def generic_tools(served: Served) -> list[Tool]:
     reading = [upcoming_tool(served), history_tool(served), status_tool()]
-    return [*reading, run_now_tool(served), edit_tool(served), *manage_tools(served)]
+    return [*reading, run_now_tool(served), stop_run_tool(served), edit_tool(served), *manage_tools(served)]

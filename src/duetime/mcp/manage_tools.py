@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any
 
@@ -20,7 +20,7 @@ from duetime.mcp.definitions import (
     result_schema,
     text,
 )
-from duetime.mcp.schemas import ERROR, LOOKUP, NULLABLE_TIME, ZONE, lookup_fields, zone_of
+from duetime.mcp.schemas import ERROR, LIMITS_IN_FORCE, LOOKUP, NULLABLE_TIME, ZONE, lookup_fields, zone_of
 from duetime.mcp.served import Served, instant_in
 from duetime.service.bulk_changes import MOST, Selection, change_schedules
 from duetime.service.changes import ACTIONS, ChangeRequest, change_schedule
@@ -42,6 +42,9 @@ BRIEF: dict[str, Schema] = {
     "reads_as": {"type": "string"},
     "kept_at": text("The service that keeps it, if it is not kept here."),
 }
+_OF_DELETED = ("kind", "name", "kept_at")
+"""What the answer about a deleted schedule still says of it."""
+_ROWS: Schema = {"type": "array", "items": {"type": "object"}}
 _SHOWN = 100
 """Rows of an answer about many schedules."""
 
@@ -60,7 +63,7 @@ def change(served: Served, action: str, call: Call, given: Arguments) -> Reply:
     if action == "resume" and changed.schedule is not None:
         view["limits"] = call.services.limits(changed.schedule)
     if action == "delete":
-        view = {name: value for name, value in view.items() if name in ("kind", "name", "kept_at")}
+        view = {name: value for name, value in view.items() if name in _OF_DELETED}
     confirmation = f"Schedule {changed.id} {ACTIONS[action]} successfully"
     return Reply({"success": True, "schedule_id": changed.id, **facts, "confirmation": confirmation, **view})
 
@@ -116,93 +119,93 @@ def kinds_of(served: Served) -> Collection[str] | None:
 
 
 def manage_tools(served: Served) -> list[Tool]:
-    changed = {
-        "success": {"type": "boolean"},
-        "schedule_id": {"type": "string"},
-        "paused": {"type": "boolean"},
-        "confirmation": {"type": "string"},
-        "limits": {"type": "object"},
-        "error": ERROR,
-        **BRIEF,
-        **LOOKUP,
-    }
-    always = ("success", "schedule_id")
-    rows: Schema = {"type": "array", "items": {"type": "object"}}
-    return [
-        Tool(
-            "pause_schedule",
-            "Pause a schedule",
-            "Stop a schedule of any kind until resume_schedule or until a time. What falls into the pause is not made "
-            "up for. Pausing twice is no error.",
-            object_schema(
-                {
-                    "schedule_id": SCHEDULE_ID,
-                    "until": UNTIL,
-                    "note": text("Why it is paused."),
-                    "timezone": ZONE,
-                },
-                ("schedule_id",),
-            ),
-            result_schema(changed, always),
-            partial(change, served, "pause"),
-            idempotent=True,
+    return [_pause_tool(served), _resume_tool(served), _delete_tool(served), _change_many_tool(served)]
+
+
+def _pause_tool(served: Served) -> Tool:
+    return Tool(
+        "pause_schedule",
+        "Pause a schedule",
+        "Stop a schedule of any kind until resume_schedule or until a time. What falls into the pause is not made up "
+        "for. Pausing twice is no error.",
+        object_schema(
+            {"schedule_id": SCHEDULE_ID, "until": UNTIL, "note": text("Why it is paused."), "timezone": ZONE},
+            ("schedule_id",),
         ),
-        Tool(
-            "resume_schedule",
-            "Resume a schedule",
-            "Let a paused schedule fire again, from its next time on. Resuming one that is not paused is no error.",
-            object_schema({"schedule_id": SCHEDULE_ID, "timezone": ZONE}, ("schedule_id",)),
-            result_schema(changed, always),
-            partial(change, served, "resume"),
-            idempotent=True,
+        _changed_schema({"paused": {"type": "boolean"}, **BRIEF}),
+        partial(change, served, "pause"),
+        idempotent=True,
+    )
+
+
+def _resume_tool(served: Served) -> Tool:
+    return Tool(
+        "resume_schedule",
+        "Resume a schedule",
+        "Let a paused schedule fire again, from its next time on. Resuming one that is not paused is no error.",
+        object_schema({"schedule_id": SCHEDULE_ID, "timezone": ZONE}, ("schedule_id",)),
+        _changed_schema({"paused": {"type": "boolean"}, "limits": LIMITS_IN_FORCE, **BRIEF}),
+        partial(change, served, "resume"),
+        idempotent=True,
+    )
+
+
+def _delete_tool(served: Served) -> Tool:
+    return Tool(
+        "delete_schedule",
+        "Delete a schedule",
+        "Delete a scheduled notification by its ID.\n\nPermanently removes a cron schedule. The schedule will stop "
+        "firing and cannot be recovered. Use the schedule_id returned from schedule_cron_notification.\n\nIt "
+        "deletes schedules of every kind; the history stays. Ask the user if in doubt. To stop for a while use "
+        "pause_schedule.",
+        object_schema({"schedule_id": DELETED_ID}, ("schedule_id",)),
+        _changed_schema({name: BRIEF[name] for name in _OF_DELETED}),
+        partial(change, served, "delete"),
+        destructive=True,
+        idempotent=True,
+    )
+
+
+def _changed_schema(fields: Mapping[str, Schema]) -> Schema:
+    always: dict[str, Schema] = {"success": {"type": "boolean"}, "schedule_id": {"type": "string"}}
+    answer = {**always, "confirmation": {"type": "string"}, **fields, "error": ERROR, **LOOKUP}
+    return result_schema(answer, tuple(always))
+
+
+def _change_many_tool(served: Served) -> Tool:
+    return Tool(
+        "change_schedules",
+        "Change many schedules",
+        "Pause, resume, cancel or delete many schedules: those in ids, those that match kind, topic and label, or "
+        "all. Try dry_run first and show the user what matches.",
+        object_schema(
+            {
+                "action": text("What is done with them.", enum=list(ACTIONS)),
+                "ids": {"type": "array", "maxItems": MOST, "description": "Ids of any kind, or names."},
+                "kind": served.kind_argument,
+                "topic": text("Only this topic, task or agent."),
+                "label": text("Only this label or name."),
+                "all": {"type": "boolean", "description": "Every one, without a filter."},
+                "until": UNTIL,
+                "note": text("Why they are paused."),
+                "dry_run": {"type": "boolean", "description": "Only list what matches."},
+                "expected_count": number("How many match; needed to delete."),
+                "timezone": ZONE,
+            },
+            ("action",),
         ),
-        Tool(
-            "delete_schedule",
-            "Delete a schedule",
-            "Delete a scheduled notification by its ID.\n\nPermanently removes a cron schedule. The schedule will stop "
-            "firing and cannot be recovered. Use the schedule_id returned from schedule_cron_notification.\n\nIt "
-            "deletes schedules of every kind; the history stays. Ask the user if in doubt. To stop for a while use "
-            "pause_schedule.",
-            object_schema({"schedule_id": DELETED_ID}, ("schedule_id",)),
-            result_schema(changed, always),
-            partial(change, served, "delete"),
-            destructive=True,
-            idempotent=True,
+        result_schema(
+            {
+                "action": {"type": "string"},
+                "dry_run": {"type": "boolean"},
+                "matched": {"type": "integer"},
+                "changed": {"type": "integer"},
+                "failed": _ROWS,
+                "schedules": _ROWS,
+                "more": {"type": "boolean", "description": "Not all rows are shown."},
+                "error": ERROR,
+            }
         ),
-        Tool(
-            "change_schedules",
-            "Change many schedules",
-            "Pause, resume, cancel or delete many schedules: those in ids, those that match kind, topic and label, or "
-            "all. Try dry_run first and show the user what matches.",
-            object_schema(
-                {
-                    "action": text("What is done with them.", enum=list(ACTIONS)),
-                    "ids": {"type": "array", "maxItems": MOST, "description": "Ids of any kind, or names."},
-                    "kind": served.kind_argument,
-                    "topic": text("Only this topic, task or agent."),
-                    "label": text("Only this label or name."),
-                    "all": {"type": "boolean", "description": "Every one, without a filter."},
-                    "until": UNTIL,
-                    "note": text("Why they are paused."),
-                    "dry_run": {"type": "boolean", "description": "Only list what matches."},
-                    "expected_count": number("How many match; needed to delete."),
-                    "timezone": ZONE,
-                },
-                ("action",),
-            ),
-            result_schema(
-                {
-                    "action": {"type": "string"},
-                    "dry_run": {"type": "boolean"},
-                    "matched": {"type": "integer"},
-                    "changed": {"type": "integer"},
-                    "failed": rows,
-                    "schedules": rows,
-                    "more": {"type": "boolean", "description": "Not all rows are shown."},
-                    "error": ERROR,
-                }
-            ),
-            errors_as_results(partial(_change_many, served)),
-            destructive=True,
-        ),
-    ]
+        errors_as_results(partial(_change_many, served)),
+        destructive=True,
+    )

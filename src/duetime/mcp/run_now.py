@@ -7,11 +7,11 @@ from functools import partial
 
 from duetime.engine.errors import DuetimeError
 from duetime.engine.model import Run
-from duetime.engine.result import Err
-from duetime.mcp.definitions import Arguments, Reply, Tool, error_result, errors_as_results, tool
+from duetime.engine.result import Err, Result
+from duetime.mcp.definitions import Arguments, Reply, Tool, error_result, errors_as_results, number, tool
 from duetime.mcp.history import row_of
 from duetime.mcp.schemas import ERROR, WARNINGS, ZONE, with_warnings, zone_of
-from duetime.mcp.served import ID, Served, find, tool_id
+from duetime.mcp.served import ID, Served, find, one_of, served_run, tool_id
 from duetime.service.history import outcome_of
 from duetime.service.kind_spec import ScheduleWarning
 from duetime.service.masking import masked
@@ -22,17 +22,21 @@ from duetime.service.services import Call
 
 def run_now_tool(served: Served) -> Tool:
     def run_now(call: Call, given: Arguments) -> Reply:
-        """Run a schedule of any kind once, now, besides its own times. With wait_seconds the answer has the outcome;
-        else history shows it."""
+        """Run a schedule of any kind once, now, besides its own times; or try a failed run again. With wait_seconds the
+        answer has the outcome; else history shows it."""
         zone = zone_of(call, given)
-        found = find(call, given["schedule_id"], served)
-        if isinstance(found, Err):
-            return error_result(kept_elsewhere(call.services, call.caller, given["schedule_id"]) or found)
-        started = call.scheduler.run_now(call.caller, found.value.definition.public_id)
+        started = _started(served, call, given)
         if isinstance(started, Err):
             return error_result(started)
-        run, id = started.value, tool_id(found.value.definition.public_id)
-        view = {"id": id, "run_id": run.id, "kind": run.kind, "name": masked(run.name), "status": run.status}
+        run = started.value
+        ids = call.scheduler.store.public_ids([run.schedule])
+        view = {
+            "id": tool_id(ids[run.schedule]),
+            "run_id": run.id,
+            "kind": run.kind,
+            "name": masked(run.name),
+            "status": run.status,
+        }
         return _unfinished(call, run, zone, view, call.services.worker_warnings(run.kind))
 
     return tool(
@@ -40,6 +44,7 @@ def run_now_tool(served: Served) -> Tool:
         "Run now",
         {
             "schedule_id": ID,
+            "run_id": number("Or a failed run, to try it again."),
             "wait_seconds": {
                 "type": "number",
                 "minimum": 0,
@@ -55,9 +60,18 @@ def run_now_tool(served: Served) -> Tool:
             **WARNINGS,
             "error": ERROR,
         },
-        ("schedule_id",),
         wait_argument="wait_seconds",
     )
+
+
+def _started(served: Served, call: Call, given: Arguments) -> Result[Run]:
+    if one_of(given, "schedule_id", "run_id") == "run_id":
+        failed = served_run(call, given["run_id"], served)
+        return failed if isinstance(failed, Err) else call.scheduler.retry(call.caller, failed.value.id)
+    found = find(call, given["schedule_id"], served)
+    if isinstance(found, Err):
+        return kept_elsewhere(call.services, call.caller, given["schedule_id"]) or found
+    return call.scheduler.run_now(call.caller, found.value.definition.public_id)
 
 
 def _unfinished(call: Call, run: Run, zone: str, view: View, warnings: Sequence[ScheduleWarning]) -> Reply:

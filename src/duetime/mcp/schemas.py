@@ -10,14 +10,16 @@ from duetime.engine.result import Err
 from duetime.engine.triggers import known_zone
 from duetime.mcp.definitions import Arguments, Schema, ToolProblem, number, text
 from duetime.service.json_types import TYPES
+from duetime.service.kind_spec import known_specs
 from duetime.service.presenters import policy_given
 from duetime.service.services import Call
 from duetime.service.state_details import STATE_DETAILS
 from duetime.service.warnings import ScheduleWarning
 from duetime.service.when import duration
 
-ZONE = text("The user's, such as Europe/Berlin.")
+ZONE = text("The user's: Europe/Berlin.")
 KEY = text("The same key again creates nothing new.")
+NAME = text("Name to find it by later.")
 POLICY: dict[str, Schema] = {
     "max_attempts": number("Tries if it fails; default 1."),
     "timeout_seconds": {"type": "number", "description": "How long a run may take."},
@@ -94,9 +96,13 @@ def zone_of(call: Call, arguments: Arguments) -> str:
         raise ToolProblem(error.message) from error
 
 
-def lookup_fields(err: Err, tool: str) -> dict[str, Any]:
-    """Return what to add to a refusal of `find_schedule`: a tool that takes the id, or what the name could mean."""
+def lookup_fields(err: Err, tool: str | None = None) -> dict[str, Any]:
+    """Return what to add to a refusal of `find_schedule`: a tool that takes the id, or what the name could mean.
+
+    Without `tool`, it is the one that cancels a schedule of the kind that was found."""
     if (found := err.details.get("found")) is not None:
+        spec = known_specs().get(found["kind"])
+        tool = tool or (spec.canceller if spec else "delete_schedule")
         return {"hint": f"{found['id']} is a {found['kind']} ({str(found['name'])[:60]}): {tool} takes it."}
     return {"candidates": err.details["candidates"]} if "candidates" in err.details else {}
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError
-from duetime.engine.model import Schedule
-from duetime.engine.result import Err, Result
+from duetime.engine.model import Run, Schedule
+from duetime.engine.result import Err, Ok, Result
 from duetime.engine.times import read_instant
 from duetime.mcp.definitions import Arguments, Schema, ToolProblem, text
 from duetime.service.kind_spec import KindSpec
@@ -63,6 +63,22 @@ def find(call: Call, given: str | int, served: Served, *, deleted: bool = False)
     kind = found.value.definition.kind
     off = Err("not_found", f"The tools for a {kind} are switched off on this server.")
     return found if served.serves(kind) else off
+
+
+def served_run(call: Call, run_id: int, served: Served) -> Result[Run]:
+    """Find a run of a kind that is served."""
+    run = call.scheduler.run(call.caller, run_id)
+    if run is None or not served.serves(run.kind):
+        return Err("not_found", f"Run not found: {run_id}")
+    return Ok(run)
+
+
+def one_of(given: Arguments, *names: str) -> str:
+    """Return which of these arguments is given, or raise a ToolProblem unless it is exactly one."""
+    found = [name for name in names if name in given]
+    if len(found) != 1:
+        raise ToolProblem(f"Give exactly one of {' and '.join(names)}.")
+    return found[0]
 
 
 def instant_in(

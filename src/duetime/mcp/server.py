@@ -42,14 +42,11 @@ class McpServer:
 
     def __init__(self, catalog: Catalog, identify: Identify, version: str, limits: OwnerLimits | None = None) -> None:
         self._limits, self._waits = limits, limits or OwnerLimits()
-        self._tools: Mapping[str, Tool] = {tool.name: tool for tool in catalog.tools}
+        self.offer(catalog)
         self._resources = catalog.resources
         self._recipes = {recipe.name: recipe for recipe in catalog.recipes}
         self._identify = identify
         self.watcher = Watcher(catalog.resources, None if limits is None else limits.shares)
-        self._listed = types.ListToolsResult(
-            tools=[listed_tool(tool) for tool in catalog.tools if tool.name not in catalog.unlisted]
-        )
         self.sdk: Server[Any] = Server(
             "duetime",
             version=version,
@@ -68,6 +65,13 @@ class McpServer:
             on_subscriptions_listen=self._listen,
         )
 
+    def offer(self, catalog: Catalog) -> None:
+        """Offer these tools from now on. A client that has read the list before can call all of them too."""
+        self._tools: Mapping[str, Tool] = {tool.name: tool for tool in catalog.tools}
+        self._listed = types.ListToolsResult(
+            tools=[listed_tool(tool) for tool in catalog.tools if tool.name not in catalog.unlisted]
+        )
+
     def _input_schema(self, name: str) -> Mapping[str, Any] | None:
         tool = self._tools.get(name)
         return None if tool is None else tool.input
@@ -76,10 +80,10 @@ class McpServer:
         return self._listed
 
     async def _call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
-        tool = self._tools.get(params.name)
-        if tool is None:
+        if params.name not in self._tools:
             raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name[:100]}")
         call = self._identify()
+        tool = self._tools[params.name]
         try:
             if tool.is_early is not None:
                 await await_handover(partial(self._in_thread, call, partial(_is_early, tool, call, params.arguments)))

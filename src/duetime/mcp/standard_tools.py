@@ -50,6 +50,7 @@ from duetime.mcp.schemas import (
     with_warnings,
     zone_of,
 )
+from duetime.service.history import latest_results
 from duetime.service.kind_spec import KindSpec, load
 from duetime.service.lookup import find_schedule
 from duetime.service.masking import masked
@@ -120,8 +121,9 @@ def summary(schedule: Schedule, zone: str, id_name: str = "id", detail: str | No
 
 def list_output(plural: str, row: Mapping[str, Schema]) -> dict[str, Schema]:
     """Return the parts of the result of `list_schedules`."""
+    fields = {**row, "result": {"description": "Of the latest run, if it completed; its beginning."}}
     return {
-        plural: {"type": "array", "items": {"type": "object", "properties": dict(row)}},
+        plural: {"type": "array", "items": {"type": "object", "properties": fields}},
         "total": number("All that match, not only this page."),
         "next_cursor": text("Present when there is more."),
         "error": ERROR,
@@ -193,15 +195,12 @@ def list_schedules(
     if isinstance(page, Err):
         return error_result(page)
     found = page.value
-    details = details_of(call.scheduler, found.items)
-    rows = [
-        with_owner(
-            call,
-            summary(item, zone, id_name, details.get(item.definition.id)) | extras(item, zone),
-            item.definition.owner,
-        )
-        for item in found.items
-    ]
+    details, results = details_of(call.scheduler, found.items), latest_results(call.scheduler, found.items)
+    rows = []
+    for item in found.items:
+        id, owner = item.definition.id, item.definition.owner
+        row = summary(item, zone, id_name, details.get(id)) | extras(item, zone)
+        rows.append(with_owner(call, row | ({"result": results[id]} if id in results else {}), owner))
     answer: dict[str, Any] = {plural: rows, "total": found.total}
     return Reply(answer if found.cursor is None else {**answer, "next_cursor": found.cursor})
 
@@ -210,7 +209,7 @@ def cancel(call: Call, given: str | int, kind: str, id_name: str = "id") -> Repl
     found = find_schedule(call.scheduler, call.caller, given, kind)
     if isinstance(found, Err):
         said = {} if found.code == "not_found" else error_result(found).structured
-        return Reply({"cancelled": False, **said, **lookup_fields(found, "delete_schedule")})
+        return Reply({"cancelled": False, **said, **lookup_fields(found)})
     public_id = found.value.definition.public_id
     result = call.scheduler.cancel(call.caller, public_id, kind)
     if not isinstance(result, Err):
@@ -230,7 +229,7 @@ def cancel(call: Call, given: str | int, kind: str, id_name: str = "id") -> Repl
 def standard_tools(spec: KindSpec) -> list[Tool]:
     """Return schedule, list and cancel of a kind. Its payload fields are arguments beside those that all kinds have."""
     kind, plural = spec.name, spec.plural
-    create_name, list_name, cancel_name = f"schedule_{kind}", f"list_{plural}", f"cancel_{kind}"
+    create_name, list_name, cancel_name = f"schedule_{kind}", f"list_{plural}", spec.canceller
     when = {"name": text("A name for people."), "trigger_type": TRIGGER_TYPE, "trigger_config": TRIGGER_CONFIG}
     options = {
         "when": WHEN,

@@ -25,7 +25,7 @@ def status(call: Call, given: Arguments) -> Reply:
 def status_tool() -> Tool:
     return tool(
         status,
-        "Status of this installation",
+        "Status",
         {"timezone": ZONE},
         {
             "now": {"type": "string"},

@@ -11,7 +11,17 @@ import mcp_types as types
 
 from duetime.mcp.definitions import Schema, Tool
 
-OF_ANY_ANSWER = ("error", "hint", "candidates", "warnings", "warning_codes", "timezone")
+OF_ANY_ANSWER = (
+    "error",
+    "hint",
+    "candidates",
+    "warnings",
+    "warning_codes",
+    "timezone",
+    "reads_as",
+    "limits",
+    "paused_until",
+)
 
 
 def listed_tool(tool: Tool) -> types.Tool:

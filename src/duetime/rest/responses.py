@@ -65,6 +65,12 @@ class DealtShape(Shape):
     refused: list[RefusedRun] = Field(description="What could not be, each with the reason.")
 
 
+class StoppedShape(Shape):
+    runs: list[RunShape] = Field(description="What was stopped: cancelled, or still running and asked to stop.")
+    schedule: ScheduleShape | None = Field(description="The schedule, which goes on.")
+    confirmation: str
+
+
 class InboxShape(PageShape):
     messages: list[MessageShape]
 

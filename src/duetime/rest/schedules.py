@@ -34,7 +34,7 @@ from duetime.rest.requests import (
     when_of,
     zone_of,
 )
-from duetime.rest.responses import ChangedShape, RunsShape, SchedulesShape
+from duetime.rest.responses import ChangedShape, RunsShape, SchedulesShape, StoppedShape
 from duetime.service.bulk_changes import Selection, change_schedules
 from duetime.service.changes import ChangeRequest, change_found
 from duetime.service.errors import refuse, unwrap
@@ -45,6 +45,7 @@ from duetime.service.run_now import await_result, has_ended, look_again, run_now
 from duetime.service.services import Call
 from duetime.service.shapes import CreatedShape, PreviewShape, RunShape, ScheduleShape
 from duetime.service.state_details import detail_of, details_of
+from duetime.service.stop_runs import stop_runs, what_was_stopped
 
 routes = router("schedules")
 Id = Annotated[str, Path(description="The id of a schedule, its number, or a name that only one has.", max_length=200)]
@@ -282,6 +283,17 @@ async def run(call: Caller, threads: Threads, id: Id, asked: Annotated[RunAsked,
         seen = await await_result(made, look, has_ended, asked.wait_seconds)
     shapes = await in_thread(partial(run_shapes, call.scheduler, [seen], zone))
     return JSONResponse(shapes[0], 200 if has_ended(seen) else 202)
+
+
+@routes.post("/schedules/{id}/stop", status_code=202, response_model=StoppedShape, responses=_CHANGING)
+def stop(call: Caller, id: Id) -> Response:
+    """Stop its runs that are in progress or wait; the schedule goes on."""
+    done = unwrap(stop_runs(call.scheduler, call.caller, _found(call, id)))
+    schedule = None if done.schedule is None else schedule_shape(done.schedule, call.zone)
+    runs = run_shapes(call.scheduler, done.runs, call.zone)
+    return JSONResponse(
+        {"runs": runs, "schedule": schedule, "confirmation": what_was_stopped(done, call.zone)}, status_code=202
+    )
 
 
 @routes.delete("/schedules/{id}", status_code=204, response_class=Response, responses=_CHANGING)

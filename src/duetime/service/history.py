@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from duetime.engine.clock import Instant
 from duetime.engine.kind import Caller
-from duetime.engine.model import LIVE, Run, RunStatus, ScheduleId, status_of
+from duetime.engine.model import LIVE, Run, RunStatus, Schedule, ScheduleId, status_of
 from duetime.engine.policy.follow_ups import message_key
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import FAILED_OR_LOST, RunQuery
-from duetime.service.masking import LONGEST, masked, shortened
+from duetime.service.masking import LONGEST, masked, masking_of, shortened
 from duetime.service.presenters import View, attempt_view, instant_view, message_shape, run_shape
 from duetime.settings.sections import INBOX
 
@@ -23,6 +24,8 @@ MOST_BYTES: Final = 256 * 1024
 """Maximum size of the results of one page."""
 BRIEF: Final = 1000
 """Characters of a text within a result in a list."""
+LISTED: Final = 200
+"""Characters of a result in a list of schedules."""
 _COUNTED: Final = 1000
 _DELIVERED = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.LOST})
 """Statuses of runs of which somebody may have been told."""
@@ -101,6 +104,18 @@ def outcome(scheduler: Scheduler, run: Run, ids: Mapping[ScheduleId, str], zone:
     if run.last is not None:
         row |= {"last": instant_view(run.last, zone), **{name: view[name] for name in ("occurrences", "at_least")}}
     return row
+
+
+def latest_results(scheduler: Scheduler, schedules: Sequence[Schedule]) -> dict[ScheduleId, Any]:
+    """Return the results of the latest runs that completed, of at most so many schedules as a usual page has."""
+    done = [each for each in schedules[:MOST] if each.progress.last_status == RunStatus.COMPLETED]
+    found: dict[ScheduleId, Any] = {}
+    for definition, _ in done:
+        query = RunQuery(schedule=definition.id, status=RunStatus.COMPLETED, limit=1, count_to=0)
+        for run in scheduler.store.runs(query).items:
+            hidden = masking_of(run.kind).hide_result(None if run.result is None else json.loads(run.result))
+            found[definition.id] = shortened(_text_of(hidden), LISTED)
+    return found
 
 
 def _text_of(result: Any) -> Any:

@@ -52,6 +52,8 @@ class KindSpec:
     family: str = ""
     """Name by which its tools are switched on, such as "jobs"; by default the plural, if there is a payload model."""
     tools: str = ""
+    cancel_tool: str = ""
+    """Name of the tool that cancels one, if it has its own."""
     resources: str = ""
     recipes: str = ""
     """MCP prompts: ready-made requests that a client offers to its user."""
@@ -89,6 +91,12 @@ class KindSpec:
     def command(self) -> str:
         """Name of the command group that its schedules are managed with; empty if there is none."""
         return self.commands[0].name if self.commands else self.name if self.payload else ""
+
+    @property
+    def canceller(self) -> str:
+        """Name of the tool that cancels one: its own, the standard one, or the one for all kinds."""
+        standard = f"cancel_{self.name}" if self.payload and not self.tools else "delete_schedule"
+        return self.cancel_tool or standard
 
     def paths(self) -> list[str]:
         """Return every dotted path of this spec."""
@@ -223,6 +231,10 @@ class KindHooks:
     def delivery_topics(self, owner: str) -> list[str]:
         """Return the topics of an owner that this kind delivers messages to, as suggestions for `deliver_to`."""
         return []
+
+    def default_topic(self, owner: str) -> str:
+        """Return the topic of an owner's messages that name none, if the settings have one for this kind."""
+        return ""
 
     def topic(self, definition: Definition) -> str | None:
         """Return the topic of the messages that a schedule itself sends; None if it sends none."""

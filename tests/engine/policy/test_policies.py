@@ -210,6 +210,19 @@ def test_pause_and_resume_twice_are_no_errors(simulation: Simulation) -> None:
     assert statuses(simulation) == ["completed"]
 
 
+def test_another_pause_replaces_the_first(simulation: Simulation) -> None:
+    """One without an end drops the earlier end and its note; one that changes only the end keeps the note."""
+    id = simulation.duetime.schedule("work", every=HOUR)["id"]
+    simulation.duetime.pause(id, until=START + 2 * HOUR, note="holiday")
+    longer = simulation.duetime.pause(id, until=START + 3 * HOUR)
+    assert (longer["note"], str(longer["paused_until"])[11:13]) == ("holiday", f"{(START + 3 * HOUR).hour:02}")
+    for _ in range(2):
+        endless = simulation.duetime.pause(id)
+        assert (endless["note"], endless["paused_until"]) == (None, None)
+    simulation.duetime.pause(id, note="for good")
+    assert simulation.duetime.pause(id)["note"] == "for good", "nothing else was asked for"
+
+
 def test_a_retry_is_parked_while_its_schedule_is_paused(simulation: Simulation, bench: Bench) -> None:
     bench.errors = [ValueError("once")]
     job = simulation.duetime.schedule("work", at=START + HOUR, max_attempts=2)

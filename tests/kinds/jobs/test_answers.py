@@ -45,6 +45,7 @@ def test_a_job_shows_what_it_runs_and_its_results(stage: Stage) -> None:
         assert each["timezone"] == "America/Los_Angeles"
         assert each["reads_as"] == made["reads_as"]
         assert (each["status"], each["state_detail"], each["error"]) == ("pending", None, None)
+    assert row["result"] == "hello"
     [run] = shown["history"]
     assert (run["status"], run["result"]) == ("completed", "hello")
 

@@ -63,6 +63,13 @@ def test_it_goes_to_the_default_topic(app: App) -> None:
     assert found.topic == "phone"
 
 
+def test_so_does_a_reminder_that_names_none(app: App) -> None:
+    for owner, topic in ((LOCAL, "phone"), ("ann", "reminders")):
+        payload = {"prompt": "Tea", "remind": True}
+        prepared = app.kinds["prompt"].prepare(payload, Caller(owner))
+        assert prepared.policy == {"deliver_to": topic}
+
+
 def test_for_owners_who_cannot_use_the_channel_there_is_no_default(app: App) -> None:
     tool = tools(app)["schedule_notification"]
     call = Call(app.services, Caller("ann"), "UTC")

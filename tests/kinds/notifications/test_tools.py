@@ -862,7 +862,7 @@ def test_every_tool_is_described_truthfully(name: str) -> None:
     assert tool.input["type"] == tool.output["type"] == "object"
     assert tool.input["additionalProperties"] is False
     assert all(schema.get("description") for schema in tool.input["properties"].values())
-    assert tool.destructive == (name in ("delete_schedule", "change_schedules", "edit_schedule"))
+    assert tool.destructive == (name in ("delete_schedule", "change_schedules", "edit_schedule", "stop_run"))
     reading = ("list_scheduled_notifications", "get_current_time", "list_upcoming", "history", "status")
     assert tool.read_only == (name in reading)
     nullable = {key for key, schema in tool.input["properties"].items() if "null" in schema["type"]}

@@ -373,7 +373,11 @@ def test_it_belongs_to_the_operator(action: str, scheduler: Scheduler) -> None:
     assert isinstance(refused, Err) and refused.code == "operators_only"
     assert "belongs to the operator" in refused.message
     assert scheduler.find(AGENT, made.definition.public_id) == made, "it is seen, and stays as it was"
-    assert isinstance(scheduler.run_now(AGENT, made.definition.public_id), Ok)
+    started = scheduler.run_now(AGENT, made.definition.public_id)
+    assert isinstance(started, Ok)
+    refused = scheduler.cancel_run(AGENT, started.value.id)
+    assert isinstance(refused, Err) and refused.code == "operators_only"
+    assert isinstance(scheduler.cancel_run(LOCAL, started.value.id), Ok)
 
 
 def test_nobody_else_takes_its_key(scheduler: Scheduler) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from duetime.app import App
     from duetime.engine.worker.standby import Standby
     from duetime.mcp.stdio import Wire
-    from duetime.service.services import Call
+    from duetime.service.services import Call, Services
     from duetime.settings import Settings
 
 PATIENCE = 0.1
@@ -27,6 +27,9 @@ PATIENCE = 0.1
 
 DEADLINE = 0.7
 """Seconds after which the process exits even if something hangs: a client that waits too long kills it."""
+
+LOOK_AGAIN = 3.0
+"""Seconds between two looks at the settings that the server publishes."""
 
 commands = single()
 
@@ -53,7 +56,7 @@ def _serve(flags: dict[str, Any], wire: Wire, exit_: QuickExit) -> None:
     """Serve until the input ends. Imports are here, after signals are handled, because the SDK takes a second."""
     from functools import partial
 
-    from duetime.app import build, mcp_server
+    from duetime.app import build, catalog_for, mcp_server
     from duetime.engine.worker.standby import Standby
     from duetime.kinds.prompts.access import RUN_FOLDER, RUN_TOKEN
     from duetime.mcp.stdio import serve_stdio
@@ -67,7 +70,9 @@ def _serve(flags: dict[str, Any], wire: Wire, exit_: QuickExit) -> None:
         logging.getLogger("duetime.mcp").warning("%s", text)
     stand_in = Standby(app.store, app.clock, settings.lease, partial(app.engine, session=True), settings.drain)
     exit_.parts = (app, stand_in)
-    server = mcp_server(settings.tools, _identify(app, stand_in), services=app.services)
+    followed = FollowedServices(app)
+    server = mcp_server(settings.tools, _identify(followed, stand_in), services=app.services)
+    followed.on_change = lambda services: server.offer(catalog_for(settings.tools, services))
     gc.freeze()
     gc.enable()
     if RUN_TOKEN not in os.environ:  # a server for one agent run ends with it, so it claims no work
@@ -93,18 +98,47 @@ def _without_untrusted_folder(settings: Settings) -> Settings:
     )
 
 
-def _identify(app: App, stand_in: Standby) -> Callable[[], Call]:
+class FollowedServices:
+    """The services of an app, with the settings that a server publishes while this process runs: a server that was
+    restarted may have another zone, other agents or another default topic."""
+
+    def __init__(self, app: App) -> None:
+        self.app, self._looked = app, app.clock.monotonic()
+        self.on_change: Callable[[Services], None] = lambda services: None
+
+    def now(self) -> Services:
+        """Return the services; what is published is read again after a few seconds at the earliest."""
+        app, time = self.app, self.app.clock.monotonic()
+        if time - self._looked >= LOOK_AGAIN:
+            self._looked = time
+            self._follow(app)
+        return self.app.services
+
+    def _follow(self, app: App) -> None:
+        from duetime.app import with_published
+        from duetime.engine.errors import DuetimeError
+
+        try:
+            published = app.store.published()
+            if published != app.published:
+                self.app = with_published(app, published)
+                self.on_change(self.app.services)
+        except DuetimeError as error:  # the call itself then reports that the store is away
+            logging.getLogger("duetime.mcp").warning("the server's settings could not be read: %s", error.message)
+
+
+def _identify(followed: FollowedServices, stand_in: Standby) -> Callable[[], Call]:
     from duetime.kinds.prompts.access import RUN_TOKEN
     from duetime.service.services import local_call
 
     token = os.environ.get(RUN_TOKEN)
     if token is not None:
-        return _identify_run(app, token)
+        return _identify_run(followed.app, token)
 
     def identify() -> Call:
         # Whether anything would fire is only known once this process has looked for other workers.
         stand_in.decided.wait(1.0)
-        return local_call(app.services)
+        return local_call(followed.now())
 
     return identify
 

@@ -14,7 +14,7 @@ from duetime.engine.policy.rows import Span, Writes, ended, run_entry, span_run,
 
 def pause(change: Change, until: Instant | None = None, note: str | None = None) -> Decision:
     """Take a schedule out of the queue until somebody resumes it or, if given, until this instant. The latest request
-    decides how long a paused schedule rests."""
+    decides how long a paused schedule rests and why; only one that gives another end keeps the note."""
     definition, progress = change.schedule
     resting = progress.state == ScheduleState.PAUSED
     if resting and (until, note) in ((definition.resume_at, None), (definition.resume_at, progress.note)):
@@ -24,7 +24,7 @@ def pause(change: Change, until: Instant | None = None, note: str | None = None)
     writes = Writes()
     if resting:  # runs that somebody asked for meanwhile stay in the queue
         writes.due_gone.append(DueEntry("", change.now, definition.id, NO_RUN))
-        note = progress.note if note is None else note
+        note = progress.note if note is None and until is not None else note
     else:
         writes.due_gone_of.append(definition.id)
         progress = _pass_over(writes, change, "it was overdue when the schedule was paused")

@@ -12,6 +12,7 @@ SPEC = KindSpec(
     title="Run a task",
     family="jobs",
     tools="duetime.kinds.jobs.mcp:TOOLS",
+    cancel_tool="cancel_job",
     resources="duetime.kinds.jobs.mcp:RESOURCES",
     instructions="Jobs run registered functions (schedule_job)",
     api="duetime.kinds.jobs.api:routes",

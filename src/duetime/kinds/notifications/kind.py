@@ -107,6 +107,9 @@ class NotificationKind(KindHooks):
     def text_of(self, payload: Mapping[str, Any]) -> str | None:
         return str(payload.get("message", ""))
 
+    def default_topic(self, owner: str) -> str:
+        return self.places.default_topic(owner)
+
     def name_of(self, payload: Mapping[str, Any]) -> str | None:
         return name_of(payload)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from duetime.engine.clock import SECOND
@@ -26,6 +27,7 @@ from duetime.kinds.notifications.service import (
 )
 from duetime.service.presenters import living
 from duetime.service.services import Services, pages_of
+from duetime.service.state_details import details_of
 from duetime.service.warnings import ScheduleWarning, declare, warning
 from duetime.settings.sections import INBOX
 
@@ -138,7 +140,12 @@ class LocalNotifications:
     def scheduled(self, caller: Caller, topic: str | None = None) -> Result[list[Notification]]:
         query = ScheduleQuery(kind=KIND, status="living", subject=topic, limit=500, count_to=0)
         pages = pages_of(self._scheduler.search, caller._replace(operator=False), query)
-        return Ok(in_order(notification(each) for page in pages for each in page.items))
+        return Ok(in_order(each for page in pages for each in self._with_details(page.items)))
+
+    def _with_details(self, schedules: Sequence[Schedule]) -> Iterator[Notification]:
+        details = details_of(self._scheduler, schedules)
+        for each in schedules:
+            yield notification(each)._replace(detail=details.get(each.definition.id))
 
     def changes(self, caller: Caller, topic: str) -> object:
         return self._scheduler.marks(caller, KIND, topic)

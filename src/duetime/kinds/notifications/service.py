@@ -29,10 +29,14 @@ PATIENCE = 5.0
 
 
 def new_notification(
-    payload: Mapping[str, Any], when: When, policy: Mapping[str, Any], key: str | None = None
+    payload: Mapping[str, Any],
+    when: When,
+    policy: Mapping[str, Any],
+    key: str | None = None,
+    name: str | None = None,
 ) -> NewSchedule:
     """Return a caller's request, which the engine validates, whichever backend keeps the notification."""
-    return NewSchedule(KIND, name_of(payload), *when[:2], payload, policy, when.timezone, key)
+    return NewSchedule(KIND, name or name_of(payload), *when[:2], payload, policy, when.timezone, key)
 
 
 def readable_trigger(stored: str) -> Trigger | None:
@@ -59,6 +63,8 @@ class Notification(NamedTuple):
     note: str | None = None
     """Why it is paused or broken."""
     paused_until: Instant | None = None
+    detail: str | None = None
+    """What it waits for, if its time has come."""
     warnings: Sequence[ScheduleWarning] = ()
     """What the creator of a new one should know."""
     limits: Mapping[str, Any] = MappingProxyType({})

@@ -12,6 +12,7 @@ SPEC = KindSpec(
     title="Wake an agent",
     family="prompts",
     tools="duetime.kinds.prompts.mcp.tools:TOOLS",
+    cancel_tool="schedule_cancel",
     resources="duetime.kinds.prompts.mcp.inbox:RESOURCES",
     instructions="prompts wake an agent with instructions (schedule)",
     further_instructions="Prompts for the inbox wait for take_prompt; prompt_result tells what came of one.",

@@ -82,7 +82,9 @@ class AgentOptions(NamedFields):
     agent: Annotated[str | None, _agent("--agent NAME", "Agent of the settings to wake, or inbox.")] = None
     remind: Annotated[
         bool,
-        _agent("--remind", "Send the text to a person instead of waking an agent, to --deliver-to or `reminders`."),
+        _agent(
+            "--remind", "Send the text to a person instead of waking an agent, to --deliver-to or the default topic."
+        ),
     ] = False
     allow: Annotated[str | None, _agent("--allow JSON", f"Limit what the agent may use, such as {EXAMPLE}.")] = None
     max_runs_per_day: Annotated[
@@ -143,10 +145,9 @@ def edit(
     """Change a prompt. Everything that is not given stays the same. One that is running cannot be changed, but one that
     waits for its agent can be given another --agent."""
     given = agent.given() | ({} if text is None else {"prompt": given_text(text)})
-    renamed = headline(given["prompt"]) if name is None and text is not None else name
     stated = policy.given()
     with opened(db) as app:
-        edit_schedule(app, PROMPT, id, trigger, json_, name=renamed, payload=given, policy=stated)
+        edit_schedule(app, PROMPT, id, trigger, json_, name=name, payload=given, policy=stated)
 
 
 _TAKE_EXAMPLES = """\

@@ -46,7 +46,7 @@ KIND = "prompt"
 WAITS = "No agent is woken for it: it waits in the inbox until an agent takes it with take_prompt."
 declare(no_agent=WAITS)
 REMINDERS = "reminders"
-"""Topic of reminders that name none."""
+"""Topic of reminders that name none, where the settings have no default topic; and what reminders are filed under."""
 UNKNOWN_WAIT = 1 * MINUTE
 """Delay before a prompt is retried whose agent this worker does not know: another worker may know it."""
 UNKNOWN_TIMES = 5
@@ -141,6 +141,11 @@ class PromptKind(KindHooks):
     def _is_there(self, agent: str, owner: str) -> bool:
         return is_open_to(self._owners.get(agent, (EVERYBODY,)), owner)
 
+    def _reminder_topic(self, owner: str) -> str:
+        kinds = {} if self._scheduler is None else self._scheduler().kinds
+        defaults = (each.default_topic(owner) for each in kinds.values() if isinstance(each, KindHooks))
+        return next(filter(None, defaults), REMINDERS)
+
     def public_id(self, now: Instant, trigger_type: str) -> str:
         return "{id}"
 
@@ -157,7 +162,8 @@ class PromptKind(KindHooks):
         if remind:
             for name in (*limits, *({"allow"} & given.keys())):
                 raise InvalidInput(field=name, problem="a reminder wakes no agent that it could limit; leave it out")
-            return Prepared({**prepared, "remind": True}, REMINDERS, {"deliver_to": REMINDERS}, _is_heard)
+            heard = {"deliver_to": self._reminder_topic(caller.owner)}
+            return Prepared({**prepared, "remind": True}, REMINDERS, heard, _is_heard)
         prepared |= limits
         agents = self.agents(caller.owner)
         agent = given.get("agent", agents[0])

@@ -1,4 +1,4 @@
-"""Adding and editing schedules of any kind, and the commands that run, pause, resume, cancel and delete them."""
+"""Adding and editing schedules of any kind, and the commands that run, stop, pause, resume, cancel and delete them."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from duetime.service.lookup import short_id
 from duetime.service.run_now import MOST_SECONDS, has_ended, wait_for_end
 from duetime.service.services import OPERATOR
 from duetime.service.state_details import detail_of
+from duetime.service.stop_runs import stop_runs, what_was_stopped
 from duetime.service.warnings import ScheduleWarning
 from duetime.service.when import When
 from duetime.terminal import output
@@ -105,6 +106,13 @@ def add_change_commands(commands: typer.Typer, view: KindView) -> None:
             text = f"Run {made.id} of {clean(definition.name)} {_outcome(seen)}"
             print_done(app, json_, document, text, [] if has_ended(seen) else warnings)
 
+    def stop(id: Id, db: Db = None, json_: Json = False) -> None:
+        with opened(db) as app:
+            found, zone = found_here(app, view, id), app.scheduler.zone
+            done = _done(view, found.definition.public_id, stop_runs(app.scheduler, OPERATOR, found))
+            document = {"id": found.definition.public_id, "runs": [run_document(run, zone) for run in done.runs]}
+            output.print_result(json_, document, clean(what_was_stopped(done, zone)))
+
     def pause(id: Id, until: Until = None, note: Note = None, db: Db = None, json_: Json = False) -> None:
         with opened(db) as app:
             _change(app, view, id, ChangeRequest("pause", instant_given(app, until, "--until"), note), json_)
@@ -124,6 +132,7 @@ def add_change_commands(commands: typer.Typer, view: KindView) -> None:
     noun = view.noun
     helped: dict[Callable[..., None], str] = {
         run: f"Run a {noun} now, in addition to its schedule.",
+        stop: f"Stop the run of a {noun} that is in progress. The {noun} continues at its next time.",
         pause: f"Pause a {noun}, until it is resumed or until a time.",
         resume: f"Resume a paused {noun}.",
         cancel: f"Cancel a {noun}. Nothing more starts, and a run in progress is asked to stop.",

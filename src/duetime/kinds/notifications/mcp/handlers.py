@@ -191,7 +191,7 @@ def _new(call: Call, given: Arguments, when: When) -> NewSchedule:
             raise missing_argument("notification_topic", text.TOPIC)
     payload = {"message": given["message"], "topic": topic}
     payload |= {name: given[name] for name in (*text.LOOKS, "label") if name in given}
-    return new_notification(payload, when, policy_of(given), given.get("idempotency_key"))
+    return new_notification(payload, when, policy_of(given), given.get("idempotency_key"), given.get("name"))
 
 
 def _refuse(err: Err) -> NoReturn:
@@ -249,11 +249,12 @@ def listing_view(found: Sequence[Notification], zone: str) -> dict[str, Any]:
 
 
 def _further(found: Notification, zone: str) -> dict[str, Any]:
-    """Return what few notifications have: a name of their own, and why and until when they are paused."""
+    """Return what few notifications have: a name of their own, why and until when they rest, what they wait for."""
     further: dict[str, Any] = {
         "name": masked(found.name),
         "note": masked(found.note),
         "paused_until": instant_view(found.paused_until, zone),
+        "state_detail": found.detail,
     }
     return {name: value for name, value in further.items() if value is not None}
 

@@ -18,7 +18,7 @@ TIMES: dict[str, Schema] = {
     "time": text("In timezone, such as 15:30."),
     "date": text("Day of time: 2026-02-10; default today."),
     "delay": text("From now, such as 2h30m or 1d."),
-    "timezone": text("The user's, such as Europe/Berlin; time needs it."),
+    "timezone": text("The user's: Europe/Berlin; time needs it."),
 }
 CRON_WHEN = text("Instead of cron: every weekday at 8:30.")
 CRON_POLICY = {
@@ -93,7 +93,7 @@ _SCHEDULE: dict[str, Schema] = {
     "last_occurrence": _TIME,
     "notification_body": _STRING,
 }
-_FURTHER: dict[str, Schema] = {"name": _STRING, "note": _STRING, "paused_until": _STRING}
+_FURTHER: dict[str, Schema] = {"name": _STRING, "note": _STRING, "paused_until": _STRING, "state_detail": _STRING}
 _MESSAGE: dict[str, Schema] = {
     **dict.fromkeys(("message_id", "scheduled_time", "notification_topic", "notification_body"), _STRING),
     "paused": _BOOLEAN,

@@ -16,7 +16,7 @@ from duetime.engine.times import ReadTime, format_local, iso_local, read_time
 from duetime.engine.times.parser import midnight_note
 from duetime.engine.triggers import trigger_from_json
 from duetime.engine.validation import Changes, NewSchedule
-from duetime.kinds.prompts.kind import KIND, PARTS, PromptKind, headline, payload_of
+from duetime.kinds.prompts.kind import KIND, PARTS, PromptKind, headline, payload_of, prompt_of
 from duetime.kinds.prompts.mcp.text import (
     Refusal,
     accepted,
@@ -50,8 +50,8 @@ _EDITABLE = ("pending", "broken")  # an edit can repair a broken one
 @refusing
 def schedule(call: Call, given: Arguments) -> Reply:
     """Wake an agent later with instructions: for work that needs one (check, decide, write). Give one of at, cron,
-    rrule, every, when. Tell the user the time and the agent in the answer, and warnings. To message a person use
-    schedule_notification, to run a task schedule_job."""
+    rrule, every, when. Tell the user the time, the agent and warnings. To message a person use schedule_notification,
+    to run a task schedule_job."""
     zone, now = zone_of(call, given), call.scheduler.clock.now()
     when, first = _when(given, zone, now)
     limits = limits_of(given)
@@ -59,7 +59,7 @@ def schedule(call: Call, given: Arguments) -> Reply:
         raise error(f"{twice}: is given twice; give it once.")
     new = NewSchedule(
         kind=KIND,
-        name=headline(given["prompt"]) or KIND,
+        name=given.get("name") or headline(given["prompt"]) or KIND,
         trigger_type=when.type,
         trigger_config=when.config | limits,
         payload={name: given[name] for name in PARTS if name in given},
@@ -205,7 +205,8 @@ def _changes(
     changes = Changes()
     parts: Arguments = {name: given[name] for name in ("prompt", "agent") if name in given}
     if parts:
-        name = (headline(given["prompt"]) or KIND) if "prompt" in parts else None
+        named_after_text = found.definition.name == (headline(prompt_of(found.definition)) or KIND)
+        name = (headline(given["prompt"]) or KIND) if "prompt" in parts and named_after_text else None
         # The rest of the payload is written back as it was read, so nobody may have changed it meanwhile.
         payload = {**payload_of(found.definition), **parts}
         changes = replace(changes, name=name, payload=payload, version=found.definition.version)
@@ -242,7 +243,7 @@ def _updated(call: Call, given: Arguments, edited: Schedule, note: str | None, z
 def schedule_cancel(call: Call, given: Arguments) -> Reply:
     """Cancel a pending prompt for good, with all its coming times. Ask the user if several could be meant."""
     stop, refusal = given.get("stop_running", False), _not_editable(task_named(given), "cancelled")
-    found = found_task(call, given, refusal, "delete_schedule").definition
+    found = found_task(call, given, refusal, None).definition
     result = call.scheduler.cancel_pending(call.caller, found.public_id, KIND, stop_running=stop)
     if isinstance(result, Err) and result.code in ("not_found", "not_possible"):
         raise Refusal(refusal)

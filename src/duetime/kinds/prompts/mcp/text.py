@@ -85,8 +85,9 @@ def task_named(given: Arguments) -> str:
     return f"#{named}" if named.isdigit() else f'"{harmless(named[:CUT])}"'
 
 
-def found_task(call: Call, given: Arguments, refusal: str, tool: str, *, deleted: bool = False) -> Schedule:
-    """Return the prompt that the argument `id` names, or raise the refusal; `tool` takes an id of another kind."""
+def found_task(call: Call, given: Arguments, refusal: str, tool: str | None, *, deleted: bool = False) -> Schedule:
+    """Return the prompt that the argument `id` names, or raise the refusal; `tool` takes an id of another kind. Without
+    `tool`, it is the one that cancels that kind."""
     task_named(given)
     found = find_schedule(call.scheduler, call.caller, given["id"], KIND, deleted=deleted)
     if not isinstance(found, Err):

@@ -13,6 +13,7 @@ from duetime.mcp.schemas import (
     KEY,
     LIMITS_IN_FORCE,
     LOOKUP,
+    NAME,
     NULLABLE_TIME,
     POLICY,
     READS_AS,
@@ -86,6 +87,7 @@ TOOLS = [
         "Schedule a prompt",
         {
             "prompt": text("Instructions, clear without this conversation."),
+            "name": NAME,
             "at": text(AT),
             "cron": text(CRON),
             "rrule": text(RRULE),

@@ -1,0 +1,418 @@
+"""The five interfaces, each with every operation on schedules of every kind, for tests that compare them."""
+
+from __future__ import annotations
+
+import json
+import re
+from abc import ABC, abstractmethod
+from contextlib import closing
+from typing import Any
+
+from duetime import Duetime
+from duetime.engine.kind import LOCAL, Caller
+from duetime.kinds import load_specs
+from duetime.settings import Settings
+from tests.support.agent import Agent
+from tests.support.browsing import Browser, signed_in
+from tests.support.cli import Answer, Cli
+from tests.support.web import Site
+
+CRON, OTHER_CRON = "0 9 * * *", "0 10 * * *"
+PAYLOADS: dict[str, dict[str, Any]] = {
+    "job": {"task": "echo", "args": ["hello"], "kwargs": {}},
+    "prompt": {"prompt": "water the plants"},
+    "notification": {"message": "hi", "topic": "alerts"},
+    "request": {"url": "https://hooks.example.org/a"},
+}
+EDITS: dict[str, dict[str, Any]] = {
+    "job": {"task": "echo", "args": ["bye"]},
+    "prompt": {"prompt": "water them"},
+    "notification": {"message": "bye"},
+    "request": {"url": "https://hooks.example.org/b"},
+}
+"""Payload fields that an edit replaces."""
+
+
+class Interface(ABC):
+    """One way to reach a Duetime. Every public method is an operation of the table. Those that read return what they
+    show: ids of schedules, numbers of runs, or times of day."""
+
+    def __init__(self, there: Site, cli: Cli) -> None:
+        self._there, self._cli = there, cli
+
+    @abstractmethod
+    def create(self, kind: str) -> None: ...
+
+    @abstractmethod
+    def edit(self, kind: str, id: str) -> None: ...
+
+    @abstractmethod
+    def pause(self, kind: str, id: str) -> None: ...
+
+    @abstractmethod
+    def resume(self, kind: str, id: str) -> None: ...
+
+    @abstractmethod
+    def cancel(self, kind: str, id: str) -> None: ...
+
+    @abstractmethod
+    def delete(self, kind: str, id: str) -> None: ...
+
+    @abstractmethod
+    def run_now(self, kind: str, id: str) -> None: ...
+
+    @abstractmethod
+    def stop(self, kind: str, id: str) -> None:
+        """Stop what runs of a schedule."""
+
+    @abstractmethod
+    def stop_run(self, kind: str, run: int) -> None:
+        """Stop one run."""
+
+    @abstractmethod
+    def retry(self, kind: str, run: int) -> None: ...
+
+    @abstractmethod
+    def history(self, kind: str, id: str) -> set[int]: ...
+
+    @abstractmethod
+    def list(self, kind: str) -> set[str]: ...
+
+    @abstractmethod
+    def upcoming(self, kind: str) -> set[str]: ...
+
+    @abstractmethod
+    def preview(self, kind: str, id: str) -> set[str]:
+        """Return the times of day at which OTHER_CRON would fire."""
+
+
+class Mcp(Interface):
+    def _use(self, tool: str, **given: Any) -> dict[str, Any]:
+        answer = Agent(self._there.room.services, Caller(LOCAL), "UTC").knows(tool, **given)
+        assert "error" not in answer, answer
+        return answer
+
+    def create(self, kind: str) -> None:
+        trigger = {"trigger_type": "cron", "trigger_config": {"expression": CRON}}
+        tools: dict[str, tuple[str, dict[str, Any]]] = {
+            "job": ("schedule_job", {"name": "same", "task": "echo", "args": ["hello"], **trigger}),
+            "prompt": ("schedule", {**PAYLOADS["prompt"], "cron": CRON}),
+            "notification": (
+                "schedule_cron_notification",
+                {"message": "hi", "notification_topic": "alerts", "cron": CRON, "timezone": "UTC"},
+            ),
+        }
+        tool, given = tools[kind]
+        self._use(tool, **given)
+
+    def edit(self, kind: str, id: str) -> None:
+        fields = {"payload": EDITS[kind]} if kind == "request" else EDITS[kind]
+        self._use("edit_schedule", schedule_id=id, cron=OTHER_CRON, **fields)
+
+    def pause(self, kind: str, id: str) -> None:
+        answer = self._use("pause_schedule", schedule_id=id, until="in 2 days", note="holiday")
+        assert (answer["kind"], answer["next_run"], answer["note"]) == (kind, None, "holiday")
+
+    def resume(self, kind: str, id: str) -> None:
+        assert self._use("resume_schedule", schedule_id=id)["next_run"] is not None
+
+    def cancel(self, kind: str, id: str) -> None:
+        assert self._use("change_schedules", action="cancel", ids=[id])["changed"] == 1
+
+    def delete(self, kind: str, id: str) -> None:
+        self._use("delete_schedule", schedule_id=id)
+
+    def run_now(self, kind: str, id: str) -> None:
+        assert self._use("run_now", schedule_id=id)["run"]["kind"] == kind
+
+    def stop(self, kind: str, id: str) -> None:
+        answer = self._use("stop_run", schedule_id=id)
+        assert (answer["schedule_id"], answer["kind"]) == (id, kind) and answer["next_run"] is not None
+
+    def stop_run(self, kind: str, run: int) -> None:
+        [stopped] = self._use("stop_run", run_id=run)["stopped"]
+        assert (stopped["run_id"], stopped["status"]) == (run, "cancelled")
+
+    def retry(self, kind: str, run: int) -> None:
+        assert self._use("run_now", run_id=run)["run"]["run_id"] == run
+
+    def history(self, kind: str, id: str) -> set[int]:
+        return {each["run_id"] for each in self._use("history", schedule_id=id)["runs"]}
+
+    def list(self, kind: str) -> set[str]:
+        lists = {
+            "job": ("list_jobs", "jobs", "job_id"),
+            "prompt": ("schedule_list", "tasks", "id"),
+            "notification": ("list_scheduled_notifications", "schedules", "schedule_id"),
+        }
+        if kind not in lists:  # programs make them; an agent sees what is to come of them
+            return self.upcoming(kind)
+        tool, rows, id = lists[kind]
+        return {str(each[id]) for each in self._use(tool)[rows]}
+
+    def upcoming(self, kind: str) -> set[str]:
+        return {str(each["id"]) for each in self._use("list_upcoming", kind=kind, count=100)["upcoming"]}
+
+    def preview(self, kind: str, id: str) -> set[str]:
+        shown = self._use("preview_schedule", trigger_type="cron", trigger_config={"expression": OTHER_CRON})
+        return _clocks(shown["next"])
+
+
+class Http(Interface):
+    def _ask(self, method: str, path: str, body: Any = None) -> Any:
+        headers = {**self._there.bearer(LOCAL), "Content-Type": "application/json"}
+        data = None if body is None else json.dumps(body).encode()
+        reply = self._there.ask(method, f"/api/v1{path}", headers, data)
+        assert reply.status < 300, reply.body
+        return json.loads(reply.body or b"null")
+
+    def create(self, kind: str) -> None:
+        trigger = {"type": "cron", "expression": CRON}
+        body = {"kind": kind, "name": "same", "trigger": trigger, "payload": PAYLOADS[kind]}
+        self._ask("POST", "/schedules", body)
+
+    def edit(self, kind: str, id: str) -> None:
+        trigger = {"type": "cron", "expression": OTHER_CRON}
+        self._ask("PATCH", f"/schedules/{id}", {"trigger": trigger, "payload": {**PAYLOADS[kind], **EDITS[kind]}})
+
+    def pause(self, kind: str, id: str) -> None:
+        shape = self._ask("POST", f"/schedules/{id}/pause?until=in+2+days&note=holiday")
+        assert shape["status"] == "paused" and shape["paused_until"] and shape["note"] == "holiday"
+
+    def resume(self, kind: str, id: str) -> None:
+        assert self._ask("POST", f"/schedules/{id}/resume")["status"] == "pending"
+
+    def cancel(self, kind: str, id: str) -> None:
+        self._ask("POST", f"/schedules/{id}/cancel")
+
+    def delete(self, kind: str, id: str) -> None:
+        self._ask("DELETE", f"/schedules/{id}")
+
+    def run_now(self, kind: str, id: str) -> None:
+        assert self._ask("POST", f"/schedules/{id}/run")["schedule"] == id
+
+    def stop(self, kind: str, id: str) -> None:
+        answer = self._ask("POST", f"/schedules/{id}/stop")
+        assert [run["schedule"] for run in answer["runs"]] == [id] == [answer["schedule"]["id"]]
+
+    def stop_run(self, kind: str, run: int) -> None:
+        assert self._ask("POST", f"/runs/{run}/cancel")["status"] == "cancelled"
+
+    def retry(self, kind: str, run: int) -> None:
+        assert self._ask("POST", f"/runs/{run}/retry")["run_id"] == run
+
+    def history(self, kind: str, id: str) -> set[int]:
+        return {each["run_id"] for each in self._ask("GET", f"/schedules/{id}/runs")["runs"]}
+
+    def list(self, kind: str) -> set[str]:
+        return {each["id"] for each in self._ask("GET", f"/schedules?kind={kind}&limit=1000")["schedules"]}
+
+    def upcoming(self, kind: str) -> set[str]:
+        return {each["id"] for each in self._ask("GET", f"/upcoming?kind={kind}&count=100")["upcoming"]}
+
+    def preview(self, kind: str, id: str) -> set[str]:
+        trigger = {"type": "cron", "expression": OTHER_CRON}
+        return _clocks(self._ask("POST", "/preview", {"trigger": trigger, "timezone": "UTC"})["next"])
+
+
+class CommandLine(Interface):
+    def _call(self, *arguments: str) -> Answer:
+        done = self._cli(*arguments)
+        assert done.code == 0, done.out + done.err
+        return done
+
+    def _run(self, kind: str, *arguments: str) -> Answer:
+        return self._call(load_specs()[kind].command, *arguments)
+
+    def create(self, kind: str) -> None:
+        given = {
+            "job": ("same", "--task", "echo", "--arg", "hello"),
+            "prompt": ("water the plants",),
+            "notification": ("hi", "--topic", "alerts"),
+        }
+        self._run(kind, "add", *given[kind], "--cron", CRON)
+
+    def edit(self, kind: str, id: str) -> None:
+        given = {
+            "job": ("--arg", "bye"),
+            "prompt": ("--text", "water them"),
+            "notification": ("--message", "bye"),
+            "request": ("--url", "https://hooks.example.org/b"),
+        }
+        self._run(kind, "edit", id, "--cron", OTHER_CRON, *given[kind])
+
+    def pause(self, kind: str, id: str) -> None:
+        self._run(kind, "pause", id, "--until", "in 2 days", "--note", "holiday")
+
+    def resume(self, kind: str, id: str) -> None:
+        self._run(kind, "resume", id)
+
+    def cancel(self, kind: str, id: str) -> None:
+        self._run(kind, "cancel", id)
+
+    def delete(self, kind: str, id: str) -> None:
+        self._run(kind, "delete", id)
+
+    def run_now(self, kind: str, id: str) -> None:
+        assert self._run(kind, "run", id, "--json").document["id"] == id
+
+    def stop(self, kind: str, id: str) -> None:
+        assert len(self._run(kind, "stop", id, "--json").document["runs"]) == 1
+
+    def stop_run(self, kind: str, run: int) -> None:
+        assert f"Run {run} of same is cancelled." in self._call("run", "stop", str(run)).out
+
+    def retry(self, kind: str, run: int) -> None:
+        assert self._call("dead", "retry", str(run), "--json").document["retried"] == [run]
+
+    def history(self, kind: str, id: str) -> set[int]:
+        return {each["run_id"] for each in self._run(kind, "history", id, "--json").document["runs"]}
+
+    def list(self, kind: str) -> set[str]:
+        found = self._run(kind, "list", "--all", "--json").document
+        return {each["id"] for each in found[load_specs()[kind].plural]}
+
+    def upcoming(self, kind: str) -> set[str]:
+        found = self._call("upcoming", "--kind", kind, "--count", "100", "--json").document
+        return {each["id"] for each in found["upcoming"]}
+
+    def preview(self, kind: str, id: str) -> set[str]:
+        return _clocks(self._call("next", OTHER_CRON, "--tz", "UTC", "--json").document["next"])
+
+
+class Dashboard(Interface):
+    def _send(self, path: str, **fields: str) -> None:
+        browser: Browser = signed_in(self._there, "UTC")
+        reply = browser.send(path, fields)
+        assert reply.status == 303, reply.body
+
+    def _links(self, page: str, pattern: str) -> set[str]:
+        reply = signed_in(self._there, "UTC").get(page)
+        assert reply.status == 200, reply.body
+        return set(re.findall(pattern, reply.body.decode()))
+
+    def create(self, kind: str) -> None:
+        own = {
+            "job": {"name": "same", "task": "echo", "args": '["hello"]'},
+            "prompt": PAYLOADS["prompt"],
+            "notification": PAYLOADS["notification"],
+        }
+        self._send("/new", kind=kind, when="cron", expression=CRON, timezone="UTC", **own[kind])
+
+    def _edit_form(self, kind: str) -> dict[str, str]:
+        shown = {
+            "job": {"task": "echo", "args": '["bye"]'},
+            "prompt": {"prompt": "water them"},
+            "notification": {"message": "bye", "topic": "alerts"},
+            "request": {"payload": json.dumps(EDITS["request"])},
+        }
+        form = {"name": "same", "when": "cron", "expression": OTHER_CRON, "timezone": "UTC", "version": "1"}
+        return {**form, **shown[kind]}
+
+    def edit(self, kind: str, id: str) -> None:
+        self._send(f"/schedules/{id}/edit", **self._edit_form(kind))
+
+    def pause(self, kind: str, id: str) -> None:
+        self._send(f"/schedules/{id}/pause", until="in 2 days", note="holiday")
+
+    def resume(self, kind: str, id: str) -> None:
+        self._send(f"/schedules/{id}/resume")
+
+    def cancel(self, kind: str, id: str) -> None:
+        self._send(f"/schedules/{id}/cancel")
+
+    def delete(self, kind: str, id: str) -> None:
+        self._send(f"/schedules/{id}/delete")
+
+    def run_now(self, kind: str, id: str) -> None:
+        self._send(f"/schedules/{id}/run")
+
+    def stop(self, kind: str, id: str) -> None:
+        assert self._links(f"/schedules/{id}", r'action="(/schedules/[^"]+/stop)"'), "there is a button for it"
+        self._send(f"/schedules/{id}/stop")
+
+    def stop_run(self, kind: str, run: int) -> None:
+        self._send(f"/runs/{run}/cancel")
+
+    def retry(self, kind: str, run: int) -> None:
+        self._send(f"/runs/{run}/retry")
+
+    def history(self, kind: str, id: str) -> set[int]:
+        return {int(run) for run in self._links(f"/schedules/{id}", r'href="/runs/(\d+)')}
+
+    def list(self, kind: str) -> set[str]:
+        return self._links(f"/schedules?kind={kind}&order=newest", r'href="/schedules/([^/"?#]+)"')
+
+    def upcoming(self, kind: str) -> set[str]:
+        return self._links("/", r'href="/schedules/([^/"?#]+)"')
+
+    def preview(self, kind: str, id: str) -> set[str]:
+        shown = signed_in(self._there, "UTC").send(f"/schedules/{id}/edit", {**self._edit_form(kind), "intent": "look"})
+        assert shown.status == 200, shown.body
+        return set(re.findall(r"T(\d\d:\d\d)", shown.body.decode()))
+
+
+class Python(Interface):
+    def _duetime(self) -> Duetime:
+        return Duetime(settings=Settings(db=self._there.room.settings.db, timezone="UTC"))
+
+    def create(self, kind: str) -> None:
+        with closing(self._duetime()) as duetime:
+            duetime.create(kind, PAYLOADS[kind], name="same", cron=CRON)
+
+    def edit(self, kind: str, id: str) -> None:
+        with closing(self._duetime()) as duetime:
+            duetime.edit(id, payload={**PAYLOADS[kind], **EDITS[kind]}, cron=OTHER_CRON)
+
+    def pause(self, kind: str, id: str) -> None:
+        with closing(self._duetime()) as duetime:
+            duetime.pause(id, until="in 2 days", note="holiday")
+
+    def resume(self, kind: str, id: str) -> None:
+        with closing(self._duetime()) as duetime:
+            duetime.resume(id)
+
+    def cancel(self, kind: str, id: str) -> None:
+        with closing(self._duetime()) as duetime:
+            duetime.cancel(id)
+
+    def delete(self, kind: str, id: str) -> None:
+        with closing(self._duetime()) as duetime:
+            duetime.delete(id)
+
+    def run_now(self, kind: str, id: str) -> None:
+        with closing(self._duetime()) as duetime:
+            assert duetime.run_now(id)["schedule"] == id
+
+    def stop(self, kind: str, id: str) -> None:
+        with closing(self._duetime()) as duetime:
+            assert [run["schedule"] for run in duetime.stop_runs(id)] == [id]
+
+    def stop_run(self, kind: str, run: int) -> None:
+        with closing(self._duetime()) as duetime:
+            assert duetime.cancel_run(run)["status"] == "cancelled"
+
+    def retry(self, kind: str, run: int) -> None:
+        with closing(self._duetime()) as duetime:
+            assert duetime.retry(run)["run_id"] == run
+
+    def history(self, kind: str, id: str) -> set[int]:
+        with closing(self._duetime()) as duetime:
+            return {each["run_id"] for each in duetime.history(id)}
+
+    def list(self, kind: str) -> set[str]:
+        with closing(self._duetime()) as duetime:
+            return {each["id"] for each in duetime.list(kind=kind)}
+
+    def upcoming(self, kind: str) -> set[str]:
+        with closing(self._duetime()) as duetime:
+            return {each["id"] for each in duetime.upcoming(kind=kind, count=100)["upcoming"]}
+
+    def preview(self, kind: str, id: str) -> set[str]:
+        with closing(self._duetime()) as duetime:
+            return _clocks(duetime.preview(cron=OTHER_CRON)["next"])
+
+
+def _clocks(moments: Any) -> set[str]:
+    """Return the times of day of a preview."""
+    return {each["local"][11:16] for each in moments}
