@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: e2e full help quick run test test-agents lint types imports unit clients conformance evaluate bench bench-quick bench-compare bench-lists bench-mcp bench-delivery scorecard scorecard-small screenshots reference format lock clean
+.PHONY: e2e full help quick run test test-agents lint types imports unit clients conformance evaluate bench bench-quick bench-compare bench-lists bench-mcp bench-delivery scorecard scorecard-small screenshots reference docs format lock clean
 
 # Run $(2) as the stage $(1) and say how it ended and how long it took.
 define stage
@@ -99,8 +99,11 @@ bench-delivery: $(VENV)/.dev ## notifications beside a bare HTTP client, and bes
 scorecard: $(VENV)/.dev ## kills, chaos, power cuts, hostile clients: one table; FULL=1 the stated counts, LINE=name one line
 	@$(BIN)/python -m scorecard
 
-reference: $(VENV)/.dev ## write docs/reference anew from the code
+reference: $(VENV)/.dev ## regenerate docs/reference from the code
 	@$(BIN)/python -m reference
+
+docs: $(VENV)/.dev ## build the documentation as a site with search in build/site; broken links are errors
+	@$(BIN)/python -m reference.site
 
 format: $(VENV)/.dev ## rewrite the code the way lint wants it
 	@$(BIN)/ruff check -q --fix $(CODE); $(BIN)/ruff format $(CODE)

@@ -1,6 +1,6 @@
-"""An agent of a framework (here Pydantic AI) with Duetime's tools over MCP. `python agent_framework.py "Remind me ..."`
+"""Use Duetime's tools over MCP from an agent framework (Pydantic AI): `python agent_framework.py "Remind me ..."`
 
-Needs `pip install "duetime[agent]"` and the key of a model: ANTHROPIC_API_KEY, or MODEL and its maker's own variable.
+Requires `pip install "duetime[agent]"` and a model's API key: ANTHROPIC_API_KEY, or MODEL and its vendor's variable.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A program that uses QStash, on a Duetime of its own: the SDK is unchanged. `python qstash_client.py https://...`
+"""Use the unmodified QStash SDK with Duetime as its server: `python qstash_client.py https://...`
 
-Needs `pip install qstash`, a running `duetime serve`, and where to find it:
+Requires `pip install qstash`, a running `duetime serve`, and its address:
 
     export QSTASH_URL=http://127.0.0.1:8765
     export QSTASH_TOKEN=$(cat ~/.local/share/duetime/auth/local.token)
@@ -15,7 +15,7 @@ from qstash import QStash
 
 
 def main(destination: str) -> None:
-    client = QStash(os.environ["QSTASH_TOKEN"])  # it reads QSTASH_URL by itself
+    client = QStash(os.environ["QSTASH_TOKEN"])  # reads QSTASH_URL from the environment
 
     sent = client.message.publish_json(url=destination, body={"hello": "now"}, retries=3)
     print(f"published {sent.message_id}")  # type: ignore[union-attr]  # one destination, one answer

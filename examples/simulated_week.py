@@ -1,4 +1,4 @@
-"""A week in milliseconds: a task and a cron on a clock that you set, over a change to summer time and a power cut."""
+"""Simulate a week in milliseconds: a daily job on a controlled clock, across a clock change and a power cut."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ registry = Registry()
 
 @registry.task
 def back_up(folder: str) -> str:
-    """Copies a folder."""
+    """Copy a folder."""
     return f"copied {folder}"
 
 
@@ -20,8 +20,8 @@ def main() -> None:
         made = simulation.duetime.schedule("back_up", args=["photos"], cron="30 2 * * *")
         print(made["reads_as"])
 
-        simulation.advance(timedelta(days=3))  # on 29 March there is no 02:30 in Berlin
-        simulation.clock.move_to(instant_of(simulation.now + timedelta(days=3)))  # nobody is there for three days
+        simulation.advance(timedelta(days=3))  # there is no 02:30 in Berlin on 29 March
+        simulation.clock.move_to(instant_of(simulation.now + timedelta(days=3)))  # no worker for three days
         simulation.settle()
 
         for run in reversed(simulation.duetime.history(made["id"])):

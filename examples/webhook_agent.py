@@ -1,4 +1,4 @@
-"""An agent behind a webhook: checks who calls, does what the prompt asks for, answers. `python webhook_agent.py 8900`
+"""An agent behind a webhook: verify the signature, do what the prompt asks, respond. `python webhook_agent.py 8900`
 
 [agents.remote]                          # in duetime.toml
 type = "webhook"
@@ -19,7 +19,7 @@ SECRET = os.environ.get("AGENT_SECRET", "a long secret that both sides know")
 
 
 def is_genuine(signature: str, body: bytes) -> bool:
-    """`t=SECONDS,v1=HEX`: HMAC-SHA256 of the time, a dot and the body."""
+    """Verify `t=SECONDS,v1=HEX`, the HMAC-SHA256 of the time, a dot and the body."""
     parts = dict(part.split("=", 1) for part in signature.split(",") if "=" in part)
     signed = parts.get("t", "").encode() + b"." + body
     return hmac.compare_digest(hmac.new(SECRET.encode(), signed, hashlib.sha256).hexdigest(), parts.get("v1", ""))
@@ -31,9 +31,7 @@ class Agent(BaseHTTPRequestHandler):
         if not is_genuine(self.headers.get("Duetime-Signature", ""), body):
             self.send_error(401)
             return
-        message = json.loads(
-            body
-        )  # `text` is the prompt with words around it that say whose it is: give that to a model
+        message = json.loads(body)  # give `text` to a model: the prompt, framed as data
         answer = {"text": f"Done for {message['owner']}: {message['prompt']}", "usage": {"output_tokens": 12}}
         self.send_response(200)
         self.end_headers()

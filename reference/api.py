@@ -16,19 +16,20 @@ from reference.schemas import fields, meaning, words
 
 Document = Mapping[str, Any]
 _ABOUT = """\
-`duetime serve` answers below `/api`; the machine-readable form of this page is at `/api/openapi.json`.
+`duetime serve` serves the API below `/api`; the machine-readable form of this page is at `/api/openapi.json`.
 
 {description}
 
+<!-- not run: needs a running server -->
 ```sh
 curl -H "Authorization: Bearer $(cat ~/.local/share/duetime/auth/local.token)" http://127.0.0.1:8765/api/v1/upcoming
 ```
 
-Lists come by pages: `next_cursor` of one is the `cursor` of the next. A refusal is `application/problem+json` with
-`type`, `title`, `status`, `detail` (what to do next) and, where one is at fault, `field`. What else is served besides
-it is told in [look and act](../how-to/look-and-act.md).
+Lists are paginated: pass the `next_cursor` of one page as the `cursor` of the next. Errors are
+`application/problem+json` with `type`, `title`, `status`, `detail` (what to do next) and, if one is at fault,
+`field`. [Manage and monitor schedules](../how-to/look-and-act.md) describes events, metrics and calendar feeds.
 
-Every route may also answer {always}; what else one may answer stands beside it."""
+Every route may also answer {always}; further error statuses are listed with each route."""
 
 
 def openapi() -> Document:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-MADE = "<!-- Made by `make reference` from the code. Change the words there. -->"
+MADE = "<!-- Generated from the code by `make reference`. Change the text there. -->"
 
 
 def page(title: str, *parts: str) -> str:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
-from itertools import pairwise
 from typing import Any, get_args, get_origin, get_type_hints
 
 from duetime.settings import (
@@ -19,14 +16,16 @@ from duetime.settings import (
     Settings,
 )
 from duetime.settings.loading import names_of
+from reference.docstrings import class_docs, field_docs
 from reference.markdown import code, page, table
 
 _ABOUT = """\
-Where settings come from, with examples, is told in [settings](../how-to/settings.md). Unknown names and values that do
-not fit are refused with the name of their source.
+[Settings](../how-to/settings.md) explains where settings come from, with examples. Unknown names and invalid values
+are refused, with the name of their source.
 
-In the environment a setting is `DUETIME_` and its name in capitals, or with its table `DUETIME_HEARTBEAT_EVERY`; lists
-are separated by commas. `[channels.NAME]`, `[agents.NAME]` and `[mcp_servers.NAME]` stand in the file alone."""
+In the environment, a setting is `DUETIME_` plus its name in capitals, with its table in front:
+`DUETIME_HEARTBEAT_EVERY`. Lists are separated by commas. `[channels.NAME]`, `[agents.NAME]` and `[mcp_servers.NAME]`
+can only be set in the file."""
 _TABLES: Mapping[str, type] = {
     "notifications": NotificationSettings,
     "channels.NAME": ChannelSettings,
@@ -35,20 +34,20 @@ _TABLES: Mapping[str, type] = {
     "heartbeat": HeartbeatSettings,
 }
 _VARIABLES = (
-    ("DUETIME_CONFIG", "The settings file, as with `--config`."),
-    ("DUETIME_SECRET", "Signs tokens in place of the secret that is kept in the data folder; at least 64 bytes."),
-    ("XDG_CONFIG_HOME", "Where your own settings file `duetime/duetime.toml` is; `~/.config` if absent."),
-    ("XDG_DATA_HOME", "Where the data folder `duetime` is; `~/.local/share` if absent."),
-    ("QSTASH_TOKEN, QSTASH_URL", "Serve where `[notifications]` sets no `qstash_token` and `qstash_url`."),
+    ("DUETIME_CONFIG", "The settings file to use, like `--config`."),
+    ("DUETIME_SECRET", "Signs tokens instead of the secret in the data folder; at least 64 bytes."),
+    ("XDG_CONFIG_HOME", "Contains your personal settings file, `duetime/duetime.toml`; default: `~/.config`."),
+    ("XDG_DATA_HOME", "Contains the data folder `duetime`; default: `~/.local/share`."),
+    ("QSTASH_TOKEN, QSTASH_URL", "Used if `[notifications]` sets no `qstash_token` or `qstash_url`."),
 )
 _KINDS = {str: "text", int: "whole number", float: "number", bool: "true or false"}
 
 
 def settings_page() -> str:
     top = [name for name in names_of(Settings) if name not in {table.split(".")[0] for table in _TABLES}]
-    parts = [_ABOUT, _class_words(Settings), _table(Settings, top)]
+    parts = [_ABOUT, class_docs(Settings), _table(Settings, top)]
     for heading, of in _TABLES.items():
-        parts += [f"## [{heading}]", _class_words(of), _table(of, names_of(of))]
+        parts += [f"## [{heading}]", class_docs(of), _table(of, names_of(of))]
     variables = table(["variable", "meaning"], ((_codes(names), said) for names, said in _VARIABLES))
     return page("Settings", *parts, "## Other variables", variables)
 
@@ -60,18 +59,12 @@ def undescribed() -> list[str]:
         f"{of.__name__}.{name}"
         for of in (Settings, *_TABLES.values())
         for name in names_of(of)
-        if name not in _words_of(of) and not (of is Settings and name in tables)
+        if name not in field_docs(of) and not (of is Settings and name in tables)
     ]
 
 
-def _class_words(of: type) -> str:
-    """Return the docstring of a class, but not the signature that dataclasses put in its place."""
-    said = inspect.cleandoc(of.__doc__ or "")
-    return "" if said.startswith(f"{of.__name__}(") else said
-
-
 def _table(of: type, names: list[str]) -> str:
-    said, hints = _words_of(of), get_type_hints(of)
+    said, hints = field_docs(of), get_type_hints(of)
     known: dict[str, Field[Any]] = {each.name: each for each in fields(of)} if is_dataclass(of) else {}
     rows = ((code(name), _kind(hints[name]), _default(known[name]), said.get(name, "")) for name in names)
     return table(["name", "type", "default", "meaning"], rows)
@@ -94,19 +87,3 @@ def _default(field: Field[Any]) -> str:
 
 def _codes(names: str) -> str:
     return ", ".join(code(name) for name in names.split(", "))
-
-
-def _words_of(of: type) -> dict[str, str]:
-    """Return the docstrings below the fields, from the source, since Python does not keep them."""
-    [made] = ast.parse(inspect.cleandoc(inspect.getsource(of))).body
-    assert isinstance(made, ast.ClassDef)
-    return dict(_pairs(made.body))
-
-
-def _pairs(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
-    for field, after in pairwise(body):
-        match field, after:
-            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(said))):
-                yield name, inspect.cleandoc(said)
-            case _:
-                pass

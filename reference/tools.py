@@ -11,21 +11,22 @@ from reference.markdown import code, page, table
 from reference.schemas import Field, fields
 
 _ABOUT = """\
-Agents reach these tools over stdio (`duetime mcp`) and HTTP (`/mcp`), in the protocol versions of 2025 and 2026.
-`duetime serve --tools jobs,schedule` serves only the families and single tools that it names; a family comes with the
-tools for all kinds. `take_prompt` and `finish_prompt` are listed only where prompts can wait for an agent that takes
-them; they can be called everywhere.
+Agents use these tools over stdio (`duetime mcp`) and HTTP (`/mcp`), in the protocol versions of 2025 and 2026.
+`duetime serve --tools jobs,schedule` serves only the named families and single tools; a family includes the tools
+for all kinds. `take_prompt` and `finish_prompt` are listed only where prompts can wait for an agent; they can always
+be called.
 
-Whose schedules a call sees follows from its token, never from an argument; what belongs to another owner is answered as
-what does not exist. Unknown arguments, and those of another type, are tool errors (`isError`) that name the argument.
-What else fails is said in the words of the family: an `error` in the results of jobs, a text that begins with `Error:`
-in those of prompts, a tool error or `success: false` in those of notifications. Null is as good as an absent argument.
+The token, never an argument, determines whose schedules a call sees; anything of another owner is answered like
+something that does not exist. Unknown arguments, and arguments of the wrong type, are tool errors (`isError`) that
+name the argument. Other errors follow the conventions of the family: an `error` in the results of jobs, a text that
+begins with `Error:` for prompts, a tool error or `success: false` for notifications. Null is treated like an absent
+argument.
 
-The hints are the annotations of MCP: `readOnlyHint`, `destructiveHint`, `idempotentHint`, `openWorldHint`."""
+The hints are MCP annotations: `readOnlyHint`, `destructiveHint`, `idempotentHint`, `openWorldHint`."""
 _RESOURCES = """\
-A resource is JSON. One that is watched can be subscribed to: a change by whatever face or process is heard within a
-second."""
-_RECIPES = "Ready-made asks that a client can offer to its user (MCP prompts). All arguments are optional."
+Resources are JSON. Clients can subscribe to those marked as watched, and are notified within a second of a change
+through any interface or process."""
+_RECIPES = "Ready-made requests that a client can offer to its user (MCP prompts). All arguments are optional."
 
 
 def tools_page() -> str:

@@ -1,4 +1,4 @@
-"""Time travel for tests: the real scheduler, worker and store, on a clock that you set."""
+"""Time travel for tests: the real scheduler, worker and store, on a clock that the test controls."""
 
 from __future__ import annotations
 
@@ -23,15 +23,19 @@ class SettableClock:
         self._elapsed = 0.0
 
     def now(self) -> Instant:
+        """Return the wall-clock time in microseconds since 1970."""
         return self._now
 
     def monotonic(self) -> float:
+        """Return the seconds that have passed since the start."""
         return self._elapsed
 
     def boottime(self) -> float:
+        """Return the seconds that have passed since the start, including sleep."""
         return self._elapsed
 
     def move_to(self, instant: Instant) -> None:
+        """Let time pass until an instant; see `duetime.instant_of`."""
         if instant < self._now:
             raise ValueError("time goes forward; to turn the wall clock back, use jump()")
         self._elapsed += (instant - self._now) / SECOND
@@ -43,7 +47,10 @@ class SettableClock:
 
 
 class Simulation:
-    """A worker on a settable clock: `advance(to)` runs what is due, instant by instant, in the calling thread."""
+    """The real scheduler, worker and store on a settable clock. Nothing runs until the test advances the clock.
+
+    `duetime` is the Python API on the simulated store, `clock` the clock, and `now` the simulated time.
+    """
 
     def __init__(
         self,
@@ -55,7 +62,7 @@ class Simulation:
         lease: float = 10.0,
         settings: Settings | None = None,
     ) -> None:
-        """`settings` replaces `url`, `timezone` and `lease`."""
+        """Start a simulation at a time. `settings` replaces `url`, `timezone` and `lease`."""
         self.clock = SettableClock(instant_of(start))
         chosen = settings or Settings(db=url, timezone=timezone, lease=lease)
         self.duetime = Duetime(settings=chosen, clock=self.clock, registry=registry)
@@ -72,6 +79,7 @@ class Simulation:
         return datetime_of(self.clock.now())
 
     def advance(self, to: datetime | timedelta) -> None:
+        """Advance to a time, or by a duration, and execute what becomes due, in order, in the calling thread."""
         target = instant_of(self.now + to if isinstance(to, timedelta) else to)
         self.settle()
         while (stop := self._next_stop()) is not None and stop <= target:
@@ -94,7 +102,7 @@ class Simulation:
         return min(stops, default=None)
 
     def crash(self) -> None:
-        """Let the worker claim what is due and die before it executes anything. A new worker replaces it."""
+        """Let the worker claim what is due and die before executing any of it. A new worker replaces it."""
         self.worker.beat()
         self.worker.executor = _Dead(self.worker.execute)
         self.worker.notice()
@@ -106,6 +114,7 @@ class Simulation:
         return list(reversed(self.duetime.app.store.runs(RunQuery(limit=limit)).items))
 
     def close(self) -> None:
+        """Close the store. `with Simulation(...)` does so at the end."""
         self.duetime.close()
 
     def __enter__(self) -> Simulation:

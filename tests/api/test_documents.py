@@ -25,6 +25,7 @@ EFFECTS = {
 def test_every_kind_has_an_example() -> None:
     built_in = {spec.name for spec in load_specs().values() if spec.build.startswith("duetime.")}
     assert built_in == EFFECTS.keys()
+    assert len(EXAMPLES) == len(EFFECTS)
 
 
 @pytest.mark.slow

@@ -1,7 +1,8 @@
-"""What the documents show works: their Python and their commands run as they stand."""
+"""The documents: their Python and commands run as they are written, and the site is built from them."""
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -10,13 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.documents import DOCUMENTS, play, steps_of
+from tests.support.cli import ROOT
+from tests.support.documents import DOCUMENTS, blocks_of, play, steps_of
 from tests.support.ntfy import NtfyReceiver
 
-BLOCKS = [
-    pytest.param(block, id=f"{name}-{number}")
+PYTHON = [
+    pytest.param(block.text, id=f"{name}-{number}")
     for name, document in DOCUMENTS.items()
-    for number, block in enumerate(re.findall(r"```python\n(.*?)```", document.read_text(encoding="utf-8"), re.DOTALL))
+    if name != "README.md"  # its examples are run by tests/api/test_documents.py
+    for number, block in enumerate(blocks_of(document.read_text(encoding="utf-8")))
+    if block.language == "python" and block.reason is None
 ]
 PLAYED = [
     pytest.param(document, id=name)
@@ -25,7 +29,7 @@ PLAYED = [
 ]
 
 
-@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("block", PYTHON)
 def test_python_in_the_documents_runs(block: str, tmp_path: Path) -> None:
     (tmp_path / "shown.py").write_text(block, encoding="utf-8")
     done = subprocess.run(
@@ -43,3 +47,18 @@ def test_commands_in_the_documents_show_what_is_shown(document: Path, tmp_path: 
             pytest.skip(f"there is no {program} here")
     with NtfyReceiver() as ntfy:
         play(document, tmp_path, {"https://ntfy.sh": f"export DUETIME_NOTIFICATIONS_SERVER={ntfy.url}"})
+
+
+def test_the_site_is_built_with_search_and_needs_no_other_server(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "reference.site", str(tmp_path / "site")],
+        cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    site = tmp_path / "site"
+    index = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))
+    found = {entry["location"].partition("#")[0] for entry in index["docs"]}
+    assert {"", "docs/quickstart/", "docs/concepts/", "docs/reference/python/", "SECURITY/"} <= found
+    pages = [path.read_text(encoding="utf-8") for path in site.rglob("*.html")]
+    loaded = {url for page in pages for url in re.findall(r"<(?:script|link|img)\b[^>]*(?:src|href)=\"([^\"]*)", page)}
+    assert not [url for url in loaded if re.match(r"(https?:)?//", url)]

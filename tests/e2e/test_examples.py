@@ -64,6 +64,26 @@ def test_an_example_can_be_read_at_a_glance(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) < 60
 
 
+def test_the_guide_names_every_example() -> None:
+    guide = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    examples = {path.name for path in EXAMPLES.iterdir() if path.is_file()} - {"README.md"}
+    assert {name for name in examples if f"[`{name}`]({name})" not in guide} == set()
+
+
+def test_tasks_of_a_file_are_scheduled_and_run(tmp_path: Path) -> None:
+    tasks = ("--tasks", str(EXAMPLES / "tasks.py"))
+    folder = tmp_path / "counted"
+    (folder / "more").mkdir(parents=True)
+    for name in ("one", "two", "more/three"):
+        (folder / name).touch()
+    for task, argument in (("greet", "Ann"), ("files.count", str(folder)), ("factorial", "5")):
+        asked("job", "add", task, "--task", task, "--arg", argument, "--delay", "1s", *tasks, folder=tmp_path)
+    with working(*tasks, folder=tmp_path):
+        listed = ("run", "list", "--status", "completed", "--json")
+        eventually(lambda: len(results(asked(*listed, folder=tmp_path))) == 3, SECONDS, "they ran")
+        assert set(map(str, results(asked(*listed, folder=tmp_path)))) == {"Hello Ann", "3", "120"}
+
+
 def test_a_week_is_simulated(tmp_path: Path) -> None:
     assert shown("simulated_week.py", folder=tmp_path) == [
         "every day at 02:30 (Europe/Berlin)",

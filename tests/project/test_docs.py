@@ -1,4 +1,7 @@
-"""The documents: the settings that they show can be set, and their links lead somewhere. tests/e2e plays the rest."""
+"""Documents: their settings are valid, their links lead somewhere, and every block is run or says why not.
+
+`tests/e2e/test_documents.py` runs their Python and their commands.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,25 @@ import pytest
 from duetime.settings import FILE, load_settings
 from scorecard.lines import LINES
 from tests.support.cli import ROOT
-from tests.support.documents import DOCUMENTS
+from tests.support.documents import DOCUMENTS, blocks_of
 
+LANGUAGES = {"console", "sh", "python", "toml", "json", "text", "mermaid"}
 TABLES = [
-    pytest.param(block, id=f"{name}-{number}")
+    pytest.param(block.text, id=f"{name}-{number}")
     for name, document in DOCUMENTS.items()
-    for number, block in enumerate(re.findall(r"```toml\n(.*?)```", document.read_text(encoding="utf-8"), re.DOTALL))
+    for number, block in enumerate(blocks_of(document.read_text(encoding="utf-8")))
+    if block.language == "toml" and block.reason is None
 ]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS.values(), ids=DOCUMENTS)
+def test_every_block_says_what_it_is(document: Path) -> None:
+    """A block of `sh`, `console` or `python` is run, unless a comment above it says why it cannot be."""
+    text = document.read_text(encoding="utf-8")
+    blocks = blocks_of(text)
+    assert len(blocks) * 2 == len(re.findall(r"^```", text, re.MULTILINE)), "a block is not closed, or is indented"
+    assert {block.language for block in blocks} <= LANGUAGES
+    assert len(re.findall(r"^<!-- not run", text, re.MULTILINE)) == sum(block.reason is not None for block in blocks)
 
 
 @pytest.mark.parametrize("block", TABLES)

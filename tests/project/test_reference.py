@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reference.pages import FOLDER, PAGES
+from reference.python import undescribed as undescribed_python
 from reference.setting import undescribed
 
 
@@ -21,3 +22,7 @@ def test_there_is_no_other_page() -> None:
 
 def test_every_setting_says_what_it_means() -> None:
     assert undescribed() == []
+
+
+def test_every_method_option_and_result_of_the_python_api_is_described() -> None:
+    assert undescribed_python() == []

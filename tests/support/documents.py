@@ -1,4 +1,6 @@
-"""Plays a document: what stands in its `console` blocks is typed into one shell, and what is shown has to come.
+"""Play a document: the commands of its `sh` and `console` blocks are typed into one shell, and have to succeed.
+
+In a `console` block, what is shown below a command has to come:
 
     $ duetime notify add "Water the plants" --topic reminders --delay 2s      typed as it stands
     Added msg_…  Water the plants: …                                          comes, with anything for each `…`
@@ -10,7 +12,8 @@
     Stopped; everything is recorded.
 
 Lines that are not shown may come in between. The shell stands in a scratch folder that looks like a fresh clone whose
-set-up is done, with a data folder, a home and a port of its own.
+set-up is done, with a data folder, a home and a port of its own. A Python block that begins with `# name.py` is saved
+there under that name. A block is not run if `<!-- not run: REASON -->` stands above it.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ from tests.support.cli import ROOT, environment
 DOCUMENTS = {
     str(path.relative_to(ROOT)): path
     for path in (
-        *(ROOT / f"{name}.md" for name in ("CONTRIBUTING", "README", "SECURITY")),
+        *(ROOT / f"{name}.md" for name in ("CONTRIBUTING", "README", "SECURITY", "examples/README")),
         *sorted((ROOT / "docs").rglob("*.md")),
     )
 }
@@ -49,6 +52,7 @@ _CLOCK = SystemClock()
 _LOOKS = re.compile(r"duetime (inbox|doctor|\w+ (list|history|show|take))\b|curl -s ")
 """Commands that change nothing until they show something, so that they can be asked again."""
 _INTERRUPT = "^C"
+_BLOCK = re.compile(r"^(?:<!-- not run: (.+?) -->\n)?^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
 class Step(NamedTuple):
@@ -59,22 +63,45 @@ class Step(NamedTuple):
     """Shown after that; None where nobody interrupts."""
 
 
+class Block(NamedTuple):
+    """A fenced block of a document."""
+
+    language: str
+    text: str
+    reason: str | None
+    """Why it is not run; None if it is."""
+
+
+def blocks_of(text: str) -> list[Block]:
+    return [Block(language, block, reason or None) for reason, language, block in _BLOCK.findall(text)]
+
+
 def steps_of(text: str) -> list[Step]:
-    blocks = re.findall(r"^```console\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    found = []
-    for block in blocks:
-        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            command, _, rest = part.replace("\\\n", "").partition("\n")
-            lines = rest.splitlines()
-            cut = lines.index(_INTERRUPT) if _INTERRUPT in lines else len(lines)
-            found.append(Step(command, lines[:cut], lines[cut + 1 :] if cut < len(lines) else None))
+    found: list[Step] = []
+    for block in blocks_of(text):
+        if block.language == "console" and block.reason is None:
+            found += _shown(block.text)
+        elif block.language == "sh" and block.reason is None:
+            lines = block.text.replace("\\\n", "").splitlines()
+            found += [Step(line, [], None) for line in lines if line.strip() and not line.startswith("#")]
     return found
+
+
+def _shown(block: str) -> Iterator[Step]:
+    for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+        command, _, rest = part.replace("\\\n", "").partition("\n")
+        lines = rest.splitlines()
+        cut = lines.index(_INTERRUPT) if _INTERRUPT in lines else len(lines)
+        yield Step(command, lines[:cut], lines[cut + 1 :] if cut < len(lines) else None)
 
 
 def play(document: Path, folder: Path, meanwhile: Mapping[str, str]) -> None:
     """`meanwhile`: what is typed unseen after a command that holds a text, so that nothing leaves this machine."""
     port = _free_port()
     text = document.read_text(encoding="utf-8").replace(PORT, port)
+    for block in blocks_of(text):
+        if block.language == "python" and (name := re.match(r"# (\w+\.py)\n", block.text)):
+            (folder / name[1]).write_text(block.text, encoding="utf-8")
     with _shell(folder, port) as shell:
         for step in steps_of(text):
             shell.take(step)
@@ -216,7 +243,7 @@ def _shell(folder: Path, port: str) -> Iterator[Shell]:
 
 def _clone(folder: Path) -> Path:
     """What `make` needs to find its set-up done; the program of it is the one under test."""
-    for name in ("Makefile", "pyproject.toml", "requirements"):
+    for name in ("Makefile", "pyproject.toml", "requirements", "examples"):
         source, target = ROOT / name, folder / name
         shutil.copytree(source, target) if source.is_dir() else shutil.copy(source, target)
     programs = folder / ".venv" / "bin"

@@ -9,9 +9,9 @@ __all__ = ["Duetime", "NotStartedWarning", "ScheduledTask"]
 
 
 class Duetime(Prompting):
-    """A scheduler and, once started, a worker in this process. The default owner is `local`.
+    """A scheduler and, once started, a worker in this process.
 
-    `with Duetime(...)` and `async with Duetime(...)` start the worker and stop it at the end. All methods may be called
-    from any thread. They wait for the store, so asynchronous code calls them by `asyncio.to_thread`. Every refusal is
-    raised as a `DuetimeError`, whose message says what to do.
+    `with Duetime(...)` and `async with Duetime(...)` start the worker and stop it at the end. All methods are
+    thread-safe. They block until the store answers, so call them through `asyncio.to_thread` in asynchronous code.
+    Errors are raised as `DuetimeError`, whose message says what to do.
     """

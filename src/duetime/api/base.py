@@ -39,7 +39,7 @@ LOOK = 0.5
 
 
 class NotStartedWarning(UserWarning):
-    """Something was scheduled, but no worker is running."""
+    """A schedule was created, but no worker is running that would execute it."""
 
 
 class Base:
@@ -52,7 +52,12 @@ class Base:
         clock: Clock | None = None,
         owner: str = OPERATOR.owner,
     ) -> None:
-        """`url` is the path of a SQLite file or a `postgresql://` URL, in place of that of the settings."""
+        """Open a store.
+
+        `url` is the path of a SQLite file or a `postgresql://` URL; by default, the store of the settings. `settings`
+        replaces the settings file and the environment. `registry` contains the tasks; by default, those decorated with
+        `@task`. `owner` is whose schedules this object creates and sees.
+        """
         chosen = load_settings() if settings is None else settings
         if settings is None and chosen.origin.ignored:
             logging.getLogger("duetime").warning("%s", chosen.origin.ignored)
@@ -66,22 +71,22 @@ class Base:
 
     @property
     def zone(self) -> str:
-        """The time zone in which times are read and shown."""
+        """The time zone in which times are interpreted and shown."""
         return self.scheduler.zone
 
     # -- lifecycle ----------------------------------------------------------------------------------------------
 
     def start(self) -> Self:
-        """Start the worker. From now on, due schedules fire."""
+        """Start the worker. Due schedules fire from now on."""
         if self._engine is None:
             self._engine = self.app.engine()
             self._engine.start()
         return self
 
     def stop(self) -> int:
-        """Stop the worker. Return how many runs stayed unrecorded.
+        """Stop the worker, and return the number of runs whose outcome could not be recorded.
 
-        Active runs have the time of the `drain` setting to end; after that they are told to stop.
+        Active runs have as long as the setting `drain` says to finish; then they are asked to stop.
         """
         engine, self._engine = self._engine, None
         return 0 if engine is None else engine.stop(self.app.settings.drain)
@@ -92,7 +97,7 @@ class Base:
         self.app.close()
 
     def run_forever(self) -> None:
-        """Keep the worker running until Ctrl-C, SIGTERM, or `stop` in another thread. Raise what made it fail."""
+        """Run the worker until Ctrl-C, SIGTERM, or a call of `stop` in another thread. Raise the error if it fails."""
         pause, main = threading.Event(), threading.current_thread() is threading.main_thread()
         before = signal.signal(signal.SIGTERM, _interrupt) if main else None
         try:

@@ -34,7 +34,11 @@ class Creating(Base):
         kwargs: Mapping[str, Any] | None = None,
         **options: Unpack[ScheduleOptions],
     ) -> Created:
-        """Create a job: a registered task, given as its name or function, and when it runs."""
+        """Create a job, which runs a registered task.
+
+        `task` is the name or the function of a task; `args` and `kwargs` are its arguments, checked against its
+        signature. The options say when it runs: exactly one of `when`, `at`, `delay`, `every`, `cron` and `rrule`.
+        """
         name = self._name_of(task)
         payload = {"task": name, "args": list(args), "kwargs": dict(kwargs or {})}
         return self._create(new_schedule("job", name, payload, options))
@@ -51,10 +55,11 @@ class Creating(Base):
         max_dollars_per_day: float | None = None,
         **options: Unpack[ScheduleOptions],
     ) -> Created:
-        """Create a prompt, which wakes an agent with instructions; at once, unless a time is given.
+        """Create a prompt, which wakes an agent with instructions; immediately, unless a time is given.
 
-        `allow` narrows what the agent may use.         For an agent that is not woken, such as `inbox`, it waits
-        until somebody takes it: see `take_prompt`. With `remind` it wakes nobody: its text becomes a notification.
+        `agent` is an agent of the settings; by default, the setting `agent`. With `inbox`, the prompt waits until
+        someone takes it with `take_prompt`. `allow` narrows what the agent may use. With `remind`, no agent is woken:
+        the text is sent as a notification. The limits hold further runs back until the next day.
         """
         limits = {
             "max_runs_per_day": max_runs_per_day,
@@ -83,9 +88,11 @@ class Creating(Base):
         label: str | None = None,
         **options: Unpack[ScheduleOptions],
     ) -> Created:
-        """Create a notification to a topic, by default that of the settings; at once, unless a time is given.
+        """Create a notification; it is sent immediately, unless a time is given.
 
-        `priority` is 1 (lowest) to 5.         Without a channel in the settings it arrives in the built-in inbox.
+        `topic` is a topic or channel; by default, that of the settings. Without a channel or server in the settings, it
+        arrives in the built-in inbox. `priority` is 1 (lowest) to 5 (highest). `click` is opened by tapping it,
+        `actions` are up to three buttons, `attach` is the URL of a file. `label` is shown in lists.
         """
         payload = _given(
             message=message, topic=topic, title=title, priority=priority, tags=None if tags is None else list(tags),
@@ -108,10 +115,11 @@ class Creating(Base):
         failure_callback: str | None = None,
         **options: Unpack[ScheduleOptions],
     ) -> Created:
-        """Create an HTTP request; it is sent at once, unless a time is given. An answer other than 2xx is retried.
+        """Create an HTTP request; it is sent immediately, unless a time is given. Any response but 2xx is retried.
 
-        `retry_delay` is a formula in milliseconds, such as `1000 * (1 + retried)`. A callback is a URL that is told the
-        answer. Addresses of this machine and of private networks have to be allowed by the setting `allowed_hosts`.
+        `retry_delay` is a formula in milliseconds, such as `1000 * (1 + retried)`. `callback` is a URL that receives
+        the response, `failure_callback` one that is called when all retries failed. Private addresses, including this
+        machine, must be allowed by the setting `allowed_hosts`.
         """
         options = options.copy()
         timeout = options.pop("timeout", None)
@@ -127,11 +135,11 @@ class Creating(Base):
         return self._create(new_schedule("request", _title("request", payload), payload, _soon(options)))
 
     def create(self, kind: str, payload: Mapping[str, Any], **options: Unpack[ScheduleOptions]) -> Created:
-        """Create a schedule of any kind, also of one that another package brings, from its payload."""
+        """Create a schedule of any kind, including kinds from other packages, from its payload."""
         return self._create(new_schedule(kind, _title(kind, payload), payload, options))
 
     def preview(self, count: int = 5, **times: Unpack[TimeOptions]) -> PreviewShape:
-        """Return when a schedule with these times would fire, in words and as the next instants. Nothing is created."""
+        """Return when a schedule with these times would fire: in words, and the next instants. Nothing is created."""
         when = _when(dict(times))
         shown = unwrap(self.scheduler.preview(when.type, when.config, timezone=when.timezone, count=count))
         zone = when.timezone or self.zone

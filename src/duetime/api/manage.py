@@ -29,11 +29,11 @@ _Found = list[Schedule]
 
 class Managing(Base):
     def get(self, id: Id) -> ScheduleShape:
-        """Return a schedule: what it does, when it fires next, how its last run ended."""
+        """Return a schedule: what it does, when it fires next and how its last run ended."""
         return self._view(self._find(id))
 
     def find(self, id: Id) -> ScheduleShape | None:
-        """Return a schedule, or None if there is none. A name that several have is refused, with their ids."""
+        """Return a schedule, or None if there is none. An ambiguous name raises an error that lists the ids."""
         found = find_schedule(self.scheduler, self.caller, id)
         return None if isinstance(found, Err) and found.code == "not_found" else self._view(unwrap(found))
 
@@ -50,18 +50,19 @@ class Managing(Base):
         subject: str | None = None,
         limit: int | None = None,
     ) -> Schedules:
-        """Return schedules, those of all kinds unless `kind` names one.
+        """Return schedules of one kind, or of all kinds.
 
-        `status` is one of pending, running, paused, completed, failed, cancelled and broken; `text` is a part of the
-        name; `subject` is the task, agent, topic or host.
+        `status` is pending, running, paused, completed, failed, cancelled or broken. `text` is part of the name.
+        `subject` is the task, agent, topic or host.
         """
         query = ScheduleQuery(kind=kind, status=status, text=text, subject=subject)
         return self._views(self._search(query, limit))
 
     def edit(self, id: Id, **changes: Unpack[EditOptions]) -> Edited:
-        """Change a schedule: its times, its policy, its name, its payload. What is not given stays as it is.
+        """Change the times, policy, name or payload of a schedule. Anything not given stays as it is.
 
-        While a run is under way, one that recurs changes from its next run on; one that fires once is refused.
+        If a recurring schedule is running, the change applies from its next run on; a one-off that is running cannot be
+        edited.
         """
         if unknown := changes.keys() - EditOptions.__annotations__.keys():
             known = ", ".join(sorted(EditOptions.__annotations__))
@@ -86,19 +87,19 @@ class Managing(Base):
         return cast("Edited", {**self._view(done.schedule), **told})
 
     def pause(self, id: Id, *, until: Time | None = None, note: str | None = None) -> Changed:
-        """Pause a schedule until it is resumed, or until a time at which it resumes by itself. `note` says why."""
+        """Pause a schedule until it is resumed, or until a time at which it resumes automatically. `note` says why."""
         return self._change(id, ChangeRequest("pause", self._time(until, "until"), note))
 
     def resume(self, id: Id) -> Changed:
-        """Resume a paused schedule from now on."""
+        """Resume a paused schedule, starting now."""
         return self._change(id, ChangeRequest("resume"))
 
     def cancel(self, id: Id) -> Changed:
-        """End a schedule. A run in progress is asked to stop. Cancelling twice is no error."""
+        """End a schedule and ask a run in progress to stop. Cancelling twice is not an error."""
         return self._change(id, ChangeRequest("cancel"))
 
     def delete(self, id: Id) -> Changed:
-        """Delete a schedule, and return it as it was. Its history stays readable."""
+        """Delete a schedule and return it as it was. Its history remains readable."""
         return self._change(id, ChangeRequest("delete"))
 
     def change_many(
@@ -115,10 +116,10 @@ class Managing(Base):
         dry_run: bool = False,
         expected_count: int | None = None,
     ) -> BulkChange:
-        """Pause, resume, cancel or delete many schedules: those with these ids, those that match a filter, or all.
+        """Pause, resume, cancel or delete many schedules: by id, by filter, or `everything`.
 
-        `topic` is the task, agent, topic or host, `label` the name. With `dry_run` nothing is changed. Deleting needs
-        `expected_count`, the number of schedules that have to match.
+        `topic` is the task, agent, topic or host; `label` is the name. With `dry_run`, nothing is changed. Deleting
+        requires `expected_count`, the number of schedules that must match.
         """
         selection = Selection(ids=ids, kind=kind, topic=topic, label=label, everything=everything)
         request = ChangeRequest(action, self._time(until, "until"), note)

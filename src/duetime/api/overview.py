@@ -24,9 +24,9 @@ class Overview(Base):
         include_paused: bool = False,
         count: int = 20,
     ) -> Upcoming:
-        """Return every occurrence in a range, of all kinds unless `kind` names one, at most `count` of them.
+        """Return the next `count` occurrences in a range, of one kind or of all kinds.
 
-        `topic` selects what sends to it or reports to it.
+        `topic` selects schedules that send or report to it.
         """
         window = Window(
             now=self.scheduler.clock.now(),
@@ -46,5 +46,5 @@ class Overview(Base):
         return cast("Workers", [worker_shape(each, now, self.zone) for each in self.scheduler.workers()])
 
     def server_status(self) -> ServerStatus:
-        """Return what is set up, whether it runs, what was used and what failed; warnings are explained."""
+        """Return what is set up, whether it works, usage and failures, with an explanation of each warning."""
         return cast("ServerStatus", status(Call(self.app.services, self.caller, self.zone)))

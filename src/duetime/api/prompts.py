@@ -37,20 +37,25 @@ class ScheduledTask:
     """A prompt and when it fires."""
 
     id: int
+    """Its number."""
     prompt: str
+    """Its text."""
     fire_at: datetime | None
+    """When it fires next, or when it last fired."""
     status: str
+    """pending, running, paused, completed, failed or cancelled."""
     owner: str
+    """Who it belongs to."""
 
 
 class Prompting(Creating, Managing, Running, Overview):
     def take_prompt(
         self, agent: str | None = None, *, wait: float = 0, lease: Duration = LEASE / SECOND
     ) -> TakenPrompt | None:
-        """Take the prompt that is due the longest and waits for an agent, or return None if there is none.
+        """Take the prompt that has been waiting for an agent the longest; return None if there is none.
 
-        It is the caller's alone for the time of the lease; end it with `finish_prompt`. With `wait`, wait up to so many
-        seconds for a prompt to become due.
+        Nobody else gets it for the duration of the lease; end it with `finish_prompt`. `wait` is how many seconds to
+        wait for a prompt to become due.
         """
         length = int(seconds_of(lease, "lease") * SECOND)
         taken = wait_for(
@@ -71,9 +76,9 @@ class Prompting(Creating, Managing, Running, Overview):
     def finish_prompt(
         self, run_id: int, result: object = None, *, error: str | None = None, hold: str | None = None
     ) -> RunShape:
-        """Record what became of a prompt that was taken: its result, any JSON, or the error that kept it from one.
+        """Finish a prompt that was taken, with its result (any JSON value) or an error.
 
-        With the `hold` that `take_prompt` returned, it is refused once somebody else has taken the prompt anew.
+        With the `hold` that `take_prompt` returned, this is refused if someone else has taken the prompt since.
         """
         if result is not None and error is not None:
             raise InvalidInput("give one of 'result' and 'error', not both")
@@ -84,13 +89,14 @@ class Prompting(Creating, Managing, Running, Overview):
     # -- functions that return the number of changed rows ---------------------------------------------------------
 
     def create_scheduled_task(self, prompt: str, fire_at: datetime) -> ScheduledTask:
+        """Create a prompt that fires once."""
         new = NewSchedule(KIND, prompt[:60] or "prompt", "once", {"run_at": fire_at.isoformat()}, {"prompt": prompt})
         return _scheduled_task(self._created(new).schedule)
 
     def list_scheduled_tasks(
         self, status: str | None = None, from_: datetime | None = None, to: datetime | None = None
     ) -> ScheduledTasks:
-        """Return prompts in the order in which they fire: pending ones, unless `status` names another or is `all`."""
+        """Return prompts in the order in which they fire: pending ones, or those with a status, or `all`."""
         query = ScheduleQuery(
             kind=KIND,
             status=None if status == "all" else status or "pending",
@@ -101,7 +107,7 @@ class Prompting(Creating, Managing, Running, Overview):
         return [_scheduled_task(schedule) for schedule in self._search(query)]
 
     def update_scheduled_task(self, id: int, fire_at: datetime | None = None, prompt: str | None = None) -> int:
-        """Return how many rows changed: 0 means not found or no longer pending."""
+        """Change a pending prompt. Return the number of changed rows: 0 means not found or no longer pending."""
         if fire_at is None and prompt is None:
             raise InvalidInput("provide at least one of 'fire_at' or 'prompt'")
         next = None if fire_at is None else instant_of(fire_at)
@@ -114,8 +120,10 @@ class Prompting(Creating, Managing, Running, Overview):
         return 0
 
     def cancel_scheduled_task(self, id: int, *, stop_running: bool = False) -> int:
-        """Return how many rows changed: 0 means not found or no longer pending. With `stop_running`, one that is
-        running or taken is cancelled too, and asked to stop."""
+        """Cancel a pending prompt. Return the number of changed rows: 0 means not found or no longer pending.
+
+        With `stop_running`, a prompt that is running or taken is cancelled, too, and asked to stop.
+        """
         return _rows(self.scheduler.cancel_pending(self.caller, str(id), KIND, stop_running=stop_running))
 
 

@@ -1,4 +1,4 @@
-"""Runs from Python: start one now, wait for it, read the history, retry or dismiss what failed, read the inbox."""
+"""Runs from Python: start one, wait for it, read the history, retry or dismiss failures, read the inbox."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ LOOK = 0.05
 
 class Running(Base):
     def run_now(self, id: Id, *, wait: float = 0) -> RunShape:
-        """Run a schedule now, beside its times. With `wait`, wait up to so many seconds for the run to end."""
+        """Run a schedule now, in addition to its times. `wait` is how many seconds to wait for the run to end."""
         started: Run = unwrap(run_now(self.app.services, self.caller, id))
         return self.wait_for_run(started.id, wait) if wait > 0 else self._one(started)
 
     def wait_for_run(self, run_id: int, seconds: float | None = None) -> RunShape:
-        """Wait until a run has ended, at most so many seconds, and return it; `status` tells whether it has."""
+        """Wait until a run has ended or the time is up, and return it; its `status` says which."""
         return self._one(wait_for(lambda: self._run(run_id), lambda run: run.status not in LIVE, seconds))
 
     def wait(self, id: Id, seconds: float | None = None) -> ScheduleShape:
-        """Wait until a schedule is over, at most so many seconds, and return it; `status` tells whether it is.
+        """Wait until a schedule is over or the time is up, and return it; its `status` says which.
 
-        One that recurs is over after its `max_runs` or `end`, or when it is cancelled.
+        A recurring schedule is over after its `max_runs` or `end`, or when it is cancelled.
         """
         over = wait_for(lambda: self._find(id), lambda found: status_of(found.progress) not in OPEN, seconds)
         return self._view(over)
@@ -55,10 +55,10 @@ class Running(Base):
         since: Time | None = None,
         until: Time | None = None,
     ) -> Runs:
-        """Return the runs of a schedule, also of a deleted one, or of all schedules; the latest first.
+        """Return the runs of one schedule, which may be deleted, or of all schedules; the latest first.
 
-        `status` is completed, failed (or lost), missed, skipped and so on, or live for what is not over. `since` and
-        `until` are times such as `yesterday`; they refer to the times at which runs were due.
+        `status` is completed, failed (which includes lost), missed, skipped and so on; `live` selects runs that have
+        not ended. `since` and `until` are times such as `yesterday`, compared with the times at which runs were due.
         """
         query = RunQuery(
             schedule=None if id is None else self._find(id, deleted=True).definition.id,
@@ -78,11 +78,11 @@ class Running(Base):
         return cast("RunDetails", {**self._one(run), **more})
 
     def retry(self, run_id: int) -> RunShape:
-        """Run again, under the same id, what failed, was lost or was cancelled."""
+        """Retry a run that failed, was lost or was cancelled. It keeps its id."""
         return self._one(unwrap(self.scheduler.retry(self.caller, run_id)))
 
     def cancel_run(self, run_id: int) -> RunShape:
-        """Stop one run, and nothing else of its schedule. One that has begun is asked to stop."""
+        """Stop one run and leave its schedule alone. A run that has started is asked to stop."""
         unwrap(self.scheduler.cancel_run(self.caller, run_id))
         return self._one(self._run(run_id))
 
@@ -91,11 +91,11 @@ class Running(Base):
         return self._runs(unwrap(stop_runs(self.scheduler, self.caller, self._find(id))).runs)
 
     def dead_letters(self, *, kind: str | None = None, limit: int = 100) -> Runs:
-        """Return the runs that failed for good or were lost, and that nobody has retried or dismissed."""
+        """Return the runs that failed for good or were lost, and were neither retried nor dismissed."""
         return self._runs(self._page(RunQuery(kind=kind, status="dead", limit=limit)).items)
 
     def dismiss(self, run_id: int) -> RunShape:
-        """Take a run off the dead letters. It stays in the history."""
+        """Remove a run from the dead letters. It stays in the history."""
         return self._one(unwrap(self.scheduler.dismiss(self.caller, run_id)))
 
     def retry_dead_letters(self, *, kind: str | None = None, text: str = "") -> Runs:
@@ -111,7 +111,7 @@ class Running(Base):
         return self._change_dead("dismiss", kind, text)
 
     def inbox(self, topic: str | None = None, *, limit: int = 100) -> Messages:
-        """Return the notifications that arrived, by any channel, the latest first."""
+        """Return the notifications that were delivered, through any channel; the latest first."""
         runs = self._page(RunQuery(kind="notification", status="completed", subject=topic, limit=limit)).items
         ids = self.scheduler.store.public_ids([run.schedule for run in runs])
         found = [(run.id, ids.get(run.schedule), message_shape(run, self.zone)) for run in runs]

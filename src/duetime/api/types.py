@@ -1,4 +1,4 @@
-"""Types of the Python API: what its methods take and return. `service.shapes` has those that all interfaces share."""
+"""Types of the arguments and results of the Python API. `service.shapes` has those that all interfaces share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Time = datetime | str
 Duration = timedelta | float | str
 """A timedelta, seconds, or a text such as `2h30m`."""
 Id = str | int
-"""The id of a schedule, such as `job_5_1770000000` or 5, or a name that only one has."""
+"""The id of a schedule, such as `job_5_1770000000` or 5, or an unambiguous name."""
 
 # The class `Managing` has a method named `list`, so that its methods cannot name the type itself.
 Schedules = list[ScheduleShape]
@@ -31,196 +31,231 @@ Workers = list[WorkerShape]
 
 
 class Allow(TypedDict, total=False):
-    """What the agent of a prompt may use, within what its settings allow."""
+    """Restrictions on what the agent of a prompt may use, within what its settings allow."""
 
     tools: list[str]
-    """Patterns of tools of the user's own MCP servers, such as `github.get_*`."""
+    """Patterns of tools from your MCP servers, such as `github.get_*`."""
     commands: list[str]
     """Patterns of commands, such as `git log *`."""
     web: bool
+    """Whether it may search and read the web."""
     skills: list[str]
+    """Names of skills."""
     folder: str
+    """A folder within the agent's own."""
     env: list[str]
     """Names of environment variables."""
 
 
 class TimeOptions(TypedDict, total=False):
-    """When a schedule fires: exactly one of the first six, and what limits it."""
+    """When a schedule fires: exactly one of the first six options, and optional limits."""
 
     when: str
-    """Any of the following five in words, such as `every weekday at 8:30`."""
+    """A time or rule in words, such as `tomorrow at 9` or `every weekday at 8:30`."""
     at: Time
     """Once, at this time."""
     delay: Duration
-    """Once, after this time."""
+    """Once, after this duration."""
     every: Duration
-    """Days and weeks in words, such as `1d`, keep the wall-clock time; everything else is exact."""
+    """At this interval. Days and weeks as text, such as `1d`, keep the wall-clock time; everything else is exact."""
     cron: str
     """A cron expression, such as `0 9 * * MON-FRI`."""
     rrule: str
-    """A recurrence rule of RFC 5545, such as `FREQ=MONTHLY;BYDAY=-1FR`."""
+    """A recurrence rule (RFC 5545), such as `FREQ=MONTHLY;BYDAY=-1FR`."""
     start: Time
-    """Nothing fires before."""
+    """First possible time of a recurring schedule."""
     end: Time
-    """Nothing fires after."""
+    """Last possible time of a recurring schedule."""
     jitter: Duration
-    """Each start is delayed by up to this long, so that many schedules do not start at once."""
+    """Maximum random delay of each start, so that many schedules do not start at once."""
     timezone: str
-    """An IANA name such as `Europe/Berlin`; by default that of the settings."""
+    """An IANA name such as `Europe/Berlin`; by default, that of the settings."""
 
 
 class PolicyOptions(TypedDict, total=False):
-    """What happens when a run is late, overlaps with another one, fails or ends."""
+    """What happens when a run is late, overlaps another one, fails or ends."""
 
     catch_up: Literal["once", "all", "skip"]
-    """What runs of the occurrences that were missed."""
+    """Which of the missed occurrences run after downtime: the newest (`once`), all of them, or none."""
     catch_up_limit: int
+    """With `catch_up` all: at most this many."""
     overlap: Literal["skip", "queue", "allow"]
-    """What happens to an occurrence while the previous run is not over."""
+    """What happens to an occurrence while the previous run is still active."""
     queue_limit: int
+    """With `overlap` queue: at most this many wait."""
     max_attempts: int
+    """Total number of attempts if a run fails."""
     backoff: Duration
     """Delay before the second attempt; it doubles with each further one."""
     backoff_limit: Duration
+    """Longest delay between two attempts."""
     timeout: Duration | None
-    """How long one attempt may take."""
+    """Longest duration of one attempt."""
     at_most_once: bool
-    """Never repeat a run that may have begun."""
+    """Never repeat a run that may have started, even after a crash."""
     max_runs: int | None
+    """The schedule ends after this many runs."""
     grace: Duration
     """How late an occurrence may start before it counts as missed."""
     pause_after: int
     """Consecutive failures after which a recurring schedule is paused; 0 means never."""
     deliver_to: str | None
-    """The topic that is told how each run ended."""
+    """The topic that receives the outcome of each run."""
     notify_on: Literal["failure", "success", "always"]
+    """Which outcomes are sent to `deliver_to`."""
     untaken: Literal["replace", "keep", "expire"]
-    """What becomes of an occurrence that waits for an agent until the next one is due."""
+    """What happens to an occurrence that no agent has taken when the next one is due."""
     expire_after: Duration | None
     """With `untaken` expire: how long it waits."""
 
 
 class ScheduleOptions(TimeOptions, PolicyOptions, total=False):
-    """Options of everything that can be created."""
+    """Options of every method that creates a schedule."""
 
     name: str
-    """For lists; by default the beginning of the text."""
+    """Shown in lists; by default, the beginning of the text."""
     key: str
-    """With a key, repeating the call, for example when a script is restarted, returns the first schedule."""
+    """An idempotency key: repeating the call with it, as when a script restarts, returns the first schedule."""
 
 
 class EditOptions(TimeOptions, PolicyOptions, total=False):
-    """What can be changed of a schedule of any kind. What is not given stays as it is."""
+    """Changes to a schedule of any kind. Anything not given stays as it is."""
 
     name: str
+    """A new name."""
     fields: Mapping[str, Any]
-    """Fields of the payload, such as `{"message": "Water the roses"}`; its other fields stay."""
+    """Changed fields of the payload, such as `{"message": "Water the roses"}`; its other fields stay."""
     payload: Mapping[str, Any]
-    """The whole payload, as `get` returns it, in place of `fields`."""
+    """The whole payload, as `get` returns it, instead of `fields`."""
     policy: PolicyOptions
-    """Policy options, like those that are given by their own names."""
+    """Policy options as a dictionary, instead of by name."""
     next: Time
     """Move the next run only."""
     starting: Time
-    """The old times apply until this one, and the new times from it on."""
+    """When the new times take effect; the old ones apply until then."""
     version: int
-    """Only if it still has this version, as `get` returned it."""
+    """Change it only if it still has this version, as returned by `get`."""
     trigger_type: str
+    """The type of a trigger in the form of the HTTP API, instead of the time options."""
     trigger_config: Mapping[str, Any]
+    """The configuration that belongs to `trigger_type`."""
 
 
 class Edited(ScheduleShape):
     """A schedule after an edit."""
 
     warnings: list[str]
-    """What may surprise about it now."""
+    """What may be unexpected about it now."""
     running: bool
-    """Whether a run was under way. It keeps its values: the edit applies from the next one."""
+    """Whether a run was in progress. It keeps its values; the change applies from the next run on."""
 
 
 class Changed(TypedDict):
-    """A schedule after it was paused, resumed, cancelled or deleted. Of one that another service keeps, only the id is
-    known."""
+    """A schedule after it was paused, resumed, cancelled or deleted. If it is kept elsewhere, only the id is known."""
 
     id: str
+    """Its id."""
     kind: str | None
+    """Its kind."""
     name: str | None
+    """Its name."""
     status: str | None
+    """Its status after the change."""
     next_run: str | None
-    """None while it is paused."""
+    """When it fires next; None while it is paused."""
     paused_until: str | None
+    """When it resumes automatically."""
     note: str | None
+    """Why it is paused."""
     kept_at: str | None
     """The other service, if it is not kept in this store."""
 
 
 class Created(CreatedShape):
-    """A new schedule, and what its creator should know."""
+    """A new schedule, with warnings for its creator."""
 
     created: bool
-    """False if the key was used before and this is the schedule of that time."""
+    """False if the key was used before; this is then the schedule created at that time."""
 
 
 class Upcoming(TypedDict):
-    """Occurrences in the order of their times."""
+    """Occurrences in time order."""
 
     upcoming: list[ComingShape]
+    """The occurrences."""
     more: bool
     """Whether the range has occurrences that are not listed."""
     later: list[ComingShape]
-    """If it has: schedules of which none is listed, each with its first time in the range."""
+    """If so: the schedules of which none is listed, each with its first time in the range."""
     warnings: list[str]
     """Why something may be missing."""
 
 
 class Delivery(TypedDict):
-    """The message about how a run ended."""
+    """The message about the end of a run."""
 
     topic: str
+    """Where it was sent."""
     message_id: str
+    """The id of the notification."""
     status: str
+    """Whether it was delivered."""
     reached: NotRequired[Literal["phone", "inbox"]]
-    """Once it was sent."""
+    """Where it arrived, once it was sent."""
     error: NotRequired[str | None]
+    """Why it was not delivered."""
 
 
 class RunDetails(RunWithAttempts):
     """A run with its earlier attempts and the messages about its end."""
 
     deliveries: list[Delivery]
+    """The messages about its end."""
 
 
 class ServerStatus(TypedDict):
-    """What is set up, whether it runs, what was used and what failed."""
+    """What is set up, whether it works, usage and failures."""
 
     now: str
+    """The current time."""
     timezone: str
+    """The time zone in use."""
     server: dict[str, Any]
-    """Where it runs, its workers, and whether it stays up without an agent client."""
+    """Where it runs, its workers, and whether it keeps running without an agent client."""
     topics: list[str]
     """Topics that schedules send to."""
     agents: list[dict[str, Any]]
+    """The agents of the settings."""
     channels: list[dict[str, Any]]
+    """The channels of the settings."""
     default_topic: str | None
+    """The topic of notifications that name none."""
     spent: dict[str, Any]
     """What agents used today and this week."""
     limits: dict[str, Any]
+    """The limits in force."""
     failures_of_the_last_day: dict[str, Any]
+    """What failed within the last 24 hours."""
     when_off: str
     """What happens to work that is due while no worker runs."""
     warnings: list[dict[str, str]]
+    """What needs attention, with codes."""
     warning_codes: dict[str, str]
     """What each code means."""
 
 
 class TakenPrompt(TypedDict):
-    """A due prompt that the caller took, to be finished with `finish_prompt`."""
+    """A due prompt that the caller has taken and should finish with `finish_prompt`."""
 
     id: int
+    """The number of the prompt."""
     run_id: int
+    """The number of the run, for `finish_prompt`."""
     prompt: str
+    """What to do."""
     due: str
+    """When it was due."""
     expires_at: str | None
-    """From then on somebody else may take it."""
+    """When others may take it again."""
     hold: str
-    """Identifies this taking, for `finish_prompt`."""
+    """Identifies this claim, for `finish_prompt`."""

@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 
 class DuetimeError(Exception):
-    """Something went wrong in Duetime."""
+    """An operation failed. `message` says what to do, and `code` identifies the error."""
 
     code: ClassVar[str] = "error"
     permanent: ClassVar[bool] = True

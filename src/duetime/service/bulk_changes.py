@@ -43,11 +43,14 @@ class Target(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BulkChange:
-    """The result: what matched, and what could not be changed."""
+    """The result of changing many schedules."""
 
     matched: Sequence[dict[str, Any]]
+    """The schedules that matched."""
     changed: int
+    """How many of them were changed."""
     failed: Sequence[dict[str, Any]]
+    """Those that could not be changed, with the reason."""
 
 
 def change_schedules(

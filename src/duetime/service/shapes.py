@@ -25,142 +25,210 @@ Moment = Annotated[str, _DateTime()]
 
 class ScheduleShape(TypedDict):
     id: str
+    """Such as job_5_1770000000."""
     kind: str
+    """job, prompt, notification, request, or a kind of another package."""
     owner: str
+    """Who it belongs to."""
     name: str
+    """Its name in lists."""
     subject: str
-    """What it is filed under: a task, an agent, a topic, a host."""
+    """The task, agent, topic or host."""
     status: str
+    """pending, running, paused, completed, failed, cancelled or broken."""
     state_detail: str | None
-    """Of what is not at rest: due, waiting_for_agent, taken, held_by_limit or running."""
+    """More about an active schedule: due, waiting_for_agent, taken, held_by_limit or running."""
     trigger: dict[str, Any]
-    """In the words in which it can be given."""
+    """The trigger in the form in which it can be created."""
     reads_as: str
     """The trigger in plain English."""
     timezone: str | None
+    """The time zone of the trigger."""
     payload: Any
-    """With *** in place of credentials."""
+    """What to do, with credentials shown as ***."""
     policy: dict[str, Any] | None
+    """The policy in force; durations are in seconds."""
     created_at: Moment
+    """When it was created."""
     updated_at: Moment
+    """When it was last changed."""
     next_run: Moment | None
     """When it fires next; null while it is paused."""
     last_run: Moment | None
+    """When its latest run was due."""
     last_status: str | None
+    """How its latest run ended."""
     last_error: str | None
+    """The error of its latest run."""
     run_count: int
+    """Executed occurrences, without retries, missed and skipped ones."""
     max_runs: int | None
+    """It ends after this many runs."""
     failures_in_a_row: int
+    """Consecutive failures up to now."""
     note: str | None
     """Why it is broken, paused, held or ended early."""
     paused_until: Moment | None
-    """When its pause ends by itself."""
+    """When it resumes automatically."""
     version: int
+    """Changes with every edit."""
     limits: NotRequired[dict[str, Any]]
-    """The limits in force, with the answer to a create, an edit or a resume."""
+    """The limits in force; only in the answer to a create, an edit or a resume."""
 
 
 class RunShape(TypedDict):
     run_id: int
+    """Its number; the same for every attempt."""
     schedule: str | None
+    """The id of its schedule."""
     kind: str
+    """The kind of its schedule."""
     owner: str
+    """Who it belongs to."""
     name: str
+    """The name of its schedule."""
     cause: str
+    """Why it ran: its trigger, or a request to run it now."""
     due: Moment
+    """When it was due."""
     status: str
+    """pending, queued, running, waiting, completed, failed, cancelled, missed, skipped or lost."""
     state_detail: str | None
-    """Of a run that is not over: due, waiting_for_agent, taken, held_by_limit or running."""
+    """More about an active run: due, waiting_for_agent, taken, held_by_limit or running."""
     attempt: int
+    """The number of the latest attempt."""
     started: Moment | None
+    """When the latest attempt started."""
     finished: Moment | None
+    """When it ended."""
     duration_seconds: float | None
-    """Of its latest attempt."""
+    """The duration of its latest attempt."""
     result: Any
+    """What it returned, as JSON."""
     error: str | None
+    """Why it failed, or was missed or skipped."""
     report: str | None
-    """How far it came, in its own words."""
+    """The latest progress text."""
     cost: dict[str, Any] | None
-    """What it used, such as tokens and dollars, where that is known."""
+    """What it used, such as tokens and dollars, if known."""
     stopping: bool
+    """Whether it was asked to stop."""
     taken_until: Moment | None
-    """Until when it is in the hands of whoever took it."""
+    """Until when the agent that took it may finish it."""
     last: NotRequired[Moment | None]
-    """Of a range that did not run: its last instant."""
+    """For a range of occurrences that did not run: its last instant."""
     occurrences: NotRequired[int | None]
+    """For such a range: how many occurrences it has."""
     at_least: NotRequired[bool | None]
+    """Whether there are more occurrences than were counted."""
 
 
 class CreatedShape(ScheduleShape):
     warnings: list[str]
-    """Why it might not fire, or not arrive."""
+    """Why it might not fire or not arrive."""
     warning_codes: list[str]
-    """Their codes, in the same order."""
+    """The codes of the warnings, in the same order."""
 
 
 class AttemptShape(TypedDict):
     attempt: int
+    """Its number, starting at 1."""
     started: Moment | None
+    """When it started."""
     finished: Moment
+    """When it ended."""
     status: str
+    """How it ended."""
     error: str | None
+    """Why it failed."""
 
 
 class RunWithAttempts(RunShape):
     attempts: list[AttemptShape]
-    """Earlier ones; the latest is the run itself."""
+    """Earlier attempts; the latest one is the run itself."""
 
 
 class MessageShape(TypedDict):
     run_id: int
+    """The run that delivered it."""
     schedule: str | None
+    """The id of its schedule."""
     id: str | None
+    """The id of the message."""
     arrived: Moment | None
+    """When it was delivered."""
     topic: Any
+    """The topic it was sent to."""
     channel: Any
+    """How it was delivered, such as ntfy or inbox."""
     receipt: Any
+    """What the receiver answered."""
     title: Any
+    """Its title."""
     message: Any
+    """Its text."""
     tags: Any
+    """Its tags."""
     priority: Any
+    """Its priority, 1 (lowest) to 5 (highest)."""
     click: Any
+    """The address that it opens."""
 
 
 class MomentsShape(TypedDict):
     utc: Moment
+    """In UTC."""
     local: Moment
+    """In the time zone of the schedule."""
 
 
 class PreviewShape(TypedDict):
     reads_as: str
+    """The trigger in plain English."""
     timezone: str
+    """The time zone in which it is evaluated."""
     next: list[MomentsShape]
+    """The next times."""
     warnings: list[str]
+    """What may be unexpected."""
 
 
 class ComingShape(TypedDict):
     at: Moment
+    """When it fires."""
     kind: str
+    """The kind of the schedule."""
     id: str
+    """The id of the schedule."""
     name: str
+    """The name of the schedule."""
     reads_as: str
+    """The trigger in plain English."""
     topic: str | None
-    """The topic that it sends to, or that hears of its results."""
+    """The topic that it sends to, or that receives its results."""
     owner: str
+    """Who it belongs to."""
     paused: NotRequired[bool]
-    """It does not fire then unless it is resumed."""
+    """Whether it is paused, and fires only if it is resumed."""
 
 
 class WorkerShape(TypedDict):
     id: int
+    """Its number."""
     name: str
+    """The host and process."""
     lanes: list[str]
+    """The lanes of the due queue that it takes work from."""
     session: bool
-    """Lives only as long as some client is open."""
+    """Whether it ends when its client is closed."""
     started: Moment
+    """When it started."""
     seen: Moment
+    """When it last renewed its lease."""
     alive: bool
+    """Whether its lease is valid."""
     lease_seconds: float
+    """How long it may stay silent before others take over."""
 
 
 SHAPES = tuple(each for each in list(globals().values()) if is_typeddict(each))

@@ -14,7 +14,7 @@ from duetime.engine.outcome import Failed, Outcome, Retry
 
 
 class CancelSignal(Protocol):
-    """Set when the run should stop: somebody cancelled it, its time is up, or its worker stops."""
+    """Set when the run should stop: it was cancelled, its time is up, or its worker is shutting down."""
 
     def is_set(self) -> bool: ...
 
@@ -26,17 +26,21 @@ class TaskContext:
     """Passed to a task that has a parameter named `context` or annotated with this class."""
 
     run_id: int
-    """The same for every attempt, so that a receiver can recognize a repeated delivery."""
+    """The number of the run; the same for every attempt, so that a receiver can recognise a repetition."""
     attempt: int
+    """The number of this attempt, starting at 1."""
     due: datetime
     """The scheduled time of this run, in UTC; not when it started."""
     name: str
     """The name of the schedule."""
     job_id: str
+    """The id of the schedule."""
     owner: str
+    """The owner of the schedule."""
     cancelled: CancelSignal
+    """Set when the task should stop; has `is_set()` and `wait(timeout)`."""
     progress: Callable[[str], None]
-    """Reports to people how far the task has come; only the latest text is kept."""
+    """Reports progress to people; only the latest text is kept."""
 
 
 # Exceptions that say more about a run than that it failed.
@@ -46,13 +50,13 @@ LONGEST = 30 * 86_400.0
 
 
 class PermanentError(Exception):
-    """Retrying cannot help: the run fails at once, even if attempts are left."""
+    """Raise it if retrying cannot help: the run fails immediately, even if attempts are left."""
 
     permanent = True
 
 
 class RetryLater(Exception):
-    """The run should be retried after at least `seconds`. Counts as an attempt."""
+    """Raise it to have the run retried after at least `seconds`. It counts as an attempt."""
 
     def __init__(self, seconds: float = 0.0, reason: str = "asked to be tried again later") -> None:
         if not (math.isfinite(seconds) and seconds >= 0):

@@ -83,7 +83,7 @@ class Task:
 
 
 class Registry:
-    """Tasks by name. Those of `base` take precedence, so that a project's own task replaces a built-in one."""
+    """A collection of tasks by name. Tasks of `base` take precedence, so a project can replace a built-in task."""
 
     def __init__(self, tasks: Iterable[Task] = (), *, base: Registry | None = None) -> None:
         self._tasks: dict[str, Task] = {}
@@ -127,7 +127,11 @@ class Registry:
         isolation: Isolation = "thread",
         operator: bool = False,
     ) -> Any:
-        """Register a function and return it unchanged: `@task` or `@task(name=..., isolation="process")`."""
+        """Register a function as a task and return it unchanged: `@task` or `@task(name=..., isolation="process")`.
+
+        The default name is that of the function, and the default description its docstring. With `isolation="process"`,
+        each run has its own process. With `operator`, agents cannot see or schedule the task.
+        """
 
         def register(decorated: F) -> F:
             if not callable(decorated):

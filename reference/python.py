@@ -1,0 +1,174 @@
+"""The page of the Python API, from its signatures, types and docstrings."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from duetime import DuetimeError, PermanentError, Registry, RetryLater, Simulation, TaskContext, task
+from duetime.api import Duetime, NotStartedWarning, ScheduledTask, types
+from duetime.api.base import Base
+from duetime.api.create import Creating
+from duetime.api.manage import Managing
+from duetime.api.overview import Overview
+from duetime.api.prompts import Prompting
+from duetime.api.runs import Running
+from duetime.service import shapes
+from duetime.service.bulk_changes import BulkChange
+from duetime.testing import SettableClock
+from reference.docstrings import base_names, class_docs, field_docs, name_docs, own_fields
+from reference.markdown import code, page, table
+
+_ABOUT = """\
+Everything that a program needs can be imported from `duetime`. [Use Duetime from
+Python](../how-to/use-from-python.md) has examples, [write tasks](../how-to/write-tasks.md) explains tasks, and [test
+your schedules](../how-to/test-your-schedules.md) the simulation. Settings are described in [settings](settings.md).
+
+Results are dictionaries with the fields listed below. Times in them are ISO 8601 texts with an offset."""
+_GROUPS = {
+    "Start and stop": Base,
+    "Create": Creating,
+    "Find and change": Managing,
+    "Runs": Running,
+    "Overview": Overview,
+    "Prompts": Prompting,
+}
+_OPTIONS = (types.ScheduleOptions, types.TimeOptions, types.PolicyOptions, types.EditOptions, types.Allow)
+_RESULTS = (
+    shapes.ScheduleShape,
+    shapes.CreatedShape,
+    types.Created,
+    types.Edited,
+    types.Changed,
+    BulkChange,
+    shapes.PreviewShape,
+    shapes.MomentsShape,
+    types.Upcoming,
+    shapes.ComingShape,
+    shapes.RunShape,
+    shapes.RunWithAttempts,
+    shapes.AttemptShape,
+    types.RunDetails,
+    types.Delivery,
+    shapes.MessageShape,
+    types.TakenPrompt,
+    ScheduledTask,
+    types.ServerStatus,
+    shapes.WorkerShape,
+)
+_ALIASES = ("Time", "Duration", "Id")
+_LISTS = {
+    "Schedules": "list[ScheduleShape]",
+    "Runs": "list[RunShape]",
+    "Messages": "list[MessageShape]",
+    "Workers": "list[WorkerShape]",
+    "ScheduledTasks": "list[ScheduledTask]",
+}
+_LINKED = re.compile(rf"\b({'|'.join(each.__name__ for each in (*_OPTIONS, *_RESULTS))})\b")
+
+
+def python_page() -> str:
+    parts = [_ABOUT, "## Duetime", class_docs(Duetime), *_callable("Duetime", Base.__init__)[1:]]
+    for heading, of in _GROUPS.items():
+        parts += [f"## {heading}", *(part for name, method in _methods(of) for part in _callable(name, method))]
+    aliases = name_docs(types)
+    parts += ["## Times, durations and ids", table(["type", "meaning"], ((code(n), aliases[n]) for n in _ALIASES))]
+    parts += ["## Options", *(part for of in _OPTIONS for part in _fields(of))]
+    parts += ["## Results", *(part for of in _RESULTS for part in _fields(of))]
+    parts += ["## Tasks", *_callable("task", task), *_fields(TaskContext)]
+    parts += _classes(PermanentError, RetryLater, Registry)
+    parts += ["## Testing", *_class(Simulation), *_class(SettableClock)]
+    parts += ["## Errors", *_classes(DuetimeError, NotStartedWarning)]
+    return page("Python", *parts)
+
+
+def undescribed() -> list[str]:
+    """Return the public methods, options and results without a description."""
+    methods = [f"{of.__name__}.{name}" for of in _GROUPS.values() for name, each in _methods(of) if not each.__doc__]
+    fields = [
+        f"{of.__name__}.{name}"
+        for of in (*_OPTIONS, *_RESULTS)
+        for name in own_fields(of)
+        if name not in field_docs(of)
+    ]
+    return methods + fields
+
+
+def _methods(of: type) -> Iterator[tuple[str, Callable[..., Any]]]:
+    for name, member in vars(of).items():
+        if not name.startswith("_") and callable(member):
+            yield name, member
+
+
+def _callable(name: str, of: Callable[..., Any]) -> list[str]:
+    return [f"### {name}", _signature(name, of), inspect.getdoc(of) or "", _links(of)]
+
+
+def _signature(name: str, of: Callable[..., Any]) -> str:
+    """Return the signature as text, with one parameter on each line if it is long."""
+    signature = inspect.signature(of)
+    given = [_parameter(each) for each in signature.parameters.values() if each.name != "self"]
+    names = [each.kind for each in signature.parameters.values() if each.name != "self"]
+    if inspect.Parameter.KEYWORD_ONLY in names and inspect.Parameter.VAR_POSITIONAL not in names:
+        given.insert(names.index(inspect.Parameter.KEYWORD_ONLY), "*")
+    result = _readable(signature.return_annotation)
+    end = f" -> {result}" if result and name != "Duetime" else ""
+    short = f"{name}({', '.join(given)}){end}"
+    lines = "".join(f"    {each},\n" for each in given)
+    return f"```text\n{short if len(short) <= 100 else f'{name}({chr(10)}{lines}){end}'}\n```"
+
+
+def _parameter(given: inspect.Parameter) -> str:
+    star = "**" if given.kind is given.VAR_KEYWORD else "*" if given.kind is given.VAR_POSITIONAL else ""
+    kind = _readable(given.annotation)
+    default = "" if given.default is inspect.Parameter.empty else f" = {given.default!r}"
+    return f"{star}{given.name}{f': {kind}' if kind else ''}{default}"
+
+
+def _readable(annotation: Any) -> str:
+    """Return an annotation as people read it: lists by their elements, options by their name."""
+    if annotation is inspect.Parameter.empty:
+        return ""
+    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
+    text = re.sub(r"Unpack\[(\w+)\]", r"\1", text).strip("\"'")
+    return _LISTS.get(text, text)
+
+
+def _links(of: Callable[..., Any]) -> str:
+    """Return links to the types that a signature names."""
+    signature = inspect.signature(of)
+    said = " ".join(_readable(each.annotation) for each in signature.parameters.values())
+    named = dict.fromkeys(_LINKED.findall(f"{said} {_readable(signature.return_annotation)}"))
+    return f"See {', '.join(_link(name) for name in named)}." if named else ""
+
+
+def _link(name: str) -> str:
+    return f"[{name}](#{name.lower()})"
+
+
+def _fields(of: type) -> list[str]:
+    said = field_docs(of)
+    rows = ((code(name), code(_field(of.__annotations__[name])), said.get(name, "")) for name in own_fields(of))
+    also = " and ".join(_link(base) for base in base_names(of) if _LINKED.fullmatch(base))
+    return [
+        f"### {of.__name__}",
+        class_docs(of),
+        table(["field", "type", "meaning"], rows),
+        f"Also: all fields of {also}." if also else "",
+    ]
+
+
+def _field(annotation: Any) -> str:
+    text = annotation if isinstance(annotation, str) else getattr(annotation, "__forward_arg__", str(annotation))
+    return re.sub(r"^NotRequired\[(.*)\]$", r"\1", text).replace("Moment", "str")
+
+
+def _classes(*several: type) -> Iterable[str]:
+    return [part for of in several for part in (f"### {of.__name__}", class_docs(of))]
+
+
+def _class(of: type) -> list[str]:
+    rows = ((code(name), inspect.getdoc(method) or "") for name, method in _methods(of))
+    return [f"### {of.__name__}", class_docs(of), table(["method", "meaning"], rows)]
