@@ -7,6 +7,7 @@ duetime job run greeting --wait 10
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from duetime import PermanentError, RetryLater, TaskContext, task
 
@@ -20,7 +21,7 @@ def greet(name: str, greeting: str = "Hello") -> str:
 @task(name="files.count")
 def count_files(folder: str, context: TaskContext) -> int:
     """Count the files below a folder."""
-    if not os.path.isdir(folder):
+    if not Path(folder).is_dir():
         raise PermanentError(f"there is no folder {folder}")  # retrying would not help
     total = 0
     for place, _, files in os.walk(folder):

@@ -17,7 +17,7 @@ from duetime.engine.redaction import redacted, without_password
 from duetime.kinds.prompts.access import stdio_command
 from duetime.service.client_configs import CLIENTS, Client, Entry, Machine, Reach, known_client
 from duetime.settings import PREFIX, Settings, environment_names, user_file
-from duetime.settings.editing import change_file, load_only
+from duetime.settings.settings_file import change_file, load_only
 from duetime.terminal import output
 from duetime.terminal.context import Db, Json, Tasks, Tools, program, settings_for
 from duetime.terminal.output import clean
