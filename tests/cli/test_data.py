@@ -145,6 +145,20 @@ def test_tab_completes_commands_subcommands_and_options(tmp_path: Path) -> None:
     assert "--max-attempts" in complete(tmp_path, "duetime job add --max", 3)
 
 
+def test_tab_completes_ids_names_tasks_zones_topics_and_agents(cli: Cli, tmp_path: Path) -> None:
+    assert complete(tmp_path, "duetime job show ", 3) == [], "and makes no store"
+    assert cli(*ADD).code == 0
+    assert cli("notify", "add", "tea", "--topic", "kitchen", "--every", "2h").code == 0
+    store = "--db my.db"
+    assert complete(tmp_path, f"duetime job show {store} ", 5) == ["j1"]
+    assert complete(tmp_path, f"duetime job history {store} rep", 5) == ["report"]
+    assert complete(tmp_path, f"duetime change pause {store} ", 5) == ["j1", "n2"]
+    assert "echo" in complete(tmp_path, f"duetime job add x {store} --task ", 7)
+    assert complete(tmp_path, "duetime next x --tz Europe/Berl", 4) == ["Europe/Berlin"]
+    assert "kitchen" in complete(tmp_path, f"duetime notify send x {store} --topic ", 7)
+    assert complete(tmp_path, f"duetime prompt add x {store} --agent ", 7) == ["inbox"]
+
+
 def test_tab_imports_no_command_to_name_them(tmp_path: Path) -> None:
     names = "print(*sys.modules, file=sys.stderr)"
     script = f"import sys\nfrom duetime.cli.main import main\ntry:\n    main([])\nfinally:\n    {names}"

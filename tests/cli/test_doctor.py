@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,18 +12,28 @@ import apsw
 import pytest
 
 from duetime.app import build
+from duetime.cli.serve.demo import create_samples
 from duetime.cli.setup import doctor_checks
 from duetime.cli.setup.doctor import token_checks
 from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant
 from duetime.engine.outcome import Failed
 from duetime.kinds.prompts.agents.models import EXAMPLE
+from duetime.net.client import Answer, Http
 from duetime.settings import Settings
 from tests.support.cli import Cli
 from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand, create
+from tests.support.ntfy import NtfyReceiver
 from tests.support.settings import write_trusted
 
+SEND = Http.send
 GONE = "prompts ask for agents that the settings do not name: coder (2), desk (1); name them under [agents]"
+
+
+@pytest.fixture(autouse=True)
+def answering(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every host answers, and none is really asked; tests with a receiver restore the real network."""
+    monkeypatch.setattr(Http, "send", lambda *_: Answer(200, {}, b"", False))
 
 
 def settings(folder: Path, text: str) -> Path:
@@ -61,7 +72,7 @@ def test_programs_and_folders_are_looked_for(cli: Cli, tmp_path: Path, monkeypat
     assert here == ("ok", f"agents.here: {sys.executable}")
     assert missing[0] == "warn" and missing[1].startswith("agents.missing: there is no program gemini on this PATH")
     assert lost == ("fail", "agents.lost: there is no folder nowhere; make it, or name another")
-    assert far[0] == "ok" and "secret" not in far[1]
+    assert far == ("ok", "agents.far: a webhook at https://example.org, which answers")
     assert cli("doctor").code == 1
 
 
@@ -90,7 +101,10 @@ def test_what_agents_are_given_is_looked_for(cli: Cli, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("key", "status", "words"),
-    [("", "warn", "set the environment variable ANTHROPIC_API_KEY"), ("made-up", "ok", "its key is there")],
+    [
+        ("", "warn", "set the environment variable ANTHROPIC_API_KEY"),
+        ("made-up", "info", "its key is there; the model was not called"),
+    ],
 )
 def test_the_model_and_its_key(
     key: str, status: str, words: str, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -149,6 +163,53 @@ def test_workers_that_are_silent_or_do_not_keep_up_and_what_failed(cli: Cli, tmp
     assert "the workers do not keep up" in message
     [(status, message)] = told(cli, "failed")
     assert status == "warn" and "went wrong" in message and "`job history ID` shows why" in message
+
+
+def test_a_run_that_waits_for_another_attempt_is_reported(cli: Cli, tmp_path: Path) -> None:
+    assert told(cli, "retry") == []
+    room = build(Settings(db=str(tmp_path / "my.db")), tasks=False)
+    now = room.clock.now()
+    create(room.store, once(now, name="tea", max_attempts=3, backoff=HOUR))  # type: ignore[arg-type]
+    assert told(cli, "retry") == [("ok", "no run waits for another attempt")]
+    hand = Hand(room.store, now=now)  # type: ignore[arg-type]
+    hand.record(hand.claim(now), now, Failed("nobody answers"))
+    room.close()
+    [(status, message)] = told(cli, "retry")
+    assert status == "warn"
+    assert message.startswith("1 run failed and will be retried, such as tea: nobody answers; ")
+
+
+def test_what_the_doctor_calls_ok_was_asked(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Http, "send", SEND)
+    with NtfyReceiver(token="tk_good") as ntfy:
+        text = f'[notifications]\nserver = "{ntfy.url}"\ntoken = "tk_good"\n[channels.hook]\nurl = "{ntfy.url}/hush"\n'
+        settings(tmp_path, f'{text}[channels.phone]\nurl = "json://127.0.0.1"')
+        hook, phone, server = told(cli, "delivery")
+        assert hook == ("ok", f"the channel hook: {ntfy.url} answers")
+        assert phone[0] == "info" and phone[1].endswith("notify send Test --topic phone")
+        assert server == ("ok", f"topics go to the ntfy server {ntfy.url}, which answers")
+        assert [request.path for request in ntfy.requests] == ["/", "/v1/account"], "nothing was sent to anybody"
+        settings(tmp_path, text.replace("tk_good", "tk_bad"))
+        assert told(cli, "delivery")[1] == ("fail", f"the ntfy server {ntfy.url} refuses notifications.token; renew it")
+    (_, _), (status, message) = told(cli, "delivery")
+    assert status == "fail" and message.startswith(f"the ntfy server {ntfy.url} does not answer: ")
+
+
+def test_the_doctor_finds_nothing_wrong_with_the_demo(cli: Cli, tmp_path: Path) -> None:
+    room = build(Settings(db=str(tmp_path / "my.db"), tasks=("duetime.cli.serve.demo_tasks",)))
+    create_samples(room)
+    now = Instant(room.clock.now() + MINUTE)
+    hand = Hand(room.store, now=now)  # type: ignore[arg-type]
+    hand.record(hand.claim(now), now, Failed("as meant"))
+    room.close()
+    checks = cli("doctor", "--json").document["checks"]
+    assert [check for check in checks if check["status"] != "ok"] == []
+
+
+def test_a_folder_that_cannot_be_written_is_called_that(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    [(status, message)] = told(cli, "disk")
+    assert status == "fail" and "cannot be written: it is read-only" in message and "--db" in message
 
 
 def test_tasks_that_no_worker_would_know(cli: Cli, tmp_path: Path) -> None:

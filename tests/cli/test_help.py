@@ -15,6 +15,7 @@ from duetime.http.server import CannotListen, listen, url_of
 from duetime.terminal.help import examples_of
 from tests.support.agents import serving
 from tests.support.cli import Cli
+from tests.support.terminal import on_terminal
 
 INTERNALS = re.compile(r"\{[A-Z]+\}|\[\[|<\w+[\[\] \w]*>|<=x|\.\.\.$", re.MULTILINE)
 
@@ -115,6 +116,25 @@ def test_short_ids_work_wherever_an_id_does(cli: Cli) -> None:
     assert cli("notify", "edit", "n2", "--message", "coffee").code == 0
     assert cli("change", "pause", "n2").code == 0
     assert cli("job", "show", "n2").code == 3
+
+
+@pytest.mark.process
+def test_what_is_missing_is_asked_for_on_a_terminal_alone(cli: Cli, tmp_path: Path) -> None:
+    with on_terminal("job", "add", "--db", "my.db", folder=tmp_path) as terminal:
+        terminal.until("NAME (Name of the schedule)")
+        terminal.type("report\n")
+        terminal.until("--task (Registered task")
+        terminal.type("\n")
+        terminal.until("It is required")
+        terminal.type("echo\n")
+        terminal.until("When, such as")
+        terminal.type("every 2 hours\n")
+        terminal.until("Added j1  report: every 2 hours")
+        terminal.rest()
+    assert terminal.process.returncode == 0
+    with on_terminal("job", "show", "--json", "--db", "my.db", folder=tmp_path) as terminal:
+        assert "Missing argument" in terminal.rest()
+    assert "Missing argument 'NAME'" in cli("job", "add").err, "this is no terminal"
 
 
 @pytest.mark.process

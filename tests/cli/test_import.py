@@ -389,3 +389,16 @@ def test_days_and_windows_are_exported_and_imported(cli: Cli) -> None:
         {each["name"]: (each["trigger"], each["next"]) for each in exports(cli, db)} for db in ("my.db", "new.db")
     )
     assert after == before and len(after) == 2
+
+
+def test_what_is_imported_may_use_the_tasks_of_the_settings_beside_commands(cli: Cli, tmp_path: Path) -> None:
+    """A file with commands needs a module of its own, which must not take the place of those that are set."""
+    (tmp_path / "my_own_tasks.py").write_text(
+        "from duetime.kinds.jobs.registry import task\n\n@task\ndef my_own_task(): ...\n"
+    )
+    write_trusted(tmp_path, f'tasks = ["my_own_tasks", "{MODULE}"]')
+    assert cli("job", "add", "mine", "--task", "my_own_task", "--every", "2h").code == 0
+    assert cli("job", "add", "command", "--task", "run_command", "--kwarg", 'argv=["true"]', "--every", "2h").code == 0
+    assert cli("export", "-o", "all.jsonl").code == 0
+    imported = cli("import", "jsonl", "all.jsonl", "--yes", "--db", "new.db", "--json").document
+    assert (len(imported["schedules"]), imported["problems"]) == (2, [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import tomllib
@@ -329,3 +330,14 @@ def test_texts_of_any_kind_come_back_as_they_were() -> None:
 def test_what_lines_cannot_change_is_said(before: str) -> None:
     with pytest.raises(CannotChange):
         with_values(before, {("t", "c"): 2})
+
+
+def test_a_place_that_cannot_be_written_is_named_in_one_line(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(Path, "touch", refuse)
+    monkeypatch.setattr(Path, "unlink", refuse)
+    answer = cli("init", "--inbox", "--yes")
+    assert answer.code == 2 and answer.err.count("\n") == 1
+    assert "cannot be written (Read-only file system); name another file with --config" in answer.err

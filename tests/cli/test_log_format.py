@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from io import StringIO
 import pytest
 
 from duetime.cli.serve.shutdown import log_to
+from duetime.engine.redaction import redacted_trace
 from tests.support.cli import environment
 
 HOSTILE = "boom\x1b]0;PWNED\x07\x1b[31mred\r\nFAKE 2026-01-01 CRITICAL duetime.worker: lies\x9b\u202e\u2028end"
@@ -55,6 +57,33 @@ def test_a_record_is_escaped_and_only_its_first_line_is_at_the_margin(name: str,
     assert not first.startswith(" ")
     assert others
     assert all(line.startswith("    ") for line in others)
+
+
+def test_a_failed_run_is_one_line_with_the_users_own_frame(log: StringIO) -> None:
+    trace = redacted_trace(_failure(), "{}")
+    logging.getLogger("duetime.jobs").warning("%s (%s): run %s failed\n%s", "sync", "job_1", 7, trace)
+    [line] = log.getvalue().splitlines()
+    place = f"test_log_format.py:{_failure.__code__.co_firstlineno + 3} in _failure"
+    assert line.endswith(f"WARNING duetime.jobs: sync (job_1): run 7 failed: JSONDecodeError: {NO_JSON} ({place})")
+    log_to(None, verbose=True)
+    logging.getLogger("duetime.jobs").warning("run %s failed\n%s", 8, trace)
+    assert "Traceback" in log.getvalue()
+    log_to(None, live=True)
+    before = log.getvalue()
+    logging.getLogger("duetime.jobs").warning("run %s failed\n%s", 9, trace)
+    assert log.getvalue() == before, "the live output shows it"
+
+
+NO_JSON = "Expecting value: line 1 column 1 (char 0)"
+
+
+def _failure() -> Exception:
+    """Fails in the standard library, called from here."""
+    try:
+        json.loads("no")
+    except ValueError as error:
+        return error
+    raise AssertionError
 
 
 def test_packages_without_a_handler_are_escaped_as_well(log: StringIO) -> None:

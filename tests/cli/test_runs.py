@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 
 from duetime.api import Duetime
 from duetime.app import App, build
@@ -292,6 +293,51 @@ def test_top_is_drawn_again_until_ctrl_c_also_on_a_terminal_that_only_prints(cli
         terminal.rest()
     assert "\x1b" not in terminal.raw
     assert terminal.process.returncode == 0
+
+
+def test_keys_of_top_select_show_retry_pause_and_quit(cli: Cli, tmp_path: Path) -> None:
+    assert cli("job", "add", "first", "--task", "echo", "--every", "2h").code == 0
+    assert cli("job", "add", "bad", "--task", "shorten", "--arg", "a", "--arg", "0", "--at", "in 1 hour").code == 0
+    assert cli("job", "run", "bad").code == 0
+    with Duetime(str(tmp_path / "my.db")) as duetime:
+        eventually(lambda: duetime.list("failed"), 20, "a failed job")
+    with on_terminal("top", "--interval", "0.2", "--db", "my.db", folder=tmp_path, columns=110, lines=30) as terminal:
+        terminal.until("q quit")
+        terminal.type("p")
+        terminal.until("Select a row first")
+        terminal.type("\x1b[B\r")
+        terminal.until("esc back")
+        assert "every 2 hours" in terminal.text or "in 1 hour" in terminal.text
+        terminal.type("p")
+        terminal.until("Paused ")
+        terminal.type("p")
+        terminal.until("Resumed ")
+        terminal.type("\x1b")
+        terminal.until("q quit")
+        terminal.type("k")  # from the first row to the last one, which failed
+        terminal.type("r")
+        terminal.until("Requeued run 1.")
+        terminal.type("q")
+        terminal.rest()
+    assert terminal.process.returncode == 0
+    assert "\x1b[?1049l" in terminal.raw
+    assert cli("dead", "list", "--json").document["total"] == 0
+
+
+def test_columns_of_tail_stay_where_they_are(cli: Cli, tmp_path: Path) -> None:
+    for name in ("short", "a name that is longer than any column has room for", "漢字の名前漢字の名前漢字の名前"):
+        assert cli("job", "add", name, "--task", "echo", "--arg", "MARK", "--every", "2h").code == 0
+        assert cli("job", "run", name).code == 0
+    with Duetime(str(tmp_path / "my.db")) as duetime:
+        ids = [job["id"] for job in duetime.list()]
+        eventually(lambda: all(duetime.history(id)[0]["status"] == "completed" for id in ids), 20, "three runs")
+    for columns in (80, 120):
+        with on_terminal("tail", "--db", "my.db", folder=tmp_path, columns=columns) as terminal:
+            for _ in range(3):
+                terminal.until("MARK")
+            terminal.interrupt()
+            lines = [line for line in terminal.rest().splitlines() if "MARK" in line and "completed" in line]
+        assert len({cell_len(line[: line.index("MARK")]) for line in lines}) == 1, lines
 
 
 def test_run_waits_for_the_end(cli: Cli) -> None:

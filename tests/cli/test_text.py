@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
 from duetime.api import Duetime
 from duetime.service.text import UNSAFE
-from duetime.terminal.output import escaped
+from duetime.terminal.output import between_words, escaped, one_date_format
 from tests.support.cli import Cli
 from tests.support.workers import eventually
 
@@ -51,6 +52,32 @@ def test_credentials_are_shown_by_the_export_alone(cli: Cli, tmp_path: Path) -> 
     ]
     assert all(answer.code == 0 and "hunter" not in answer.out for answer in shown)
     assert "hunter2" in cli("export").out, "or it could not be brought in again"
+
+
+class Screen(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("columns", [40, 60, 200])
+def test_a_terminal_breaks_lines_between_words_and_leaves_commands_whole(
+    columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    text = (
+        "next at 09:00 (Europe/Berlin), see `duetime inbox`, or:\n  start one: duetime worker --db my.db --tasks mine"
+    )
+    shown = between_words(text, Screen())
+    assert shown.split() == text.split()
+    assert "`duetime inbox`" in shown and "duetime worker --db my.db --tasks mine" in shown
+    assert all(len(line) < columns for line in shown.splitlines() if "worker" not in line)
+    assert between_words(text, StringIO()) == text, "a file gets whole lines"
+
+
+def test_times_that_agents_read_are_written_as_all_others_here() -> None:
+    said = "Feb 9, 2026 12:05 AM PST is in the past; it is now Feb 10, 2026 3:00 PM PST."
+    assert one_date_format(said) == "2026-02-09 00:05 PST is in the past; it is now 2026-02-10 15:00 PST."
+    assert one_date_format('could not parse "Feb 30, 2026 3:00 PM"') == 'could not parse "Feb 30, 2026 3:00 PM"'
 
 
 def test_an_export_is_private_whatever_lay_in_its_way(cli: Cli, tmp_path: Path) -> None:

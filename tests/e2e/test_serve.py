@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,12 @@ from typing import Any
 import pytest
 from mcp import Client
 
+from duetime.app import build
 from duetime.engine.clock import SystemClock, datetime_of
+from duetime.engine.store import ScheduleQuery
+from duetime.service.errors import unwrap
+from duetime.service.services import OPERATOR
+from duetime.settings import Settings
 from tests.support.agents import ERAS, call, cut_off, over_http, serving, talk, until
 from tests.support.cli import Output, start
 from tests.support.workers import eventually
@@ -150,6 +156,44 @@ def _until_fired(process: Any) -> tuple[str, None]:
     finally:
         if process.poll() is None:
             process.kill()
+
+
+def test_a_live_server_shows_runs_and_a_quiet_one_nothing(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from duetime.kinds.jobs.registry import task\n\n@task\ndef fails():\n    raise ValueError('no luck')\n"
+    )
+    with serving(tmp_path, "--live", "--tasks", "mine.py") as served:
+        added = (
+            "job",
+            "add",
+            "unlucky",
+            "--task",
+            "fails",
+            "--tasks",
+            "mine.py",
+            "--at",
+            "in 1 second",
+            "--db",
+            "my.db",
+        )
+        with start(*added, folder=tmp_path) as process:
+            assert process.wait(20) == 0
+        served.output.until(lambda line: "failed" in line and "unlucky" in line and "ValueError: no luck" in line)
+        served.process.send_signal(signal.SIGTERM)
+        assert served.process.wait(20) == 0
+        assert served.process.stderr is not None and served.process.stderr.read() == ""
+    with (
+        start("serve", "--quiet", "--port", "0", "--db", "my.db", "--tasks", "mine.py", folder=tmp_path) as process,
+        closing(build(Settings(db=str(tmp_path / "my.db")), tasks=False)) as app,
+    ):
+        [job] = unwrap(app.scheduler.search(OPERATOR, ScheduleQuery())).items
+        unwrap(app.scheduler.run_now(OPERATOR, job.definition.public_id))
+        assert process.stderr is not None and process.stdout is not None
+        line = process.stderr.readline()
+        assert line.rstrip().endswith("attempt 1 failed: ValueError: no luck (mine.py:5 in fails)")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+        assert (process.stdout.read(), process.stderr.read()) == ("", "")
 
 
 def test_a_quiet_server_prints_no_token_and_uses_the_same_again(tmp_path: Path) -> None:

@@ -19,17 +19,16 @@ from duetime.kinds import load_specs
 from duetime.service.errors import FAILED, INTERRUPTED, OK, PIPE_CLOSED, USAGE, shown
 from duetime.service.kind_spec import Command, KindSpec, known_specs, load
 from duetime.terminal import output
+from duetime.terminal.completion import COMPLETION, one_of
 from duetime.terminal.context import Application, Json, config_named, register_builder, take_config
 from duetime.terminal.errors import worded
 from duetime.terminal.help import Rows
+from duetime.terminal.missing import answers_for
 from duetime.terminal.output import clean
 from duetime.terminal.typer_ext import PlainCommand, PlainGroup, argument, single
 
 if TYPE_CHECKING:
     from duetime.settings import Settings
-
-COMPLETION = "_DUETIME_COMPLETE"
-"""Environment variable that is set when a shell asks for completions instead of running a command."""
 
 
 class Failure(NamedTuple):
@@ -70,8 +69,16 @@ def _call(arguments: list[str]) -> int:
         from typer.completion import completion_init  # type: ignore[attr-defined]  # exported nowhere else
 
         completion_init()
-    answer: Any = command()(arguments, prog_name="duetime", standalone_mode=False)
-    return answer if isinstance(answer, int) else OK
+    while True:
+        try:
+            answer: Any = command()(arguments, prog_name="duetime", standalone_mode=False)
+        except Exception as error:
+            added = answers_for(error, arguments)  # nothing was done yet: the command line was only parsed
+            if not added:
+                raise
+            arguments = [*arguments, *added]
+        else:
+            return answer if isinstance(answer, int) else OK
 
 
 def _print_failure(failure: Failure, *, machine: bool) -> int:
@@ -80,7 +87,8 @@ def _print_failure(failure: Failure, *, machine: bool) -> int:
     elif machine:
         print(json.dumps({"error": {"code": failure.code, "message": failure.message}}), flush=True)
     else:
-        print(f"duetime: {output.one_date_format(clean(failure.message))}", file=sys.stderr)
+        text = f"duetime: {output.one_date_format(clean(failure.message))}"
+        print(output.between_words(text, sys.stderr), file=sys.stderr)
     return failure.exit
 
 
@@ -305,7 +313,9 @@ completion_commands = single()
 
 
 @completion_commands.command(cls=PlainCommand, epilog="\n\n".join(_COMPLETION_SETUP.values()))
-def print_completion(shell: Annotated[str, argument("SHELL", "bash, zsh or fish.")], json_: Json = False) -> None:
+def print_completion(
+    shell: Annotated[str, argument("SHELL", "bash, zsh or fish.", **one_of(*_COMPLETION_SETUP))], json_: Json = False
+) -> None:
     """Print the script that lets a shell complete commands, options, ids and names with Tab."""
     from typer.completion import get_completion_script  # type: ignore[attr-defined]  # exported nowhere else
 

@@ -63,7 +63,8 @@ def register_builder(build: Callable[..., Application]) -> None:
 class Check:
     """The result of one check of `duetime doctor`."""
 
-    status: Literal["ok", "warn", "fail"]
+    status: Literal["ok", "info", "warn", "fail"]
+    """`info`: it was not tried, and the message says how to."""
     subject: str
     message: str
 
@@ -128,7 +129,6 @@ Json = Annotated[bool, option("--json", "Print JSON instead of text.")]
 Limit = Annotated[int, option("--limit", "Maximum number to show, newest first.", min=1, max=1000)]
 Cursor = Annotated[str | None, option("--cursor TEXT", "Continue after an earlier page, by its next_cursor.")]
 Tasks = Annotated[list[str] | None, option("--tasks MODULE", "Module or .py file that registers tasks. Repeatable.")]
-Zone = Annotated[str | None, option("--tz ZONE", "IANA time zone, such as Europe/Berlin.")]
 
 
 def opened(

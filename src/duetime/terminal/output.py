@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from duetime.engine.clock import Instant, datetime_of
 from duetime.engine.model import Run, Schedule
@@ -110,6 +111,7 @@ NOTHING_SPARE: Spare = {}
 STYLES = {
     "completed": "green",
     "ok": "green",
+    "info": "cyan",
     "running": "cyan",
     "waiting": "cyan",
     "pending": "blue",
@@ -135,17 +137,46 @@ def print_json_line(document: Any) -> None:
     print(escaped(json.dumps(document, ensure_ascii=False)), flush=True)
 
 
+_WHOLE = re.compile(r"`[^`]*`\S*|(?:python -m duetime|\S*/duetime|\bduetime) [a-z].*$|\S+")
+"""A word, or a command line, which has to stay in one piece to be copied."""
+
+
+def between_words(text: str, stream: TextIO) -> str:
+    """Break long lines between words if the stream is a terminal, which would break them anywhere."""
+    if not stream.isatty():
+        return text
+    columns = shutil.get_terminal_size().columns
+    return "\n".join(each if len(each) < columns else _broken(each, columns) for each in text.split("\n"))
+
+
+def _broken(line: str, columns: int) -> str:
+    indent = " " * (len(line) - len(line.lstrip(" ")))
+    rows = [""]
+    for word in _WHOLE.findall(line):
+        if rows[-1] and len(indent) + len(rows[-1]) + len(word) + 1 >= columns:
+            rows.append(word)
+        else:
+            rows[-1] += f" {word}" if rows[-1] else word
+    return "\n".join(f"{indent}{row}" for row in rows)
+
+
+def say(text: object) -> None:
+    """Print a text for a person."""
+    print(between_words(str(text), sys.stdout))
+
+
 def print_result(json_: bool, document: Any, text: object) -> None:
     """Print the result of a command: the document for a program, or the text for a person."""
     if json_:
         print_json(document)
     else:
-        print(text)
+        say(text)
 
 
 def warn(warnings: Sequence[str]) -> None:
     for warning in warnings:
-        print(f"warning: {one_date_format(clean(warning))}", file=sys.stderr)
+        text = f"warning: {one_date_format(clean(warning))}"
+        print(between_words(text, sys.stderr), file=sys.stderr)
 
 
 def progress(items: Sequence[T], doing: str) -> Iterable[T]:
@@ -186,7 +217,7 @@ def counting(numbers: Iterable[int], doing: str) -> Iterator[int]:
 
 def note(text: str) -> None:
     """Print a message for people to standard error."""
-    print(clean(text), file=sys.stderr)
+    print(between_words(clean(text), sys.stderr), file=sys.stderr)
 
 
 def is_terminal() -> bool:

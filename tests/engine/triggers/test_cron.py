@@ -222,6 +222,8 @@ def test_odd_zones_are_refused(name: object) -> None:
 
 
 def test_a_zone_nearly_right_is_suggested() -> None:
+    with pytest.raises(UnknownZone, match=r"did you mean Europe/Berlin\?"):
+        known_zone("CEST")
     with pytest.raises(UnknownZone, match="did you mean Europe/Berlin"):
         known_zone("europe/berlin")
     with pytest.raises(UnknownZone, match="America/New_York"):

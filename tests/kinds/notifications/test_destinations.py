@@ -8,6 +8,7 @@ import pytest
 
 from duetime.app import build
 from duetime.kinds.notifications.kind import NotificationKind
+from duetime.net.client import Answer, Http
 from duetime.settings import ChannelSettings, NotificationSettings, Settings
 from tests.support.cli import Cli, environment, start
 from tests.support.deliveries import delivering, notify, settled
@@ -56,19 +57,26 @@ def test_the_doctor_finds_what_cannot_be_used_and_shows_no_address(cli: Cli, tmp
     ("settings", "said"),
     [
         ("", "notifications go to the built-in inbox; set notifications.server or a channel to reach a phone"),
-        ('[notifications]\nserver = "https://ntfy.sh"', "notifications go to an ntfy server"),
-        ('[channels.phone]\nurl = "https://a.org/hush"', "phone; other topics go to the built-in inbox"),
+        ('[notifications]\nserver = "https://ntfy.sh"', "topics go to the ntfy server https://ntfy.sh, which answers"),
+        ('[channels.phone]\nurl = "https://a.org/hush"', "other topics go to the built-in inbox"),
         (
             '[notifications]\nserver = "https://ntfy.sh"\n[channels.phone]\nurl = "https://a.org/hush"',
-            "phone; other topics go to an ntfy server",
+            "topics go to the ntfy server https://ntfy.sh, which answers",
         ),
     ],
 )
-def test_the_doctor_says_where_notifications_go(cli: Cli, tmp_path: Path, settings: str, said: str) -> None:
+def test_the_doctor_says_where_notifications_go(
+    cli: Cli, tmp_path: Path, settings: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Http, "send", lambda *_: Answer(200, {}, b"", False))
     write_trusted(tmp_path, settings)
     answer = cli("doctor", "--json")
     checks = [check for check in answer.document["checks"] if check["subject"] == "delivery"]
-    assert checks == [{"status": "ok", "subject": "delivery", "message": said}]
+    *channels, last = checks
+    assert last == {"status": "ok", "subject": "delivery", "message": said}
+    assert [each["message"] for each in channels] == ["the channel phone: https://a.org answers"] * (
+        "phone" in settings
+    )
 
 
 PHONE_FIRST = '[channels.phone]\nurl = "https://a.org/hush"\n[notifications]\n'
@@ -84,8 +92,11 @@ PHONE_FIRST = '[channels.phone]\nurl = "https://a.org/hush"\n[notifications]\n'
         (f'{PHONE_FIRST}server = "https://ntfy.sh"', "ok", "goes to the topic duetime-alerts of the ntfy server"),
     ],
 )
-def test_the_doctor_says_where_alerts_go(cli: Cli, tmp_path: Path, settings: str, status: str, said: str) -> None:
+def test_the_doctor_says_where_alerts_go(
+    cli: Cli, tmp_path: Path, settings: str, status: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whoever set up a channel alone would hear of everything but of what went wrong."""
+    monkeypatch.setattr(Http, "send", lambda *_: Answer(200, {}, b"", False))
     write_trusted(tmp_path, settings)
     [check] = [check for check in cli("doctor", "--json").document["checks"] if check["subject"] == "alerts"]
     assert check["status"] == status and said in check["message"]

@@ -24,13 +24,13 @@ from duetime.service.errors import REFUSED
 from duetime.service.services import OPERATOR
 from duetime.settings import load_settings
 from duetime.terminal import output
+from duetime.terminal.completion import Zone
 from duetime.terminal.context import (
     MEMORY,
     Application,
     Db,
     Json,
     Tasks,
-    Zone,
     again,
     opened,
     print_warnings,

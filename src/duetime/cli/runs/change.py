@@ -10,6 +10,7 @@ from duetime.service.changes import ACTIONS, ChangeRequest
 from duetime.service.errors import FAILED, OK, unwrap
 from duetime.service.services import OPERATOR
 from duetime.terminal import output
+from duetime.terminal.completion import IDS, one_of
 from duetime.terminal.context import Application, Db, Json, opened
 from duetime.terminal.output import clean, plural
 from duetime.terminal.schedules.change import Note, Until, instant_given
@@ -28,8 +29,8 @@ duetime change delete --topic demo --dry-run
 
 @commands.command(cls=PlainCommand, epilog=_CHANGE_EXAMPLES)
 def change(
-    action: Annotated[str, argument("ACTION", "pause, resume, cancel or delete.")],
-    ids: Annotated[list[str] | None, argument("[ID]...", "Ids or names; alternatively, use a filter.")] = None,
+    action: Annotated[str, argument("ACTION", "pause, resume, cancel or delete.", **one_of(*ACTIONS))],
+    ids: Annotated[list[str] | None, argument("[ID]...", "Ids or names; alternatively, use a filter.", **IDS)] = None,
     kind: Kind = None,
     topic: Annotated[str | None, option("--topic TEXT", "Only with this topic, task or agent.")] = None,
     label: Annotated[str | None, option("--label TEXT", "Only with this label or name.")] = None,

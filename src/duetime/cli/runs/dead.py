@@ -18,13 +18,14 @@ from duetime.service.errors import REFUSED, unwrap
 from duetime.service.services import OPERATOR
 from duetime.service.warnings import ScheduleWarning
 from duetime.terminal import output
+from duetime.terminal.completion import DEAD_RUNS
 from duetime.terminal.context import Application, Cursor, Db, Json, Limit, again, opened, print_warnings
 from duetime.terminal.output import counted, plural, relative
 from duetime.terminal.typer_ext import PlainCommand, argument, group, option
 
 PAGE = 500
 """Dead letters between two updates of the progress bar."""
-Chosen = Annotated[list[str] | None, argument("[RUN]...", "Numbers of runs, as `dead list` shows them.")]
+Chosen = Annotated[list[str] | None, argument("[RUN]...", "Numbers of runs, as `dead list` shows them.", **DEAD_RUNS)]
 Everything = Annotated[bool, option("--all", "All dead letters, or all of --kind.")]
 
 commands = group("Dead letters are runs that failed after all their attempts, or were lost.")
@@ -70,7 +71,7 @@ def list_(
 
 @commands.command(cls=PlainCommand)
 def show(
-    run: Annotated[int, argument("RUN", "Number of the run, as `dead list` shows it.")],
+    run: Annotated[int, argument("RUN", "Number of the run, as `dead list` shows it.", **DEAD_RUNS)],
     db: Db = None,
     json_: Json = False,
 ) -> None:

@@ -9,6 +9,7 @@ from duetime.engine.store import ScheduleQuery
 from duetime.service.services import OPERATOR, pages_of
 from duetime.service.state_details import details_of
 from duetime.terminal import output
+from duetime.terminal.completion import TOPICS
 from duetime.terminal.context import Cursor, Db, Json, opened, program
 from duetime.terminal.output import counted, schedule_document
 from duetime.terminal.schedules.kind_view import ANY_KIND, PAGE, print_schedules
@@ -29,7 +30,7 @@ def list_(
     kind: Kind = None,
     status: Status = None,
     text: Annotated[str | None, option("--search TEXT", "Only those whose name contains this text.")] = None,
-    subject: Annotated[str | None, option("--topic TEXT", "Only with this topic, task or agent.")] = None,
+    subject: Annotated[str | None, option("--topic TEXT", "Only with this topic, task or agent.", **TOPICS)] = None,
     everything: Annotated[bool, option("--all", "Also those that have ended, without a limit.")] = False,
     limit: Annotated[int, option("--limit", "Maximum number to show.", min=1, max=1000)] = 50,
     cursor: Cursor = None,
@@ -63,8 +64,8 @@ def list_(
             print_schedules(ANY_KIND, items, zone, app.clock.now())
         else:
             none = "No schedules match." if kind or status or text or subject else "There are no schedules yet."
-            print(f"{none} Add one: {program('notify', 'add', '--help')}")
+            output.say(f"{none} Add one: {program('notify', 'add', '--help')}")
         if len(items) < read[0].total:
-            print(f"{len(items)} of {counted(read[0])}; --all shows all, --limit more.")
+            output.say(f"{len(items)} of {counted(read[0])}; --all shows all, --limit more.")
         for note in notes:
-            print(note)
+            output.say(note)

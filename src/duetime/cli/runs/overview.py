@@ -57,7 +57,7 @@ def upcoming(
             print("Nothing is scheduled in that time.")
         if found.more and not json_:
             left_out = ", ".join(clean(each["name"]) for each in found.later)
-            print("There is more; --count shows it." + (f" Not in this list: {left_out}." if left_out else ""))
+            output.say("There is more; --count shows it." + (f" Not in this list: {left_out}." if left_out else ""))
         output.warn(found.warnings)
 
 
@@ -98,7 +98,7 @@ def status(db: Db = None, json_: Json = False) -> None:
     ])  # fmt: skip
     for each in view["warnings"]:
         output.warn([each["text"]])
-    print(clean(view["when_off"]))
+    output.say(clean(view["when_off"]))
 
 
 def _worker(worker: dict[str, Any]) -> str:

@@ -16,7 +16,8 @@ from duetime.service.presenters import instant_view, preview_view
 from duetime.service.when import read_phrase
 from duetime.settings import local_zone
 from duetime.terminal import output
-from duetime.terminal.context import Json, Zone, settings_for
+from duetime.terminal.completion import Zone
+from duetime.terminal.context import Json, settings_for
 from duetime.terminal.output import clean, coming, plural, relative
 from duetime.terminal.typer_ext import PlainCommand, argument, option, single
 

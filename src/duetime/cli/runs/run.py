@@ -15,6 +15,7 @@ from duetime.service.masking import masked_payload
 from duetime.service.presenters import attempt_view
 from duetime.service.services import OPERATOR
 from duetime.terminal import output
+from duetime.terminal.completion import RUNS, one_of
 from duetime.terminal.context import Application, Cursor, Db, Json, Limit, again, opened
 from duetime.terminal.output import clean, counted, local_time, run_document
 from duetime.terminal.schedules.change import instant_given
@@ -24,7 +25,9 @@ from duetime.terminal.typer_ext import PlainCommand, argument, group, option
 # Finding one run of any kind by its number, and showing it as text or JSON.
 
 KINDS = ("job", "prompt", "notification", "request")
-Kind = Annotated[str | None, option("--kind KIND", "Only this kind: job, prompt, notification or request.")]
+Kind = Annotated[
+    str | None, option("--kind KIND", "Only this kind: job, prompt, notification or request.", **one_of(*KINDS))
+]
 OVER = frozenset({ScheduleState.DELETED, ScheduleState.CANCELLED})
 """States of schedules that never run again."""
 
@@ -99,7 +102,7 @@ def _shown(value: object) -> object:
 
 LIVING = "live"
 STATUSES = (*(status.value for status in RunStatus), LIVING)
-Number = Annotated[int, argument("RUN", "Number of the run, as `run list` shows it.", min=1)]
+Number = Annotated[int, argument("RUN", "Number of the run, as `run list` shows it.", min=1, **RUNS)]
 
 commands = group("List, show and stop single runs. `duetime dead` has those that failed.")
 

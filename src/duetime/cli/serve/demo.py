@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from duetime.app import App
 from duetime.engine.clock import SECOND
 from duetime.engine.model import Schedule, ScheduleState
-from duetime.engine.result import Err
+from duetime.engine.result import Err, Ok
 from duetime.engine.validation import NewSchedule
 from duetime.service.errors import Refused, unwrap
 from duetime.service.services import OPERATOR
@@ -78,16 +78,25 @@ def demo_settings(settings: Settings, db: str | None) -> Settings:
     return replace(settings, db=db or DB, tasks=(*settings.tasks, MODULE))
 
 
-def create_samples(app: App) -> list[Schedule]:
-    """Create the samples, or find them: their idempotency keys keep a second demo from creating them again."""
-    news = [
+def _news() -> list[NewSchedule]:
+    return [
         NewSchedule(
             each.kind, each.name, *each.trigger, each.payload, each.policy,
             idempotency_key=f"demo:{each.name}",
         )
         for each in SAMPLES
     ]  # fmt: skip
-    made = app.scheduler.create_many(OPERATOR, news)
+
+
+def existing_samples(app: App) -> list[Schedule]:
+    """Return the samples that a demo made in this store."""
+    found = (app.scheduler.made_before(OPERATOR, new) for new in _news())
+    return [each.value for each in found if isinstance(each, Ok)]
+
+
+def create_samples(app: App) -> list[Schedule]:
+    """Create the samples, or find them: their idempotency keys keep a second demo from creating them again."""
+    made = app.scheduler.create_many(OPERATOR, _news())
     if isinstance(made, Err) and made.code == "key_reused":
         raise Refused(
             Err(made.code, "this file holds the samples of another version; delete it, or choose another --db")

@@ -85,7 +85,7 @@ def print_stop(stream: Stream | None, left: int, *, demo_db: str | None, json_: 
     if demo_db is not None:
         db = without_password(demo_db)
         print(f"\nEverything is kept in {clean(db)}; traces of failures are in {LOG}. Try next:")
-        for line in (("job", "list", "--db", db), ("next", "0 9 * * 1-5"), ("doctor", "--db", db)):
+        for line in (("list", "--db", db), ("next", "0 9 * * 1-5"), ("doctor", "--db", db)):
             print(f"  {program(*line)}")
         add = ("job", "add", "hello", "--task", "echo", "--arg", "hi", "--at", "in 20 seconds", "--db", db)
         again = ("serve", "--demo", *(() if db == DB else ("--db", db)))

@@ -15,7 +15,7 @@ from duetime.cli.main import failure_of
 from duetime.cli.setup.doctor_checks import machine_checks, store_checks, store_file_checks, task_checks
 from duetime.engine.clock import SystemClock
 from duetime.engine.errors import DuetimeError, InvalidInput
-from duetime.kinds.notifications.build import delivery_checks
+from duetime.kinds.notifications.checks import delivery_checks
 from duetime.kinds.prompts.checks import agent_checks
 from duetime.security.private_files import FILE, VARIABLE
 from duetime.service.errors import FAILED
@@ -55,7 +55,7 @@ def _checks(flags: dict[str, object]) -> Iterator[Check]:
     registry, loaded = task_checks(settings)
     yield from loaded
     yield from delivery_checks(settings, SystemClock())
-    yield from agent_checks(settings)
+    yield from agent_checks(settings, SystemClock())
     yield from token_checks(settings)
     usable = True
     for check in store_file_checks(settings.path_of_db()):

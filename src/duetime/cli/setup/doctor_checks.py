@@ -6,19 +6,20 @@ import os
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Collection, Generator, Iterator
 from contextlib import closing
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from duetime.app import App, build
+from duetime.cli.serve.demo import existing_samples
 from duetime.engine.clock import MINUTE, SECOND, Clock, Instant, SystemClock
 from duetime.engine.errors import DuetimeError
-from duetime.engine.model import Schedule
+from duetime.engine.model import Schedule, ScheduleId
 from duetime.engine.redaction import without_password
 from duetime.engine.result import Err
 from duetime.engine.scheduler import Scheduler
-from duetime.engine.store import EVERY_ONE, Health, Page, ScheduleQuery
+from duetime.engine.store import EVERY_ONE, Health, Page, RunQuery, ScheduleQuery
 from duetime.engine.times import clock_local
 from duetime.kinds.jobs import shell_task
 from duetime.kinds.jobs.builtin import TASKS, fetch_task
@@ -30,6 +31,7 @@ from duetime.kinds.prompts.checks import unknown_agents
 from duetime.service.errors import unwrap
 from duetime.service.kind_spec import known_specs
 from duetime.service.lookup import short_id
+from duetime.service.masking import masked
 from duetime.service.presenters import is_alive
 from duetime.service.services import OPERATOR
 from duetime.settings import Settings, local_zone
@@ -168,11 +170,14 @@ def store_checks(settings: Settings, registry: Registry, clock: Clock) -> Iterat
         for warning in app.services.process_warnings():
             yield Check("warn", "settings", clean(warning.text))
         yield from _clock(app, clock)
-        alive = yield from _workers(app, clock.now())
-        yield from _overdue(health, alive, clock.now())
+        samples = frozenset(each.definition.id for each in existing_samples(app))
+        alive = yield from _workers(app, clock.now(), demo=bool(samples))
+        if alive or not samples:  # the demo is stopped, and what is due waits for its next start
+            yield from _overdue(health, alive, clock.now())
         yield from _elsewhere(app)
-        yield from _troubled(app.scheduler)
-        yield from _unknown_tasks(app.scheduler, registry)
+        yield from _troubled(app.scheduler, samples)
+        yield from _retrying(app.scheduler, samples)
+        yield from _unknown_tasks(app.scheduler, registry, samples)
         yield from unknown_agents(app.scheduler, settings)
         delivery = app.services.kind(NotificationKind).delivery
         for note in notes_for_others(app.scheduler, settings, delivery, addresses=True):
@@ -193,16 +198,18 @@ def _clock(app: App, clock: Clock) -> Iterator[Check]:
         yield Check("ok", "clock", f"this machine and the database agree within {span(abs(apart))}")
 
 
-def _workers(app: App, now: Instant) -> Generator[Check, None, int]:
+def _workers(app: App, now: Instant, *, demo: bool) -> Generator[Check, None, int]:
     rows = app.scheduler.workers()
     alive = [row for row in rows if is_alive(row, now)]
     for row in rows:
         seen = relative(row.seen, now)
         if row in alive:
             yield Check("ok", "worker", f"{clean(row.name)}, last beat {seen}")
-        else:
+        elif not demo:
             yield Check("warn", "worker", f"{clean(row.name)} is silent, last beat {seen}; its runs wait for a worker")
-    if not alive:
+    if not alive and demo:
+        yield Check("ok", "worker", f"the demo is stopped; start it again: {program('serve', '--demo')}")
+    elif not alive:
         db = app.settings.db
         how = program("worker", *(("--db", without_password(db)) if db else ()))
         yield Check("warn", "worker", f"none is running, so nothing fires; start one: {how}")
@@ -234,8 +241,12 @@ def _elsewhere(app: App) -> Iterator[Check]:
         yield Check("warn", "qstash", f'{message}; to see and delete them, set notifications.backend = "local"')
 
 
-def _troubled(scheduler: Scheduler) -> Iterator[Check]:
-    broken, failed = _some(scheduler, "broken"), _some(scheduler, "failed")
+Samples = Collection[ScheduleId]
+"""Schedules of the demo, some of which fail to show what happens then."""
+
+
+def _troubled(scheduler: Scheduler, samples: Samples) -> Iterator[Check]:
+    broken, failed = _some(scheduler, "broken", ()), _some(scheduler, "failed", samples)
     if broken.items:
         advice = f"mend the trigger with {_command(broken, 'edit ID')}, or delete it"
         yield Check("fail", "broken", f"{_named(broken)}; {advice}")
@@ -247,9 +258,24 @@ def _troubled(scheduler: Scheduler) -> Iterator[Check]:
         yield Check("ok", "failed", "no schedule failed last time")
 
 
-def _some(scheduler: Scheduler, status: str) -> Page[Schedule]:
-    query = ScheduleQuery(status=status, newest_first=True, limit=3, count_to=EVERY_ONE)
-    return unwrap(scheduler.search(OPERATOR, query))
+def _some(scheduler: Scheduler, status: str, samples: Samples) -> Page[Schedule]:
+    query = ScheduleQuery(status=status, newest_first=True, limit=3 + len(samples), count_to=EVERY_ONE)
+    page = unwrap(scheduler.search(OPERATOR, query))
+    others = [each for each in page.items if each.definition.id not in samples]
+    return page._replace(items=others[:3], total=page.total - (len(page.items) - len(others)))
+
+
+def _retrying(scheduler: Scheduler, samples: Samples) -> Iterator[Check]:
+    """Report runs that failed and wait for another attempt, which no status of a schedule shows."""
+    pending = unwrap(scheduler.runs(OPERATOR, RunQuery(status="pending", limit=LOOKED_AT, count_to=0))).items
+    found = [run for run in pending if run.attempt and run.error and run.schedule not in samples]
+    if found:
+        first = found[0]
+        advice = f"{program('run', 'show', str(first.id))} shows when it is tried again"
+        said = f"{plural(len(found), 'run')} failed and will be retried, such as {clean(first.name)}"
+        yield Check("warn", "retry", f"{said}: {clean(masked(first.error))}; {advice}")
+    else:
+        yield Check("ok", "retry", "no run waits for another attempt")
 
 
 def _named(page: Page[Schedule]) -> str:
@@ -264,11 +290,11 @@ def _command(page: Page[Schedule], verb: str) -> str:
     return " or ".join(named or ["the dashboard"])
 
 
-def _unknown_tasks(scheduler: Scheduler, registry: Registry) -> Iterator[Check]:
+def _unknown_tasks(scheduler: Scheduler, registry: Registry, samples: Samples) -> Iterator[Check]:
     unknown: Counter[str] = Counter()
     for status in ("pending", "running", "paused"):
         page = unwrap(scheduler.search(OPERATOR, ScheduleQuery(kind="job", status=status, limit=LOOKED_AT)))
-        tasks = [item.definition.subject for item in page.items]
+        tasks = [item.definition.subject for item in page.items if item.definition.id not in samples]
         unknown.update(task for task in tasks if registry.get(task) is None and task not in OPERATOR_TASKS)
     if unknown:
         named = ", ".join(f"{clean(name)} ({number})" for name, number in sorted(unknown.items())[:5])

@@ -10,6 +10,7 @@ from duetime.engine.model import Definition
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.jobs.kind import JobKind
 from duetime.service.errors import Refused, refuse
+from duetime.terminal.completion import from_store
 from duetime.terminal.context import Application, Db, Json, Tasks, opened, pair_of, value_of
 from duetime.terminal.errors import name_fields
 from duetime.terminal.schedules.change import add_change_commands, add_schedule, edit_schedule
@@ -21,6 +22,9 @@ from duetime.terminal.typer_ext import PlainCommand, argument, bundled, group, u
 _what = under("What it runs")
 Args = Annotated[list[str] | None, _what("--arg VALUE", "Argument of the task, as JSON or plain text. Repeatable.")]
 Kwargs = Annotated[list[str] | None, _what("--kwarg NAME=VALUE", "Named argument of the task. Repeatable.")]
+_TASKS = from_store(
+    lambda app, *_: [(task.name, task.description) for task in app.services.kind(JobKind).registry], load_tasks=True
+)
 _TASK = "Registered task, or a pipeline: \"echo('a') | shorten\"."
 
 
@@ -47,7 +51,7 @@ duetime job add once --task echo --when "friday at nine" --deliver-to reminders
 @bundled
 def add(
     name: Annotated[str, argument("NAME", "Name of the schedule.")],
-    task: Annotated[str, _what("--task TASK", _TASK)],
+    task: Annotated[str, _what("--task TASK", _TASK, **_TASKS)],
     trigger: TriggerOptions,
     policy: ReportedOptions,
     arg: Args = None,
@@ -72,7 +76,7 @@ def edit(
     trigger: EditOptions,
     policy: ReportedOptions,
     name: Name = None,
-    task: Annotated[str | None, _what("--task TASK", _TASK)] = None,
+    task: Annotated[str | None, _what("--task TASK", _TASK, **_TASKS)] = None,
     arg: Args = None,
     kwarg: Kwargs = None,
     tasks: Tasks = None,

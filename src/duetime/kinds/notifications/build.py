@@ -21,8 +21,6 @@ from duetime.service.kind_spec import BuildContext
 from duetime.service.services import OPERATOR
 from duetime.settings import Settings
 from duetime.settings.sections import INBOX, QSTASH
-from duetime.terminal.context import Check
-from duetime.terminal.output import clean
 
 log = logging.getLogger("duetime.delivery")
 
@@ -116,23 +114,7 @@ def notes_for_others(scheduler: Scheduler, settings: Settings, delivery: Deliver
         )
 
 
-# Checks of the settings for notifications. Nothing is sent, and no address is shown.
-
-
-def delivery_checks(settings: Settings, clock: Clock) -> Iterator[Check]:
-    delivery = delivery_of(settings, clock)
-    try:
-        problems = delivery.problems()
-    finally:
-        delivery.close()
-    for problem in problems:
-        yield Check("fail", "delivery", clean(problem))
-    if not problems:
-        yield Check("ok", "delivery", _where(settings))
-    if warning := alerts_warning(settings):
-        yield Check("warn", "alerts", clean(warning))
-    elif settings.channels:
-        yield Check("ok", "alerts", f"what needs you goes to {clean(place_of_alerts(settings))}")
+# Where alerts go.
 
 
 def place_of_alerts(settings: Settings) -> str:
@@ -151,11 +133,3 @@ def alerts_warning(settings: Settings) -> str | None:
         f"what needs you (something failed, or a limit is reached) stays in the built-in inbox;"
         f' alerts = "{names[0]}" below [notifications] sends it there'
     )
-
-
-def _where(settings: Settings) -> str:
-    server, names = settings.notifications.server, sorted(settings.channels)
-    if not server and not names:
-        return "notifications go to the built-in inbox; set notifications.server or a channel to reach a phone"
-    rest = "an ntfy server" if server else "the built-in inbox"
-    return f"{clean(', '.join(names))}; other topics go to {rest}" if names else f"notifications go to {rest}"

@@ -33,6 +33,7 @@ from duetime.service.warnings import ScheduleWarning
 from duetime.service.when import When
 from duetime.settings.sections import INBOX
 from duetime.terminal import output
+from duetime.terminal.completion import TOPICS
 from duetime.terminal.context import Application, Db, Json, given_text, opened, print_done
 from duetime.terminal.errors import name_fields
 from duetime.terminal.output import clean, coming
@@ -48,6 +49,7 @@ Topic = Annotated[
     option(
         "--topic TOPIC",
         "Topic to send to: a channel, or a topic that a phone subscribed to; by default that of the settings.",
+        **TOPICS,
     ),
 ]
 
@@ -213,7 +215,7 @@ def edit(
     looks: Looks,
     policy: PolicyOptions,
     message: Annotated[str | None, option("--message TEXT", "New text.")] = None,
-    topic: Annotated[str | None, option("--topic TOPIC", "New topic.")] = None,
+    topic: Annotated[str | None, option("--topic TOPIC", "New topic.", **TOPICS)] = None,
     db: Db = None,
     json_: Json = False,
 ) -> None:
@@ -236,7 +238,7 @@ inbox_commands = single()
 
 @inbox_commands.command(cls=PlainCommand)
 def inbox(
-    topic: Annotated[str | None, option("--topic TOPIC", "Only messages of this topic.")] = None,
+    topic: Annotated[str | None, option("--topic TOPIC", "Only messages of this topic.", **TOPICS)] = None,
     limit: Annotated[int, option("--limit", "Maximum number to show, newest first.", min=1, max=1000)] = 20,
     db: Db = None,
     json_: Json = False,
@@ -256,4 +258,4 @@ def inbox(
         where = message["topic"] if message["channel"] == INBOX else f"{message['topic']} via {message['channel']}"
         title = f"{clean(str(message['title']))}: " if message["title"] else ""
         arrived = clock_local(run.finished or run.due, zone)
-        print(f"{arrived}  [{clean(str(where))}]  {title}{clean(str(message['message']))}")
+        output.say(f"{arrived}  [{clean(str(where))}]  {title}{clean(str(message['message']))}")

@@ -1,14 +1,17 @@
-"""Checks of agents: whether each could be woken from here, and whether prompts name one that does not exist. Nothing
-is started and no model is called."""
+"""Checks of agents: whether each could be woken from here, and whether prompts name one that does not exist. No agent
+is woken and no model is called; known programs are asked for their version, and the hosts of webhooks are contacted."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 
+from duetime.engine.clock import Clock
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import is_open_to
 from duetime.engine.scheduler import Scheduler
@@ -17,6 +20,8 @@ from duetime.kinds.prompts.agents.gateway_tools import SKILL
 from duetime.kinds.prompts.agents.user_servers import VARIABLE
 from duetime.kinds.prompts.build import BUILTIN, named_agents, owners_of_agents, woken_agents
 from duetime.kinds.prompts.kind import KIND, REMINDERS
+from duetime.net.client import Call, CallFailed, Http
+from duetime.net.urls import BadAddress, read_url
 from duetime.service.errors import unwrap
 from duetime.service.services import OPERATOR
 from duetime.settings import AgentSettings, Settings, data_folder
@@ -24,14 +29,16 @@ from duetime.terminal.context import Check
 from duetime.terminal.output import clean
 
 SUBJECT = "agents"
+_PATIENCE = 10.0
 LOOKED_AT = 1000
 """Prompts whose agents are looked up: enough to notice a missing one, and still fast."""
 
 
-def agent_checks(settings: Settings) -> Iterator[Check]:
+def agent_checks(settings: Settings, clock: Clock) -> Iterator[Check]:
     """Check all agents. The worker may have another environment: a program or key missing in this one is a warning."""
     woken = woken_agents(settings)
-    yield from (_agent(name, given, settings) for name, given in woken.items())
+    with closing(Http(clock, None)) as http:
+        yield from (_agent(name, given, settings, http) for name, given in woken.items())
     if not woken:
         yield Check("ok", SUBJECT, "none is woken: due prompts wait in the inbox until an agent takes them")
     for name, given in settings.agents.items():
@@ -59,7 +66,7 @@ def _tools(settings: Settings) -> Iterator[Check]:
                 yield Check("warn", SUBJECT, f"agents.{clean(name)}: there is no {SKILL} in {clean(skill)}")
 
 
-def _agent(name: str, given: AgentSettings, settings: Settings) -> Check:
+def _agent(name: str, given: AgentSettings, settings: Settings, http: Http) -> Check:
     """Check one agent. Settings from which no agent can be built are refused before this."""
     who = f"agents.{clean(name)}"
     if given.folder and not Path(given.folder).expanduser().is_dir():
@@ -68,12 +75,43 @@ def _agent(name: str, given: AgentSettings, settings: Settings) -> Check:
         return _model(who, given.model or settings.model)
     program = given.command[0] if given.command else given.preset
     if not program:
-        return Check("ok", SUBJECT, f"{who}: a webhook, which is not called now")
+        return _webhook(who, given.url, http)
     found = shutil.which(program)
     if found is None:
         advice = "install it where the worker finds it, or give its path as `command`"
         return Check("warn", SUBJECT, f"{who}: there is no program {clean(program)} on this PATH; {advice}")
-    return Check("ok", SUBJECT, f"{who}: {clean(found)}")
+    return (
+        _program(who, found) if given.preset and not given.command else Check("ok", SUBJECT, f"{who}: {clean(found)}")
+    )
+
+
+def _program(who: str, found: str) -> Check:
+    """Ask a known program for its version: one that cannot even say that could not be woken."""
+    try:
+        done = subprocess.run(
+            [found, "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
+        return Check("warn", SUBJECT, f"{who}: {clean(found)} --version fails; start it yourself to see why")
+    said = done.stdout.strip().partition("\n")[0][:60]
+    return Check("ok", SUBJECT, f"{who}: {clean(found)}" + (f", {clean(said)}" if said else ""))
+
+
+def _webhook(who: str, url: str, http: Http) -> Check:
+    """Ask the host of a webhook, without its path, whether it answers at all."""
+    try:
+        origin = read_url(url).origin
+        http.send(Call("HEAD", f"{origin}/", {}, patience=5.0))
+    except BadAddress as error:
+        return Check("fail", SUBJECT, f"{who}: {clean(error)}")
+    except CallFailed as error:
+        return Check("warn", SUBJECT, f"{who}: its webhook does not answer: {clean(error.reason)}")
+    return Check("ok", SUBJECT, f"{who}: a webhook at {clean(origin)}, which answers")
 
 
 def _model(who: str, model: str) -> Check:
@@ -83,7 +121,7 @@ def _model(who: str, model: str) -> Check:
         model_named(model)
     except InvalidInput as error:
         return Check("warn", SUBJECT, f"{who}: {clean(error.message)}")
-    return Check("ok", SUBJECT, f"{who}: {clean(model)}, and its key is there")
+    return Check("info", SUBJECT, f"{who}: {clean(model)}, and its key is there; the model was not called")
 
 
 def _heartbeat(settings: Settings) -> Check:

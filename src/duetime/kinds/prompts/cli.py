@@ -26,7 +26,8 @@ from duetime.service.services import OPERATOR
 from duetime.service.when import duration
 from duetime.settings.sections import INBOX
 from duetime.terminal import output
-from duetime.terminal.context import Db, Json, again, given_text, opened
+from duetime.terminal.completion import from_store
+from duetime.terminal.context import Application, Db, Json, again, given_text, opened
 from duetime.terminal.errors import name_fields
 from duetime.terminal.output import clean, coming
 from duetime.terminal.schedules.change import add_change_commands, add_schedule, edit_schedule
@@ -61,6 +62,13 @@ commands = group(
 )
 
 
+def _agents(app: Application, *_: object) -> list[tuple[str, str]]:
+    from duetime.kinds.prompts.build import named_agents
+
+    return [(each["name"], each["type"]) for each in named_agents(app.settings)]
+
+
+_AGENTS = from_store(_agents)
 _agent, _policy = under("Agent"), under("Retries and limits")
 
 
@@ -79,7 +87,7 @@ class PromptPolicy(ReportedOptions):
 class AgentOptions(NamedFields):
     """Options: which agent a prompt wakes, how often, and at what cost."""
 
-    agent: Annotated[str | None, _agent("--agent NAME", "Agent of the settings to wake, or inbox.")] = None
+    agent: Annotated[str | None, _agent("--agent NAME", "Agent of the settings to wake, or inbox.", **_AGENTS)] = None
     remind: Annotated[
         bool,
         _agent(
@@ -157,7 +165,7 @@ duetime prompt take --agent inbox --for 30m
 
 @commands.command(cls=PlainCommand, epilog=_TAKE_EXAMPLES)
 def take(
-    agent: Annotated[str | None, option("--agent NAME", "Only prompts for this agent.")] = None,
+    agent: Annotated[str | None, option("--agent NAME", "Only prompts for this agent.", **_AGENTS)] = None,
     lease: Annotated[str, option("--for SPAN", "How long nobody else can take it.")] = f"{LEASE // MINUTE}m",
     db: Db = None,
     json_: Json = False,

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from duetime.engine.errors import InvalidInput
 from duetime.service.when import WAYS, When, duration, parse_when
+from duetime.terminal.completion import TOPICS, ZONES
 from duetime.terminal.typer_ext import option, under
 
 Key = Annotated[str | None, option("--key TEXT", "Idempotency key: adding twice with the same key adds once.")]
@@ -29,7 +30,7 @@ class TriggerOptions:
     when: Annotated[
         str | None, _when("--when TEXT", 'In words: "every weekday at 8:30", "friday at nine", "every 2 hours".')
     ] = None
-    tz: Annotated[str | None, _when("--tz ZONE", "IANA time zone, such as Europe/Berlin.")] = None
+    tz: Annotated[str | None, _when("--tz ZONE", "IANA time zone, such as Europe/Berlin.", **ZONES)] = None
     start: Annotated[str | None, _when("--start TIME", "First possible run of a recurring schedule.")] = None
     end: Annotated[str | None, _when("--end TIME", "Last possible run of a recurring schedule.")] = None
     jitter: Annotated[str | None, _when("--jitter SPAN", "Delay each run by a random time up to this: 5m.")] = None
@@ -89,9 +90,9 @@ class PolicyOptions(NamedFields):
 class ReportedOptions(PolicyOptions):
     """Options of the policy, with those for reporting the outcome of each run to a topic."""
 
-    deliver_to: Annotated[str | None, _outcome("--deliver-to TOPIC", "Topic to notify of the outcome of each run.")] = (
-        None
-    )
+    deliver_to: Annotated[
+        str | None, _outcome("--deliver-to TOPIC", "Topic to notify of the outcome of each run.", **TOPICS)
+    ] = None
     notify_on: Annotated[
         str | None, _outcome("--notify-on WHEN", "With --deliver-to: always (the default), failure or success.")
     ] = None

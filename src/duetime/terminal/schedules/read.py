@@ -18,15 +18,20 @@ from duetime.service.presenters import attempt_view, instant_view, next_instants
 from duetime.service.services import OPERATOR, pages_of
 from duetime.service.state_details import detail_of, details_of
 from duetime.terminal import output
+from duetime.terminal.completion import IDS, STATUSES
 from duetime.terminal.context import Application, Cursor, Db, Json, Limit, opened, program
 from duetime.terminal.output import ahead, clean, counted, run_document, schedule_document
 from duetime.terminal.schedules.kind_view import PAGE, KindView, found_here, print_runs, print_schedules, schedule_facts
 from duetime.terminal.typer_ext import PlainCommand, argument, option
 
-Id = Annotated[str, argument("ID", "Id as lists show it, such as j5, or a unique name.")]
+Id = Annotated[str, argument("ID", "Id as lists show it, such as j5, or a unique name.", **IDS)]
 Status = Annotated[
     str | None,
-    option("--status STATUS", "Only this status: pending, running, completed, failed, cancelled, paused or broken."),
+    option(
+        "--status STATUS",
+        "Only this status: pending, running, completed, failed, cancelled, paused or broken.",
+        **STATUSES,
+    ),
 ]
 Everything = Annotated[bool, option("--all", "Show all, without a limit.")]
 Runs = Annotated[int, option("--runs", "Number of runs to show from its history.", min=0, max=1000)]
@@ -102,10 +107,10 @@ def _print_list(app: Application, view: KindView, page: Page[Any], status: str |
     if page.items:
         print_schedules(view, page.items, zone, app.clock.now())
         if len(page.items) < page.total:
-            print(f"{len(page.items)} of {counted(page)}; --all shows every one")
+            output.say(f"{len(page.items)} of {counted(page)}; --all shows every one")
     elif not elsewhere:
         none = f"There are no {view.plural} with the status {clean(status)}." if status else None
-        print(f"{none or f'There are no {view.plural} yet.'} Add one: {program(view.command, 'add', '--help')}")
+        output.say(f"{none or f'There are no {view.plural} yet.'} Add one: {program(view.command, 'add', '--help')}")
 
 
 def _external_view(each: ExternalSchedule, zone: str) -> dict[str, Any]:

@@ -1,0 +1,101 @@
+"""What Tab completes besides commands and options: ids and names, runs, zones, topics, and whatever a kind adds.
+
+The functions that complete are declared only while a shell asks, because Typer inspects each of them.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import redirect_stderr
+from typing import Annotated, Any
+
+from duetime.engine.store import RunQuery, ScheduleQuery
+from duetime.service.kind_spec import known_specs
+from duetime.terminal.context import Application, opened, settings_for, store_file
+from duetime.terminal.typer_ext import option
+
+COMPLETION = "_DUETIME_COMPLETE"
+"""Environment variable that is set when a shell asks for completions instead of running a command."""
+MOST = 200
+"""Candidates that are read from the store."""
+
+Found = Iterable[str | tuple[str, str]]
+"""Candidates, each alone or with a description."""
+Finder = Callable[[Application, Any, str], Found]
+
+
+def completed_by(complete: Callable[..., Any]) -> dict[str, Any]:
+    """Return how an option or argument is declared that this function completes."""
+    return {"autocompletion": complete} if COMPLETION in os.environ else {}
+
+
+def one_of(*values: str) -> dict[str, Any]:
+    """Return how an option or argument is declared that takes one of these values."""
+    return completed_by(lambda incomplete: list(values))
+
+
+def from_store(find: Finder, *, load_tasks: bool = False) -> dict[str, Any]:
+    """Return how an option or argument is declared whose candidates are found in the store."""
+
+    def complete(ctx: Any, incomplete: str) -> list[Any]:
+        with redirect_stderr(io.StringIO()):
+            try:
+                return _found(ctx, incomplete)
+            except Exception:  # a shell that shows an error instead of candidates is of no use
+                return []
+
+    def _found(ctx: Any, incomplete: str) -> list[Any]:
+        db = ctx.params.get("db")
+        file = store_file(settings_for({"db": db}).path_of_db())
+        if file is not None and not file.exists():
+            return []  # Tab creates no store
+        with opened(db, load_tasks=load_tasks) as app:
+            return list(find(app, ctx, incomplete))
+
+    return completed_by(complete)
+
+
+def _schedules(app: Application, ctx: Any, incomplete: str) -> Found:
+    """Return short ids with names, and names that begin with what was typed."""
+    from duetime.service.lookup import short_id
+
+    path = ctx.command_path.split()
+    kind = next((spec.name for spec in known_specs().values() if spec.command in path), None)
+    query = ScheduleQuery(
+        kind=kind, status=None if "history" in path else "living", by_time=True, limit=MOST, count_to=0
+    )
+    definitions = [each.definition for each in app.store.search(query).items]
+    names = [
+        each.name for each in definitions if incomplete and each.name.startswith(incomplete) and " " not in each.name
+    ]
+    return [*((short_id(each), each.name) for each in definitions), *names]
+
+
+def _runs(status: str | None) -> Finder:
+    def find(app: Application, _ctx: Any, _incomplete: str) -> Found:
+        found = app.store.runs(RunQuery(status=status, limit=MOST, count_to=0)).items
+        return [(str(run.id), f"{run.status}: {run.name}") for run in found]
+
+    return find
+
+
+def _topics(app: Application, _ctx: Any, _incomplete: str) -> Found:
+    from duetime.engine.kind import LOCAL
+
+    living = app.store.search(ScheduleQuery(status="living", limit=1000, count_to=0)).items
+    used = (app.services.topic_of(each.definition) for each in living)
+    return sorted({topic for topic in (*used, *app.services.delivery_topics(LOCAL)) if topic})
+
+
+def _zones(incomplete: str) -> Sequence[str]:
+    from zoneinfo import available_timezones
+
+    return sorted(name for name in available_timezones() if name.startswith(incomplete))
+
+
+IDS, RUNS, LIVE_RUNS, DEAD_RUNS = (from_store(each) for each in (_schedules, _runs(None), _runs("live"), _runs("dead")))
+TOPICS, ZONES = from_store(_topics), completed_by(_zones)
+Zone = Annotated[str | None, option("--tz ZONE", "IANA time zone, such as Europe/Berlin.", **ZONES)]
+STATUSES = one_of("pending", "running", "completed", "failed", "cancelled", "paused", "broken")
