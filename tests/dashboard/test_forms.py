@@ -135,7 +135,7 @@ def test_who_is_usual_is_named_and_what_is_not_as_usual_is_seen(served: Site, lo
     for policy, open_ in (({}, False), ({"max_attempts": 4}, True)):
         schedule = made(served, "how", policy=policy)
         assert (opened in local.get(page_of(schedule, "edit")).body.decode()) == open_
-        assert (re.search(r"max attempts 4 .*Policy, as usual", local.text(page_of(schedule))) is not None) == open_
+        assert (re.search(r"max attempts 4 .*Default policy", local.text(page_of(schedule))) is not None) == open_
 
 
 def test_as_usual_means_as_usual_for_the_kind(served: Site, local: Browser) -> None:

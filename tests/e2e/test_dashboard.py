@@ -238,7 +238,7 @@ def test_a_prompt_is_made(house: House, page: Page) -> None:
     page.get_by_label("Unit").select_option("days")
     create(page)
     expect(page.get_by_role("heading", level=1)).to_have_text("Look at the roses and say how they are")
-    expect(page.locator("#next li")).to_have_count(10)
+    expect(page.locator("#next time.countdown")).to_have_count(10)
 
 
 def test_a_notification_is_made_and_arrives_in_the_inbox(house: House, page: Page) -> None:

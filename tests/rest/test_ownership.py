@@ -14,7 +14,11 @@ from duetime.engine.policy import changes
 from tests.support.api import Api, Client, serving_api
 
 SOON = {"type": "once", "run_at": "in 5 minutes"}
-BODIES: dict[str, Any] = {"patch": {"name": "taken over"}, "/runs/{id}/finish": {"text": "done"}}
+BODIES: dict[str, Any] = {
+    "patch": {"name": "taken over"},
+    "/runs/{id}/finish": {"text": "done"},
+    "/runs/{id}/again": {},
+}
 
 
 @pytest.fixture(scope="module")

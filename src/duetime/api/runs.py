@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from typing import TypeVar, cast
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, cast
 
 from duetime.api.base import Base
 from duetime.api.types import Id, Messages, RunDetails, Runs, Time
@@ -15,8 +15,9 @@ from duetime.engine.store import FAILED_OR_LOST, Page, RunQuery
 from duetime.service.dead_letters import Action, DeadLetterQuery, change_dead
 from duetime.service.errors import Refused, unwrap
 from duetime.service.history import deliveries_of
-from duetime.service.presenters import attempt_view, message_shape
-from duetime.service.run_now import run_now
+from duetime.service.presenters import message_shape
+from duetime.service.run_details import run_details
+from duetime.service.run_now import run_again, run_now
 from duetime.service.shapes import RunShape, ScheduleShape
 from duetime.service.stop_runs import stop_runs
 
@@ -71,11 +72,27 @@ class Running(Base):
         return self._runs(self._page(query).items)
 
     def run(self, run_id: int) -> RunDetails:
-        """Return a run with its earlier attempts and the messages about its end."""
+        """Return a run with its input, its earlier attempts, the traceback of an exception, and the messages about its
+        end."""
         run = self._run(run_id)
-        earlier = [attempt_view(each, self.zone) for each in self.scheduler.attempts(self.caller, run_id)]
-        more = {"attempts": earlier, "deliveries": deliveries_of(self.scheduler, run)}
-        return cast("RunDetails", {**self._one(run), **more})
+        details = run_details(self.scheduler, self.caller, run, self.zone)
+        return cast("RunDetails", details | {"deliveries": deliveries_of(self.scheduler, run)})
+
+    def run_again(
+        self,
+        run_id: int,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        fields: Mapping[str, Any] | None = None,
+        wait: float = 0,
+    ) -> RunShape:
+        """Start a new run of the same schedule with the input of this run, with another whole `payload`, or with some
+        `fields` of it changed, such as `{"kwargs": {"account": "test"}}`. The schedule keeps its own input.
+
+        With `wait`, wait up to so many seconds for the run to end.
+        """
+        started: Run = unwrap(run_again(self.app.services, self.caller, run_id, payload, fields))
+        return self.wait_for_run(started.id, wait) if wait > 0 else self._one(started)
 
     def retry(self, run_id: int) -> RunShape:
         """Retry a run that failed, was lost or was cancelled. It keeps its id."""

@@ -207,7 +207,7 @@ class Delivery(TypedDict):
 
 
 class RunDetails(RunWithAttempts):
-    """A run with its earlier attempts and the messages about its end."""
+    """A run with its input, its earlier attempts, its traceback and the messages about its end."""
 
     deliveries: list[Delivery]
     """The messages about its end."""

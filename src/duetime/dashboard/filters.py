@@ -140,6 +140,20 @@ def took(started: str | None, finished: str | None) -> str:
     return span(instant_from(finished) - instant_from(started))
 
 
+@pass_context
+def clock_or_nothing(context: Context, iso: str | None) -> Markup:
+    """Render the time of day of an instant, to the second; nothing if there is none."""
+    if not iso:
+        return Markup("")
+    there_ = datetime_of(instant_from(iso)).astimezone(known_zone(context["zone"]))
+    return _time(iso, f"{there_:%H:%M:%S}", context)
+
+
+def amount(value: object) -> str:
+    """Format a number with separators, and anything else as it is."""
+    return f"{value:,}" if isinstance(value, int | float) and not isinstance(value, bool) else compact(value)
+
+
 def late(run: dict[str, Any]) -> str:
     """Return how late a run started; less than a second is not worth showing."""
     if run["started"] is None or run["attempt"] > 1 or run["cause"] != "trigger":
@@ -149,6 +163,8 @@ def late(run: dict[str, Any]) -> str:
 
 
 FILTERS = {
+    "amount": amount,
+    "clock_or_nothing": clock_or_nothing,
     "as_typed": as_typed,
     "away": away,
     "compact": compact,

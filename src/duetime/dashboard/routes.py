@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from duetime.dashboard import dead_letters, home, runs, schedule_form, schedules, shell, waiting
+from duetime.dashboard import dead_letters, home, run_page, schedule_form, schedule_page, schedules, shell, waiting
 from duetime.dashboard.login import SignIn, sign_out
 from duetime.dashboard.request import Act, PageRequest, Show, change, form_of, kind_pages, respond
 from duetime.dashboard.templates import serve_static
@@ -55,13 +55,15 @@ def web_routes(context: WebContext, browsers: Browsers) -> list[BaseRoute]:
         act("/new", schedule_form.create),
         show("/schedules", schedules.schedules_page),
         act("/schedules", schedules.bulk),
-        show("/schedules/{id}", schedules.schedule_page),
+        show("/schedules/{id}", schedule_page.schedule_page),
         show("/schedules/{id}/edit", schedule_form.edit_page),
         act("/schedules/{id}/edit", schedule_form.save),
         show("/schedules/{id}/{action}", schedules.confirm_page),
         act("/schedules/{id}/{action}", schedules.act),
-        show("/runs/{run:int}", runs.run_page),
-        act("/runs/{run:int}/{action}", runs.act_on_run),
+        show("/runs/{run:int}", run_page.run_page),
+        show("/runs/{run:int}/again", run_page.again_page),
+        act("/runs/{run:int}/again", run_page.run_edited),
+        act("/runs/{run:int}/{action}", run_page.act_on_run),
         show("/dead-letters", dead_letters.dead_letters_page),
         act("/dead-letters", dead_letters.change_dead_letters),
         act("/waiting/{run:int}/{action}", waiting.act),

@@ -1,4 +1,4 @@
-"""The list of schedules with its filters and bulk actions, and the page of one schedule with its history."""
+"""The list of schedules with its filters and bulk actions, and the changes of one schedule."""
 
 from __future__ import annotations
 
@@ -7,32 +7,21 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response
 
-from duetime.dashboard.form_fields import usual_policy
-from duetime.dashboard.queries import schedule_at, schedule_or_tombstone
+from duetime.dashboard.queries import schedule_at
 from duetime.dashboard.request import Form, PageRequest, at
 from duetime.dashboard.timeline.charts import SPARKS, Spark, sparks
 from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError
-from duetime.engine.model import OVER, Run, Schedule, ScheduleId, ScheduleState
+from duetime.engine.model import Schedule, ScheduleId
 from duetime.engine.store import COUNTED, ScheduleQuery
 from duetime.engine.store_interfaces import Trace
 from duetime.engine.times import read_instant
 from duetime.service.bulk_changes import Selection, change_schedules
 from duetime.service.changes import ACTIONS, ChangeRequest, change_found
 from duetime.service.errors import refuse, unwrap
-from duetime.service.masking import masking_of
-from duetime.service.presenters import (
-    View,
-    attempt_view,
-    instant_view,
-    next_instants,
-    policy_shape,
-    run_shapes,
-    schedule_shape,
-)
-from duetime.service.state_details import detail_of, details_of
+from duetime.service.presenters import schedule_shape
+from duetime.service.state_details import details_of
 from duetime.service.stop_runs import stop_runs
-from duetime.service.text import compact
 
 PAGE: Final = 50
 STATUSES: Final = ("pending", "running", "paused", "failed", "completed", "cancelled", "broken")
@@ -108,59 +97,7 @@ def bulk(request: PageRequest, form: Form) -> Response:
     return request.redirect("/schedules", **back, did=ACTIONS[action], number=number, failed=failed)
 
 
-HISTORY: Final = 20
-NEXT: Final = 10
-
 CONFIRMED: Final = ("pause", "cancel", "delete")
-
-
-def schedule_page(request: PageRequest) -> Response:
-    schedule = schedule_or_tombstone(request)
-    public_id, state = schedule.definition.public_id, schedule.progress.state
-    page = unwrap(
-        request.scheduler.history(
-            request.caller, public_id, limit=HISTORY, cursor=request.parameter("cursor") or None, count_to=0
-        )
-    )
-    detail = detail_of(request.scheduler, schedule)
-    shape = schedule_shape(schedule, request.zone, detail)
-    instants = next_instants(schedule, request.now, NEXT)
-    return request.render(
-        "schedule.html",
-        it=shape,
-        payload=masking_of(schedule.definition.kind).hide_on_page(shape["payload"]) or {},
-        policy=_policy(schedule, usual_policy(request.scheduler, schedule.definition.kind)),
-        next=[instant_view(instant, request.zone) for instant in instants],
-        warnings=[each.text for each in request.call.services.schedule_warnings(schedule)] if instants else [],
-        drawn=sparklines(request, [schedule])[0],
-        runs=run_rows(request, page.items),
-        next_page=page.cursor,
-        first_page=bool(request.parameter("cursor")),
-        may_stop=bool(schedule.progress.active or schedule.progress.queued),
-        paused=state == ScheduleState.PAUSED,
-        over=state in OVER,
-        deleted=state == ScheduleState.DELETED,
-    )
-
-
-def _policy(schedule: Schedule, usual: View) -> list[tuple[str, str, bool]]:
-    """Return the name and value of each option, and whether it differs from the default."""
-    shape = policy_shape(schedule.definition.policy)
-    if shape is None:
-        return [("policy", "cannot be read", True)]
-    return [
-        (name.replace("_", " "), "\u2013" if value is None else compact(value), value != usual[name])
-        for name, value in shape.items()
-    ]
-
-
-def run_rows(request: PageRequest, found: list[Run]) -> list[View]:
-    """Return views of runs with their earlier attempts, which only retried runs have."""
-    shapes = run_shapes(request.scheduler, found, request.zone)
-    for run, shape in zip(found, shapes, strict=True):
-        tried = request.scheduler.attempts(request.caller, run.id) if run.attempt > 1 or run.deaths else []
-        shape["attempts"] = [attempt_view(each, request.zone) for each in tried]
-    return shapes
 
 
 def confirm_page(request: PageRequest) -> Response:

@@ -141,6 +141,7 @@ class Attempt(NamedTuple):
     finished: Instant
     status: str
     error: str | None
+    traceback: str | None = None  # redacted
 
 
 class DueEntry(NamedTuple):

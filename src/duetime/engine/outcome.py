@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from duetime.engine.clock import Instant
@@ -21,6 +21,7 @@ class Failed:
     """True if trying again cannot help."""
     result: str | None = None
     """JSON text: what is worth keeping of a failure."""
+    traceback: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ class Retry:
     """Minimum delay in microseconds."""
     result: str | None = None
     """JSON text: what is worth keeping if this was the last attempt."""
+    traceback: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

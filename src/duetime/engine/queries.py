@@ -11,7 +11,18 @@ from duetime.engine.clock import Clock, Instant
 from duetime.engine.encoding import is_text
 from duetime.engine.errors import DuetimeError, InvalidInput, UnknownTask
 from duetime.engine.kind import Caller, Kind
-from duetime.engine.model import Attempt, Run, RunId, Schedule, ScheduleId, ScheduleState, WorkerRow
+from duetime.engine.model import (
+    Attempt,
+    Cause,
+    Definition,
+    Run,
+    RunId,
+    RunStatus,
+    Schedule,
+    ScheduleId,
+    ScheduleState,
+    WorkerRow,
+)
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.store import COUNTED, PAGE_BYTES, Page, RunQuery, ScheduleQuery, Store
 from duetime.engine.triggers import Trigger, build_trigger, describe, known_zone, warnings_for
@@ -72,10 +83,16 @@ class Queries:
         return None if schedule is None or schedule.definition.kind != kind else schedule
 
     def schedule_of(self, caller: Caller, run: Run, *, deleted: bool = False) -> Schedule | None:
-        """Return a run's schedule, unless it was deleted; with `deleted`, return what is left of that one too."""
+        """Return a run's schedule with the input of the run, unless it was deleted; with `deleted`, return what is left
+        of that one too."""
         schedule = self.store.get(run.schedule) if caller.operator or run.owner == caller.owner else None
-        gone = schedule is not None and schedule.progress.state == ScheduleState.DELETED
-        return None if gone and not deleted else schedule
+        if schedule is None or (schedule.progress.state == ScheduleState.DELETED and not deleted):
+            return None
+        return schedule._replace(definition=with_payload(schedule.definition, self.own_payload(run)))
+
+    def own_payload(self, run: Run) -> str | None:
+        """Return the input of a run that somebody started with another one than its schedule has; else None."""
+        return self.store.run_payload(run.id) if run.cause == Cause.MANUAL else None
 
     def _by_public_id(self, public_id: str) -> Schedule | None:
         return self.store.find(public_id) if could_be_an_id(public_id) else None
@@ -126,6 +143,10 @@ class Queries:
     def attempts(self, caller: Caller, run_id: int) -> list[Attempt]:
         return [] if self.run(caller, run_id) is None else self.store.attempts(RunId(run_id))
 
+    def traceback(self, run: Run) -> str | None:
+        """Return the traceback of a run that the caller has found. An attempt that is retried has its own."""
+        return self.store.traceback(run.id) if run.status in (RunStatus.FAILED, RunStatus.CANCELLED) else None
+
     @expected
     def preview(
         self, trigger_type: str, config: Mapping[str, Any], *, timezone: str | None = None, count: int = 5
@@ -138,6 +159,11 @@ class Queries:
 
     def workers(self) -> list[WorkerRow]:
         return self.store.workers()
+
+
+def with_payload(definition: Definition, payload: str | None) -> Definition:
+    """Return a definition with the input of one of its runs, if that has its own."""
+    return definition if payload is None else definition._replace(payload=payload)
 
 
 def could_be_an_id(text: str) -> bool:

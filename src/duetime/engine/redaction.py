@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 from urllib.parse import quote, unquote
 
 from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry, Waiting
+from duetime.engine.tracebacks import stored_traceback, traceback_of
 
 # Patterns that look like credentials. Each takes linear time on any text: nothing before the name is matched, and
 # repetitions never backtrack.
@@ -63,8 +64,6 @@ SHORTEST: Final = 6
 """Minimum length of a value that is searched for: shorter ones occur in many texts by chance."""
 DEEPEST: Final = 60
 """Maximum nesting level of a value; deeper values are not read or shown."""
-LONGEST_TRACE: Final = 20_000
-"""Maximum length of a trace, of which the end is kept."""
 MOST: Final = 2000
 """Maximum number of payload values that are searched for in one text."""
 
@@ -158,13 +157,7 @@ def without_values(text: str, values: Iterable[str]) -> str:
 
 def redacted_trace(error: BaseException, payload: str) -> str:
     """Return the redacted traceback of a failure, for the log."""
-    import traceback
-
-    try:
-        trace = "".join(traceback.format_exception(error))
-    except Exception:  # formatting calls the task author's code, which may fail as well
-        trace = f"{type(error).__name__} (its trace cannot be written)"
-    return redacted(trace[-LONGEST_TRACE:].rstrip(), secrets_of(payload))
+    return redacted(traceback_of(error), secrets_of(payload))
 
 
 def redacted_outcome(outcome: AnyOutcome, payload: str) -> AnyOutcome:
@@ -174,7 +167,8 @@ def redacted_outcome(outcome: AnyOutcome, payload: str) -> AnyOutcome:
     secrets = secrets_of(payload)
     if isinstance(outcome, Failed | Retry):
         result = None if outcome.result is None else _redacted_result(outcome.result, secrets)
-        return replace(outcome, error=redacted(outcome.error, secrets), result=result)
+        traceback = None if outcome.traceback is None else stored_traceback(redacted(outcome.traceback, secrets))
+        return replace(outcome, error=redacted(outcome.error, secrets), result=result, traceback=traceback)
     if isinstance(outcome, Cancelled):
         return replace(outcome, reason=redacted(outcome.reason, secrets))
     alert = outcome.alert

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from duetime.engine.clock import DAY, MINUTE, Clock, Instant
@@ -27,7 +28,7 @@ from duetime.engine.policy.changes import Change, Decision
 from duetime.engine.policy.finish import HeldRun
 from duetime.engine.policy.follow_ups import alert, drafts_of
 from duetime.engine.policy.rows import Draft
-from duetime.engine.queries import NOT_FOUND, Queries, expected
+from duetime.engine.queries import NOT_FOUND, Queries, expected, with_payload
 from duetime.engine.redaction import redacted_outcome
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.store import Created, RunQuery, Store
@@ -192,6 +193,17 @@ class Scheduler(Queries):
         return self._change(caller, public_id, kind, policy_changes.fire, sets_off=True, operators_own=True)
 
     @expected
+    def run_with(self, caller: Caller, schedule: Schedule, payload: Mapping[str, Any]) -> Result[Run]:
+        """Run a schedule now with another input, checked as at its creation. The schedule keeps its own."""
+        definition = schedule.definition
+        text = self.drafter.input(caller, definition, payload)
+        for owner, limit in self._most_bytes(definition.owner).items():
+            added = self.store.add_bytes(owner, len(text.encode()), limit, self.clock.now())
+            if isinstance(added, Err):
+                return added
+        return self._change(caller, schedule, None, lambda change: policy_changes.fire(change, text), sets_off=True)
+
+    @expected
     def _change(
         self,
         caller: Caller,
@@ -310,17 +322,19 @@ class Scheduler(Queries):
             count_to=0,
         )
 
-        def decide(change: Change, seen: Run) -> Decision:
-            if not accepts(change.schedule.definition):
+        def decide(own: str | None, change: Change, seen: Run) -> Decision:
+            if not accepts(with_payload(change.schedule.definition, own)):
                 return policy_changes.not_possible("taken", "kept for others")
             return checkout.take(change._replace(depth=caller.depth), seen, caller.holder, lease, least)
 
         while True:
             page = self.store.runs(query)
             for run in page.items:
-                taken = self.store.change_run(run.id, now, decide)
+                own = self.own_payload(run)
+                taken = self.store.change_run(run.id, now, partial(decide, own))
                 if isinstance(taken, Ok):
-                    return Ok(taken.value)
+                    held: HeldRun = taken.value
+                    return Ok(held._replace(definition=with_payload(held.definition, own)))
             if page.cursor is None:
                 return Ok(None)
             query = replace(query, cursor=page.cursor)
@@ -353,7 +367,7 @@ class Scheduler(Queries):
             return checkout.not_yours(run_id)
         now = self.clock.now()
         if isinstance(outcome, Failed):  # an agent's error text may quote its payload
-            schedule = self.store.get(run.schedule)
+            schedule = self.schedule_of(caller, run, deleted=True)
             outcome = redacted_outcome(outcome, "null" if schedule is None else schedule.definition.payload)
         ended: Result[Run] = self.store.change_run(
             run.id, now, lambda c, seen: checkout.finish(c, seen, caller.holder, outcome, hold)

@@ -257,6 +257,18 @@ class Store(Remotes, Revocations, Publication, Figures, Protocol):
 
     def attempts(self, run: RunId) -> list[Attempt]: ...
 
+    def starts_at(self, run: Run) -> Instant | None:
+        """Return when a pending run starts at the earliest; None if it has no entry in the due queue."""
+
+    def neighbours(self, run: Run) -> tuple[RunId | None, RunId | None]:
+        """Return the runs of its schedule before and after it, in the order in which they were due."""
+
+    def traceback(self, run: RunId) -> str | None:
+        """Return the traceback of a run that failed with an exception."""
+
+    def run_payload(self, run: RunId) -> str | None:
+        """Return the input of a run that was started with its own; None if it has that of its schedule."""
+
     def reserve(self, owner: str, day: Instant, caps: Sequence[Cap]) -> str | Left:
         """* Count one more run of a day under every cap and return how much it may use; if a cap is reached, return its
         description instead."""

@@ -159,6 +159,31 @@ class Trace(NamedTuple):
     finished: Instant | None
 
 
+class Timing(NamedTuple):
+    """The fields of a run that charts of durations and lateness need."""
+
+    id: RunId
+    due: Instant
+    status: str
+    cause: str
+    attempt: int
+    started: Instant | None
+    finished: Instant | None
+
+
+class PeriodCount(NamedTuple):
+    """How many occurrences of a schedule ended alike in one of several periods."""
+
+    period: int
+    """Position of the period."""
+    status: str
+    rows: int
+    number: int
+    """Number of occurrences: a row may stand for a range of missed ones."""
+    last: Instant | None
+    """Last instant of a range of occurrences, which may lie in a later period."""
+
+
 class Figures(Protocol):
     """The part of a store that counts. The cost of every method is bounded, however much is stored."""
 
@@ -170,6 +195,13 @@ class Figures(Protocol):
 
     def traces(self, schedules: Sequence[ScheduleId], each: int) -> list[Trace]:
         """Return the latest runs of each of at most a few hundred schedules, the latest first, in one query."""
+
+    def timings(self, schedule: ScheduleId, limit: int) -> list[Timing]:
+        """Return the latest runs of one schedule, the latest first."""
+
+    def period_counts(self, schedule: ScheduleId, bounds: Sequence[Instant], each: int) -> list[PeriodCount]:
+        """Count the runs of one schedule that were due between each two neighbouring bounds; of a period with more than
+        `each` runs, the latest so many."""
 
     def newest_run(self) -> RunId:
         """Return the highest run id; 0 if there is none."""

@@ -270,6 +270,19 @@ class Drafter:
         given = changes.next, changes.version, changes.amid_runs, changes.pending_only
         return Edit(name, subject, trigger, payload, policy, *given)
 
+    def input(self, caller: Caller, definition: Definition, payload: Mapping[str, Any]) -> str:
+        """Check the input of a single run as that of a new schedule; it stays with the task, agent or topic."""
+        caller = caller._replace(owner=definition.owner)  # the owner's permissions apply, whoever runs it
+        prepared = self._kind(definition.kind).prepare(payload, caller)
+        prepared.agree(policy_for_ending(definition.policy))
+        if prepared.subject != definition.subject:
+            problem = (
+                f"this is for {prepared.subject!r}, and its schedule is for {definition.subject!r}; a run cannot change"
+                " that, so create a schedule for it"
+            )
+            raise InvalidInput(field="payload", problem=problem)
+        return self._payload(prepared.payload)
+
     def _stored(self, caller: Caller, definition: Definition) -> Prepared | None:
         """Return the stored payload, prepared; None if it would no longer be accepted."""
         try:

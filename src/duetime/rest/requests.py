@@ -224,6 +224,13 @@ class EditGiven(Given):
     )
 
 
+class AgainGiven(Given):
+    """What is absent is as in the run that is run again."""
+
+    payload: Json | None = Field(default=None, description=f"The whole input. {_PAYLOAD}")
+    fields: Json | None = Field(default=None, description="Fields of the input to change; instead of the whole.")
+
+
 class BulkGiven(Given):
     action: Literal["pause", "resume", "cancel", "delete"]
     ids: Annotated[list[Annotated[Text, Field(max_length=200)]], Field(max_length=1000)] = Field(

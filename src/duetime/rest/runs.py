@@ -12,12 +12,14 @@ from duetime.engine.model import Run, RunStatus, ScheduleId
 from duetime.engine.result import Err
 from duetime.engine.store import RunQuery
 from duetime.rest.dependencies import Caller, json_only, page_of, problems, router
-from duetime.rest.requests import Asked, DeadAsked, DeadGiven, RunsAsked, owner_of, time_of, zone_of
+from duetime.rest.requests import AgainGiven, Asked, DeadAsked, DeadGiven, RunsAsked, owner_of, time_of, zone_of
 from duetime.rest.responses import DealtShape, RunsShape
 from duetime.service.dead_letters import Action, DeadLetterQuery, change_dead
 from duetime.service.errors import refuse, unwrap
 from duetime.service.lookup import find_schedule
-from duetime.service.presenters import attempt_view, run_shapes
+from duetime.service.presenters import run_shapes
+from duetime.service.run_details import run_details
+from duetime.service.run_now import run_again
 from duetime.service.services import Call
 from duetime.service.shapes import RunShape, RunWithAttempts
 
@@ -72,18 +74,29 @@ def _page(call: Call, query: RunQuery, zone: str) -> Response:
 
 @routes.get("/runs/{id}", response_model=RunWithAttempts, responses=problems(404))
 def get(call: Caller, id: Id, asked: Annotated[Asked, Query()]) -> Response:
-    """One run with its earlier attempts."""
+    """One run with its input, its earlier attempts and the traceback of an exception."""
     zone = zone_of(call, asked.timezone)
     run = found_run(call, id)
-    [shape] = run_shapes(call.scheduler, [run], zone)
-    attempts = call.scheduler.attempts(call.caller, id)
-    return JSONResponse({**shape, "attempts": [attempt_view(each, zone) for each in attempts]})
+    return JSONResponse(run_details(call.scheduler, call.caller, run, zone))
 
 
 @routes.post("/runs/{id}/retry", status_code=202, response_model=RunShape, responses=problems(404, 409))
 def retry(call: Caller, id: Id) -> Response:
     """The same run once more, with the same id. For what failed, was lost or was cancelled."""
     return answer_run(call, unwrap(call.scheduler.retry(call.caller, id)), 202)
+
+
+@routes.post(
+    "/runs/{id}/again",
+    status_code=202,
+    response_model=RunShape,
+    responses=problems(404, 409, 415),
+    dependencies=_JSON,
+)
+def again(call: Caller, id: Id, body: Annotated[AgainGiven, Body()]) -> Response:
+    """A new run of the same schedule, now, with the input of this run or an edited one. The schedule keeps its own."""
+    payload = None if body.payload is None else dict(body.payload)
+    return answer_run(call, unwrap(run_again(call.services, call.caller, id, payload, body.fields or {})), 202)
 
 
 @routes.post("/runs/{id}/cancel", status_code=202, response_model=RunShape, responses=problems(404, 409))

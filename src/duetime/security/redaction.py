@@ -17,6 +17,8 @@ from duetime.engine.redaction import is_secret_name, secrets_in, without_passwor
 _SHORTEST_PART = 10
 """Minimum length of a part of a URL that may be a credential: services put theirs into the path."""
 _SHORTEST_GIVEN = 8
+_FOLDERS = ("PWD", "OLDPWD")
+"""Variables that hold a folder, which tracebacks name, although they sound like a password."""
 _GIVEN = re.compile(r"key|token|secret|password|credential|auth", re.IGNORECASE)
 """Names of variables whose values an agent must not repeat. Broader than `is_secret_name`, because they are few."""
 
@@ -25,6 +27,8 @@ def secrets_of(settings: Any, environment: Mapping[str, str]) -> Iterator[str]:
     """Yield the credentials in the settings and the environment of this process."""
     yield from _of_settings(settings)
     for name, value in environment.items():
+        if name in _FOLDERS:
+            continue
         if is_secret_name(name) or name.upper().endswith("_KEY"):
             yield value
         elif "://" in value:  # such as a database URL with its password

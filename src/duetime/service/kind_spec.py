@@ -74,6 +74,8 @@ class KindSpec:
     """Masking of its payloads and results, where hiding values that look like credentials does not suffice."""
     cost: str = ""
     """Function that returns what a run used, such as tokens and dollars, from its result; None if that is unknown."""
+    outcome: str = ""
+    """Function that returns a sentence for people about a result that is an object; None if it has nothing to tell."""
     text: str = ""
     """Payload field that a person reads, such as "message"."""
     editable: str = ""

@@ -151,6 +151,16 @@ def _cost(kind: str, result: Any) -> View | None:
     return load(spec.cost)(result) if spec is not None and spec.cost and result is not None else None
 
 
+def result_text(kind: str, result: Any) -> str | None:
+    """Return a result as a text for people; None if there is none, or if only its JSON says what it is."""
+    spec = known_specs().get(kind)
+    if spec is not None and spec.outcome and isinstance(result, dict):
+        told: str | None = load(spec.outcome)(result)
+        return told
+    text = result.get("text") if isinstance(result, dict) else result
+    return text if isinstance(text, str) else None
+
+
 def attempt_view(attempt: Attempt, zone: str) -> dict[str, Any]:
     return {
         "attempt": attempt.number,

@@ -1,16 +1,20 @@
-"""Running a schedule now, and waiting for its end for a limited time."""
+"""Running a schedule now, also with an edited input, and waiting for its end for a limited time."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Final, TypeVar
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import Any, Final, TypeVar
 
+from duetime.engine.encoding import json_object
+from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller
-from duetime.engine.model import LIVE, Run
+from duetime.engine.model import LIVE, Definition, Run
+from duetime.engine.queries import err_of
 from duetime.engine.result import Err, Result
-from duetime.engine.scheduler import Scheduler
+from duetime.engine.scheduler import NO_RUN, Scheduler
 from duetime.service.lookup import find_schedule
+from duetime.service.masking import masked_payload, unmasked_payload
 from duetime.service.services import Services
 
 T = TypeVar("T")
@@ -26,6 +30,42 @@ def run_now(services: Services, caller: Caller, given: str | int, kind: str | No
     if isinstance(found, Err):
         return kept_elsewhere(services, caller, given) or found if found.code == "not_found" else found
     return services.scheduler.run_now(caller, found.value.definition.public_id)
+
+
+def run_again(
+    services: Services,
+    caller: Caller,
+    run_id: int,
+    payload: Mapping[str, Any] | None = None,
+    fields: Mapping[str, Any] | None = None,
+) -> Result[Run]:
+    """Start a new run of a run's schedule, with the input of that run, with another whole input, or with some fields of
+    it changed. The input is checked as that of a new schedule, and the schedule keeps its own.
+
+    Values that are sent back masked are restored, unless the input would go to another destination.
+    """
+    scheduler = services.scheduler
+    run = scheduler.run(caller, run_id)
+    if run is None:
+        return NO_RUN
+    schedule = scheduler.schedule_of(caller, run)
+    if schedule is None:
+        return Err("not_possible", "its schedule was deleted; create a new one with this input")
+    if payload is not None and fields:
+        return Err("invalid", "payload: give either the whole input or the fields to change", {"field": "payload"})
+    try:
+        given = _edited(schedule.definition, payload, fields or {})
+    except InvalidInput as error:
+        return err_of(error)
+    return scheduler.run_with(caller, schedule, given)
+
+
+def _edited(definition: Definition, payload: Mapping[str, Any] | None, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    stored = json_object(definition.payload) or {}
+    if payload is None:
+        payload = {**masked_payload(definition.kind, stored), **fields}
+    restored: Mapping[str, Any] = unmasked_payload(definition.kind, dict(payload), stored)
+    return restored
 
 
 def kept_elsewhere(services: Services, caller: Caller, given: str | int) -> Err | None:

@@ -141,11 +141,31 @@ class AttemptShape(TypedDict):
     """How it ended."""
     error: str | None
     """Why it failed."""
+    traceback: str | None
+    """Of an exception, with *** in place of credentials."""
 
 
 class RunWithAttempts(RunShape):
     attempts: list[AttemptShape]
     """Earlier attempts; the latest one is the run itself."""
+    traceback: str | None
+    """Of the exception that it failed with, with *** in place of credentials."""
+    payload: Any
+    """Its input, with *** in place of credentials; null if its schedule was deleted."""
+    own_payload: bool
+    """Whether it was started with another input than its schedule has."""
+    payload_changed: bool
+    """Whether its schedule was edited after it began: `payload` is then that of now."""
+    late_seconds: float | None
+    """How long after its time the first attempt began."""
+    next_attempt: Moment | None
+    """When it is tried again, while it waits for that."""
+    worker: str | None
+    """The worker that has it, or had it last. Only operators see it."""
+    previous_run: int | None
+    """The run of the same schedule that was due before it."""
+    following_run: int | None
+    """The run of the same schedule that was due after it."""
 
 
 class MessageShape(TypedDict):

@@ -136,5 +136,23 @@ class ReadsMixin(Queries):
         rows = self._named("run_by_id", run)
         return Run._make(rows[0]) if rows else None
 
+    def starts_at(self, run: Run) -> Instant | None:
+        rows = self._named("starts_at", run.schedule, run.id)
+        return Instant(rows[0][0]) if rows else None
+
+    def neighbours(self, run: Run) -> tuple[RunId | None, RunId | None]:
+        place = run.schedule, run.due, run.id
+        found = [self._named(name, *place) for name in ("run_before", "run_after")]
+        before, after = [RunId(rows[0][0]) if rows else None for rows in found]
+        return before, after
+
+    def traceback(self, run: RunId) -> str | None:
+        rows = self._named("traceback_of_run", run)
+        return rows[0][0] if rows else None
+
+    def run_payload(self, run: RunId) -> str | None:
+        rows = self._named("payload_of_run", run)
+        return rows[0][0] if rows else None
+
     def attempts(self, run: RunId) -> list[Attempt]:
         return [Attempt._make(row) for row in self._named("attempts_of", run)]

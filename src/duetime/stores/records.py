@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from itertools import pairwise
 from typing import Any
 
 from duetime.engine.clock import HOUR, SECOND, Instant
@@ -18,12 +19,14 @@ from duetime.engine.store_interfaces import (
     Figures,
     Living,
     Mark,
+    PeriodCount,
     Publication,
     Remote,
     Remotes,
     Revocation,
     Revocations,
     Tally,
+    Timing,
     Trace,
 )
 from duetime.stores.reads import Queries
@@ -60,6 +63,16 @@ _DEPTH = f"SELECT count(*) FROM (SELECT 1 FROM due WHERE lane = ? AND at <= ? LI
 _TRACES = (
     "SELECT * FROM (SELECT schedule, due, status, started, finished FROM runs WHERE schedule = ?"
     " ORDER BY due DESC, id DESC LIMIT ?) AS latest"
+)
+# Of one schedule, by the index of its occurrences; each period reads a bounded number of rows.
+_TIMINGS = (
+    "SELECT id, due, status, cause, attempt, started, finished FROM runs WHERE schedule = ?"
+    " ORDER BY due DESC, id DESC LIMIT ?"
+)
+_PERIOD = (
+    "SELECT * FROM (SELECT {} AS period, status, count(*), CAST(sum(abs(number)) AS bigint), max(last) FROM ("
+    "SELECT status, number, last FROM runs WHERE schedule = ? AND due >= ? AND due < ? ORDER BY due DESC LIMIT ?"
+    ") AS latest GROUP BY status) AS counted"
 )
 
 
@@ -151,6 +164,15 @@ class RecordsMixin(Queries, Remotes, Revocations, Publication, Figures):
             return []
         values = [value for schedule in wanted for value in (schedule, each)]
         return [Trace._make(row) for row in self._rows(" UNION ALL ".join([_TRACES] * len(wanted)), values)]
+
+    def timings(self, schedule: ScheduleId, limit: int) -> list[Timing]:
+        return [Timing._make(row) for row in self._rows(_TIMINGS, (schedule, limit))]
+
+    def period_counts(self, schedule: ScheduleId, bounds: Sequence[Instant], each: int) -> list[PeriodCount]:
+        periods = list(pairwise(bounds))
+        statement = " UNION ALL ".join(_PERIOD.format(number) for number in range(len(periods)))
+        values = [value for begin, end in periods for value in (schedule, begin, end, each)]
+        return [PeriodCount._make(row) for row in self._rows(statement, values)] if periods else []
 
     def newest_run(self) -> RunId:
         return RunId(self._rows("SELECT coalesce(max(id), 0) FROM runs", ())[0][0])

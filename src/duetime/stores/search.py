@@ -23,7 +23,7 @@ from duetime.stores.transaction import schedule_of
 # Named queries and numbered migrations, read from the SQL files beside this module.
 
 _NAMED = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
-_WHOLE_ROW = re.compile(r"\b([sprwam])\.\*")
+_WHOLE_ROW = re.compile(r"\b([sxprwam])\.\*")
 _FIELDS = {
     "s": Definition._fields,
     "p": Progress._fields,
@@ -36,8 +36,15 @@ _FIELDS = {
 
 @lru_cache(maxsize=512)
 def whole_rows(statement: str) -> str:
-    """Replace `s.*` and the like by column names: a newer schema may have more columns than this code reads."""
-    return _WHOLE_ROW.sub(lambda found: ", ".join(f"{found[1]}.{name}" for name in _FIELDS[found[1]]), statement)
+    """Replace `s.*` and the like by column names: a newer schema may have more columns than this code reads. `x.*` is a
+    schedule as its run `r` executes it: with the run's own payload, if it has one."""
+    return _WHOLE_ROW.sub(lambda found: _columns(found[1]), statement)
+
+
+def _columns(table: str) -> str:
+    if table == "x":
+        return _columns("s").replace("s.payload", "coalesce(r.payload, s.payload)")
+    return ", ".join(f"{table}.{name}" for name in _FIELDS[table])
 
 
 @cache
@@ -248,7 +255,8 @@ def _run_waiting(where: Where, query: RunQuery) -> None:
 
 def run_filter(query: RunQuery) -> Where:
     where = Where()
-    where.equal("owner", query.owner)
+    # Within one schedule its own index is used, whatever a planner without statistics thinks of the owner's.
+    where.equal("owner" if query.schedule is None else "owner || ''", query.owner)
     kinds = query.kinds if query.kind is None else (query.kind,)
     _run_kinds(where, kinds)
     where.equal("schedule", query.schedule)

@@ -42,6 +42,16 @@ def entry_of(row: tuple[Any, ...]) -> Entry:
     return _new(Entry, (_new(DueEntry, due), _new(Definition, definition), _new(Progress, progress), None))
 
 
+def with_run(entry: Entry, row: tuple[Any, ...] | None) -> Entry:
+    """Return an entry with its run, from the row of a run and its own payload, with which it is executed."""
+    if row is None:
+        return entry
+    payload, definition = row[RUN], entry.definition
+    if payload is not None:
+        definition = definition._replace(payload=payload)
+    return entry._replace(run=Run._make(row[:RUN]), definition=definition)
+
+
 def held_of(row: tuple[Any, ...]) -> HeldRun:
     return HeldRun(_new(Run, row[:RUN]), *schedule_of(row[RUN:]))
 

@@ -154,10 +154,11 @@ def test_failures(kind: JobKind, how: str, outcome: Any) -> None:
     assert kind.execute(make_work("fail", how)) == outcome
 
 
-def test_the_trace_is_for_the_operator(kind: JobKind, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_traceback_is_logged_and_kept_apart_from_the_error(kind: JobKind, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "duetime.jobs"):
         outcome = kind.execute(make_work("fail", "plain"))
     assert isinstance(outcome, Failed) and "Traceback" not in outcome.error
+    assert outcome.traceback is not None and outcome.traceback.endswith("ValueError: bad")
     assert "Traceback" in caplog.text and "job_7_1" in caplog.text
 
 

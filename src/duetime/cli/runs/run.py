@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any
 
+from duetime.engine.encoding import json_object
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import LIVE, Run, RunStatus, Schedule, ScheduleState
 from duetime.engine.store import RunQuery
 from duetime.engine.times import clock_local
 from duetime.service.errors import refuse, unwrap
 from duetime.service.lookup import short_id
-from duetime.service.masking import masked_payload
-from duetime.service.presenters import attempt_view
+from duetime.service.masking import masked, masked_payload
+from duetime.service.run_details import run_details
+from duetime.service.run_now import run_again
 from duetime.service.services import OPERATOR
 from duetime.terminal import output
 from duetime.terminal.completion import RUNS, one_of
-from duetime.terminal.context import Application, Cursor, Db, Json, Limit, again, opened
+from duetime.terminal.context import Application, Cursor, Db, Json, Limit, opened
+from duetime.terminal.context import again as program
 from duetime.terminal.output import clean, counted, local_time, run_document
 from duetime.terminal.schedules.change import instant_given
 from duetime.terminal.schedules.kind_view import outcome_text, print_runs
@@ -75,12 +78,13 @@ def whole_view(run: Run, schedule: Schedule | None, zone: str) -> dict[str, Any]
 def print_run(app: Application, run: Run, json_: bool) -> None:
     schedule, zone = app.scheduler.schedule_of(OPERATOR, run), app.scheduler.zone
     if json_:
-        attempts = [attempt_view(each, zone) for each in app.scheduler.attempts(OPERATOR, run.id)]
-        output.print_json(whole_view(run, schedule, zone) | {"attempts": attempts})
+        details = run_details(app.scheduler, OPERATOR, run, zone)
+        output.print_json(whole_view(run, schedule, zone) | {name: details[name] for name in _DETAILS})
         return
     output.facts(run_facts(app, run, schedule))
     print()
     print_runs(app, [run])
+    _print_traceback(app, run)
 
 
 def run_facts(app: Application, run: Run, schedule: Schedule | None) -> list[tuple[str, object]]:
@@ -94,6 +98,21 @@ def run_facts(app: Application, run: Run, schedule: Schedule | None) -> list[tup
         ("due", clock_local(run.due, zone)),
         *((name, _shown(value)) for name, value in payload_of(schedule).items() if value not in (None, [], {}, "")),
     ]
+
+
+_DETAILS = (
+    "duration_seconds", "cost", "stopping", "taken_until", "traceback", "attempts", "own_payload", "payload_changed",
+    "late_seconds", "next_attempt", "worker", "previous_run", "following_run",
+)  # fmt: skip
+
+
+def _print_traceback(app: Application, run: Run) -> None:
+    """Print the latest traceback: that of the run, or of its last attempt while it waits for the next one."""
+    latest = [each.traceback for each in app.scheduler.attempts(OPERATOR, run.id)[-1:]] if run.status in LIVE else []
+    for text in latest or [app.scheduler.traceback(run)]:
+        if text is not None:
+            print()
+            print("\n".join(map(clean, masked(text).splitlines())))
 
 
 def _shown(value: object) -> object:
@@ -162,7 +181,49 @@ def list_(
 def show(run: Number, db: Db = None, json_: Json = False) -> None:
     """Show a run: what it does, its outcome, and every attempt."""
     with opened(db) as app:
-        print_run(app, found_run(app, run, again(app, "run", "list")), json_)
+        print_run(app, found_run(app, run, program(app, "run", "list")), json_)
+
+
+@commands.command(cls=PlainCommand)
+def again(
+    run: Number,
+    payload: Annotated[str | None, option("--payload JSON", "The whole input, instead of that of the run.")] = None,
+    fields: Annotated[
+        list[str] | None, option("--set FIELD=VALUE", "Change one field of the input; JSON or text. Repeatable.")
+    ] = None,
+    db: Db = None,
+    json_: Json = False,
+) -> None:
+    """Start a new run of the same schedule, now, with the input of this run or an edited one. The schedule keeps its
+    own input. To run the same run once more, use `dead retry`."""
+    whole = None if payload is None else _json_object(payload)
+    changed = dict(_field(each) for each in fields or ())
+    with opened(db) as app:
+        found_run(app, run, program(app, "run", "list"))
+        made: Run = unwrap(run_again(app.services, OPERATOR, run, whole, changed))
+        if json_:
+            schedule = app.scheduler.schedule_of(OPERATOR, made)
+            output.print_json(whole_view(made, schedule, app.scheduler.zone))
+        else:
+            shown = program(app, "run", "show", str(made.id))
+            print(f"Run {made.id} of {clean(made.name)} is {made.status}. See it: {shown}")
+
+
+def _json_object(text: str) -> dict[str, Any]:
+    found = json_object(text)
+    if found is None:
+        raise InvalidInput('--payload: must be a JSON object, such as \'{"message": "hello"}\'')
+    return found
+
+
+def _field(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise InvalidInput(f"--set: {text[:40]!r} is not FIELD=VALUE; an example is --set message=hello")
+    try:
+        return name, json.loads(value)
+    except (ValueError, RecursionError):
+        return name, value
 
 
 @commands.command(cls=PlainCommand)
@@ -170,9 +231,9 @@ def stop(run: Number, db: Db = None, json_: Json = False) -> None:
     """Stop a run, and nothing else of its schedule. One that has not started is cancelled; one that is running is asked
     to stop. The exit code is 4 if it has already ended."""
     with opened(db) as app:
-        found_run(app, run, again(app, "run", "list", "--status", LIVING))
+        found_run(app, run, program(app, "run", "list", "--status", LIVING))
         unwrap(app.scheduler.cancel_run(OPERATOR, run))
-        ended = found_run(app, run, again(app, "run", "list"))
+        ended = found_run(app, run, program(app, "run", "list"))
         if json_:
             schedule = app.scheduler.schedule_of(OPERATOR, ended)
             output.print_json(whole_view(ended, schedule, app.scheduler.zone) | {"stopping": ended.status in LIVE})

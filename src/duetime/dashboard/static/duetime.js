@@ -7,7 +7,7 @@
 //   data-palette            opens the command palette
 //   data-submits            a field whose form is sent when it changes; of a text field, a moment after typing
 //   data-tip="first\nmore"  a popover while the pointer is over it, on focus, and on touch; data-href adds a link
-//   data-copy="text"        a button that copies the text
+//   data-copy="text"        a button that copies the text; data-copy-of="id" the text of an element, data-copy-from="url" JSON
 //   data-row                a row that j and k move to; x selects it, o opens its first link
 
 const page = document.documentElement;
@@ -283,10 +283,16 @@ if (new URLSearchParams(location.search).has("did")) {
   history.replaceState(history.state, "", shown);
 }
 
+async function copied({ copy, copyOf, copyFrom }) {
+  if (copyOf) return byId(copyOf).textContent;
+  if (!copyFrom) return copy;
+  return JSON.stringify(await (await fetch(copyFrom, { credentials: "same-origin" })).json(), null, 2);
+}
+
 document.addEventListener("click", async (event) => {
-  const button = event.target.closest("[data-copy]");
+  const button = event.target.closest("[data-copy], [data-copy-of], [data-copy-from]");
   if (!button) return;
-  try { await navigator.clipboard.writeText(button.dataset.copy); notify("Copied."); } catch { notify("Copying is not allowed here."); }
+  try { await navigator.clipboard.writeText(await copied(button.dataset)); notify("Copied."); } catch { notify("Copying is not allowed here."); }
 });
 
 // -- popovers of charts ---------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from duetime.engine.policy.finish import HeldRun, end_run
 from duetime.engine.policy.follow_ups import GONE, NO_PAYLOAD
 from duetime.engine.policy.options import Overlap, policy_for_ending, policy_from_json
 from duetime.engine.policy.pauses import account, enqueue, pause, resume, resume_entry
-from duetime.engine.policy.rows import Writes, ended, new_run, run_entry, trigger_entry
+from duetime.engine.policy.rows import RunColumn, Writes, ended, new_run, run_entry, trigger_entry
 from duetime.engine.result import Err
 from duetime.engine.triggers import trigger_from_json
 
@@ -193,8 +193,9 @@ def _with_next(definition: Definition, progress: Progress, patch: Edit, now: Ins
 
 
 @as_stored
-def fire(change: Change) -> Decision:
-    """Run now, in addition to the trigger: the overlap policy decides as for any other occurrence."""
+def fire(change: Change, payload: str | None = None) -> Decision:
+    """Run now, in addition to the trigger: the overlap policy decides as for any other occurrence. With a payload, this
+    run has that one as its input, and the schedule keeps its own."""
     definition, progress = change.schedule
     if progress.state not in (ScheduleState.ACTIVE, ScheduleState.PAUSED, ScheduleState.ENDED):
         return not_possible("run", progress.state)
@@ -213,6 +214,8 @@ def fire(change: Change) -> Decision:
     run = new_run(change.new_id(), definition, due, status, cause=Cause.MANUAL)
     run = run._replace(expires=_asked_amid_pause(change, in_line))
     writes.new_runs.append(run)
+    if payload is not None:
+        writes.columns.append(RunColumn("payload", payload, run.id))
     if in_line:
         progress = progress._replace(queued=progress.queued + 1)
     else:
@@ -251,9 +254,9 @@ def retry(change: Change, run: Run) -> Decision:
     )
     ended_at = change.now if run.finished is None else run.finished
     # The run's own row holds how it ended, and the retry will overwrite that. Keeping it as an attempt also shows from
-    # now on that somebody retried this run.
+    # now on that somebody retried this run. The store moves the traceback there.
     life_before = Attempt(run.id, run.attempt, run.started, ended_at, run.status, run.error)
-    writes = Writes(runs={run.id: again}, attempts=[life_before])
+    writes = Writes(runs={run.id: again}, attempts=[life_before], columns=[RunColumn("traceback", None, run.id)])
     if in_line:
         progress = progress._replace(queued=progress.queued + 1)
     else:

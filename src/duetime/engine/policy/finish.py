@@ -66,7 +66,7 @@ def end_run(writes: Writes, held: HeldRun, policy: Policy, closed: Run, now: Ins
     if policy.deliver_to is not None or policy.callbacks:
         writes.follow_ups += follow_ups(held.definition, policy, closed, now)
     if paused:
-        note = f"paused after {failures} failures in a row; resume it once the cause is mended"
+        note = f"paused after {failures} failures in a row; resume it once the problem is fixed"
         progress = pause_and_tell(writes, held.definition, policy, progress, closed, note, now)
     if progress.queued:
         progress = release(writes, held.definition, policy, progress, now, reader)

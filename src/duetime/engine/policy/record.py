@@ -13,7 +13,7 @@ from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry,
 from duetime.engine.policy.finish import HeldRun, Reader, end_run, pause_and_tell
 from duetime.engine.policy.follow_ups import alert
 from duetime.engine.policy.options import Untaken, policy_for_ending
-from duetime.engine.policy.rows import Writes, backoff, earliest_start, run_entry
+from duetime.engine.policy.rows import RunColumn, Writes, backoff, earliest_start, run_entry
 
 _GONE = frozenset({ScheduleState.CANCELLED, ScheduleState.DELETED})
 # Bound once: looking up an enum member costs as much as a call, and every run comes here.
@@ -147,10 +147,14 @@ def _retry_or_fail(
     if permanent or failures >= policy.max_attempts or run.stop:
         status = RunStatus.CANCELLED if run.stop else RunStatus.FAILED
         closed = run._replace(status=status, error=outcome.error, result=outcome.result)
+        if outcome.traceback is not None:
+            writes.columns.append(RunColumn("traceback", outcome.traceback, run.id))
         end_run(writes, held, policy, closed, now, reader)
         return
     finished = now if run.finished is None else run.finished
-    writes.attempts.append(Attempt(run.id, run.attempt, run.started, finished, RunStatus.FAILED, outcome.error))
+    writes.attempts.append(
+        Attempt(run.id, run.attempt, run.started, finished, RunStatus.FAILED, outcome.error, outcome.traceback)
+    )
     asked = outcome.after if isinstance(outcome, Retry) else 0
     at = Instant(now + backoff(policy, run.id, failures, asked))
     go_on(writes, held, run._replace(error=outcome.error, finished=None), at, now, reader)
@@ -233,7 +237,7 @@ def plan_rescue(held: Sequence[HeldRun], now: Instant, reader: Reader, excuses: 
             lost = run._replace(status=RunStatus.LOST, finished=now)
             end_run(writes, row, policy_for_ending(row.definition.policy), lost, now, reader)
         elif excuses.hold_for(row.run):
-            writes.spared[row.run.id] = excuses.used(row.run)
+            writes.columns.append(RunColumn("spared", excuses.used(row.run), row.run.id))
             _spare(writes, row, now, reader)
         else:
             _blame(writes, row, now, reader, alone)
@@ -270,5 +274,5 @@ def _quarantine(writes: Writes, held: HeldRun, run: Run, now: Instant, reader: R
     end_run(writes, held, policy, closed, now, reader)
     progress = writes.progress[run.schedule]
     if progress.state == ScheduleState.ACTIVE:
-        note = f"paused because run {run.id} was quarantined; resume it once the cause is mended"
+        note = f"paused because run {run.id} was quarantined; resume it once the problem is fixed"
         writes.progress[run.schedule] = pause_and_tell(writes, held.definition, policy, progress, closed, note, now)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import InvalidInput
@@ -206,6 +206,19 @@ class Message(NamedTuple):
 FollowUp: TypeAlias = Draft | Message
 
 
+class RunColumn(NamedTuple):
+    """A column that few runs have, and that is written for these alone.
+
+    `spared`: a worker's death does not count against the run; the number that `Excuses` reads the next time.
+    `traceback`: of the exception that it failed with; None if it starts again, and an attempt has it from now on.
+    `payload`: the input of a new run that has another one than its schedule.
+    """
+
+    name: Literal["spared", "traceback", "payload"]
+    value: int | str | None
+    run: RunId
+
+
 @dataclass(slots=True)
 class Writes:
     """Rows to write. Progress is keyed by schedule: several decisions about one in a batch build on each other."""
@@ -223,8 +236,7 @@ class Writes:
     due_gone_of: list[ScheduleId] = field(default_factory=list)
     """Schedules all of whose entries are removed from the queue."""
     due_new: list[DueEntry] = field(default_factory=list)
-    spared: dict[RunId, int] = field(default_factory=dict)
-    """Runs that a worker's death does not count against, with the number that `Excuses` reads the next time."""
+    columns: list[RunColumn] = field(default_factory=list)
     follow_ups: list[FollowUp] = field(default_factory=list)
     """Messages and callbacks that this decision sends, such as the message that tells how a run ended."""
 

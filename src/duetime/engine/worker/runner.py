@@ -14,7 +14,8 @@ from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry,
 from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.options import policy_for_ending
 from duetime.engine.policy.record import Finished
-from duetime.engine.redaction import redacted_outcome, redacted_trace
+from duetime.engine.redaction import redacted, redacted_outcome, secrets_of
+from duetime.engine.tracebacks import traceback_of
 from duetime.engine.worker.lease import Lease
 
 log = logging.getLogger("duetime.worker")
@@ -52,9 +53,10 @@ def execute_run(item: ClaimedRun, kinds: Mapping[str, Kind], clock: Clock, lease
     try:
         outcome = kinds[definition.kind].execute(Work(item.claim, item.stop, item.tell, lease))
     except BaseException as error:  # whatever a task raises must not end the thread that executes it
-        trace = redacted_trace(error, definition.payload)
-        log.error("run %s of %s failed\n%s", item.id, definition.public_id, trace)
-        outcome = Failed(error_text(error))
+        trace = traceback_of(error)
+        shown = redacted(trace, secrets_of(definition.payload))
+        log.error("run %s of %s failed\n%s", item.id, definition.public_id, shown)
+        outcome = Failed(error_text(error), traceback=trace)
     if item.stop.is_set():
         outcome = _outcome_after_stop(item, outcome)
     if type(outcome) is not Completed:
@@ -74,7 +76,8 @@ def _outcome_after_stop(item: ClaimedRun, outcome: Outcome) -> Outcome:
     assert reason is not None
     if reason is StopReason.TIMEOUT:
         result = outcome.result if isinstance(outcome, Completed | Failed | Retry) else None
-        return Failed(f"timed out after {(item.timeout or 0) / SECOND:g} s", result=result)
+        trace = outcome.traceback if isinstance(outcome, Failed | Retry) else None
+        return Failed(f"timed out after {(item.timeout or 0) / SECOND:g} s", result=result, traceback=trace)
     if isinstance(outcome, Completed | Cancelled):
         return outcome
     if reason is StopReason.CANCELLED:

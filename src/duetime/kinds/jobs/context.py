@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 from duetime.engine.clock import SECOND
 from duetime.engine.encoding import error_text, shorten_error
 from duetime.engine.outcome import Failed, Outcome, Retry
+from duetime.engine.tracebacks import traceback_of
 
 
 class CancelSignal(Protocol):
@@ -104,6 +105,7 @@ def verdict_on(error: BaseException) -> Verdict:
 
 def outcome_of(error: BaseException) -> Outcome:
     verdict = verdict_on(error)
+    trace = error.trace if isinstance(error, ProcessFailed) else traceback_of(error)
     if verdict.retry is not None:
-        return Retry(verdict.error, after=round(verdict.retry * SECOND))
-    return Failed(verdict.error, permanent=verdict.permanent)
+        return Retry(verdict.error, after=round(verdict.retry * SECOND), traceback=trace)
+    return Failed(verdict.error, permanent=verdict.permanent, traceback=trace)

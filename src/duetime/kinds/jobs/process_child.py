@@ -7,16 +7,14 @@ import json
 import os
 import sys
 import threading
-import traceback
 from datetime import datetime
 from typing import Any
 
 from duetime.engine.encoding import encode, encode_whole
+from duetime.engine.tracebacks import traceback_of
 from duetime.kinds.jobs.context import TaskContext, verdict_on
 from duetime.kinds.jobs.loading import Location, find_function
 from duetime.kinds.jobs.registry import Task
-
-_MOST_TRACE = 20_000
 
 
 class ResultWriter:
@@ -46,8 +44,7 @@ def main(request: dict[str, Any], steps: list[Any], cancelled: threading.Event, 
         context = TaskContext(**about, cancelled=cancelled, progress=results.progress)
         answer = _answer(_call(request, steps, lambda: context), request)
     except BaseException as error:  # also SystemExit, which must not prevent the report
-        trace = "".join(traceback.format_exception(error))
-        answer = {**verdict_on(error)._asdict(), "trace": trace[-_MOST_TRACE:]}
+        answer = {**verdict_on(error)._asdict(), "trace": traceback_of(error)}
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -29,6 +29,7 @@ SPEC = KindSpec(
     form="duetime.kinds.notifications.dashboard:FORM",
     pages="duetime.kinds.notifications.dashboard:PAGES",
     editable="duetime.kinds.notifications.mcp.text:EDITABLE",
+    outcome="duetime.kinds.notifications.delivery:outcome_of",
     text="message",
     recipient="topic",
     colour=3,

@@ -73,3 +73,11 @@ def _payload(message: Message) -> dict[str, Any]:
 
 MESSENGER = Messenger("notification", _payload, {"max_attempts": ATTEMPTS})
 """Sends what the engine has to tell an owner as a notification."""
+
+
+def outcome_of(result: Mapping[str, Any]) -> str | None:
+    """Return where a message went, from the result of its run."""
+    channel, topic = result.get("channel"), result.get("topic")
+    if not isinstance(channel, str) or not isinstance(topic, str):
+        return None
+    return f"Kept in the inbox, topic {topic}" if channel == INBOX else f"Sent to {topic} by {channel}"

@@ -15,6 +15,7 @@ SPEC = KindSpec(
     commands=(
         Command("request", "duetime.kinds.requests.cli:commands", "Requests of programs: list, show, edit, pause."),
     ),
+    outcome="duetime.kinds.requests.kind:outcome_of",
     text="url",
     colour=4,
 )

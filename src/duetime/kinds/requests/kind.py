@@ -32,7 +32,7 @@ from duetime.kinds.requests.wire import (
     message_id,
     schedule_id,
 )
-from duetime.net.client import OURS, is_header_name, is_header_value
+from duetime.net.client import OURS, is_header_name, is_header_value, status_name
 from duetime.net.urls import BadAddress, read_url
 from duetime.service.kind_spec import KindHooks
 from duetime.service.payload_model import Check, rule, whole_number
@@ -237,3 +237,9 @@ def _headers(claim: Claim, payload: Mapping[str, Any]) -> dict[str, str]:
     set_by_us = {name.lower() for name in ours}
     given = {name: value for name, value in payload.get("headers", {}).items() if name.lower() not in set_by_us}
     return given | {name: value for name, value in ours.items() if value is not None}
+
+
+def outcome_of(result: Mapping[str, Any]) -> str | None:
+    """Return how the receiver answered, from the result of a run."""
+    status = result.get("status")
+    return f"Answered {status_name(status)}" if isinstance(status, int) else None

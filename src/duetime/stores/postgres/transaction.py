@@ -26,7 +26,7 @@ from duetime.engine.model import (
 from duetime.engine.policy.claim import Entry
 from duetime.engine.policy.fair_share import Head
 from duetime.engine.policy.finish import HeldRun
-from duetime.engine.policy.rows import Completion, Draft, Writes
+from duetime.engine.policy.rows import Completion, Draft, RunColumn, Writes
 from duetime.engine.store import Beat, ClaimRequest
 from duetime.stores.create import Additions
 from duetime.stores.postgres.connections import Connection, Cursor
@@ -46,6 +46,7 @@ from duetime.stores.transaction import (
     run_update,
     schedule_of,
     takes_turns,
+    with_run,
 )
 
 
@@ -80,7 +81,7 @@ _RUNS = "nntnt" + "nnnn" + "t" + "nnnn" + "ttt" + "nnn" + "ttt"
 _CLAIMED_RUNS = "nnnnnttt"
 _RUN_UPDATES = "t" + "nnnn" + "t" + "nnnn" + "tt" + "nn"
 _DEFINITION_UPDATES = "tttttt" + "nnnnn"
-_ATTEMPTS = "nnnntt"
+_ATTEMPTS = "nnnnttt"
 _DUE = "tnnnt"
 _RUNNING = RunStatus.RUNNING
 
@@ -231,8 +232,8 @@ class PostgresTransaction(Transaction):
         begun = [entry.due.run for entry in entries if entry.due.run != NO_RUN]
         if not begun:
             return entries
-        runs = {row[0]: Run._make(row) for row in self.rows("runs_by_ids", numbers(begun))}
-        return [entry._replace(run=runs.get(entry.due.run)) for entry in entries]
+        runs = {row[0]: row for row in self.rows("runs_by_ids", numbers(begun))}
+        return [with_run(entry, runs.get(entry.due.run)) for entry in entries]
 
     def held(self, runs: Sequence[RunId]) -> dict[RunId, HeldRun]:
         wanted = numbers(runs)
@@ -297,11 +298,17 @@ class PostgresTransaction(Transaction):
             self.send("start_progress", *columns("nnn", [started for started, _ in writes.started.values()]))
         if writes.attempts:
             self.send("insert_attempts", *columns(_ATTEMPTS, writes.attempts))
-        if writes.spared:
-            self.send("spare_runs", *columns("nn", list(writes.spared.items())))
+        if writes.columns:
+            self._set_columns(writes.columns)
         if writes.definitions:
             updates = [definition_update(row) for row in writes.definitions]
             self.send("update_schedules", *columns(_DEFINITION_UPDATES, updates))
+
+    def _set_columns(self, given: Sequence[RunColumn]) -> None:
+        for name, shape in (("spared", "nn"), ("traceback", "tn"), ("payload", "tn")):
+            rows = [each[1:] for each in given if each.name == name]
+            if rows:
+                self.send(f"set_{name}", *columns(shape, rows))
 
     def _insert_due(self, entries: Sequence[DueEntry], now: Instant) -> None:
         self.send("insert_due", *columns(_DUE, entries))

@@ -30,8 +30,26 @@ SELECT count(*) FROM (SELECT 1 FROM progress WHERE owner = ? AND state IN ('acti
 -- name: run_by_id
 SELECT r.* FROM runs r WHERE r.id = ?
 
+-- name: run_as_claimed
+SELECT r.*, r.payload FROM runs r WHERE r.id = ?
+
+-- name: payload_of_run
+SELECT payload FROM runs WHERE id = ?
+
+-- name: traceback_of_run
+SELECT traceback FROM runs WHERE id = ?
+
+-- name: starts_at
+SELECT at FROM due WHERE schedule = ? AND run = ?
+
+-- name: run_before
+SELECT id FROM runs WHERE schedule = ? AND (due, id) < (?, ?) ORDER BY due DESC, id DESC LIMIT 1
+
+-- name: run_after
+SELECT id FROM runs WHERE schedule = ? AND (due, id) > (?, ?) ORDER BY due, id LIMIT 1
+
 -- name: held_by
-SELECT r.*, s.*, p.* FROM runs r JOIN schedules s ON s.id = r.schedule JOIN progress p ON p.schedule = r.schedule
+SELECT r.*, x.*, p.* FROM runs r JOIN schedules s ON s.id = r.schedule JOIN progress p ON p.schedule = r.schedule
 WHERE r.worker = ? AND r.status = 'running'
 ORDER BY r.schedule, r.id
 
@@ -162,7 +180,7 @@ DO UPDATE SET bytes = excluded.bytes, counted = excluded.counted RETURNING bytes
 -- name: count_stored_bytes
 -- By the indexes of owners; the length of a large text is known without reading it.
 SELECT (SELECT coalesce(sum(octet_length(payload) + 500), 0) FROM schedules WHERE owner = ?)
-  + (SELECT coalesce(sum(coalesce(octet_length(result), 0) + 300), 0) FROM runs WHERE owner = ?)
+  + (SELECT coalesce(sum(coalesce(octet_length(result), 0) + coalesce(octet_length(payload), 0) + 300), 0) FROM runs WHERE owner = ?)
 
 -- name: lock_living
 -- Creates of one owner take turns from here on; what they count is read by a later statement.

@@ -26,7 +26,7 @@ from duetime.engine.model import (
 from duetime.engine.policy.claim import Entry
 from duetime.engine.policy.fair_share import Head
 from duetime.engine.policy.finish import HeldRun
-from duetime.engine.policy.rows import Completion, Writes
+from duetime.engine.policy.rows import Completion, RunColumn, Writes
 from duetime.engine.store import Beat, ClaimRequest
 from duetime.stores.search import load_queries
 from duetime.stores.transaction import (
@@ -44,6 +44,7 @@ from duetime.stores.transaction import (
     run_update,
     schedule_of,
     takes_turns,
+    with_run,
 )
 
 SQL = load_queries("sqlite")
@@ -149,7 +150,10 @@ class SqliteTransaction(Transaction):
     def _entries(self, rows: Sequence[tuple[Any, ...]]) -> list[Entry]:
         entries = [entry_of(row) for row in rows]
         self._states.update([(progress[0], progress[3]) for _, _, progress, _ in entries])
-        return [entry if entry[0][3] == NO_RUN else entry._replace(run=self.run(entry.due.run)) for entry in entries]
+        return [entry if entry[0][3] == NO_RUN else self._with_run(entry) for entry in entries]
+
+    def _with_run(self, entry: Entry) -> Entry:
+        return with_run(entry, next(iter(self.rows("run_as_claimed", entry.due.run)), None))
 
     def held(self, runs: Sequence[RunId]) -> dict[RunId, HeldRun]:
         rows = self.rows("held_rows", json.dumps(runs))
@@ -209,10 +213,14 @@ class SqliteTransaction(Transaction):
             many(SQL["start_progress"], [started for started, _ in writes.started.values()])
         if writes.attempts:
             many(SQL["insert_attempt"], writes.attempts)
-        if writes.spared:
-            many(SQL["spare_run"], ((number, run) for run, number in writes.spared.items()))
+        if writes.columns:
+            self._set_columns(writes.columns)
         if writes.definitions:
             many(SQL["update_schedule"], (definition_update(row) for row in writes.definitions))
+
+    def _set_columns(self, given: Sequence[RunColumn]) -> None:
+        for name, value, run in given:
+            self._db.execute(SQL[f"set_{name}"], (value, run))
 
     def usages(self, owners: Sequence[str], hour: Instant) -> dict[str, int]:
         return dict.fromkeys(owners, 0) | dict(self.rows("usages", json.dumps(owners), hour))

@@ -224,7 +224,7 @@ SELECT e.* FROM unnest(?::text[], ?::bigint[], ?::bigint[]) AS given (owner, num
 ) e
 
 -- name: runs_by_ids
-SELECT r.* FROM runs r WHERE r.id = ANY (?::bigint[])
+SELECT r.*, r.payload FROM runs r WHERE r.id = ANY (?::bigint[])
 
 -- name: insert_runs
 -- The unique key decides: an occurrence that has a row is left alone, and the claim is planned again without it.
@@ -291,20 +291,22 @@ WHERE r.id = u.id AND r.id = ANY (ARRAY(
 SELECT r.schedule, r.id, r.status, r.fence, r.worker, r.stop FROM runs r WHERE r.id = ANY (?::bigint[])
 
 -- name: held_rows
-SELECT r.*, s.* FROM runs r JOIN schedules s ON s.id = r.schedule WHERE r.id = ANY (?::bigint[])
+SELECT r.*, x.* FROM runs r JOIN schedules s ON s.id = r.schedule WHERE r.id = ANY (?::bigint[])
 
 -- name: held_rows_of_worker
-SELECT r.*, s.* FROM runs r JOIN schedules s ON s.id = r.schedule
+SELECT r.*, x.* FROM runs r JOIN schedules s ON s.id = r.schedule
 WHERE r.worker = ? AND r.status = 'running' AND r.status IN ('pending', 'queued', 'running', 'waiting')
 ORDER BY r.schedule, r.id
 
 -- name: insert_attempts
 -- Numbers go on after those of an earlier life of the run: a retry by hand counts its attempts from one again.
-INSERT INTO attempts (run, number, started, finished, status, error)
+-- A retry by hand leaves the traceback to the attempt.
+INSERT INTO attempts (run, number, started, finished, status, error, traceback)
 SELECT u.run, greatest(u.number, 1 + coalesce((SELECT max(a.number) FROM attempts a WHERE a.run = u.run), 0)),
-  u.started, u.finished, u.status, u.error
-FROM unnest(?::bigint[], ?::integer[], ?::bigint[], ?::bigint[], ?::text[], ?::text[])
-  AS u (run, number, started, finished, status, error)
+  u.started, u.finished, u.status, u.error,
+  coalesce(u.traceback, (SELECT r.traceback FROM runs r WHERE r.id = u.run))
+FROM unnest(?::bigint[], ?::integer[], ?::bigint[], ?::bigint[], ?::text[], ?::text[], ?::text[])
+  AS u (run, number, started, finished, status, error, traceback)
 
 -- name: insert_worker
 INSERT INTO workers (id, name, lanes, session, started, beat, seen, lease)
@@ -332,8 +334,14 @@ RETURNING not_begun
 -- name: spared_runs
 SELECT r.id, r.spared FROM runs r WHERE r.id = ANY (?::bigint[]) AND r.spared > 0
 
--- name: spare_runs
-UPDATE runs r SET spared = u.spared FROM unnest(?::bigint[], ?::bigint[]) AS u (id, spared) WHERE r.id = u.id
+-- name: set_spared
+UPDATE runs r SET spared = u.spared FROM unnest(?::bigint[], ?::bigint[]) AS u (spared, id) WHERE r.id = u.id
+
+-- name: set_traceback
+UPDATE runs r SET traceback = u.traceback FROM unnest(?::text[], ?::bigint[]) AS u (traceback, id) WHERE r.id = u.id
+
+-- name: set_payload
+UPDATE runs r SET payload = u.payload FROM unnest(?::text[], ?::bigint[]) AS u (payload, id) WHERE r.id = u.id
 
 -- name: schema_version
 SELECT value FROM meta WHERE key = 'schema'

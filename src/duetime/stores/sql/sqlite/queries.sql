@@ -162,7 +162,7 @@ UPDATE runs SET report = ? WHERE id = ? AND worker = ? AND status = 'running'
 
 -- name: held_rows
 -- CROSS JOIN fixes the order: from the given ids outwards, whatever the statistics say.
-SELECT r.*, s.*, p.* FROM json_each(?) given CROSS JOIN runs r ON r.id = given.value
+SELECT r.*, x.*, p.* FROM json_each(?) given CROSS JOIN runs r ON r.id = given.value
 CROSS JOIN schedules s ON s.id = r.schedule CROSS JOIN progress p ON p.schedule = r.schedule
 
 -- name: holdings
@@ -171,8 +171,10 @@ CROSS JOIN progress p ON p.schedule = r.schedule
 
 -- name: insert_attempt
 -- Numbers go on after those of an earlier life of the run: a retry by hand counts its attempts from one again.
-INSERT INTO attempts (run, number, started, finished, status, error)
-VALUES (?1, max(?2, 1 + coalesce((SELECT max(number) FROM attempts WHERE run = ?1), 0)), ?3, ?4, ?5, ?6)
+-- A retry by hand leaves the traceback to the attempt.
+INSERT INTO attempts (run, number, started, finished, status, error, traceback)
+VALUES (?1, max(?2, 1 + coalesce((SELECT max(number) FROM attempts WHERE run = ?1), 0)), ?3, ?4, ?5, ?6,
+  coalesce(?7, (SELECT traceback FROM runs WHERE id = ?1)))
 
 -- name: insert_worker
 INSERT INTO workers (name, lanes, session, started, beat, seen, lease) VALUES (?, ?, ?, ?, 1, ?, ?) RETURNING id
@@ -192,8 +194,14 @@ DELETE FROM workers WHERE id = ? AND beat = ? RETURNING not_begun
 -- name: spared_runs
 SELECT r.id, r.spared FROM json_each(?) given CROSS JOIN runs r ON r.id = given.value WHERE r.spared > 0
 
--- name: spare_run
+-- name: set_spared
 UPDATE runs SET spared = ? WHERE id = ?
+
+-- name: set_traceback
+UPDATE runs SET traceback = ? WHERE id = ?
+
+-- name: set_payload
+UPDATE runs SET payload = ? WHERE id = ?
 
 -- name: prunable_runs
 -- Among the oldest rows only, so that a look that finds nothing costs the same in any history.

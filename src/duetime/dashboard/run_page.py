@@ -1,0 +1,175 @@
+"""The page of one run, its changes, and the form that runs it again with an edited input."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from starlette.responses import Response
+
+from duetime.dashboard.request import Form, PageRequest
+from duetime.dashboard.run_trace import run_trace
+from duetime.engine.kind import Caller
+from duetime.engine.model import LIVE, Run, RunStatus, Schedule
+from duetime.engine.result import Err, Result
+from duetime.engine.scheduler import Scheduler
+from duetime.engine.tracebacks import frames_of
+from duetime.service.errors import refuse, shown, unwrap
+from duetime.service.history import deliveries_of
+from duetime.service.masking import masking_of
+from duetime.service.presenters import View, policy_shape, result_text, trigger_shape
+from duetime.service.run_details import payload_shown, run_details
+from duetime.service.run_now import run_again
+from duetime.service.text import plural
+
+RETRIED: Final = (RunStatus.FAILED, RunStatus.LOST, RunStatus.CANCELLED)
+Change = Callable[[Scheduler, Caller, int], Result[Any]]
+ACTIONS: Final[dict[str, tuple[str, Change]]] = {
+    "retry": ("retried", Scheduler.retry),
+    "dismiss": ("dismissed", Scheduler.dismiss),
+    "cancel": ("stopped", Scheduler.cancel_run),
+}
+
+
+def run_at(request: PageRequest) -> Run:
+    run = request.scheduler.run(request.caller, request.http.path_params["run"])
+    if run is None:
+        raise refuse("not_found", "There is no such run; old ones are deleted after a while.")
+    return run
+
+
+def run_page(request: PageRequest) -> Response:
+    run = run_at(request)
+    details = run_details(request.scheduler, request.caller, run, request.zone)
+    schedule = request.scheduler.schedule_of(request.caller, run)
+    trace = details["traceback"] or next(
+        (each["traceback"] for each in reversed(details["attempts"]) if run.status in LIVE), None
+    )
+    payload = _shown_payload(run, details)
+    return request.render(
+        "run.html",
+        run=details,
+        trace=run_trace(details, request.now),
+        frames=frames_of(trace or ""),
+        traceback=trace,
+        result=result_text(run.kind, details["result"]),
+        payload=payload,
+        prose=_prose(request, run, payload),
+        exists=schedule is not None,
+        zone_there=None if schedule is None else trigger_shape(schedule.definition.trigger).get("timezone"),
+        attempts_allowed=_attempts_allowed(schedule),
+        deliveries=deliveries_of(request.scheduler, run),
+        commands=_commands(run, schedule),
+        may_retry=run.status in RETRIED and schedule is not None,
+        may_dismiss=run.status in (RunStatus.FAILED, RunStatus.LOST) and not run.stop,
+        may_stop=run.status in LIVE and not run.stop,
+        may_run_again=schedule is not None and bool(payload),
+    )
+
+
+def _shown_payload(run: Run, details: View) -> dict[str, Any]:
+    payload = masking_of(run.kind).hide_on_page(details["payload"])
+    return payload if isinstance(payload, dict) else {}
+
+
+def _prose(request: PageRequest, run: Run, payload: View) -> str | None:
+    """Return the name of the payload field that a person reads, such as the text of a prompt, unless it is a word."""
+    spec = request.call.services.specs.get(run.kind)
+    name = "" if spec is None else spec.text
+    text = payload.get(name) if name else None
+    return name if isinstance(text, str) and (" " in text or "\n" in text) else None
+
+
+def _attempts_allowed(schedule: Schedule | None) -> int | None:
+    policy = None if schedule is None else policy_shape(schedule.definition.policy)
+    return None if policy is None else policy["max_attempts"]
+
+
+def _commands(run: Run, schedule: Schedule | None) -> list[tuple[str, str]]:
+    """Return the commands that do on a terminal what the buttons do here."""
+    found = [("Show", f"duetime run show {run.id}")]
+    if schedule is not None:
+        found.append(("Run again", f"duetime run again {run.id}"))
+        if run.status in (RunStatus.FAILED, RunStatus.LOST):
+            found.append(("Retry", f"duetime dead retry {run.id}"))
+    if run.status in LIVE:
+        found.append(("Stop", f"duetime run stop {run.id}"))
+    return found
+
+
+def act_on_run(request: PageRequest, form: Form) -> Response:
+    action = request.http.path_params["action"]
+    if action not in ACTIONS:
+        raise refuse("not_found", "There is no such page.")
+    run = run_at(request)
+    done, change = ACTIONS[action]
+    unwrap(change(request.scheduler, request.caller, run.id))
+    return request.redirect("/dead-letters" if form.get("back") == "dead-letters" else f"/runs/{run.id}", did=done)
+
+
+# -- running again with an edited input -----------------------------------------------------------------------------
+
+
+class InputField(NamedTuple):
+    name: str
+    value: str
+    is_text: bool
+    """Whether it is a text; otherwise it is written as JSON."""
+    rows: int
+    wrong: bool = False
+
+
+def again_page(request: PageRequest) -> Response:
+    return _render_form(request, run_at(request), {}, "", "")
+
+
+def run_edited(request: PageRequest, form: Form) -> Response:
+    """Start the run with the fields of the form. An error is shown beside the field, with what was typed."""
+    run = run_at(request)
+    payload = _payload_of(request, run)
+    typed = {name: form.get(f"field-{name}") for name in payload}
+    fields: dict[str, Any] = {}
+    for name, text in typed.items():
+        if isinstance(payload[name], str):
+            fields[name] = text
+            continue
+        try:
+            fields[name] = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            place = f" (line {error.lineno}, column {error.colno})" if isinstance(error, json.JSONDecodeError) else ""
+            return _render_form(request, run, typed, name, f"{name}: this is not valid JSON{place}", 422)
+    done = run_again(request.call.services, request.caller, run.id, fields=fields)
+    if isinstance(done, Err):
+        return _render_form(request, run, typed, done.field or "", done.message, shown(done.code).status)
+    return request.redirect(f"/runs/{done.value.id}", did="fired")
+
+
+def _payload_of(request: PageRequest, run: Run) -> dict[str, Any]:
+    """Return the fields of the input that pages show; the others are kept as they are."""
+    schedule = request.scheduler.schedule_of(request.caller, run)
+    payload = None if schedule is None else payload_shown(schedule.definition)
+    if not isinstance(payload, dict):
+        raise refuse("not_possible", "Its schedule was deleted, so it cannot be run again. Create a new one instead.")
+    on_page = masking_of(run.kind).hide_on_page(payload)
+    return {name: value for name, value in payload.items() if on_page[name] == value}
+
+
+def _render_form(
+    request: PageRequest, run: Run, typed: dict[str, str], wrong: str, problem: str, status: int = 200
+) -> Response:
+    payload = _payload_of(request, run)
+    fields = []
+    for name, value in payload.items():
+        is_text = isinstance(value, str)
+        text = typed.get(name, value if is_text else json.dumps(value, indent=2, ensure_ascii=False))
+        rows = min(16, max(1 if is_text and len(text) < 80 else 3, text.count("\n") + 1))
+        fields.append(InputField(name, text, is_text, rows, name == wrong))
+    return request.render(
+        "run_again.html",
+        status,
+        run=run,
+        fields=fields,
+        problem=problem,
+        hidden=plural(json.dumps(payload).count('"***"'), "hidden value") if '"***"' in json.dumps(payload) else "",
+    )

@@ -1,0 +1,129 @@
+"""The page of one schedule: how it has been doing, what comes next, what it does, and its history with filters."""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import urlencode
+
+from starlette.responses import Response
+
+from duetime.dashboard.form_fields import usual_policy
+from duetime.dashboard.queries import schedule_or_tombstone
+from duetime.dashboard.request import PageRequest
+from duetime.dashboard.schedule_stats import schedule_stats
+from duetime.engine.clock import Instant
+from duetime.engine.errors import DuetimeError
+from duetime.engine.model import OVER, Run, RunStatus, Schedule, ScheduleState
+from duetime.engine.store import FAILED_OR_LOST, RunQuery
+from duetime.engine.times import read_instant
+from duetime.service.errors import unwrap
+from duetime.service.masking import masking_of
+from duetime.service.presenters import (
+    View,
+    attempt_view,
+    instant_view,
+    next_instants,
+    policy_shape,
+    result_text,
+    run_shapes,
+    schedule_shape,
+)
+from duetime.service.state_details import detail_of
+from duetime.service.text import compact
+
+HISTORY: Final = 20
+NEXT: Final = 10
+FILTERS: Final = ("status", "from", "to")
+STATUSES: Final = {
+    RunStatus.COMPLETED: "completed",
+    RunStatus.FAILED: "failed",
+    RunStatus.MISSED: "missed",
+    RunStatus.SKIPPED: "skipped",
+    RunStatus.CANCELLED: "cancelled",
+    "live": "not over yet",
+}
+
+
+def schedule_page(request: PageRequest) -> Response:
+    schedule = schedule_or_tombstone(request)
+    state = schedule.progress.state
+    asked = {name: request.parameter(name) for name in FILTERS}
+    given = {name: value for name, value in asked.items() if value}
+    query, problem = _query(request, schedule, asked)
+    page = unwrap(request.scheduler.runs(request.caller, query))
+    shape = schedule_shape(schedule, request.zone, detail_of(request.scheduler, schedule))
+    instants = next_instants(schedule, request.now, NEXT)
+    runs = run_rows(request, page.items)
+    stats = schedule_stats(request.scheduler.store, schedule, request.zone, request.now)
+    over, is_once = state in OVER, shape["trigger"]["type"] == "once"
+    address = request.http.url.path
+    return request.render(
+        "schedule.html",
+        it=shape,
+        stats=stats,
+        failing_since=instant_view(stats.failing_since, request.zone),
+        payload=masking_of(schedule.definition.kind).hide_on_page(shape["payload"]) or {},
+        policy=_policy(schedule, usual_policy(request.scheduler, schedule.definition.kind)),
+        next=[instant_view(instant, request.zone) for instant in instants],
+        warnings=[each.text for each in request.call.services.schedule_warnings(schedule)] if instants else [],
+        only=runs[0] if is_once and len(runs) == 1 and not given and not instants else None,
+        charts=not is_once or len(runs) > 1,
+        runs=runs,
+        asked=asked,
+        filtered=bool(given),
+        problem=problem,
+        statuses=STATUSES,
+        next_page=None if page.cursor is None else f"{address}?{urlencode({**given, 'cursor': page.cursor})}",
+        first_page=f"{address}?{urlencode(given)}" if request.parameter("cursor") else None,
+        may_stop=bool(schedule.progress.active or schedule.progress.queued),
+        paused=state == ScheduleState.PAUSED,
+        over=over,
+        deleted=state == ScheduleState.DELETED,
+    )
+
+
+def _query(request: PageRequest, schedule: Schedule, asked: dict[str, str]) -> tuple[RunQuery, str]:
+    """Return the query of the history, and why a filter was left out."""
+    problems: list[str] = []
+
+    def time(name: str, *, last: bool = False) -> Instant | None:
+        if not asked[name]:
+            return None
+        try:
+            return read_instant(asked[name], zone=request.zone, now=request.now, last=last, past=True)
+        except DuetimeError as error:
+            problems.append(f"{name}: {error.message}")
+            return None
+
+    status: str | None = asked["status"] if asked["status"] in STATUSES else None
+    query = RunQuery(
+        schedule=schedule.definition.id,
+        status=FAILED_OR_LOST if status == RunStatus.FAILED else status,
+        due_from=time("from"),
+        due_to=time("to", last=True),
+        limit=HISTORY,
+        cursor=request.parameter("cursor") or None,
+        count_to=0,
+    )
+    return query, "; ".join(problems)
+
+
+def _policy(schedule: Schedule, usual: View) -> list[tuple[str, str, bool]]:
+    """Return the name and value of each option, and whether it differs from the default."""
+    shape = policy_shape(schedule.definition.policy)
+    if shape is None:
+        return [("policy", "cannot be read", True)]
+    return [
+        (name.replace("_", " "), "\u2013" if value is None else compact(value), value != usual[name])
+        for name, value in shape.items()
+    ]
+
+
+def run_rows(request: PageRequest, found: list[Run]) -> list[View]:
+    """Return views of runs with a text about their result, and with their earlier attempts."""
+    shapes = run_shapes(request.scheduler, found, request.zone)
+    for run, shape in zip(found, shapes, strict=True):
+        tried = request.scheduler.attempts(request.caller, run.id) if run.attempt > 1 or run.deaths else []
+        shape["attempts"] = [attempt_view(each, request.zone) for each in tried]
+        shape["told"] = result_text(run.kind, shape["result"])
+    return shapes

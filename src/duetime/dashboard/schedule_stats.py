@@ -1,0 +1,199 @@
+"""How one schedule has been doing: a ribbon of 30 days, its durations and lateness, success rate and failures.
+
+All of it is read by the index of the schedule's own runs, and of each day at most `EACH` rows: a schedule that fires
+every second costs no more than that, and the history of other schedules costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+from duetime.dashboard.filters import day_name, local_time
+from duetime.engine.clock import Instant, datetime_of, instant_of
+from duetime.engine.model import Cause, Progress, RunStatus, Schedule, executed
+from duetime.engine.store import Store
+from duetime.engine.store_interfaces import PeriodCount, Timing
+from duetime.engine.times.zones import known_zone
+from duetime.service.text import plural, span
+
+DAYS: Final = 30
+EACH: Final = 300
+LATEST: Final = 60
+"""Runs in the charts of durations and lateness."""
+HEIGHT: Final = 64
+_LEAST: Final = 1.5
+_BAD: Final = (RunStatus.FAILED, RunStatus.LOST)
+_NEVER_RAN: Final = (RunStatus.MISSED, RunStatus.SKIPPED)
+
+
+class Day(NamedTuple):
+    style: str
+    """CSS class: good, some, bad, missed or none."""
+    label: str
+    start: str
+    """The day as a filter of the history takes it."""
+
+
+class Column(NamedTuple):
+    x: float
+    width: float
+    y: float
+    height: float
+    style: str
+    label: str
+    run: int
+
+
+class Chart(NamedTuple):
+    columns: list[Column]
+    most: str
+    """The largest value, at the top of the scale."""
+    half: str
+    label: str
+    height: int = HEIGHT
+
+
+class ScheduleStats(NamedTuple):
+    days: list[Day]
+    durations: Chart | None
+    lateness: Chart | None
+    success: str | None
+    success_of: str
+    average: str | None
+    slowest: str | None
+    failing: str | None
+    """How it fails at present, in words; None if its last run went well."""
+    failing_since: Instant | None
+
+
+def schedule_stats(store: Store, schedule: Schedule, zone: str, now: Instant) -> ScheduleStats:
+    number = schedule.definition.id
+    bounds = day_bounds(now, zone)
+    counts = store.period_counts(number, bounds, EACH)
+    timings = store.timings(number, LATEST)
+    took = [each.finished - each.started for each in timings if _ran(each) and each.finished and each.started]
+    success, of = _success(counts)
+    return ScheduleStats(
+        days=_days(bounds, counts, zone, now),
+        durations=_chart(timings, _duration, "Duration", zone, now),
+        lateness=_chart(timings, _lateness, "Lateness", zone, now),
+        success=success,
+        success_of=of,
+        average=span(sum(took) // len(took)) if took else None,
+        slowest=span(max(took)) if took else None,
+        failing=failing_text(schedule.progress),
+        failing_since=_failing_since(timings, schedule.progress),
+    )
+
+
+def day_bounds(now: Instant, zone: str) -> list[Instant]:
+    """Return the beginnings of the last days in the viewer's zone, and the end of today."""
+    there = known_zone(zone)
+    today = datetime_of(now).astimezone(there).replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
+    days = [today + timedelta(days=step) for step in range(1 - DAYS, 2)]
+    return [instant_of(day.replace(tzinfo=there)) for day in days]
+
+
+def _days(bounds: Sequence[Instant], counts: Sequence[PeriodCount], zone: str, now: Instant) -> list[Day]:
+    found: list[Counter[str]] = [Counter() for _ in bounds[1:]]
+    rows: Counter[int] = Counter()
+    spread: list[set[str]] = [set() for _ in bounds[1:]]
+    for each in counts:
+        found[each.period][each.status] += each.number
+        rows[each.period] += each.rows
+        if each.last is not None and each.status in _NEVER_RAN:
+            for later in range(each.period + 1, len(found)):
+                if bounds[later] <= each.last:
+                    spread[later].add(each.status)
+    there = known_zone(zone)
+    today = datetime_of(now).astimezone(there)
+    return [
+        _day(datetime_of(begin).astimezone(there), today, found[place], spread[place], rows[place] >= EACH)
+        for place, begin in enumerate(bounds[:-1])
+    ]
+
+
+def _day(begin: datetime, today: datetime, counts: Counter[str], spread: set[str], is_cut: bool) -> Day:
+    good, bad = counts[RunStatus.COMPLETED], sum(counts[status] for status in _BAD)
+    if bad:
+        style = "some" if good else "bad"
+    elif counts[RunStatus.MISSED] or RunStatus.MISSED in spread:
+        style = "missed"
+    else:
+        style = "good" if good else "none"
+    words = [f"{number:,} {status}" for status, number in counts.most_common()]
+    words += [f"{status} from an earlier day on" for status in sorted(spread) if not counts[status]]
+    told = ("the latest: " if is_cut else "") + ", ".join(words) if words else "no runs"
+    return Day(style, f"{day_name(begin, today)}: {told}", f"{begin:%Y-%m-%d}")
+
+
+def _success(counts: Sequence[PeriodCount]) -> tuple[str | None, str]:
+    good = sum(each.rows for each in counts if each.status == RunStatus.COMPLETED)
+    bad = sum(each.rows for each in counts if each.status in _BAD)
+    whole = good + bad
+    if not whole:
+        return None, ""
+    rate = 100 * good / whole
+    shown = f"{rate:.0f}" if rate in (0, 100) else f"{min(99.9, max(0.1, rate)):.1f}"
+    return f"{shown}%", f"{good:,} of {plural(whole, 'run')} in {DAYS} days"
+
+
+def failing_text(progress: Progress) -> str | None:
+    """Describe failures in a row: a schedule of which every run failed is worse than one that failed lately."""
+    failures, runs = progress.failures, executed(progress)
+    if not failures:
+        return None
+    if failures >= runs > 1:
+        return f"Failed all {runs:,} times"
+    return "Its last run failed" if failures == 1 else f"Failed {failures:,} times in a row"
+
+
+def _failing_since(timings: Sequence[Timing], progress: Progress) -> Instant | None:
+    """Return when the first of the present failures in a row was due, if that is among the latest runs."""
+    if not progress.failures:
+        return None
+    failed = [each.due for each in timings if each.status in _BAD]
+    return failed[progress.failures - 1] if progress.failures <= len(failed) else None
+
+
+def _ran(timing: Timing) -> bool:
+    return timing.started is not None and timing.finished is not None
+
+
+def _duration(timing: Timing) -> int | None:
+    if timing.started is None or timing.finished is None:
+        return None
+    return max(0, timing.finished - timing.started)
+
+
+def _lateness(timing: Timing) -> int | None:
+    """Return how late a run began; unknown for one that was retried or started by hand."""
+    if timing.started is None or timing.attempt > 1 or timing.cause != Cause.TRIGGER:
+        return None
+    return max(0, timing.started - timing.due)
+
+
+def _chart(
+    timings: Sequence[Timing], measure: Callable[[Timing], int | None], name: str, zone: str, now: Instant
+) -> Chart | None:
+    values = [(each, measure(each)) for each in reversed(timings)]
+    known = sorted(value for _, value in values if value is not None)
+    if len(known) < 2:
+        return None
+    most = max(known[-1], 1)
+    step = 100 / max(LATEST, len(values))
+    first = LATEST - len(values)
+    columns = []
+    for place, (timing, value) in enumerate(values, first):
+        if value is None:
+            continue
+        tall = _LEAST + (HEIGHT - _LEAST) * value / most
+        label = f"{local_time(timing.due, zone, now)}: {span(value)}, {timing.status}"
+        box = round(place * step, 3), round(step * 0.78, 3), round(HEIGHT - tall, 2), round(tall, 2)
+        columns.append(Column(*box, f"is-{timing.status}", label, timing.id))
+    median = known[len(known) // 2]
+    told = f"{name} of the last {plural(len(known), 'run')}: median {span(median)}, at most {span(known[-1])}"
+    return Chart(columns, span(most), span(most // 2), told)

@@ -1,0 +1,176 @@
+"""The pages of one run and of one schedule in a real browser: why it failed, running it again, filters, copies."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
+from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect
+
+from tests.support.agents import Served, serving
+from tests.support.chromium import ZONE, Complaints, address, chromium, link_of, picture
+from tests.support.lively import TASKS, lively
+
+BROKEN = """
+import json
+
+def read_amounts(path):
+    return [float(each) for each in json.loads(path)]
+
+@task
+def import_invoices(month: str, dry_run: bool = False) -> dict:
+    "Reads the invoices of a month."
+    if dry_run:
+        return {"month": month, "imported": 0}
+    return {"month": month, "total": sum(read_amounts('["12.50", "n/a"]'))}
+"""
+POST = """
+async (body) => {
+  const proof = document.querySelector("meta[name=csrf]").content;
+  const headers = { "Content-Type": "application/json", "X-CSRF-Token": proof };
+  const given = { method: "POST", credentials: "same-origin", headers, body: JSON.stringify(body) };
+  return (await fetch("/api/v1/schedules", given)).json();
+}
+"""
+WIDTHS: dict[str, ViewportSize] = {
+    "1440": {"width": 1440, "height": 900},
+    "390": {"width": 390, "height": 844},
+}
+
+
+class House(NamedTuple):
+    served: Served
+    context: BrowserContext
+    run: str
+    """The path of a run that failed after a retry."""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def house(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """A server with a day of history, and a job that has failed after a retry."""
+    folder: Path = tmp_path_factory.mktemp("house")
+    lively(folder / "my.db")
+    (folder / "household.py").write_text(TASKS + BROKEN)
+    with serving(folder, "--tasks", "household.py") as served:
+        context = browser.new_context(viewport=WIDTHS["1440"], timezone_id=ZONE, locale="en-GB")
+        context.grant_permissions(["clipboard-read", "clipboard-write"])
+        page = context.new_page()
+        page.goto(link_of(served))
+        job = {
+            "kind": "job",
+            "name": "Import invoices",
+            "trigger": {"type": "once", "run_at": "in 1 second"},
+            "payload": {"task": "import_invoices", "kwargs": {"month": "2026-10"}},
+            "policy": {"max_attempts": 2, "backoff_seconds": 1},
+        }
+        made = page.evaluate(POST, job)
+        page.goto(address(served, f"/schedules/{made['id']}"))
+        expect(page.locator("#outcome .status")).to_have_text("failed", timeout=20_000)
+        link = page.get_by_role("link", name="Open the run").get_attribute("href")
+        page.close()
+        assert link is not None
+        yield House(served, context, link)
+        context.close()
+
+
+@pytest.fixture
+def page(house: House) -> Iterator[Page]:
+    opened = house.context.new_page()
+    complaints = Complaints(house.context)
+    yield opened
+    opened.close()
+    assert complaints.found == []
+
+
+def test_a_failed_run_tells_why_and_is_copied(house: House, page: Page) -> None:
+    page.goto(address(house.served, house.run))
+    expect(page.get_by_role("heading", level=1)).to_have_text("Import invoices")
+    expect(page.locator("#state")).to_contain_text("failed")
+    for step in ("Due", "Attempt 1 failed", "Waited to retry", "Attempt 2 failed"):
+        expect(page.locator("#trace")).to_contain_text(step)
+    frames = page.locator(".frames li")
+    expect(frames.first).to_contain_text("household.py")
+    expect(frames.first).to_contain_text("read_amounts")
+    expect(frames).to_have_count(3)
+    expect(page.locator("#traceback")).not_to_be_visible()
+    page.get_by_text("Full traceback").click()
+    expect(page.locator("#traceback")).to_contain_text("Traceback (most recent call last)")
+    page.get_by_role("button", name="Copy the traceback").click()
+    assert "could not convert string to float: 'n/a'" in page.evaluate("navigator.clipboard.readText()")
+    page.get_by_role("button", name="Copy the run as JSON").click()
+    expect(page.get_by_role("button", name="Copy the run as JSON")).to_have_text("Copied")
+    copied = json.loads(page.evaluate("navigator.clipboard.readText()"))
+    assert (copied["status"], copied["payload"]["kwargs"]) == ("failed", {"month": "2026-10"})
+
+
+def test_it_is_run_again_with_an_edited_input(house: House, page: Page) -> None:
+    page.goto(address(house.served, house.run))
+    page.get_by_role("link", name="Run again with edited input…").click()
+    page.get_by_label("kwargs").fill('{"month": "2026-10", "dry_run": tru}')
+    page.get_by_role("button", name="Run now").click()
+    expect(page.get_by_role("alert").last).to_contain_text("kwargs: this is not valid JSON")
+    expect(page.get_by_label("kwargs")).to_be_focused()
+    page.get_by_label("kwargs").fill('{"month": "2026-10", "dry_run": true}')
+    page.get_by_role("button", name="Run now").click()
+    expect(page.locator("#state .status")).to_have_text("completed", timeout=15_000)
+    expect(page.locator("#state")).to_contain_text("with its own input")
+    expect(page.locator("#result")).to_contain_text('"imported": 0')
+    page.get_by_role("link", name="← Previous run").click()
+    expect(page).to_have_url(address(house.served, house.run))
+
+
+def test_the_history_of_a_schedule_is_filtered(house: House, page: Page, browser: Browser) -> None:
+    page.goto(address(house.served, "/schedules?text=family"))
+    page.get_by_role("link", name="Sync the family calendar").first.click()
+    expect(page.locator(".ribbon .day")).to_have_count(30)
+    path = page.url
+    page.get_by_label("Outcome").select_option("failed")
+    expect(page.locator("#history tbody tr").first).to_contain_text("failed")
+    assert {each.strip() for each in page.locator("#history td .status").all_text_contents()} == {"failed"}
+    state = house.context.storage_state()
+    with browser.new_context(storage_state=state, java_script_enabled=False) as context:
+        plain = context.new_page()
+        plain.goto(path)
+        plain.get_by_label("Outcome").select_option("completed")
+        plain.get_by_role("button", name="Filter").click()
+        assert {each.strip() for each in plain.locator("#history td .status").all_text_contents()} == {"completed"}
+        plain.locator(".ribbon a").last.click()
+        expect(plain.get_by_label("from", exact=True)).not_to_have_value("")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", list(WIDTHS))
+def test_they_fit_the_screen_and_are_accessible(house: House, browser: Browser, scheme: str, width: str) -> None:
+    state = house.context.storage_state()
+    lists = house.context.new_page()
+    lists.goto(address(house.served, "/schedules"))
+    names = ("Sync the family calendar", "Morning briefing", "Call with Tokyo")
+    paths = {
+        f"schedule-{name.split()[0].lower()}": lists.get_by_role("link", name=name).first.get_attribute("href")
+        for name in names
+    }
+    lists.close()
+    paths |= {"run-failed": house.run, "run-again": f"{house.run}/again"}
+    size = WIDTHS[width]
+    with browser.new_context(storage_state=state, viewport=size, color_scheme=scheme, timezone_id=ZONE) as context:  # type: ignore[arg-type]
+        complaints = Complaints(context)
+        page = context.new_page()
+        for name, path in paths.items():
+            page.goto(address(house.served, str(path)))
+            beyond = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+            picture(page, f"{name}-{scheme}-{width}")
+            assert beyond <= 0, f"{name} is {beyond} px too wide"
+            found = Axe().run(page)
+            serious = [each for each in found.response["violations"] if each["impact"] in ("serious", "critical")]
+            assert serious == [], (name, [(each["id"], each["nodes"][0]["html"][:200]) for each in serious])
+        assert complaints.found == []

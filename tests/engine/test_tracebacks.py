@@ -1,0 +1,89 @@
+"""Tracebacks of tasks: which frames are kept, how they are shortened and redacted, and which are the user's."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from duetime.engine.outcome import Failed
+from duetime.engine.redaction import redacted_outcome
+from duetime.engine.tracebacks import LONGEST, frames_of, is_library, stored_traceback, traceback_of
+from duetime.kinds.jobs.registry import Registry
+from tests.support.jobs import make_work
+
+HERE = str(Path(__file__))
+
+
+def deeper(depth: int) -> None:
+    if depth:
+        other(depth - 1)
+    raise ValueError("the end")
+
+
+def other(depth: int) -> None:
+    deeper(depth)
+
+
+def raised(depth: int = 0, message: str = "") -> BaseException:
+    try:
+        json.loads(message) if message else deeper(depth)
+    except Exception as error:
+        return error
+    raise AssertionError
+
+
+def test_it_begins_with_the_task_and_names_the_users_frames() -> None:
+    from duetime.kinds.jobs.kind import JobKind
+
+    registry = Registry()
+
+    @registry.task
+    def parse(text: str) -> object:
+        return json.loads(text)
+
+    outcome = JobKind(registry).execute(make_work("parse", "{nonsense"))
+    assert isinstance(outcome, Failed) and outcome.traceback is not None
+    lines = outcome.traceback.splitlines()
+    assert lines[0] == "Traceback (most recent call last):" and HERE in lines[1]
+    assert lines[-1].startswith("json.decoder.JSONDecodeError")
+    frames = frames_of(outcome.traceback)
+    assert [frame.function for frame in frames if frame.own] == ["parse"]
+    assert frames[0].code == "return json.loads(text)" and frames[0].line > 0
+    assert [frame.own for frame in frames] == [True, False, False, False]
+
+
+def test_it_is_bounded_whatever_is_raised() -> None:
+    mutual = stored_traceback(traceback_of(raised(depth=300)))
+    assert len(mutual) <= LONGEST
+    assert mutual.endswith("ValueError: the end") and "left out" not in mutual.splitlines()[0]
+    wordy = stored_traceback(traceback_of(ValueError("line\n" * 100_000 + "last")))
+    assert len(wordy) <= LONGEST and wordy.endswith("last") and "characters left out" in wordy
+    long_line = stored_traceback(traceback_of(ValueError("x" * 1_000_000)))
+    assert len(long_line) <= LONGEST
+
+    class Broken(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no words")
+
+    assert "Broken" in traceback_of(Broken())
+
+
+def test_credentials_are_removed_before_it_is_cut() -> None:
+    secret = "hunter2hunter2hunter2"
+    outcome = Failed("no", traceback=traceback_of(ValueError(f"{secret} " * 3_000 + f"\npassword={'z' * 40}\0")))
+    stored = redacted_outcome(outcome, json.dumps({"kwargs": {"password": secret}})).traceback
+    assert stored is not None and "hunter2" not in stored and "zzzz" not in stored and "\0" not in stored
+    assert len(stored) <= LONGEST
+
+
+def test_frames_of_libraries() -> None:
+    for file in (
+        "/usr/lib/python3.11/json/decoder.py",
+        "/srv/.venv/lib/python3.12/site-packages/httpx/_client.py",
+        r"C:\Python311\Lib\json\decoder.py",
+        "<frozen runpy>",
+        "/opt/src/duetime/kinds/jobs/kind.py",
+    ):
+        assert is_library(file), file
+    for file in ("/srv/app/tasks.py", "tasks.py", r"C:\work\tasks.py", "/home/ada/duetime/tasks.py", "<string>"):
+        assert not is_library(file), file

@@ -1,0 +1,67 @@
+"""A run can be run again with an edited input, which is checked as at creation; its schedule keeps its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.api import Api, Client, serving_api
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Iterator[Api]:
+    with serving_api(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def ada(api: Api) -> Client:
+    return api.client("ada")
+
+
+@pytest.fixture
+def failed(api: Api, ada: Client) -> dict[str, Any]:
+    made = ada.job(payload={"task": "fail"}, trigger={"type": "once", "run_at": "in 5 minutes"})
+    api.pass_time(hours=1)
+    [run] = ada.get(f"/schedules/{made['id']}/runs")["runs"]
+    return dict(run)
+
+
+def test_a_failed_run_tells_why(ada: Client, failed: dict[str, Any]) -> None:
+    whole = ada.get(f"/runs/{failed['run_id']}")
+    assert whole["traceback"].endswith("RuntimeError: as always") and "Traceback" in whole["traceback"]
+    assert (whole["payload"]["task"], whole["own_payload"], whole["payload_changed"]) == ("fail", False, False)
+    assert (whole["previous_run"], whole["following_run"], whole["next_attempt"]) == (None, None, None)
+    assert whole["late_seconds"] >= 0 and whole["worker"] is None, "workers are the operator's"
+
+
+def test_it_runs_with_the_edited_input_alone(api: Api, ada: Client, failed: dict[str, Any]) -> None:
+    job = ada.job(payload={"task": "echo", "args": ["usual"]})["id"]
+    api.pass_time(hours=1)
+    first = ada.get(f"/schedules/{job}/runs")["runs"][0]
+    again = ada.post(f"/runs/{first['run_id']}/again", {"fields": {"args": ["edited"]}}, 202)
+    assert (again["cause"], again["schedule"], again["run_id"] > first["run_id"]) == ("manual", job, True)
+    api.pass_time(minutes=1)
+    done = ada.get(f"/runs/{again['run_id']}")
+    assert done["own_payload"] and done["payload"]["args"] == ["edited"]
+    assert "edited" in json.dumps(done["result"])
+    assert ada.get(f"/schedules/{job}")["payload"]["args"] == ["usual"]
+    repeated = ada.post(f"/runs/{again['run_id']}/again", {}, 202)
+    api.pass_time(minutes=1)
+    assert ada.get(f"/runs/{repeated['run_id']}")["payload"]["args"] == ["edited"], "that of the run it repeats"
+
+
+def test_it_is_checked_as_at_creation(api: Api, ada: Client, failed: dict[str, Any]) -> None:
+    path = f"/runs/{failed['run_id']}/again"
+    before = ada.get("/runs")["total"]
+    assert ada.refused("POST", path, 422, json={"fields": {"colour": "red"}})["field"] == "colour"
+    ada.refused("POST", path, 422, json={"payload": {"task": "nothing"}})
+    other = ada.refused("POST", path, 422, json={"payload": {"task": "echo", "args": ["x"]}})
+    assert "create a schedule" in other["detail"]
+    ada.refused("POST", path, 422, json={"payload": {"task": "fail"}, "fields": {"args": []}})
+    api.client("bob").refused("POST", path, 404, json={})
+    assert ada.get("/runs")["total"] == before, "what is refused leaves no run"
