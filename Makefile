@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-CODE   := src tests $(wildcard bench evaluation examples reference scorecard)
+CODE   := src tests $(wildcard bench evaluation examples packages reference scorecard)
 TOGETHER ?= 3
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --no-input -qq
 LOCK   := $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes \
@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: e2e full help quick run test test-agents lint types imports unit clients conformance evaluate bench bench-quick bench-compare bench-lists bench-mcp bench-delivery scorecard scorecard-small screenshots reference docs format lock clean
+.PHONY: e2e full help quick run test test-agents lint types imports unit clients conformance evaluate bench bench-quick bench-compare bench-lists bench-mcp bench-delivery scorecard scorecard-small screenshots packages reference docs format lock clean
 
 # Run $(2) as the stage $(1) and say how it ended and how long it took.
 define stage
@@ -99,6 +99,9 @@ bench-delivery: $(VENV)/.dev ## notifications beside a bare HTTP client, and bes
 scorecard: $(VENV)/.dev ## kills, chaos, power cuts, hostile clients: one table; FULL=1 the stated counts, LINE=name one line
 	@$(BIN)/python -m scorecard
 
+packages: $(VENV)/.dev ## wheel, sdist, MCP bundle and registry entry into dist/, equal to the byte on every build
+	@$(BIN)/python -m packages
+
 reference: $(VENV)/.dev ## regenerate docs/reference from the code
 	@$(BIN)/python -m reference
 
@@ -111,6 +114,7 @@ format: $(VENV)/.dev ## rewrite the code the way lint wants it
 lock: $(VENV)/.lock ## pin dependencies anew after a change of pyproject.toml; UPGRADE=1 takes newer versions
 	@$(LOCK) pyproject.toml --group build -o requirements/run.txt
 	@$(LOCK) pyproject.toml --group build --group dev --all-extras -c requirements/run.txt -o requirements/dev.txt
+	@$(LOCK) pyproject.toml --group build --extra channels --extra postgres -c requirements/dev.txt -o requirements/container.txt
 	@$(LOCK) --group lock -o requirements/lock.txt
 	@$(LOCK) --group install -o requirements/install.txt
 	@echo 'requirements/ is up to date with pyproject.toml'

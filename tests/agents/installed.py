@@ -61,22 +61,22 @@ def environment(node: Node, home: Path, model: ModelServer) -> dict[str, str]:
 
 
 def _claude(node: Node, home: Path, model: ModelServer) -> Installed:
-    return Installed([_native(node, "@anthropic-ai/claude-code-*/claude")])
+    return Installed([native(node, "@anthropic-ai/claude-code-*/claude")])
 
 
 def _codex(node: Node, home: Path, model: ModelServer) -> Installed:
     """Told of a maker of models with flags of its own, which stand before those of the preset."""
     provider = f'{{name="here",base_url="{model.url}/v1",wire_api="responses",env_key="OPENAI_API_KEY"}}'
     own = ["-c", f"model_providers.here={provider}", "-c", 'model_provider="here"']
-    return Installed([*_script(node, "@openai/codex/bin/codex.js"), *own], "gpt-5.1")
+    return Installed([*script(node, "@openai/codex/bin/codex.js"), *own], "gpt-5.1")
 
 
 def _gemini(node: Node, home: Path, model: ModelServer) -> Installed:
-    return Installed(_script(node, "@google/gemini-cli/bundle/gemini.js"), "gemini-2.5-pro")
+    return Installed(script(node, "@google/gemini-cli/bundle/gemini.js"), "gemini-2.5-pro")
 
 
 def _goose(node: Node, home: Path, model: ModelServer) -> Installed:
-    return Installed(_script(node, "@aaif/goose-acp/bin/goose.mjs"), "gpt-4o")
+    return Installed(script(node, "@aaif/goose-acp/bin/goose.mjs"), "gpt-4o")
 
 
 def _opencode(node: Node, home: Path, model: ModelServer) -> Installed:
@@ -87,7 +87,7 @@ def _opencode(node: Node, home: Path, model: ModelServer) -> Installed:
     path = _opencode_settings(home)
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps({"provider": {"here": here}}))
-    return Installed([_native(node, "opencode-*/bin/opencode")], "here/model")
+    return Installed([native(node, "opencode-*/bin/opencode")], "here/model")
 
 
 def add_server(home: Path, name: str, access: Access) -> None:
@@ -110,11 +110,11 @@ MADE: dict[str, Callable[[Node, Path, ModelServer], Installed]] = {
 }
 
 
-def _script(node: Node, path: str) -> list[str]:
+def script(node: Node, path: str) -> list[str]:
     return [node.program, str(node.folder / "node_modules" / path)]
 
 
-def _native(node: Node, pattern: str) -> str:
+def native(node: Node, pattern: str) -> str:
     """The shortest name is the usual one; others are for older processors."""
     found = sorted((node.folder / "node_modules").glob(pattern), key=lambda path: len(str(path)))
     assert found and os.access(found[0], os.X_OK), f"npm has no {pattern} for this machine"

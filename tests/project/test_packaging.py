@@ -20,7 +20,8 @@ from tests.support.cli import ROOT, environment
 
 LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-EXTRAS = [text for extra in PROJECT["project"].get("optional-dependencies", {}).values() for text in extra]
+OPTIONAL = PROJECT["project"]["optional-dependencies"]
+EXTRAS = [text for name, extra in OPTIONAL.items() if name != "all" for text in extra]
 GROUPS = PROJECT["dependency-groups"]
 
 
@@ -41,7 +42,7 @@ def pins(name: str) -> dict[str, str]:
 
 
 def test_there_is_a_lock_for_running_developing_installing_and_locking() -> None:
-    assert [lock.stem for lock in LOCKS] == ["dev", "install", "lock", "run"]
+    assert [lock.stem for lock in LOCKS] == ["container", "dev", "install", "lock", "run"]
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.stem)
@@ -62,10 +63,11 @@ def test_a_lock_records_no_address_and_no_path(lock: Path) -> None:
     [
         ("run", [*PROJECT["project"]["dependencies"], *GROUPS["build"]]),
         ("dev", [*PROJECT["project"]["dependencies"], *EXTRAS, *GROUPS["build"], *GROUPS["dev"]]),
+        ("container", [*PROJECT["project"]["dependencies"], *OPTIONAL["channels"], *OPTIONAL["postgres"]]),
         ("lock", GROUPS["lock"]),
         ("install", GROUPS["install"]),
     ],
-    ids=["run", "dev", "lock", "install"],
+    ids=["run", "dev", "container", "lock", "install"],
 )
 def test_everything_the_project_asks_for_is_pinned_and_fits(lock: str, wanted: list[str]) -> None:
     found = pins(lock)
@@ -77,8 +79,14 @@ def test_everything_the_project_asks_for_is_pinned_and_fits(lock: str, wanted: l
 
 
 def test_what_is_tested_is_what_runs() -> None:
-    run, dev = pins("run"), pins("dev")
-    assert {name: dev.get(name) for name in run} == run
+    dev = pins("dev")
+    for name in ("run", "container"):
+        assert {package: dev.get(package) for package in pins(name)} == pins(name)
+
+
+def test_the_extra_all_has_every_other_one() -> None:
+    [every] = OPTIONAL["all"]
+    assert Requirement(every).extras == set(OPTIONAL) - {"all"}
 
 
 @pytest.mark.parametrize("packages", ["run", "dev", "lock"])

@@ -7,7 +7,6 @@ is closed. If all are authenticated, the owner with the most connections loses i
 from __future__ import annotations
 
 import ipaddress
-import resource
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -26,6 +25,10 @@ TARGET: Final = 4096
 
 def raise_soft_limit(target: int = TARGET) -> int:
     """Raise the soft limit towards the hard one, and return the limit that is then in force."""
+    try:
+        import resource
+    except ModuleNotFoundError:
+        return TARGET  # Windows has no such limit
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = target if hard == resource.RLIM_INFINITY else min(target, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -37,6 +40,10 @@ def raise_soft_limit(target: int = TARGET) -> int:
 
 
 def soft_limit() -> int:
+    try:
+        import resource
+    except ModuleNotFoundError:
+        return TARGET  # Windows has no such limit
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return TARGET if soft == resource.RLIM_INFINITY else soft
 

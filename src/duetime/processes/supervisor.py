@@ -11,6 +11,7 @@ that hangs, nor a machine that sleeps leaves a child behind that works alongside
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -100,6 +101,8 @@ class GuardedProcess(ChildProcess):
         self, options: Sequence[str], mode: str, spec: ProcessSpec, lease: ChildLease, report: Sink, *more: int
     ) -> None:
         """`options` are those of the interpreter, `more` are further descriptors that the guard inherits."""
+        if not hasattr(os, "fork"):
+            raise OSError(errno.ENOSYS, "programs are supervised on Linux and macOS; on Windows, run Duetime in WSL")
         self._lease = lease
         control_read, self._control = os.pipe()
         self._report, report_write = os.pipe()

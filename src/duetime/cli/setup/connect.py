@@ -53,7 +53,9 @@ def connect(
         _list(json_)
         return
     target = Target(client, known_client(client), _path(client, file))
-    settings = _with_file(settings_for({"db": db, "tasks": tuple(tasks) if tasks else None, "tools": tools}))
+    settings = settings_for({"db": db, "tasks": tuple(tasks) if tasks else None, "tools": tools})
+    if not print_:
+        settings = _with_file(settings)
     entry = target.client.stdio_entry(Reach("", None, stdio_command(settings)))
     if print_:
         text = target.client.text(entry)

@@ -49,8 +49,9 @@ def without_entry(text: str, path: tuple[str, str]) -> str:
     for line in text.splitlines(keepends=True):
         header = _HEADER.match(line)
         if header:
-            kept += waiting
-            inside, waiting = _is_within(header["name"], path), []
+            within = _is_within(header["name"], path)
+            kept += [each for each in waiting if each.strip() or not within]
+            inside, waiting = within, []
         if not inside:
             kept.append(line)
         elif not header and (not line.strip() or line.lstrip().startswith("#")):

@@ -1,0 +1,71 @@
+"""The agents' own commands show the server that `duetime connect` wrote into their configuration, connected."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.agents.installed import NOWHERE, native, script
+from tests.support.cli import environment, start
+from tests.support.node import AGENTS, Node, NoNode, installed
+
+pytestmark = pytest.mark.skipif(
+    not os.environ.get("DUETIME_TEST_AGENTS"), reason="`make test-agents` installs the agents from npm and runs them"
+)
+
+
+@pytest.fixture(scope="module")
+def node() -> Node:
+    try:
+        return installed(AGENTS)
+    except NoNode as reason:
+        pytest.skip(str(reason))
+
+
+def command_of(name: str, node: Node) -> Sequence[str]:
+    match name:
+        case "claude-code":
+            return [native(node, "@anthropic-ai/claude-code-*/claude")]
+        case "codex":
+            return script(node, "@openai/codex/bin/codex.js")
+        case "gemini":
+            return script(node, "@google/gemini-cli/bundle/gemini.js")
+        case _:
+            return [native(node, "opencode-*/bin/opencode")]
+
+
+SHOWN = {
+    "claude-code": r"duetime: .*(Connected|✔|✓)",
+    "codex": r"duetime\s+.*enabled",
+    "gemini": r"duetime: .* - Connected",
+    "opencode": r"duetime.*connected",
+}
+"""How each says that it is connected. Codex starts no server for its list; a conversation of it is tested elsewhere."""
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_the_list_of_servers_shows_it_connected(name: str, node: Node, tmp_path: Path) -> None:
+    home, project = tmp_path / "home", tmp_path / "project"
+    home.mkdir()
+    project.mkdir()
+    own = {"HOME": str(home), "XDG_CONFIG_HOME": str(home / ".config")}
+    process = start("connect", name, "--yes", "--json", folder=tmp_path, env=own)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert json.loads(out)["file"].startswith(str(home))
+    env = {key: value for key, value in environment().items() if not key.startswith(("PYTHONPATH", "XDG_"))}
+    quiet = {"HTTP_PROXY": NOWHERE, "HTTPS_PROXY": NOWHERE, "NO_PROXY": "127.0.0.1,localhost", "NO_COLOR": "1"}
+    keys = {"GEMINI_API_KEY": "made-up", "GEMINI_CLI_TRUST_WORKSPACE": "true"}
+    done = subprocess.run(
+        [*command_of(name, node), "mcp", "list"],
+        cwd=project, env=env | own | quiet | keys | {"PATH": node.path},
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=90, check=False,
+    )  # fmt: skip
+    said = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", done.stdout + done.stderr)
+    assert re.search(SHOWN[name], said), said
