@@ -64,7 +64,9 @@ def test_a_failed_run_is_one_line_with_the_users_own_frame(log: StringIO) -> Non
     logging.getLogger("duetime.jobs").warning("%s (%s): run %s failed\n%s", "sync", "job_1", 7, trace)
     [line] = log.getvalue().splitlines()
     place = f"test_log_format.py:{_failure.__code__.co_firstlineno + 3} in _failure"
-    assert line.endswith(f"WARNING duetime.jobs: sync (job_1): run 7 failed: JSONDecodeError: {NO_JSON} ({place})")
+    assert line.endswith(
+        f"WARNING duetime.jobs: sync (job_1): run 7 failed: json.decoder.JSONDecodeError: {NO_JSON} ({place})"
+    )
     log_to(None, verbose=True)
     logging.getLogger("duetime.jobs").warning("run %s failed\n%s", 8, trace)
     assert "Traceback" in log.getvalue()

@@ -18,6 +18,7 @@ from duetime.settings import Settings
 from duetime.terminal import output
 from duetime.terminal.output import READABLE, fitting
 from duetime.terminal.schedules.kind_view import KindView, outcome_text, print_runs, print_schedules
+from tests.support.cli import Cli
 from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand, create, runs_of
 from tests.support.jobs import make_work
@@ -120,6 +121,23 @@ def test_a_range_that_did_not_run_says_how_many_and_whether_those_were_all() -> 
     assert outcome_text(missed) == "3 occurrences: nobody was there"
     assert outcome_text(missed._replace(number=-3)) == "at least 3 occurrences: nobody was there"
     assert outcome_text(missed._replace(last=None, cause="manual")) == "by hand; nobody was there"
+
+
+def test_a_run_in_retry_says_when_it_is_tried_next(cli: Cli, tmp_path: Path) -> None:
+    app = build(Settings(db=str(tmp_path / "my.db"), timezone="UTC"), tasks=False)
+    now = app.clock.now()
+    create(app.store, once(now, name="tea", max_attempts=3, backoff=HOUR))  # type: ignore[arg-type]
+    hand = Hand(app.store, now=now)  # type: ignore[arg-type]
+    hand.record(hand.claim(now), now, Failed("nobody answers"))
+    app.close()
+    for command in (("run", "show", "1"), ("job", "history", "tea"), ("job", "show", "tea")):
+        said = cli(*command).out
+        assert "nobody answers" in said and "next attempt 20" in said and "(in 59 min" in said
+    assert cli("job", "history", "tea", "--json").document["runs"][0]["next_attempt"] is not None
+    assert cli("run", "show", "1", "--json").document["next_attempt"] is not None
+    [retrying] = cli("top", "--json").document["retrying"]
+    assert retrying["name"] == "tea" and retrying["next_attempt"] is not None
+    assert "RETRYING" in cli("top").out
 
 
 def test_history_shows_every_attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ def run_details(scheduler: Scheduler, caller: Caller, run: Run, zone: str) -> Vi
         "own_payload": scheduler.own_payload(run) is not None,
         "payload_changed": _changed_since(schedule, run),
         "late_seconds": late_seconds(run, attempts),
-        "next_attempt": moment_view(_next_attempt(scheduler, run), zone),
+        "next_attempt": moment_view(next_attempt(scheduler, run), zone),
         "worker": _worker_name(scheduler, run) if caller.operator else None,
         "previous_run": previous,
         "following_run": following,
@@ -57,7 +57,8 @@ def late_seconds(run: Run, attempts: list[Attempt]) -> float | None:
     return round(max(0, started - run.due) / SECOND, 3)
 
 
-def _next_attempt(scheduler: Scheduler, run: Run) -> Instant | None:
+def next_attempt(scheduler: Scheduler, run: Run) -> Instant | None:
+    """Return when a run that waits, also one that failed before, starts at the earliest."""
     return scheduler.store.starts_at(run) if run.status == RunStatus.PENDING else None
 
 

@@ -10,6 +10,7 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.model import LIVE, Run, RunStatus, Schedule, ScheduleState
 from duetime.engine.store import RunQuery
 from duetime.engine.times import clock_local
+from duetime.kinds import load_specs
 from duetime.service.errors import refuse, unwrap
 from duetime.service.lookup import short_id
 from duetime.service.masking import masked, masked_payload
@@ -22,7 +23,7 @@ from duetime.terminal.context import Application, Cursor, Db, Json, Limit, opene
 from duetime.terminal.context import again as program
 from duetime.terminal.output import clean, counted, local_time, run_document
 from duetime.terminal.schedules.change import instant_given
-from duetime.terminal.schedules.kind_view import outcome_text, print_runs
+from duetime.terminal.schedules.kind_view import outcome_text, print_runs, retry_text
 from duetime.terminal.typer_ext import PlainCommand, argument, group, option
 
 # Finding one run of any kind by its number, and showing it as text or JSON.
@@ -36,8 +37,8 @@ OVER = frozenset({ScheduleState.DELETED, ScheduleState.CANCELLED})
 
 
 def known_kind(kind: str | None) -> str | None:
-    if kind is not None and kind not in KINDS:
-        raise InvalidInput(f"--kind: there is no {kind!r}; there are {', '.join(KINDS)}")
+    if kind is not None and kind not in KINDS and kind not in load_specs():
+        raise InvalidInput(f"--kind: there is no {kind!r}; there are {', '.join(load_specs())}")
     return kind
 
 
@@ -50,7 +51,7 @@ def run_number(text: str, where: str) -> int:
 def found_run(app: Application, id: int, where: str) -> Run:
     run = app.scheduler.run(OPERATOR, id)
     if run is None:
-        raise refuse("not_found", f"there is no run {id}; {where} shows those there are")
+        raise refuse("not_found", f"there is no run {id}; list them: {where}")
     return run
 
 
@@ -96,6 +97,7 @@ def run_facts(app: Application, run: Run, schedule: Schedule | None) -> list[tup
         ("owner", run.owner),
         ("schedule", "deleted" if schedule is None else short_id(schedule.definition)),
         ("due", clock_local(run.due, zone)),
+        *((("retry", each),) if (each := retry_text(app, run)) else ()),
         *((name, _shown(value)) for name, value in payload_of(schedule).items() if value not in (None, [], {}, "")),
     ]
 

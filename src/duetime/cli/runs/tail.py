@@ -18,6 +18,7 @@ from duetime.terminal import output
 from duetime.terminal.completion import one_of
 from duetime.terminal.context import Application, Db, Json, opened
 from duetime.terminal.output import clean, clock_time, outcome, plural, relative, run_document, shortened, span
+from duetime.terminal.schedules.kind_view import retry_text
 from duetime.terminal.typer_ext import PlainCommand, option, single
 
 LONG = 1 * SECOND
@@ -128,7 +129,8 @@ class Stream:
         line.append(f"  {name}", "bold")
         if wide:
             line.append(f"  {_measures(run):<{MEASURES}}", "dim")
-        line.append(f"  {clean(_detail(event, run))}", output.STYLES.get(event, "") if run.error else "")
+        detail = "; ".join(filter(None, (_detail(event, run), retry_text(self._app, run))))
+        line.append(f"  {clean(detail)}", output.STYLES.get(event, "") if run.error else "")
         self._console.print(line, no_wrap=terminal, overflow="ellipsis", crop=terminal, soft_wrap=not terminal)
 
     def _next(self) -> str:

@@ -12,6 +12,7 @@ from duetime.engine.store import Health, RunQuery
 from duetime.service.errors import unwrap
 from duetime.service.lookup import short_id
 from duetime.service.presenters import coming_shape, instant_view, is_alive, kinds_taken, reads_as, worker_shape
+from duetime.service.run_details import next_attempt
 from duetime.service.services import OPERATOR
 from duetime.terminal import output
 from duetime.terminal.context import Application
@@ -52,7 +53,8 @@ class Frame(NamedTuple):
     workers: Sequence[WorkerRow]
     running: Sequence[Run]
     held: Counter[WorkerId | None]
-    retrying: Sequence[Run]
+    retrying: Sequence[tuple[Run, Instant | None]]
+    """Runs that failed before, each with the time of its next attempt."""
     waiting: Sequence[Run]
     next: Sequence[Schedule]
     failed: Sequence[Run]
@@ -65,7 +67,8 @@ def frame_of(app: Application) -> Frame:
     def runs(status: str, limit: int = _LOOKED_AT) -> list[Run]:
         return unwrap(scheduler.runs(OPERATOR, RunQuery(status=status, limit=limit, count_to=0))).items
 
-    running, dead = runs("running", 1000), unwrap(scheduler.runs(OPERATOR, RunQuery(status="dead", limit=MOST)))
+    running, pending = runs("running", 1000), runs("pending")
+    dead = unwrap(scheduler.runs(OPERATOR, RunQuery(status="dead", limit=MOST)))
     return Frame(
         now=now,
         zone=scheduler.zone,
@@ -74,7 +77,7 @@ def frame_of(app: Application) -> Frame:
         workers=sorted(scheduler.workers(), key=lambda worker: (not is_alive(worker, now), worker.id)),
         running=sorted(running, key=lambda run: run.started or now)[:MOST],
         held=Counter(run.worker for run in running),
-        retrying=[run for run in runs("pending") if run.attempt and run.error][:MOST],
+        retrying=[(run, next_attempt(scheduler, run)) for run in pending if run.attempt and run.error][:MOST],
         waiting=sorted(runs("waiting"), key=lambda run: run.due)[:MOST],
         next=scheduler.coming(OPERATOR, None, MOST),
         failed=sorted(dead.items, key=lambda run: run.finished or run.due, reverse=True),
@@ -92,7 +95,7 @@ def frame_view(frame: Frame) -> dict[str, Any]:
         "overdue": health.overdue,
         "workers": [worker_shape(each, now, zone) | {"running": frame.held[each.id]} for each in frame.workers],
         "running": [_run_shape(run, zone) | {"worker": run.worker} for run in frame.running],
-        "retrying": [_run_shape(run, zone) for run in frame.retrying],
+        "retrying": [_run_shape(run, zone) | {"next_attempt": instant_view(at, zone)} for run, at in frame.retrying],
         "waiting": [_run_shape(run, zone) for run in frame.waiting],
         "next": [coming_shape(each.progress.next or now, each, zone) for each in frame.next],
         "failed": [_run_shape(run, zone) for run in frame.failed],
@@ -132,8 +135,11 @@ def _running(frame: Frame) -> Part:
 
 
 def _retrying(frame: Frame) -> Part:
-    rows = [_row(run, [run.attempt, output.safe(run.error or "", "yellow")]) for run in frame.retrying]
-    return Part("RETRYING", "", ["NAME", "KIND", "TRIED", "LAST ERROR"], rows, len(rows), "bold yellow")
+    rows = [
+        _row(run, [ahead(at, frame.now), plural(run.attempt, "time"), output.safe(run.error or "", "yellow")])
+        for run, at in frame.retrying
+    ]
+    return Part("RETRYING", "", ["NAME", "KIND", "NEXT TRY", "TRIED", "LAST ERROR"], rows, len(rows), "bold yellow")
 
 
 def _waiting(frame: Frame) -> Part:

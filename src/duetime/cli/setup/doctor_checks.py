@@ -35,7 +35,7 @@ from duetime.service.masking import masked
 from duetime.service.presenters import is_alive
 from duetime.service.services import OPERATOR
 from duetime.settings import Settings, local_zone
-from duetime.terminal.context import Check, program, store_file
+from duetime.terminal.context import Check, again, program, store_file
 from duetime.terminal.output import clean, plural, relative, span
 
 PACKAGES = ("apsw", "cronsim", "pydantic", "rich", "typer", "tzdata", "tzlocal")
@@ -176,7 +176,7 @@ def store_checks(settings: Settings, registry: Registry, clock: Clock) -> Iterat
             yield from _overdue(health, alive, clock.now())
         yield from _elsewhere(app)
         yield from _troubled(app.scheduler, samples)
-        yield from _retrying(app.scheduler, samples)
+        yield from _retrying(app, samples)
         yield from _unknown_tasks(app.scheduler, registry, samples)
         yield from unknown_agents(app.scheduler, settings)
         delivery = app.services.kind(NotificationKind).delivery
@@ -265,13 +265,13 @@ def _some(scheduler: Scheduler, status: str, samples: Samples) -> Page[Schedule]
     return page._replace(items=others[:3], total=page.total - (len(page.items) - len(others)))
 
 
-def _retrying(scheduler: Scheduler, samples: Samples) -> Iterator[Check]:
+def _retrying(app: App, samples: Samples) -> Iterator[Check]:
     """Report runs that failed and wait for another attempt, which no status of a schedule shows."""
-    pending = unwrap(scheduler.runs(OPERATOR, RunQuery(status="pending", limit=LOOKED_AT, count_to=0))).items
+    pending = unwrap(app.scheduler.runs(OPERATOR, RunQuery(status="pending", limit=LOOKED_AT, count_to=0))).items
     found = [run for run in pending if run.attempt and run.error and run.schedule not in samples]
     if found:
         first = found[0]
-        advice = f"{program('run', 'show', str(first.id))} shows when it is tried again"
+        advice = f"{again(app, 'run', 'show', str(first.id))} shows when it is tried again"
         said = f"{plural(len(found), 'run')} failed and will be retried, such as {clean(first.name)}"
         yield Check("warn", "retry", f"{said}: {clean(masked(first.error))}; {advice}")
     else:

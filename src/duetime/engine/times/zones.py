@@ -42,27 +42,26 @@ def _unknown(name: str) -> str:
 
 
 _ABBREVIATED = {
-    "Europe/Berlin": ("cest", "mez", "mesz"),
-    "Europe/London": ("bst",),
-    "Europe/Athens": ("eest",),
-    "Europe/Moscow": ("msk",),
-    "America/New_York": ("et", "edt", "est"),
-    "America/Chicago": ("ct", "cst", "cdt"),
-    "America/Denver": ("mt", "mdt", "mst"),
-    "America/Los_Angeles": ("pt", "pst", "pdt"),
-    "Asia/Kolkata": ("ist",),
-    "Asia/Tokyo": ("jst",),
-    "Asia/Singapore": ("sgt",),
-    "Asia/Hong_Kong": ("hkt",),
-    "Australia/Sydney": ("aest", "aedt"),
+    **dict.fromkeys(("cest", "mez", "mesz"), "Europe/Berlin"),
+    "bst": "Europe/London",
+    "eest": "Europe/Athens",
+    "msk": "Europe/Moscow",
+    **dict.fromkeys(("et", "edt", "est"), "America/New_York"),
+    **dict.fromkeys(("ct", "cst", "cdt"), "America/Chicago"),
+    **dict.fromkeys(("mt", "mdt", "mst"), "America/Denver"),
+    **dict.fromkeys(("pt", "pst", "pdt"), "America/Los_Angeles"),
+    "ist": "Asia/Kolkata",
+    "jst": "Asia/Tokyo",
+    "sgt": "Asia/Singapore",
+    "hkt": "Asia/Hong_Kong",
+    **dict.fromkeys(("aest", "aedt"), "Australia/Sydney"),
 }
 """Zones by the abbreviations that people write for them."""
 
 
 def zone_of_abbreviation(name: str) -> str | None:
     """Return the zone that people mean by an abbreviation such as CEST, or EST, which as a name has no summer time."""
-    wanted = name.strip().lower()
-    return next((zone for zone, short in _ABBREVIATED.items() if wanted in short), None)
+    return _ABBREVIATED.get(name.strip().lower())
 
 
 def suggestions(name: str) -> list[str]:

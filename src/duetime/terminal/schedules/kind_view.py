@@ -15,6 +15,7 @@ from duetime.engine.times import clock_local
 from duetime.service.errors import Refused, refuse
 from duetime.service.lookup import find_schedule, short_id
 from duetime.service.presenters import next_of
+from duetime.service.run_details import next_attempt
 from duetime.service.services import OPERATOR
 from duetime.terminal import output
 from duetime.terminal.context import Application, again
@@ -106,11 +107,11 @@ def not_found(app: Application, view: KindView, given: str, err: Err) -> Refused
         return refuse("ambiguous", f"{shown!r} could mean several {view.plural}; give the id, such as {ids}")
     if err.code != "not_found":
         return Refused(err)
-    message = f"there is no {view.noun} {shown!r}; {again(app, view.command, 'list')} shows those there are"
+    message = f"there is no {view.noun} {shown!r}; list them: {again(app, view.command, 'list')}"
     other = err.details.get("found")
     spec = None if other is None else app.services.specs.get(other["kind"])
     if spec is not None and spec.command:
-        message += f"; it is a {spec.name}, see {again(app, spec.command, '--help')}"
+        message = f"{shown!r} is a {spec.name}; use {again(app, spec.command, '--help')}"
     return refuse("not_found", message)
 
 
@@ -210,12 +211,11 @@ def print_runs(app: Application, runs: list[Run]) -> None:
     zone = app.scheduler.zone
     rows: list[list[object]] = []
     for run in runs:
+        text = "; ".join(filter(None, (outcome_text(run), retry_text(app, run))))
         took = "-" if run.started is None or run.finished is None else span(run.finished - run.started)
         late = "-" if run.started is None or run.attempt > 1 else span(run.started - run.due)
         status = output.status_text(run.status)
-        rows.append(
-            [run.id, status, output.local_time(run.due, zone), run.attempt or "-", took, late, outcome_text(run)]
-        )
+        rows.append([run.id, status, output.local_time(run.due, zone), run.attempt or "-", took, late, text])
         if run.attempt > 1 or run.deaths:
             for attempt in app.scheduler.attempts(OPERATOR, run.id):
                 took = "-" if attempt.started is None else span(attempt.finished - attempt.started)
@@ -223,6 +223,12 @@ def print_runs(app: Application, runs: list[Run]) -> None:
                 rows.append(["", output.status_text(attempt.status), "", attempt.number, took, "", error])
     headings = ["RUN", "STATUS", "DUE", "TRY", "TOOK", "LATE", "RESULT OR ERROR"]
     output.table(headings, rows, whole=3, fold=True, spare={"LATE": 24})
+
+
+def retry_text(app: Application, run: Run) -> str:
+    """Return when a failed run is tried again; nothing for any other run."""
+    at = next_attempt(app.scheduler, run) if run.attempt and run.error else None
+    return "" if at is None else f"next attempt {coming(at, app.scheduler.zone, app.clock.now())}"
 
 
 def outcome_text(run: Run) -> str:

@@ -14,7 +14,8 @@ from duetime.engine.store import Page, ScheduleQuery
 from duetime.service.errors import unwrap
 from duetime.service.kind_spec import ExternalSchedule
 from duetime.service.lookup import find_schedule
-from duetime.service.presenters import attempt_view, instant_view, next_instants
+from duetime.service.presenters import attempt_view, instant_view, moment_view, next_instants
+from duetime.service.run_details import next_attempt
 from duetime.service.services import OPERATOR, pages_of
 from duetime.service.state_details import detail_of, details_of
 from duetime.terminal import output
@@ -147,4 +148,6 @@ def _history_of(app: Application, view: KindView, given: str, limit: int) -> Pag
 def _run_view(app: Application, run: Run) -> dict[str, Any]:
     zone = app.scheduler.zone
     attempts = app.scheduler.attempts(OPERATOR, run.id) if run.attempt > 1 or run.deaths else []
-    return run_document(run, zone) | {"attempts": [attempt_view(attempt, zone) for attempt in attempts]}
+    following = moment_view(next_attempt(app.scheduler, run), zone)
+    shown = [attempt_view(attempt, zone) for attempt in attempts]
+    return run_document(run, zone) | {"attempts": shown, "next_attempt": following}
