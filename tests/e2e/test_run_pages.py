@@ -18,15 +18,18 @@ from tests.support.lively import TASKS, lively
 BROKEN = """
 import json
 
-def read_amounts(path):
-    return [float(each) for each in json.loads(path)]
+def read_amounts(text):
+    total = 0.0
+    for each in json.loads(text):
+        total += float(each)
+    return total
 
 @task
 def import_invoices(month: str, dry_run: bool = False) -> dict:
     "Reads the invoices of a month."
     if dry_run:
         return {"month": month, "imported": 0}
-    return {"month": month, "total": sum(read_amounts('["12.50", "n/a"]'))}
+    return {"month": month, "total": read_amounts('["12.50", "n/a"]')}
 """
 POST = """
 async (body) => {
@@ -101,14 +104,14 @@ def test_a_failed_run_tells_why_and_is_copied(house: House, page: Page) -> None:
     frames = page.locator(".frames li")
     expect(frames.first).to_contain_text("household.py")
     expect(frames.first).to_contain_text("read_amounts")
-    expect(frames).to_have_count(3)
+    expect(frames).to_have_count(2)
     expect(page.locator("#traceback")).not_to_be_visible()
     page.get_by_text("Full traceback").click()
     expect(page.locator("#traceback")).to_contain_text("Traceback (most recent call last)")
     page.get_by_role("button", name="Copy the traceback").click()
     assert "could not convert string to float: 'n/a'" in page.evaluate("navigator.clipboard.readText()")
     page.get_by_role("button", name="Copy the run as JSON").click()
-    expect(page.get_by_role("button", name="Copy the run as JSON")).to_have_text("Copied")
+    page.wait_for_function("async () => (await navigator.clipboard.readText()).startsWith('{')")
     copied = json.loads(page.evaluate("navigator.clipboard.readText()"))
     assert (copied["status"], copied["payload"]["kwargs"]) == ("failed", {"month": "2026-10"})
 
