@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from duetime.engine.clock import MINUTE, SECOND, Instant
+from duetime.engine.model import ScheduleId
 from duetime.engine.outcome import Failed
 from duetime.engine.policy import changes
-from duetime.engine.store import RunQuery
+from duetime.engine.store import FAILED_OR_LOST, RunQuery
 from duetime.stores.base import BaseStore
+from duetime.stores.records import _PERIOD, _TIMINGS
+from duetime.stores.search import run_page
+from duetime.stores.sqlite.store import MEMORY, SqliteStore
 from tests.support.drafts import T0, every, once
 from tests.support.hand import DONE, Hand, create_one, the, the_run, value_of
 
@@ -68,6 +74,19 @@ def test_runs_are_counted_by_period(store: BaseStore, hand: Hand) -> None:
     assert [each.due - T0 for each in timings] == [5 * MINUTE, 4 * MINUTE]
     assert [(each.status, each.attempt) for each in timings] == [("completed", 1), ("failed", 1)]
     assert timings[0].started is not None and timings[0].finished == T0 + 5 * MINUTE + 3
+
+
+def test_the_history_of_one_schedule_is_read_by_its_own_index() -> None:
+    """However much the owner's other schedules have run, and whatever the history is filtered by."""
+    store = SqliteStore(MEMORY)
+    store.migrate()
+    query = RunQuery(owner="ada", schedule=ScheduleId(1), due_from=T0, due_to=T0, count_to=0)
+    pages = [replace(query, status=status) for status in (None, "completed", "missed", FAILED_OR_LOST)]
+    statements = [*map(run_page, pages), (_TIMINGS, [1, 2]), (_PERIOD.format(0), [1, 2, 3, 4])]
+    for statement, values in statements:
+        plan = "; ".join(row[3] for row in store._rows(f"EXPLAIN QUERY PLAN {statement}", values))
+        assert "USING INDEX runs_once (schedule=?" in plan, plan
+    store.close()
 
 
 def test_runs_know_their_neighbours_and_their_next_attempt(store: BaseStore, hand: Hand) -> None:

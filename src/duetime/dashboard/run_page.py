@@ -118,6 +118,8 @@ class InputField(NamedTuple):
     """Whether it is a text; otherwise it is written as JSON."""
     rows: int
     wrong: bool = False
+    fixed: bool = False
+    """Whether it names the task, agent or topic, which a run takes from its schedule."""
 
 
 def again_page(request: PageRequest) -> Response:
@@ -159,12 +161,14 @@ def _render_form(
     request: PageRequest, run: Run, typed: dict[str, str], wrong: str, problem: str, status: int = 200
 ) -> Response:
     payload = _payload_of(request, run)
+    schedule = request.scheduler.schedule_of(request.caller, run)
+    subject = None if schedule is None else schedule.definition.subject
     fields = []
     for name, value in payload.items():
         is_text = isinstance(value, str)
         text = typed.get(name, value if is_text else json.dumps(value, indent=2, ensure_ascii=False))
         rows = min(16, max(1 if is_text and len(text) < 80 else 3, text.count("\n") + 1))
-        fields.append(InputField(name, text, is_text, rows, name == wrong))
+        fields.append(InputField(name, text, is_text, rows, name == wrong, is_text and value == subject))
     return request.render(
         "run_again.html",
         status,

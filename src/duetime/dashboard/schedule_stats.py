@@ -25,6 +25,7 @@ LATEST: Final = 60
 """Runs in the charts of durations and lateness."""
 HEIGHT: Final = 64
 _LEAST: Final = 1.5
+_FEW: Final = 5
 _BAD: Final = (RunStatus.FAILED, RunStatus.LOST)
 _NEVER_RAN: Final = (RunStatus.MISSED, RunStatus.SKIPPED)
 
@@ -183,17 +184,23 @@ def _chart(
     known = sorted(value for _, value in values if value is not None)
     if len(known) < 2:
         return None
-    most = max(known[-1], 1)
+    most = max(1, _top(known))
     step = 100 / max(LATEST, len(values))
     first = LATEST - len(values)
     columns = []
     for place, (timing, value) in enumerate(values, first):
         if value is None:
             continue
-        tall = _LEAST + (HEIGHT - _LEAST) * value / most
+        tall = _LEAST + (HEIGHT - _LEAST) * min(1, value / most)
         label = f"{local_time(timing.due, zone, now)}: {span(value)}, {timing.status}"
         box = round(place * step, 3), round(step * 0.78, 3), round(HEIGHT - tall, 2), round(tall, 2)
-        columns.append(Column(*box, f"is-{timing.status}", label, timing.id))
+        columns.append(Column(*box, f"is-{timing.status}{' capped' if value > most else ''}", label, timing.id))
     median = known[len(known) // 2]
     told = f"{name} of the last {plural(len(known), 'run')}: median {span(median)}, at most {span(known[-1])}"
-    return Chart(columns, span(most), span(most // 2), told)
+    return Chart(columns, f"{span(most)}{'+' if known[-1] > most else ''}", span(most // 2), told)
+
+
+def _top(known: Sequence[int]) -> int:
+    """Return the top of the scale for sorted values: the largest, unless few are so large that they dwarf the rest."""
+    usual = known[int(0.9 * (len(known) - 1))]
+    return known[-1] if known[-1] <= 4 * usual or len(known) < _FEW else round(1.5 * usual)
