@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
+from duetime import Duetime
 from tests.support.api import Api, Client, serving_api
+from tests.support.cli import Cli
+from tests.support.workers import eventually
 
 
 @pytest.fixture
@@ -65,3 +68,27 @@ def test_it_is_checked_as_at_creation(api: Api, ada: Client, failed: dict[str, A
     ada.refused("POST", path, 422, json={"payload": {"task": "fail"}, "fields": {"args": []}})
     api.client("bob").refused("POST", path, 404, json={})
     assert ada.get("/runs")["total"] == before, "what is refused leaves no run"
+
+
+def test_it_is_run_again_from_a_terminal_and_from_python(cli: Cli, tmp_path: Path) -> None:
+    assert (
+        cli("job", "add", "cut", "--task", "shorten", "--arg", "a long text", "--arg", "0", "--every", "2h").code == 0
+    )
+    assert cli("job", "run", "cut").code == 0
+    with Duetime(str(tmp_path / "my.db")) as duetime:
+        eventually(lambda: duetime.list("failed"), 20, "a failed run")
+        id = duetime.history("cut")[0]["run_id"]
+        assert "Traceback (most recent call last)" in (duetime.run(id)["traceback"] or "")
+        shown = cli("run", "show", str(id))
+        assert "Traceback (most recent call last)" in shown.out
+        assert cli("run", "show", str(id), "--json").document["traceback"] == duetime.run(id)["traceback"]
+        for wrong in (("--set", "nonsense"), ("--payload", "[]"), ("--set", "colour=red"), ("--set", "task=echo")):
+            refused = cli("run", "again", str(id), *wrong)
+            assert refused.code == 2 and "Traceback" not in refused.err, (wrong, refused)
+        assert cli("run", "again", "987").code == 3
+        made = cli("run", "again", str(id), "--set", 'args=["a long text", 2]', "--json").document
+        assert made["payload"]["args"] == ["a long text", 2]
+        assert duetime.wait_for_run(made["run_id"], 20)["status"] == "completed"
+        again = duetime.run_again(id, fields={"args": ["a long text", 1]}, wait=20)
+        assert (again["status"], again["cause"]) == ("completed", "manual")
+        assert "2" not in str(duetime.get("cut")["payload"]["args"]), "the schedule keeps its own"
