@@ -71,7 +71,8 @@ def test_each_client_gets_an_absolute_program_and_settings_file(cli: Cli, home: 
     settings = home / ".config" / "duetime" / "duetime.toml"
     assert command[:5] == [sys.executable, "-P", "-m", "duetime", "mcp"]
     assert command[command.index("--config") + 1] == str(settings) and settings.exists()
-    assert Path(command[command.index("--db") + 1]).is_absolute()
+    store = Path(command[command.index("--db") + 1])
+    assert store.is_absolute() and store.parent.is_dir()
     written = path.read_bytes()
     assert "is connected already" in cli("connect", name).out
     assert path.read_bytes() == written

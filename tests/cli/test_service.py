@@ -75,7 +75,7 @@ def test_install_shows_the_file_writes_it_and_starts_the_service(cli: Cli, asked
         "--user restart duetime.service",
     ]
     assert "loginctl enable-linger" in answer.out
-    assert "serve --print-config claude-code --port 9000" in answer.out
+    assert "connect claude-code" in answer.out
 
 
 def test_a_dry_run_does_nothing(cli: Cli, asked: Path, tmp_path: Path) -> None:

@@ -43,10 +43,10 @@ def wheel(built: Path) -> Path:
     return found
 
 
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The home of a user with a settings file."""
-    folder = tmp_path_factory.mktemp("home")
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """The home of a user with a settings file, who has used nothing yet."""
+    folder = tmp_path / "home"
     own = folder / ".config" / "duetime"
     own.mkdir(parents=True)
     (own / "duetime.toml").write_text(SETTINGS)

@@ -17,14 +17,17 @@ from duetime.engine.redaction import redacted, without_password
 from duetime.kinds.prompts.access import stdio_command
 from duetime.service.client_configs import CLIENTS, Client, Entry, Machine, Reach, known_client
 from duetime.settings import PREFIX, Settings, environment_names, user_file
+from duetime.settings.locations import make_folder
 from duetime.settings.settings_file import change_file, load_only
 from duetime.terminal import output
-from duetime.terminal.context import Db, Json, Tasks, Tools, program, settings_for
+from duetime.terminal.completion import one_of
+from duetime.terminal.context import Db, Json, Tasks, Tools, program, settings_for, store_file
 from duetime.terminal.output import clean
 from duetime.terminal.questions import agreed
 from duetime.terminal.typer_ext import PlainCommand, argument, option, single
 
 commands = single()
+_NAMES = f"{', '.join(CLIENTS)}; without it, all are listed."
 _NAMED = frozenset(f"{PREFIX}{name}" for name in ("DB", "TASKS", "TOOLS", "CONFIG"))
 """Settings of the environment that the command line of the entry names."""
 
@@ -35,9 +38,12 @@ class Target(NamedTuple):
     path: Path
 
 
-@commands.command(cls=PlainCommand)
+@commands.command(
+    cls=PlainCommand,
+    epilog="duetime connect claude-code\nduetime connect codex --print\nduetime connect cursor --remove",
+)
 def connect(
-    client: Annotated[str | None, argument("CLIENT", f"{', '.join(CLIENTS)}; without it, all are listed.")] = None,
+    client: Annotated[str | None, argument("CLIENT", _NAMES, **one_of(*CLIENTS))] = None,
     file: Annotated[str | None, option("--file FILE", "The client's file, where it is another than usual.")] = None,
     remove: Annotated[bool, option("--remove", "Remove Duetime from the client's file.")] = False,
     print_: Annotated[bool, option("--print", "Print what to paste, and change nothing.")] = False,
@@ -90,7 +96,7 @@ def _change(target: Target, entry: Entry | None, *, yes: bool, json_: bool, sett
             print("Nothing was changed.")
             return False
     if settings is not None:
-        _make_settings_file(Path(settings.origin.file))
+        _make_what_is_named(settings)
     backup = client_files.write(target.path, before, after)
     kept = f" The file before is {backup}." if backup else ""
     done = "is connected" if entry is not None else "is no longer connected"
@@ -123,10 +129,14 @@ def _with_file(settings: Settings) -> Settings:
     return replace(settings, origin=settings.origin._replace(file=file))
 
 
-def _make_settings_file(path: Path) -> None:
-    """Make an empty settings file if there is none, so that later changes of it reach the client."""
-    if not path.exists():
-        change_file(path, "", {})
+def _make_what_is_named(settings: Settings) -> None:
+    """Make the settings file if there is none, so that later changes of it reach the client, and the folder of the
+    store, because the server makes no folder for a store that is named."""
+    file, store = Path(settings.origin.file), store_file(settings.path_of_db())
+    if not file.exists():
+        change_file(file, "", {})
+    if store is not None:
+        make_folder(store.absolute().parent)
 
 
 def _refuse_password(settings: Settings) -> None:

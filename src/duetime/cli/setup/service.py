@@ -75,7 +75,7 @@ def install(
         output.print_json({**_about(unit), "installed": True, "note": unit.after, "warnings": warnings})
         return
     print(f"Installed and started. {unit.after}")
-    print(f"To connect a client: {program('serve', '--print-config', 'claude-code', *_given('--port', port))}")
+    print(f"To connect a client: {program('connect', 'claude-code')}")
 
 
 @commands.command(cls=PlainCommand)
