@@ -267,5 +267,5 @@ def test_lists_fit_every_terminal(cli: Cli, tmp_path: Path) -> None:
         with on_terminal("job", "list", "--db", "my.db", folder=tmp_path, columns=columns) as terminal:
             lines = terminal.rest().splitlines()
         assert max(map(len, lines)) <= columns
-        assert sum("pending" in line for line in lines) == 3
+        assert sum("scheduled" in line for line in lines) == 3
         assert sum("a job with a ra" in line for line in lines) == 3, "a name is there to be read"

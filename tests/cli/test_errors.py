@@ -68,7 +68,10 @@ BAD = {
     "an unknown option": ((*ADD, "--evry", "2h"), ["No such option", "duetime job add --help"]),
     "a missing option": (("job", "add", "x", "--every", "2h"), ["Missing option '--task'"]),
     "an unknown command": (("jobs",), ["No such command 'jobs'"]),
-    "an unknown status": (("job", "list", "--status", "happy"), ["Unknown status: happy", "pending, running"]),
+    "an unknown status": (
+        ("job", "list", "--status", "happy"),
+        ["Unknown status: happy", "scheduled (or pending), running"],
+    ),
     "a cursor that is none": (("job", "list", "--cursor", "???"), ["cursor"]),
     "an unknown store": (("job", "list", "--db", "mysql://localhost/x"), ["mysql:// is not known"]),
     "an expression that is none": (("next", "whenever"), ['"whenever" cannot be read', "0 9 * * 1-5"]),

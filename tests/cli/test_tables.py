@@ -60,18 +60,18 @@ def test_a_name_is_readable_on_every_terminal(columns: int, monkeypatch: pytest.
 def test_what_says_least_gives_way_first(monkeypatch: pytest.MonkeyPatch) -> None:
     items = [schedule(7, status="completed")]
     always = ["ID", "STATUS", "NEXT", "NAME"]
-    headings = {columns: listed(columns, monkeypatch, items)[0].split() for columns in (120, 71, 61, 46)}
+    headings = {columns: listed(columns, monkeypatch, items)[0].split() for columns in (120, 73, 63, 48)}
     assert headings[120] == [*always, "WHEN", "LAST", "RUNS"]
-    assert headings[71] == [*always, "WHEN", "LAST"]
-    assert headings[61] == [*always, "WHEN"]
-    assert headings[46] == always
+    assert headings[73] == [*always, "WHEN", "LAST"]
+    assert headings[63] == [*always, "WHEN"]
+    assert headings[48] == always
 
 
 def test_an_owner_is_left_out_where_all_have_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     of_ada = [schedule(7, "ada@example.org"), schedule(8, "ada@example.org")]
     assert "OWNER" in listed(140, monkeypatch, of_ada)[0]
-    assert "OWNER" not in listed(66, monkeypatch, of_ada)[0]
-    assert "OWNER" in listed(66, monkeypatch, [*of_ada, schedule(9, "bob@example.org")])[0]
+    assert "OWNER" not in listed(68, monkeypatch, of_ada)[0]
+    assert "OWNER" in listed(68, monkeypatch, [*of_ada, schedule(9, "bob@example.org")])[0]
 
 
 @pytest.mark.parametrize("columns", WIDTHS)

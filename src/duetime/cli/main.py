@@ -20,7 +20,14 @@ from duetime.service.errors import FAILED, INTERRUPTED, OK, PIPE_CLOSED, USAGE, 
 from duetime.service.kind_spec import Command, KindSpec, known_specs, load
 from duetime.terminal import output
 from duetime.terminal.completion import COMPLETION, one_of
-from duetime.terminal.context import Application, Json, config_named, register_builder, take_config
+from duetime.terminal.context import (
+    Application,
+    Json,
+    config_named,
+    documentation,
+    register_builder,
+    take_config,
+)
 from duetime.terminal.errors import worded
 from duetime.terminal.help import Rows
 from duetime.terminal.missing import answers_for
@@ -233,6 +240,10 @@ class LazyCommandGroup(Summaries):
         """Complete from the summaries, so that Tab imports no command either."""
         shown = Summaries(name=self.name, params=self.params)
         return list(shown.shell_complete(type(ctx)(shown, info_name=ctx.info_name), incomplete))
+
+    def get_help(self, ctx: Any) -> str:
+        address = documentation()
+        return super().get_help(ctx) + (f"\n\nDocumentation: {address}" if address else "")
 
     def sections(self, ctx: Any) -> list[tuple[str, Rows]]:
         return [(heading, [(each.name, each.summary) for each in own]) for heading, own in sections().items()]

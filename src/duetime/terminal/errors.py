@@ -55,7 +55,7 @@ def worded(error: DuetimeError, code: str) -> str:
     if message.startswith(_CRON):
         message += f"; {cron_fault(message.removeprefix(_CRON))}"
     if message.startswith("Unknown status"):
-        message += "; there are pending, running, completed, failed, cancelled, paused and broken"
+        message += "; there are scheduled (or pending), running, completed, failed, cancelled, paused and broken"
     if code == "store_unavailable":
         message = message.removesuffix("; the work goes on when it is back").removesuffix("; it is tried again")
         message += "; check --db, and try again"

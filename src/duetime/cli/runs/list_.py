@@ -12,7 +12,7 @@ from duetime.terminal import output
 from duetime.terminal.completion import TOPICS
 from duetime.terminal.context import Cursor, Db, Json, opened, program
 from duetime.terminal.output import counted, schedule_document
-from duetime.terminal.schedules.kind_view import ANY_KIND, PAGE, print_schedules
+from duetime.terminal.schedules.kind_view import ANY_KIND, MEANT, PAGE, print_schedules
 from duetime.terminal.schedules.read import Status
 from duetime.terminal.typer_ext import PlainCommand, option, single
 
@@ -42,7 +42,7 @@ def list_(
     with opened(db) as app:
         query = ScheduleQuery(
             kind=known_kind(kind),
-            status=status or (None if everything else LIVING),
+            status=MEANT.get(status or "", status) or (None if everything else LIVING),
             text=text,
             subject=subject,
             by_time=True,
@@ -61,7 +61,7 @@ def list_(
             output.print_json({"schedules": views, "total": read[0].total, "next_cursor": read[-1].cursor})
             return
         if items:
-            print_schedules(ANY_KIND, items, zone, app.clock.now())
+            print_schedules(ANY_KIND, items, zone, app.clock.now(), details_of(app.scheduler, items))
         else:
             none = "No schedules match." if kind or status or text or subject else "There are no schedules yet."
             output.say(f"{none} Add one: {program('notify', 'add', '--help')}")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError
-from duetime.engine.model import Cause, Definition, Run, Schedule, executed
+from duetime.engine.model import Cause, Definition, Run, Schedule, ScheduleId, executed, status_of
 from duetime.engine.policy.options import policy_from_json
 from duetime.engine.result import Err
 from duetime.engine.times import clock_local
@@ -17,9 +17,13 @@ from duetime.service.lookup import find_schedule, short_id
 from duetime.service.presenters import next_of
 from duetime.service.run_details import next_attempt
 from duetime.service.services import OPERATOR
+from duetime.service.state_details import WAITING_FOR_AGENT
 from duetime.terminal import output
 from duetime.terminal.context import Application, again
 from duetime.terminal.output import ahead, clean, coming, outcome, plural, relative, schedule_document, span
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 Payload = Mapping[str, Any]
 Facts = Sequence[tuple[str, object]]
@@ -121,8 +125,27 @@ SPARE = {"RUNS": 24, "LAST": 24, "OWNER": 24, "WHEN": output.READABLE}
 """Run count, last status and a common owner are left out before the texts beside them are cut."""
 
 
-def print_schedules(view: KindView, items: list[Schedule], zone: str, now: Instant) -> None:
+MEANT = {"scheduled": "pending", "failing": "failed", "waiting": "running"}
+"""Statuses by the words for people."""
+
+
+def status_word(schedule: Schedule, detail: str | None = None) -> Text:
+    """Return the status that people read: "pending" would sound stuck for what only waits for its next time."""
+    status, last = status_of(schedule.progress), schedule.progress.last_status
+    if status == "pending":
+        return output.status_text("failing" if last in ("failed", "lost") else "scheduled")
+    return output.status_text("waiting" if status == "running" and detail == WAITING_FOR_AGENT else status)
+
+
+def print_schedules(
+    view: KindView,
+    items: list[Schedule],
+    zone: str,
+    now: Instant,
+    details: Mapping[ScheduleId, str] | None = None,
+) -> None:
     """Print a table of schedules without columns that say nothing, such as the last status before any run."""
+    known = details or {}
     owners = {item.definition.owner for item in items}
     news = {
         "OWNER": owners != {OPERATOR.owner},
@@ -130,17 +153,17 @@ def print_schedules(view: KindView, items: list[Schedule], zone: str, now: Insta
     }
     columns = ["ID", "STATUS", "NEXT", *view.headings, "OWNER", "WHEN", "LAST", "RUNS"]
     shown = [number for number, name in enumerate(columns) if news.get(name, True)]
-    rows = [_row(view, item, zone, now) for item in items]
+    rows = [_row(view, item, zone, now, known.get(item.definition.id)) for item in items]
     spare = {name: least for name, least in SPARE.items() if name != "OWNER" or len(owners) == 1}
     headings, kept = [columns[number] for number in shown], [[row[number] for number in shown] for row in rows]
     output.table(headings, kept, whole=3, spare=spare)
 
 
-def _row(kind_view: KindView, item: Schedule, zone: str, now: Instant) -> list[object]:
+def _row(kind_view: KindView, item: Schedule, zone: str, now: Instant, detail: str | None) -> list[object]:
     view, progress = schedule_document(item, zone), item.progress
     return [
         short_id(item.definition),
-        output.status_text(view["status"]),
+        status_word(item, detail),
         ahead(next_of(progress), now),
         *kind_view.cells(item.definition, view["payload"] or {}),
         view["owner"],
@@ -156,7 +179,7 @@ def schedule_facts(
     """Return what to show of a schedule, with its next times."""
     definition, progress = schedule
     view = schedule_document(schedule, zone)
-    state = output.status_text(view["status"])
+    state = status_word(schedule, detail)
     if detail is not None and detail != view["status"]:
         state.append(f", {detail.replace('_', ' ')}")
     if progress.note:

@@ -22,7 +22,15 @@ from duetime.terminal import output
 from duetime.terminal.completion import IDS, STATUSES
 from duetime.terminal.context import Application, Cursor, Db, Json, Limit, opened, program
 from duetime.terminal.output import ahead, clean, counted, run_document, schedule_document
-from duetime.terminal.schedules.kind_view import PAGE, KindView, found_here, print_runs, print_schedules, schedule_facts
+from duetime.terminal.schedules.kind_view import (
+    MEANT,
+    PAGE,
+    KindView,
+    found_here,
+    print_runs,
+    print_schedules,
+    schedule_facts,
+)
 from duetime.terminal.typer_ext import PlainCommand, argument, option
 
 Id = Annotated[str, argument("ID", "Id as lists show it, such as j5, or a unique name.", **IDS)]
@@ -30,7 +38,7 @@ Status = Annotated[
     str | None,
     option(
         "--status STATUS",
-        "Only this status: pending, running, completed, failed, cancelled, paused or broken.",
+        "Only this status: scheduled, running, completed, failed, cancelled, paused or broken.",
         **STATUSES,
     ),
 ]
@@ -50,7 +58,9 @@ def add_read_commands(commands: typer.Typer, view: KindView) -> None:
     ) -> None:
         with opened(db) as app:
             size = PAGE if everything else limit
-            query = ScheduleQuery(kind=view.kind, status=status, limit=size, cursor=cursor, newest_first=True)
+            query = ScheduleQuery(
+                kind=view.kind, status=MEANT.get(status or "", status), limit=size, cursor=cursor, newest_first=True
+            )
             pages = pages_of(app.scheduler.search, OPERATOR, query)
             read = list(pages) if everything else [next(pages)]
             items = [item for page in read for item in page.items]
@@ -106,7 +116,7 @@ def _print_list(app: Application, view: KindView, page: Page[Any], status: str |
         print(f"Kept at {external.place}:")
         _print_external(elsewhere, app.clock.now())
     if page.items:
-        print_schedules(view, page.items, zone, app.clock.now())
+        print_schedules(view, page.items, zone, app.clock.now(), details_of(app.scheduler, page.items))
         if len(page.items) < page.total:
             output.say(f"{len(page.items)} of {counted(page)}; --all shows every one")
     elif not elsewhere:
