@@ -344,11 +344,12 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     from duetime.dashboard.login import not_found_page, sign_in_page
     from duetime.dashboard.routes import web_routes
     from duetime.http.app import calendar_feed, http_app
-    from duetime.http.auth import WebContext, by_token
+    from duetime.http.auth import ClientCommands, WebContext, by_token
     from duetime.http.browser_sessions import Browsers
     from duetime.http.connection_limits import owner_shares
     from duetime.http.monitoring import metrics, readiness
     from duetime.http.sessions import Proofs, Sessions
+    from duetime.kinds.prompts.access import header_command, stdio_command
     from duetime.mcp.http import mcp_route, running
     from duetime.rest.application import api, api_routes
     from duetime.rest.direct import Direct
@@ -363,7 +364,8 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     further = [route for make in makers for route in make(services, identify)]
     sessions = None if tokens is None else Sessions(tokens, app.clock)
     browsers = Browsers(sessions, Proofs(tokens), sign_in_page)
-    context = WebContext(services, identify, trusting=tokens is None)
+    commands = ClientCommands(stdio_command(app.settings), header_command(app.settings))
+    context = WebContext(services, identify, trusting=tokens is None, commands=commands)
     watched = [readiness(app.scheduler, app.exchange_age), metrics(context, app.exchange_age)]
     watched.append(calendar_feed(app.scheduler, None if tokens is None else tokens.of_calendars()))
     pages = web_routes(context, browsers)

@@ -107,6 +107,78 @@ def test_what_is_wrong_is_said_beside_what_was_typed(
         assert re.search(rf'name="{name}" aria-invalid="true"', reply.body.decode())
 
 
+def test_everything_that_is_wrong_is_said_at_once(local: Browser) -> None:
+    wrong = {
+        "task": "shorten",
+        "arg-number-words": "few",
+        "when": "cron",
+        "expression": "61 9 * * MON",
+        "timezone": "Mars/X",
+    }
+    reply = local.send("/new", {"kind": "job", **wrong, "max_attempts": "0", "timeout_seconds": "soon", "jitter": "5m"})
+    page = reply.body.decode()
+    assert reply.status == 422
+    for said in (
+        "text: missing",
+        "words: must be a number",
+        "the minute cannot be '61'",
+        "Unknown time zone",
+        "from 1 to",
+    ):
+        assert said in words(reply), said
+    invalid = re.findall(r'name="([a-z_-]+)" aria-invalid="true" aria-describedby="error-[a-z_-]+"( autofocus)?', page)
+    names = ["arg-text-text", "arg-number-words", "expression", "timezone", "max_attempts", "timeout_seconds"]
+    assert sorted(name for name, _ in invalid) == sorted(names)
+    assert [name for name, focus in invalid if focus] == ["arg-text-text"], "the first of them has the focus"
+    message = local.send("/new", {"kind": "notification", "topic": "No Topic", "when": "phrase", "phrase": "someday"})
+    assert len(re.findall('aria-invalid="true"', message.body.decode())) == 3
+
+
+def test_arguments_have_fields_of_their_own(served: Site, local: Browser) -> None:
+    given = {"arg-text-text": "a b c", "arg-number-words": "2", "when": "phrase", "phrase": "in 1 hour"}
+    schedule = made_by(local, kind="job", task="shorten", timeout_seconds="5m", **given)
+    stored = json.loads(schedule.definition.payload)
+    assert (stored["args"], stored["kwargs"]) == ([], {"text": "a b c", "words": 2})
+    assert json.loads(schedule.definition.policy)["timeout"] == 300 * SECOND
+    form = filled(local, schedule)
+    assert (form["arg-text-text"], form["arg-number-words"], form["kwargs"]) == ("a b c", "2", "")
+    assert "Nothing was changed." in local.follow(local.send(page_of(schedule, "edit"), form))
+    local.follow(local.send(page_of(schedule, "edit"), {**form, "arg-number-words": "", "kwargs": '{"words": 3}'}))
+    assert json.loads(found(served, schedule).definition.payload)["kwargs"] == {"text": "a b c", "words": 3}
+
+
+def test_switching_the_kind_and_presets_keep_what_was_typed(local: Browser) -> None:
+    typed = {"kind": "prompt", "prompt": "Water them", "when": "phrase", "phrase": "every friday at 17:00", "name": "n"}
+    switched = local.send("/new", {**typed, "switch": "notification"})
+    assert (field(switched, "message"), field(switched, "phrase"), field(switched, "prompt")) == (
+        "Water them", "every friday at 17:00", "Water them",
+    )  # fmt: skip
+    preset = local.send("/new", {**typed, "preset": "weekdays"})
+    assert field(preset, "phrase") == "every weekday at 9:00" and "Monday through Friday" in words(preset)
+    empty = local.send("/new", {**typed, "when": "rrule", "rrule": "", "intent": "preview"})
+    assert "The next times are shown here." in words(empty), "nothing is wrong before something was typed"
+
+
+def test_prompts_have_limits_and_expire_and_edits_can_start_later(served: Site, local: Browser) -> None:
+    given = {
+        "prompt": "Look",
+        "when": "phrase",
+        "phrase": "every hour",
+        "untaken": "expire",
+        "expire_after_seconds": "2h",
+    }
+    schedule = made_by(local, kind="prompt", allow='{"web": false}', max_runs_per_day="3", **given)
+    assert json.loads(schedule.definition.policy) == {"untaken": "expire", "expire_after": 7_200 * SECOND}
+    assert json.loads(schedule.definition.payload)["max_runs_per_day"] == 3
+    lonely = local.send("/new", {"kind": "prompt", **given, "expire_after_seconds": ""})
+    assert (lonely.status, "go together" in words(lonely)) == (422, True)
+    changed = {**filled(local, schedule), "when": "interval", "every": "2", "unit": "hours", "starting": "in 3 days"}
+    assert "Saved." in local.follow(local.send(page_of(schedule, "edit"), changed))
+    assert found(served, schedule).progress.next == schedule.progress.next, "the present times apply until then"
+    late = local.send(page_of(schedule, "edit"), {**filled(local, schedule), "every": "3", "starting": "whenever"})
+    assert (late.status, "starting" in words(late)) == (422, True)
+
+
 @pytest.mark.parametrize(("kind", "missing"), [("job", "task"), ("prompt", "prompt"), ("notification", "message")])
 def test_where_nothing_is_said_that_is_what_is_missing(local: Browser, kind: str, missing: str) -> None:
     """Not the name, which may be left empty."""
@@ -130,7 +202,7 @@ def test_a_form_that_is_sent_twice_makes_one_schedule(served: Site) -> None:
 
 
 def test_who_is_usual_is_named_and_what_is_not_as_usual_is_seen(served: Site, local: Browser) -> None:
-    assert "The usual one: inbox" in local.text("/new?kind=prompt")
+    assert "Default (inbox)" in local.text("/new?kind=prompt")
     opened = '<details open>\n    <summary><h2 id="how-heading">'
     for policy, open_ in (({}, False), ({"max_attempts": 4}, True)):
         schedule = made(served, "how", policy=policy)

@@ -243,7 +243,7 @@ def test_secrets_are_hidden_and_survive_an_edit(served: Site, local: Browser) ->
         assert "hunter2" not in page
         assert "Berlin" in page
     form = filled(local, schedule)
-    form["kwargs"] = form["kwargs"].replace("Berlin", "Paris")
+    form["arg-json-value"] = form["arg-json-value"].replace("Berlin", "Paris")
     local.follow(local.send(page_of(schedule, "edit"), form))
     stored = json.loads(found(served, schedule).definition.payload)
     assert stored["kwargs"]["value"] == {"api_token": "s3cret", "password": "hunter2", "city": "Paris"}

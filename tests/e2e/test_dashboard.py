@@ -138,7 +138,7 @@ def create(page: Page) -> None:
 
 def made_job(house: House, name: str, task: str, when: str) -> Page:
     page = house.open("/new")
-    fill(page, Name=name, Task=task, At=when)
+    fill(page, Name=name, Task=task, When=when)
     create(page)
     return page
 
@@ -232,7 +232,7 @@ def test_a_trigger_is_explained_while_it_is_typed(house: House, page: Page) -> N
 
 def test_a_prompt_is_made(house: House, page: Page) -> None:
     page.goto(address(house.served, "/new?kind=prompt"))
-    fill(page, Prompt="Look at the roses\nand say how they are", Deliver_the_result_to="garden")
+    fill(page, Prompt="Look at the roses\nand say how they are", Send_the_result_to="garden")
     page.get_by_label("Every", exact=True).first.check()
     page.get_by_role("textbox", name="Every").fill("2")
     page.get_by_label("Unit").select_option("days")
@@ -243,7 +243,7 @@ def test_a_prompt_is_made(house: House, page: Page) -> None:
 
 def test_a_notification_is_made_and_arrives_in_the_inbox(house: House, page: Page) -> None:
     page.goto(address(house.served, "/new?kind=notification"))
-    fill(page, Message="The kettle boils", Topic="kitchen", At="in 1 second")
+    fill(page, Message="The kettle boils", Topic="kitchen", When="in 1 second")
     create(page)
     page.goto(address(house.served, "/inbox?topic=kitchen"))
     expect(page.locator("#arrived")).to_contain_text("The kettle boils", timeout=10_000)
@@ -431,7 +431,7 @@ def test_without_a_script_it_works_as_well(house: House, browser: Browser) -> No
     with browser.new_context(storage_state=state, java_script_enabled=False, viewport=DESK) as context:
         page = context.new_page()
         page.goto(address(house.served, "/new"))
-        fill(page, Name="Without a script", Task="exchange_rates", At="in 2 days")
+        fill(page, Name="Without a script", Task="exchange_rates", When="in 2 days")
         page.get_by_role("button", name="Preview").click()
         expect(page.locator("#preview li")).to_have_count(1)
         expect(page.get_by_label("Name", exact=True)).to_have_value("Without a script")

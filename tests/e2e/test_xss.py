@@ -144,7 +144,7 @@ def test_what_is_typed_comes_back_as_text(browser: Browser, there: Site, kind: s
     with visiting(browser, there) as page:
         for text in NAMES[::6]:
             page.goto(f"http://127.0.0.1:{there.port}/new?kind={kind}")
-            for name in ("name", field, "run_at", "timezone"):
+            for name in ("name", field, "phrase", "timezone"):
                 page.locator(f"#{name}").fill(text)
             page.locator("#preview .error").wait_for()
             assert page.evaluate(FOUND) == [], text

@@ -167,6 +167,7 @@ FILTERS = {
     "clock_or_nothing": clock_or_nothing,
     "as_typed": as_typed,
     "away": away,
+    "before_colon": lambda text: str(text).partition(":")[0],
     "compact": compact,
     "countdown": countdown,
     "gist": gist_of,

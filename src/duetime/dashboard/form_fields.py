@@ -7,12 +7,14 @@ from typing import Any, Final
 
 from duetime.dashboard.kind_forms import Values, form_of, number_of, text_of
 from duetime.dashboard.request import Form
+from duetime.engine.clock import SECOND
+from duetime.engine.encoding import json_object
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import Schedule
 from duetime.engine.policy.options import make_policy, policy_to_json
 from duetime.engine.scheduler import Scheduler
 from duetime.service.presenters import View, policy_given, policy_shape, trigger_shape
-from duetime.service.when import When, read_phrase
+from duetime.service.when import When, duration, read_phrase
 
 UNITS: Final = ("seconds", "minutes", "hours", "days", "weeks")
 _DAYS: Final = {"weeks": 604_800, "days": 86_400}
@@ -44,12 +46,26 @@ POLICY: Final = (
     "at_most_once",
     "deliver_to",
     "notify_on",
+    "untaken",
+    "expire_after_seconds",
 )
+TEXTS: Final = ("catch_up", "overlap", "deliver_to", "notify_on", "untaken")
+DURATIONS: Final = ("timeout_seconds", "expire_after_seconds")
+STARTING: Final = "starting"
+"""The field of an edit that says from when on the new times apply."""
+PRESETS: Final = {
+    "daily": ("Daily", "every day at 9:00"),
+    "weekdays": ("Weekdays", "every weekday at 9:00"),
+    "weekly": ("Weekly", "every monday at 9:00"),
+    "monthly": ("Monthly", "1st of the month at 9:00"),
+}
+"""Name and phrase of the buttons that fill in when a schedule fires."""
 
 
 def read(form: Form, kind: str) -> Values:
-    names = ("name", "timezone", *TRIGGER, *form_of(kind).fields, *POLICY)
-    return {name: form.get(name) for name in names}
+    fields = form_of(kind)
+    names = ("name", "timezone", *TRIGGER, STARTING, *fields.fields, *POLICY)
+    return {name: form.get(name) for name in names} | form.beginning(fields.prefix)
 
 
 _PARTS: Final = {
@@ -75,13 +91,36 @@ def timing(values: Values) -> When:
     elif type_ == "interval":
         config[values["unit"] if values["unit"] in UNITS else "minutes"] = number_of(values, "every")
     if values["jitter"].strip():
-        config["jitter"] = number_of(values, "jitter")
+        config["jitter"] = seconds_of(values, "jitter")
     return When(type_, config, values["timezone"].strip() or None)
+
+
+MAIN: Final = {"phrase": "phrase", "once": "run_at", "interval": "every", "cron": "expression", "rrule": "rrule"}
+"""The field of each type of trigger that says when."""
+
+
+def seconds_of(values: Values, name: str) -> float:
+    """Return a duration in seconds: a number of them, or a text such as 30s, 5m or 2h."""
+    text = values[name].strip()
+    try:
+        return number_of(values, name)
+    except InvalidInput:
+        pass
+    try:
+        return duration(text, name) / SECOND
+    except InvalidInput:
+        raise InvalidInput(field=name, problem="must be a duration such as 30s, 5m or 2h") from None
+
+
+def _lasting_rule(trigger: str) -> str:
+    """Return a stored trigger; of one that changes to another rule at some time, that other rule."""
+    stored = json_object(trigger) or {}
+    return json.dumps(stored["after"]) if stored.get("type") == "changing" and "after" in stored else trigger
 
 
 def timing_values(trigger: str) -> Values:
     """Convert a stored trigger to form values."""
-    shape = trigger_shape(trigger)
+    shape = trigger_shape(_lasting_rule(trigger))
     values = {name: text_of(shape.get(name)) for name in TRIGGER}
     values |= {"when": shape["type"], "unit": "minutes", "jitter": text_of(shape.get("jitter") or None)}
     return values | _interval_values(shape)
@@ -118,7 +157,36 @@ def _policy_value(values: Values, name: str) -> Any:
         return None
     if name == "at_most_once":
         return True
-    return text if name in ("catch_up", "overlap", "deliver_to", "notify_on") else number_of(values, name)
+    if name in DURATIONS:
+        return seconds_of(values, name)
+    return text if name in TEXTS else number_of(values, name)
+
+
+_TOGETHER: Final = ("notify_on", "untaken", "expire_after_seconds")
+"""Options that need another one."""
+
+
+def policy_problems(values: Values) -> list[InvalidInput]:
+    """Return what is wrong with each option of the policy, or with all of them together if none is wrong alone."""
+    found: list[InvalidInput] = []
+    for name in POLICY:
+        try:
+            given = policy(values, (name,), {})
+            make_policy({} if name in _TOGETHER else given)
+        except InvalidInput as error:
+            found.append(InvalidInput(field=name, problem=error.problem))
+    if found:
+        return found
+    try:
+        make_policy(policy(values, POLICY, {}))
+    except InvalidInput as error:
+        return [InvalidInput(field=input_of_policy(error.field), problem=error.problem)]
+    return []
+
+
+def input_of_policy(field: str | None) -> str:
+    """Return the input for an option of the policy; durations are typed in seconds."""
+    return f"{field}_seconds" if f"{field}_seconds" in POLICY else field or ""
 
 
 def policy_values(stored: str, usual: View) -> Values:
@@ -132,6 +200,7 @@ def values_of(schedule: Schedule, usual: View) -> Values:
     definition = schedule.definition
     return {
         "name": definition.name,
+        STARTING: "",
         "timezone": str(trigger_shape(definition.trigger).get("timezone", "")),
         **timing_values(definition.trigger),
         **form_of(definition.kind).values(definition.kind, json.loads(definition.payload)),

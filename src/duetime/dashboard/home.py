@@ -6,6 +6,7 @@ from typing import Final
 
 from starlette.responses import Response
 
+from duetime.dashboard.first_steps import first_steps
 from duetime.dashboard.queries import ReadLimits, coming_row, occurrences_in, runs
 from duetime.dashboard.request import PageRequest
 from duetime.dashboard.timeline.axis import Zoom, window
@@ -44,6 +45,7 @@ def home_page(request: PageRequest) -> Response:
     workers = request.scheduler.workers() if request.sees_workers else []
     return request.render(
         "home.html",
+        first_steps=first_steps(request),
         live=live[:LIVE],
         more_live=len(live) > LIVE,
         trouble=_by_schedule(

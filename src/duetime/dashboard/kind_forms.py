@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from duetime.engine.errors import InvalidInput
@@ -32,6 +33,14 @@ class KindForm:
     """Whether schedules of this kind are created in the dashboard as well as edited."""
     own_policy: tuple[str, ...] = ()
     """Fields of the policy that the template shows itself."""
+    prefix: str = ""
+    """Beginning of the names of further inputs, which depend on what was typed in the fields."""
+    text_field: str = ""
+    """The field with the text that people read; switching to another kind carries it over."""
+    samples: Mapping[str, Any] = MappingProxyType({})
+    """Valid values of required fields, with which the other fields are checked after one was found wrong."""
+    waits: bool = False
+    """Whether its runs may wait for somebody to take them."""
 
     def read(self, values: Values) -> dict[str, Any]:
         """Return the payload fields; None stands for a field that is left out."""
@@ -41,9 +50,37 @@ class KindForm:
         """Return the form values of a payload, in which credentials are masked."""
         return {name: text_of(payload.get(name)) for name in self.fields}
 
-    def context(self, services: Services, caller: Caller) -> dict[str, Any]:
+    def context(self, services: Services, caller: Caller, values: Values) -> dict[str, Any]:
         """Return what the template needs further. The caller's owner is the one whom the schedule belongs to."""
         return {}
+
+    def arrange(self, services: Services, caller: Caller, values: Values) -> Values:
+        """Return the values as the form shows them, such as arguments in inputs of their own."""
+        return values
+
+    def problems(
+        self, services: Services, caller: Caller, kind: str, values: Values, stored: Mapping[str, Any]
+    ) -> list[InvalidInput]:
+        """Return everything that is wrong with the values. A field that was found wrong is left out or replaced by a
+        sample, and then the others are checked."""
+        try:
+            payload = self.payload(kind, values, stored)
+        except InvalidInput as error:
+            return [error]
+        found: dict[str, InvalidInput] = {}
+        while kind in services.kinds and len(found) <= len(self.fields):
+            try:
+                services.kinds[kind].prepare(payload, caller)
+                break
+            except InvalidInput as error:
+                field = error.field or ""
+                if field in found or not (field in payload or field in self.samples):
+                    found.setdefault(field, error)
+                    break
+                found[field] = error
+                payload = {name: value for name, value in payload.items() if name != field}
+                payload |= {field: self.samples[field]} if field in self.samples else {}
+        return list(found.values())
 
     def payload(self, kind: str, values: Values, stored: Mapping[str, Any]) -> dict[str, Any]:
         """Return the stored payload with the values of the form; parts that the form does not show are kept."""
@@ -64,6 +101,10 @@ class KindForm:
     def input_of(self, field: str) -> str:
         """Return the name of the input for a payload field."""
         return field
+
+    def input_in(self, field: str, values: Values) -> str:
+        """Return the same where inputs depend on what was typed."""
+        return self.input_of(field)
 
 
 def form_of(kind: str) -> KindForm:
@@ -110,7 +151,7 @@ class StandardForm(KindForm):
     def input_of(self, field: str) -> str:
         return _PREFIX + field if any(each.name == field for each in self._fields) else field
 
-    def context(self, services: Services, caller: Caller) -> dict[str, Any]:
+    def context(self, services: Services, caller: Caller, values: Values) -> dict[str, Any]:
         return {"inputs": [_input(each) for each in self._fields]}
 
 

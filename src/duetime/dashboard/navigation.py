@@ -37,7 +37,11 @@ BEFORE_KINDS: Final = (
 AFTER_KINDS: Final = (
     NavigationItem("/dead-letters", "Dead letters", "dead", "d", dead_letters, "failed runs to deal with", grave=True),
 )
-MENU: Final = (NavigationItem("/help", "Help and shortcuts", "help", "h"),)
+MENU: Final = (
+    NavigationItem("/connect", "Connect an agent", "agent", "a"),
+    NavigationItem("/settings", "Settings and health", "settings", "e"),
+    NavigationItem("/help", "Help and shortcuts", "help", "h"),
+)
 """Pages that are needed rarely."""
 SHORTCUTS: Final = (
     ("Ctrl K", "Open the command palette: pages, schedules, actions"),

@@ -53,6 +53,8 @@ DONE = {
     "chosen": "Saved for this browser.",
     "answered": "Answered.",
     "woken": "The agent is being woken.",
+    "testing": "The test was started.",
+    "revoked": "The token is revoked.",
 }
 _PARTLY = ("nothing", "not_undone")
 MANY = {
@@ -253,6 +255,10 @@ class Form:
 
     def has(self, name: str) -> bool:
         return any(field == name for field, _ in self._pairs)
+
+    def beginning(self, prefix: str) -> dict[str, str]:
+        """Return the fields whose names begin like this; of several with one name, the first."""
+        return {field: self.get(field) for field, _ in self._pairs if prefix and field.startswith(prefix)}
 
     def all(self, name: str) -> list[str]:
         return [value for field, value in self._pairs if field == name]

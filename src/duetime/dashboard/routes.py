@@ -9,7 +9,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from duetime.dashboard import dead_letters, home, run_page, schedule_form, schedule_page, schedules, shell, waiting
+from duetime.dashboard import (
+    dead_letters,
+    home,
+    run_page,
+    schedule_form,
+    schedule_page,
+    schedules,
+    settings_page,
+    shell,
+    waiting,
+)
 from duetime.dashboard.login import SignIn, sign_out
 from duetime.dashboard.request import Act, PageRequest, Show, change, form_of, kind_pages, respond
 from duetime.dashboard.templates import serve_static
@@ -66,6 +76,9 @@ def web_routes(context: WebContext, browsers: Browsers) -> list[BaseRoute]:
         act("/runs/{run:int}/{action}", run_page.act_on_run),
         show("/dead-letters", dead_letters.dead_letters_page),
         act("/dead-letters", dead_letters.change_dead_letters),
+        show("/settings", settings_page.settings_page),
+        act("/settings", settings_page.change_settings),
+        show("/connect", settings_page.connect_page),
         act("/waiting/{run:int}/{action}", waiting.act),
         *(show(page.path, page.view) for page in of_kinds),
         *(act(page.path, page.act) for page in of_kinds if page.act is not None),

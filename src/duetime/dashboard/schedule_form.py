@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from secrets import token_hex
@@ -16,27 +17,26 @@ from duetime.dashboard import form_fields
 from duetime.dashboard.kind_forms import Values, form_of, may_create
 from duetime.dashboard.queries import schedule_at
 from duetime.dashboard.request import Form, PageRequest, at
-from duetime.engine.errors import DuetimeError
+from duetime.engine.clock import Instant
+from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.engine.model import Schedule
+from duetime.engine.queries import Preview
 from duetime.engine.result import Err
+from duetime.engine.times import read_time
+from duetime.engine.times.zones import known_zone
+from duetime.engine.triggers.cron_faults import with_cron_fault
 from duetime.engine.validation import Changes, NewSchedule, fingerprint
 from duetime.service.errors import err_of, shown, unwrap
 from duetime.service.presenters import View, preview_view, schedule_shape
 from duetime.service.text import whole_number
 
-FIRST: Final[Values] = {
-    "when": "once",
-    "phrase": "every weekday at 9:00",
-    "run_at": "in 1 hour",
-    "every": "15",
-    "unit": "minutes",
-    "expression": "0 9 * * 1-5",
-}
+FIRST: Final[Values] = {"when": "phrase", "phrase": "in 1 hour", "unit": "minutes"}
+"""What a new form contains."""
 LONGEST_KEY: Final = 64
 LOOK: Final = "look"
 """The intent that a script sends while the user types: it returns only the preview part of the form."""
 SHOWN: Final = 5
-OVERLAPS: Final = {"skip": "skip", "queue": "wait in line", "allow": "run beside it"}
+OVERLAPS: Final = {"skip": "skip it", "queue": "queue it", "allow": "run both"}
 
 
 def _titles(request: PageRequest) -> dict[str, str]:
@@ -59,26 +59,99 @@ def new_page(request: PageRequest) -> Response:
 def create(request: PageRequest, form: Form) -> Response:
     kind = _chosen_kind(request, form.get("kind"))
     values, key = form_fields.read(form, kind), form.get("key")[:LONGEST_KEY]
+    if form.get("switch"):
+        kind, values = _switched(request, form, kind, values)
+        return _form(request, kind, values, key=key, carried=_carried(request, form, kind))
 
     def create_now() -> Response:
         made = unwrap(request.call.services.create(request.caller, _new(request, kind, values, key)))
         return request.redirect(at(made.schedule.definition.public_id), did="created")
 
-    return _submitted(request, form, values, create_now, partial(_form, request, kind, values, key=key))
+    show = partial(_form, request, kind, values, key=key, carried=_carried(request, form, kind))
+    return _submitted(request, form, values, create_now, show, partial(_problems, request, kind, values, None))
+
+
+def _switched(request: PageRequest, form: Form, before: str, values: Values) -> tuple[str, Values]:
+    """Return the kind that was switched to, with everything that was typed: the text becomes the text of that kind."""
+    kind = _chosen_kind(request, form.get("switch"))
+    found, field = form_fields.read(form, kind), form_of(kind).text_field
+    if field and not found[field]:
+        found[field] = values.get(form_of(before).text_field, "")
+    return kind, found
+
+
+def _carried(request: PageRequest, form: Form, kind: str) -> list[tuple[str, str]]:
+    """Return what was typed for the other kinds, so that switching back finds it again."""
+    own = (form_of(kind).fields, form_of(kind).prefix)
+    others = [form_of(name) for name in _titles(request) if name != kind]
+    names = [name for other in others for name in other.fields if name not in own[0]]
+    further = [pair for other in others for pair in form.beginning(other.prefix).items() if other.prefix != own[1]]
+    return [(name, form.get(name)) for name in dict.fromkeys(names) if form.get(name)] + further
 
 
 def _submitted(
-    request: PageRequest, form: Form, values: Values, act: Callable[[], Response], show: Callable[..., Response]
+    request: PageRequest,
+    form: Form,
+    values: Values,
+    act: Callable[[], Response],
+    show: Callable[..., Response],
+    check: Callable[[], list[Err]],
 ) -> Response:
-    """Do what the form was sent for. `show` renders the form again, with an error if there is one."""
+    """Do what the form was sent for. `show` renders the form again, with the errors if there are any; `check` returns
+    everything that is wrong with it."""
     if form.get("intent") == LOOK:  # no alarms, since this is requested at every pause in typing
         return request.render("preview.html", alarms=(), preview=_preview(request, values))
-    if form.get("intent") == "preview":
+    preset = form_fields.PRESETS.get(form.get("preset"))
+    if preset is not None:
+        values |= {"when": "phrase", "phrase": preset[1]}
+    if preset is not None or form.get("intent") == "preview":
         return show()
     try:
         return act()
     except DuetimeError as error:
-        return show(err_of(error))
+        err = err_of(error)
+    # The first error of the operation decides about the response; the others are found field by field.
+    found = check() if shown(err.code).status == 422 else []
+    known = {each.details.get("field") for each in found}
+    return show([*found, err] if not found or err.details.get("field") not in known else found, err)
+
+
+def _problems(request: PageRequest, kind: str, values: Values, schedule: Schedule | None) -> list[Err]:
+    """Return everything that is wrong with what was typed, in the order of the fields."""
+    services, fields, found = request.call.services, form_of(kind), list[InvalidInput]()
+    stored = {} if schedule is None else json.loads(schedule.definition.payload)
+    owner = request.caller.owner if schedule is None else schedule.definition.owner
+    try:
+        if not values["name"].strip():
+            fields.name_of(values)
+    except InvalidInput as error:
+        found.append(error)
+    caller = request.caller._replace(owner=owner)
+    found += [each for each in fields.problems(services, caller, kind, values, stored) if not _among(each, found)]
+    found += _timing_problems(request, values)
+    return [err_of(each) for each in [*found, *form_fields.policy_problems(values)]]
+
+
+def _among(error: InvalidInput, found: list[InvalidInput]) -> bool:
+    return any(each.field == error.field for each in found)
+
+
+def _timing_problems(request: PageRequest, values: Values) -> list[InvalidInput]:
+    """Return what is wrong with the time zone, and what is wrong with the times whatever the zone."""
+    found: list[InvalidInput] = []
+    try:
+        known_zone(values["timezone"].strip() or request.zone)
+    except DuetimeError as error:
+        found.append(InvalidInput(error.message, field="timezone"))
+        values = values | {"timezone": "UTC"}
+    try:
+        _previewed(request, values, 1)
+    except InvalidInput as error:
+        found.append(error)
+    except DuetimeError as error:
+        err = err_of(error)
+        found.append(InvalidInput(err.message, field=err.field or form_fields.MAIN.get(values["when"])))
+    return found
 
 
 def _new(request: PageRequest, kind: str, values: Values, key: str) -> NewSchedule:
@@ -108,57 +181,97 @@ def save(request: PageRequest, form: Form) -> Response:
     values, version = form_fields.read(form, kind), form.get("version")
 
     def save_now() -> Response:
-        changes = _changes(schedule, values, version, _usual(request, kind))
+        changes = _changes(request, schedule, values, version)
         if changes is not None:
             unwrap(request.call.services.edit(request.caller, schedule, changes))
         return request.redirect(at(public_id), did="unchanged" if changes is None else "saved")
 
     show = partial(_form, request, kind, values, schedule=schedule, version=version)
-    return _submitted(request, form, values, save_now, show)
+    return _submitted(request, form, values, save_now, show, partial(_problems, request, kind, values, schedule))
 
 
 def _usual(request: PageRequest, kind: str) -> View:
     return form_fields.usual_policy(request.scheduler, kind)
 
 
-def _changes(schedule: Schedule, values: Values, version: str, usual: View) -> Changes | None:
+def _changes(request: PageRequest, schedule: Schedule, values: Values, version: str) -> Changes | None:
     """Return only what differs from the form's initial values, so that the rest keeps details the form cannot show."""
-    before, kind = form_fields.values_of(schedule, usual), schedule.definition.kind
+    kind, stored = schedule.definition.kind, json.loads(schedule.definition.payload)
+    usual = _usual(request, kind)
+    before = form_fields.values_of(schedule, usual)
     given: dict[str, Any] = {}
     if values["name"] != before["name"]:
         given["name"] = values["name"].strip()
     if form_fields.differing(before, values, ("timezone", *form_fields.TRIGGER)):
         timing = form_fields.timing(values)
         given |= {"trigger_type": timing.type, "trigger_config": timing.config, "timezone": timing.timezone}
-    if form_fields.differing(before, values, form_of(kind).fields):
-        given["payload"] = form_of(kind).payload(kind, values, json.loads(schedule.definition.payload))
+    if values[form_fields.STARTING].strip():
+        given["starting"] = _starting(request, values)
+    fields = form_of(kind)
+    further = fields.prefix and any(name.startswith(fields.prefix) for name in values)
+    if further or form_fields.differing(before, values, fields.fields):
+        payload = fields.payload(kind, values, stored)
+        given |= {"payload": payload} if payload != fields.payload(kind, before, stored) else {}
     if changed := form_fields.differing(before, values, form_fields.POLICY):
         given["policy"] = form_fields.policy(values, changed, usual)
     return Changes(**given, version=whole_number(version, 18) or 0) if given else None
+
+
+def _starting(request: PageRequest, values: Values) -> Instant:
+    zone = values["timezone"].strip() or request.zone
+    try:
+        return read_time(values[form_fields.STARTING], zone=zone, now=request.now).instant
+    except DuetimeError as error:
+        raise InvalidInput(field=form_fields.STARTING, problem=error.message) from error
+
+
+def _for_people(err: Err) -> str:
+    """Return the message with the field as the form calls it: `timeout_seconds` is the timeout."""
+    field, message = err.field or "", with_cron_fault(err.message)
+    label = field.removesuffix("_seconds").replace("_", " ")
+    return f"{label}{message.removeprefix(field)}" if field and message.startswith(f"{field}:") else message
+
+
+def _input_of(kind: str, values: Values, err: Err) -> str:
+    """Return the input that an error is about."""
+    field = str(err.details.get("field"))
+    if field == "when":
+        return form_fields.MAIN.get(values["when"], field)
+    return form_fields.input_of_policy(field) if field == "expire_after" else form_of(kind).input_in(field, values)
 
 
 def _form(
     request: PageRequest,
     kind: str,
     values: Values,
+    found: Sequence[Err] = (),
     err: Err | None = None,
     *,
     schedule: Schedule | None = None,
     version: str | None = None,
     key: str = "",
+    carried: Sequence[tuple[str, str]] = (),
 ) -> Response:
     """Render the form with what was typed, valid or not. A kind that cannot be created here says so at once."""
     services, fields = request.call.services, form_of(kind)
-    problem = err or (services.hooks(kind).refusal() if schedule is None else None)
+    refusal = services.hooks(kind).refusal() if schedule is None and not found else None
     owner = request.caller.owner if schedule is None else schedule.definition.owner
+    caller = request.caller._replace(owner=owner)
+    values = fields.arrange(services, caller, values) if kind in services.kinds else values
+    problems = [(_input_of(kind, values, each), each) for each in found or ([refusal] if refusal else [])]
+    wrong = defaultdict(str, {name: with_cron_fault(each.problem) for name, each in reversed(problems)})
     return request.render(
         "form.html",
         200 if err is None else shown(err.code).status,
         kind=kind,
         titles=_titles(request),
         values=values,
-        problem=None if problem is None else problem.message,
-        wrong=None if err is None else fields.input_of(str(err.details.get("field"))),
+        problems=[(name, _for_people(each)) for name, each in problems],
+        wrong=wrong,
+        first_wrong=problems[0][0] if problems else "",
+        presets=form_fields.PRESETS,
+        carried=carried,
+        waits=fields.waits,
         preview=_preview(request, values),
         it=None if schedule is None else schedule_shape(schedule, request.zone),
         version=version or (str(schedule.definition.version) if schedule is not None else ""),
@@ -171,17 +284,24 @@ def _form(
         units=form_fields.UNITS,
         usual=_usual(request, kind),
         overlaps=OVERLAPS,
-        policy_names=form_fields.POLICY,
+        how_is_wrong=any(name in wrong for name in form_fields.POLICY if name not in fields.own_policy),
         how_is_set=any(values[name] for name in form_fields.POLICY if name not in fields.own_policy),
-        **(fields.context(services, request.caller._replace(owner=owner)) if kind in services.kinds else {}),
+        **(fields.context(services, caller, values) if kind in services.kinds else {}),
     )
 
 
 def _preview(request: PageRequest, values: Values) -> View:
-    zone = values["timezone"].strip() or request.zone
+    """Return the next times. Nothing is wrong yet with a field in which nothing was typed."""
+    if not values.get(form_fields.MAIN.get(values["when"], ""), "").strip():
+        return {"problem": None, "next": []}
     try:
-        timing = form_fields.timing(values)
-        shown = unwrap(request.scheduler.preview(timing.type, timing.config, timezone=zone, count=SHOWN))
+        preview, zone = _previewed(request, values, SHOWN)
     except DuetimeError as error:
-        return {"problem": err_of(error).message}
-    return preview_view(shown.english, shown.instants, shown.warnings, zone) | {"problem": None}
+        return {"problem": with_cron_fault(err_of(error).message)}
+    return preview_view(preview.english, preview.instants, preview.warnings, zone) | {"problem": None}
+
+
+def _previewed(request: PageRequest, values: Values, count: int) -> tuple[Preview, str]:
+    zone = values["timezone"].strip() or request.zone
+    timing = form_fields.timing(values)
+    return unwrap(request.scheduler.preview(timing.type, timing.config, timezone=zone, count=count)), zone

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import NamedTuple
 
@@ -36,6 +36,15 @@ LOOK = 1.0
 """Seconds between two checks of the token during a response, so that a stream ends when its token is revoked."""
 
 
+class ClientCommands(NamedTuple):
+    """Commands on this machine that the configuration of an agent's client names."""
+
+    stdio: Sequence[str] = ()
+    """Starts the MCP server over stdio."""
+    header: Sequence[str] = ()
+    """Prints the header with this machine's token."""
+
+
 class WebContext(NamedTuple):
     """The parts of the application that the API and the pages need."""
 
@@ -44,6 +53,7 @@ class WebContext(NamedTuple):
     """Returns the caller of the current request."""
     trusting: bool = False
     """Whether there is no authentication: every caller counts as the user who runs the server."""
+    commands: ClientCommands = ClientCommands()
 
     def may_operate(self, call: Call) -> bool:
         return call.caller.operator or self.trusting

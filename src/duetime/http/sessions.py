@@ -33,6 +33,10 @@ class Sessions:
         self._tokens, self._clock = tokens, clock
         self._own = tokens.of_browsers()
 
+    @property
+    def tokens(self) -> Tokens:
+        return self._tokens
+
     def link(self) -> str:
         """Return the code of a sign-in link, for an operator: only someone with this machine's secret can make one."""
         words = f"{(self._clock.now() + LINK_LIFE) // SECOND:x}.{secrets.token_hex(8)}"

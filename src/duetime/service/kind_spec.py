@@ -274,6 +274,10 @@ class KindHooks:
         """Return the name of a schedule that follows from its payload, unless somebody names it otherwise."""
         return None
 
+    def trial(self, name: str) -> dict[str, Any] | None:
+        """Return the payload of a schedule that tests a channel or an agent of `status`; None if it cannot be."""
+        return None
+
     def text_of(self, payload: Mapping[str, Any]) -> str | None:
         """Return the text that a schedule is about, such as the prompt or the message; None if it has none."""
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from duetime.engine.errors import DuetimeError, InvalidInput
+from duetime.engine.errors import DuetimeError
 
 if TYPE_CHECKING:
     from duetime.engine.result import Err
@@ -29,15 +29,6 @@ _OPTIONS = {
     "payload": "the arguments",
     **{name: "--" + name.replace("_", "-") for name in _SAME},
 }
-_CRON = "Invalid cron expression: "
-_FIELDS = (
-    ("second", "0-59"),
-    ("minute", "0-59"),
-    ("hour", "0-23"),
-    ("day of the month", "1-31, or L for the last"),
-    ("month", "1-12, or JAN-DEC"),
-    ("day of the week", "0-7 or SUN-SAT, where 0 and 7 are Sunday"),
-)
 
 
 def name_fields(names: Mapping[str, str]) -> None:
@@ -52,8 +43,10 @@ def worded(error: DuetimeError, code: str) -> str:
         message = _OPTIONS[field] + message.removeprefix(field)
     if field == "when" and not message.startswith("when:"):
         message = "give exactly one of --at, --delay, --every, --cron and --rrule, or --when"
-    if message.startswith(_CRON):
-        message += f"; {cron_fault(message.removeprefix(_CRON))}"
+    if message.startswith("Invalid cron"):
+        from duetime.engine.triggers.cron_faults import with_cron_fault
+
+        message = with_cron_fault(message)
     if message.startswith("Unknown status"):
         message += "; there are scheduled (or pending), running, completed, failed, cancelled, paused and broken"
     if code == "store_unavailable":
@@ -64,25 +57,6 @@ def worded(error: DuetimeError, code: str) -> str:
 
 def in_a_file(err: Err) -> str:
     """Return the message for an error in a file, where there are no options."""
-    message = err.message.removeprefix(f"{err.details.get('field')}: ")
-    return f"{message}; {cron_fault(message.removeprefix(_CRON))}" if message.startswith(_CRON) else message
+    from duetime.engine.triggers.cron_faults import with_cron_fault
 
-
-def cron_fault(expression: str) -> str:
-    """Explain which field is invalid, found by parsing each one alone."""
-    from duetime.engine.triggers.cron import cron_fields
-
-    parts = expression.split()
-    if expression.strip().startswith("@"):
-        return "there are @yearly, @monthly, @weekly, @daily and @hourly"
-    if len(parts) not in (5, 6):
-        has = f"{len(parts)} field" if len(parts) == 1 else f"{len(parts)} fields"
-        return f"it has {has}, and cron has 5: minute hour day month weekday, or 6 with seconds in front"
-    for number, (name, range_) in enumerate(_FIELDS[6 - len(parts) :]):
-        alone = ["*"] * len(parts)
-        alone[number] = parts[number]
-        try:
-            cron_fields(" ".join(alone))
-        except InvalidInput:
-            return f"the {name} cannot be {parts[number]!r}: use {range_}, with * - , and / as cron has them"
-    return "its fields do not go together"
+    return with_cron_fault(err.message.removeprefix(f"{err.details.get('field')}: "))

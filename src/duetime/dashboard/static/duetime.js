@@ -565,3 +565,42 @@ if (needing.length) {
   document.getElementById("chosen").addEventListener("change", offerChoice);
   addEventListener("pageshow", offerChoice);
 }
+
+// -- new and edit: presets, a date picker, and the arguments of the chosen task ----------------------------------------
+
+const when = document.getElementById("trigger");
+for (const chip of document.querySelectorAll("[data-phrase]")) {
+  chip.addEventListener("click", (event) => {
+    event.preventDefault();
+    const phrase = document.getElementById("phrase");
+    document.getElementById("when-phrase").checked = true;
+    phrase.value = chip.dataset.phrase;
+    phrase.focus();
+    when.dispatchEvent(new Event("input"));
+  });
+}
+for (const picker of document.querySelectorAll("[data-fills]")) {
+  picker.parentElement.hidden = false;
+  picker.addEventListener("input", () => {
+    if (!picker.value) return;
+    document.getElementById(picker.dataset.fills).value = picker.value.replace("T", " ");
+    when.dispatchEvent(new Event("input"));
+  });
+}
+
+const task = document.getElementById("task");
+if (form && task) {
+  document.getElementById("task-button").hidden = true;
+  let shown = task.value;
+  task.addEventListener("change", async () => {
+    if (task.value === shown) return;
+    shown = task.value;
+    const fields = new URLSearchParams(new FormData(form));
+    fields.set("intent", "preview");
+    try {
+      const answer = await fetch(form.action, { method: "POST", credentials: "same-origin", body: fields });
+      const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("task-arguments");
+      if (fresh && shown === task.value) document.getElementById("task-arguments").replaceChildren(...fresh.childNodes);
+    } catch { /* without them, JSON can still be typed */ }
+  });
+}

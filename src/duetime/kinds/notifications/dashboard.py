@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
@@ -27,6 +28,8 @@ class NotificationForm(KindForm):
     fields = ("message", "topic", "title", "priority", "tags", "click")
     template = "notification/form.html"
     named_by = ("title", "message")
+    text_field = "message"
+    samples: Mapping[str, Any] = MappingProxyType({"message": "sample", "topic": "sample"})
 
     def read(self, values: Values) -> dict[str, Any]:
         tags = [tag for tag in (part.strip() for part in values["tags"].split(",")) if tag]

@@ -12,13 +12,13 @@ from typing import Any, cast
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.encoding import encode_whole
 from duetime.engine.kind import Caller, Prepared, StopReason, ThreadUse, Work
-from duetime.engine.model import OVER, Cause, Definition, Schedule
+from duetime.engine.model import LOCAL, OVER, Cause, Definition, Schedule
 from duetime.engine.outcome import Cancelled, Completed, Outcome, Returned
 from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.options import Overlap
 from duetime.engine.triggers import OnceTrigger, trigger_from_json
 from duetime.kinds.notifications.delivery import ATTEMPTS, Delivery, Inbox, OutgoingMessage
-from duetime.kinds.notifications.destinations import NO_DESTINATIONS, Destinations
+from duetime.kinds.notifications.destinations import NO_DESTINATIONS, NTFY, Destinations
 from duetime.kinds.notifications.local import INBOX_WARNING
 from duetime.kinds.notifications.payload import checked_payload
 from duetime.kinds.notifications.remote import RemoteNotifications
@@ -30,6 +30,8 @@ from duetime.settings.sections import INBOX
 USUAL_PATIENCE = 15.0
 LONGEST_PATIENCE = 60.0
 """Maximum seconds of an attempt: a receiver that is silent for longer will not answer, and occupies a thread."""
+TRIAL_TOPIC = "test"
+"""Topic of a test message for an ntfy server without a default topic."""
 _SHARE = 0.95
 """Share of the run's timeout: the attempt has to end before it, so that the attempt's own error is recorded."""
 
@@ -103,6 +105,11 @@ class NotificationKind(KindHooks):
         if self._make_service is None or self.service.fires_here:
             return None
         return RemoteNotifications(cast("RemoteNotificationService", self.service))
+
+    def trial(self, name: str) -> dict[str, Any] | None:
+        """Return a message for the channel; one for the ntfy server goes to the default topic."""
+        topic = self.places.default_topic(LOCAL) if name == NTFY else name
+        return {"message": "This is a test. It works.", "title": "Duetime", "topic": topic or TRIAL_TOPIC}
 
     def text_of(self, payload: Mapping[str, Any]) -> str | None:
         return str(payload.get("message", ""))

@@ -1,0 +1,146 @@
+"""Settings and health: what is set up, whether it works, the tokens, and how to connect an agent."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from duetime.dashboard.request import Form, PageRequest, at
+from duetime.engine.clock import SECOND, Instant
+from duetime.engine.errors import DuetimeError
+from duetime.engine.validation import NewSchedule
+from duetime.security.claims import OPERATOR, Grant
+from duetime.security.tokens import Tokens
+from duetime.service.client_configs import CLIENTS, Reach
+from duetime.service.errors import err_of, refuse, unwrap
+from duetime.service.presenters import View, instant_view, worker_shape
+from duetime.service.status import status
+from duetime.service.when import duration
+
+NEVER_SHOWN: Final = "YOUR_TOKEN"
+"""Stands for a token: each is shown once, when it is issued."""
+MOST_TOKENS: Final = 100
+WORKERS: Final = 50
+LIVES: Final = ("1d", "30d", "90d", "365d")
+
+
+def settings_page(request: PageRequest) -> Response:
+    return _page(request)
+
+
+def _page(
+    request: PageRequest, *, issued: str | None = None, problem: str | None = None, typed: Form | None = None
+) -> Response:
+    found = status(request.call._replace(zone=request.zone))
+    workers = request.scheduler.workers() if request.sees_workers else []
+    page = request.render(
+        "settings.html",
+        200 if problem is None else 422,
+        health=found,
+        targets=_targets(request),
+        worker_rows=[worker_shape(each, request.now, request.zone) for each in workers[:WORKERS]],
+        tokens=_token_rows(request),
+        may_issue=_may_issue(request),
+        lives=LIVES,
+        issued=issued,
+        problem=problem,
+        typed={name: "" if typed is None else typed.get(name) for name in ("email", "owner", "life", "scope")},
+        spent=found.get("spent"),
+    )
+    page.headers["Cache-Control"] = "no-store"  # a token that was just issued is on it
+    return page
+
+
+def _targets(request: PageRequest) -> list[tuple[str, str, list[View]]]:
+    """Return what each kind can deliver to or wake, such as channels and agents, each with whether it can be tested."""
+    services, found = request.call.services, []
+    for kind in services.kinds:
+        hooks = services.hooks(kind)
+        for heading, value in hooks.status(request.caller.owner).facts.items():
+            if isinstance(value, list):
+                rows = [each | {"test": hooks.trial(each["name"]) is not None} for each in value]
+                found.append((heading, kind, rows))
+    return found
+
+
+def _tokens(request: PageRequest) -> Tokens | None:
+    sessions = request.browsers.sessions
+    return None if sessions is None else sessions.tokens
+
+
+def _may_issue(request: PageRequest) -> bool:
+    return request.caller.operator and _tokens(request) is not None
+
+
+def _token_rows(request: PageRequest) -> list[dict[str, Any]]:
+    """Return the tokens that are or were valid, the newest first: an operator sees all, others their own."""
+    tokens, now = _tokens(request), request.now // SECOND
+    if tokens is None:
+        return []
+    mine = [each for each in tokens.issued() if request.caller.operator or each.owner == request.caller.owner]
+    valid = [each for each in reversed(mine) if not each.revoked and each.expires > now]
+    return [_token_row(each, request) for each in valid[:MOST_TOKENS]]
+
+
+def _token_row(grant: Grant, request: PageRequest) -> dict[str, Any]:
+    return {
+        "id": grant.id,
+        "subject": grant.subject,
+        "owner": grant.owner,
+        "purpose": grant.purpose or "program",
+        "scope": " ".join(grant.scopes),
+        "issued": instant_view(Instant(grant.issued * SECOND), request.zone),
+        "expires": instant_view(Instant(grant.expires * SECOND), request.zone),
+        "this": grant.id == request.session,
+    }
+
+
+def change_settings(request: PageRequest, form: Form) -> Response:
+    """Start a test, or issue or revoke a token."""
+    if form.get("test"):
+        return _test(request, form.get("test"))
+    tokens = _tokens(request)
+    if tokens is None or not request.caller.operator:
+        raise refuse("operators_only", "only an operator issues and revokes tokens")
+    if form.get("revoke"):
+        tokens.revoke(form.get("revoke"))
+        return request.redirect("/settings", did="revoked")
+    try:
+        issued = _issue(tokens, form)
+    except DuetimeError as error:
+        return _page(request, problem=err_of(error).message, typed=form)
+    return _page(request, issued=issued)
+
+
+def _issue(tokens: Tokens, form: Form) -> str:
+    email, owner = form.get("email").strip(), form.get("owner").strip()
+    life = duration(form.get("life").strip() or "30d", "life")
+    scopes = [OPERATOR] if form.get("scope") else []
+    return tokens.issue(email, life, email=email, owner=owner or None, scopes=scopes)
+
+
+def _test(request: PageRequest, target: str) -> Response:
+    """Create a schedule that tests a channel or an agent at once; its page shows how that went."""
+    kind, _, name = target.partition(":")
+    known = {each["name"] for _, of, rows in _targets(request) if of == kind for each in rows if each["test"]}
+    payload = request.call.services.hooks(kind).trial(name) if name in known else None
+    if payload is None:
+        raise refuse("not_found", "There is nothing of this name to test.")
+    new = NewSchedule(kind, f"Test of {name}", "once", {"run_at": "now"}, payload, {"max_attempts": 1})
+    made = unwrap(request.call.services.create(request.caller, new))
+    return request.redirect(at(made.schedule.definition.public_id), did="testing")
+
+
+def connect_page(request: PageRequest) -> Response:
+    """Render the configuration of every client, over HTTP and over stdio."""
+    url = f"{request.http.base_url}mcp"
+    commands = request.context.commands
+    token = None if request.context.trusting else NEVER_SHOWN
+    local = request.sees_workers
+    reach = Reach(url, token, commands.stdio if local else ("duetime", "mcp"), commands.header if local else ())
+    clients = [
+        {"name": name, "title": each.title, "where": each.where, "http": each.http(reach), "stdio": each.stdio(reach)}
+        for name, each in CLIENTS.items()
+    ]
+    return request.render("connect.html", clients=clients, url=url, local=local, token=token)

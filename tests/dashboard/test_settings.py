@@ -1,0 +1,72 @@
+"""Settings and health, and connecting an agent: what an operator does there, and what others may see."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from duetime.engine.kind import Caller
+from duetime.engine.store import ScheduleQuery
+from duetime.settings import AgentSettings
+from tests.support.browsing import signed_in, signed_in_as, words
+from tests.support.web import Site, site
+
+
+@pytest.fixture(scope="module")
+def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    agents = {"scribe": AgentSettings(type="command", command=("cat",)), "gone": AgentSettings(command=("/no/such",))}
+    with site(tmp_path_factory.mktemp("settings"), agents=agents) as made:
+        yield made
+
+
+def test_an_operator_issues_and_revokes_tokens(there: Site) -> None:
+    browser = signed_in(there)
+    reply = browser.send("/settings", {"issue": "yes", "email": "ada@example.org", "life": "1d"})
+    found = re.search(r'id="issued-token">([^<]+)<', reply.body.decode())
+    assert reply.status == 200 and found is not None and reply.headers["cache-control"] == "no-store"
+    bearer = {"Authorization": f"Bearer {found[1]}"}
+    assert there.ask("GET", "/api/v1/whoami", bearer).json["owner"] == "ada@example.org"
+    assert found[1] not in browser.get("/settings").body.decode(), "a token is shown once"
+    [id] = re.findall(
+        r'value="(\w+)" aria-label="Revoke the token of ada@example.org', browser.get("/settings").body.decode()
+    )
+    assert "The token is revoked." in browser.follow(browser.send("/settings", {"revoke": id}))
+    assert there.ask("GET", "/api/v1/whoami", bearer).status == 401
+    wrong = browser.send("/settings", {"issue": "yes", "email": "nobody", "life": "1d"})
+    assert wrong.status == 422 and "email" in words(wrong)
+
+
+def test_others_see_their_own_and_change_nothing(there: Site) -> None:
+    stranger = signed_in_as(there, "eve")
+    page = stranger.text("/settings")
+    assert "Only an operator issues and revokes tokens." in page and "eve" in page
+    assert "ada@example.org" not in page and "browser operator" not in page and "/no/such" not in page
+    [record] = [each for each in there.tokens.issued() if each.owner == "eve" and not each.purpose]
+    for form in ({"issue": "yes", "email": "eve@example.org"}, {"revoke": record.id}):
+        assert stranger.send("/settings", form).status == 403
+    assert not there.tokens.is_revoked(record.id)
+    assert str(Path(there.room.settings.db)) not in stranger.get("/connect").body.decode(), "no paths of the machine"
+
+
+def test_channels_and_agents_are_tested(there: Site) -> None:
+    browser = signed_in(there)
+    page = browser.text("/settings")
+    assert "scribe" in page and "cannot start" in page
+    for target, kind in (("notification:inbox", "notification"), ("prompt:scribe", "prompt")):
+        assert browser.send("/settings", {"test": target}).status == 303
+        [made, *_] = there.room.store.search(ScheduleQuery(kind=kind, owner="local", newest_first=True)).items
+        assert made.definition.name.startswith("Test of")
+    before = there.room.scheduler.search(Caller("local"), ScheduleQuery())
+    for target in ("prompt:inbox", "prompt:nobody", "nothing:inbox", "notification:"):
+        assert browser.send("/settings", {"test": target}).status == 404
+    assert there.room.scheduler.search(Caller("local"), ScheduleQuery()) == before
+
+
+def test_every_client_has_its_configuration(there: Site) -> None:
+    page = signed_in(there).text("/connect")
+    for client in ("Claude Code", "Cursor", "VS Code", "Codex", "Gemini CLI", "opencode"):
+        assert client in page
+    assert f"http://127.0.0.1:{there.port}/mcp" in page and "YOUR_TOKEN" in page
