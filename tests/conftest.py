@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import ssl
 import tempfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
+import httpcore2
 import pytest
 
 from tests.support import postgres
@@ -22,6 +25,11 @@ for name in list(os.environ):
 _NO_SETTINGS = tempfile.TemporaryDirectory(prefix="duetime-no-settings-")
 os.environ["XDG_CONFIG_HOME"] = _NO_SETTINGS.name
 """The settings file of whoever runs the tests is none of theirs."""
+
+# Every HTTP client loads the certificate authorities of this machine, which takes longer than most tests.
+_ONCE = pytest.MonkeyPatch()
+_ONCE.setattr(ssl, "create_default_context", cache(ssl.create_default_context))
+_ONCE.setattr(httpcore2, "default_ssl_context", cache(httpcore2.default_ssl_context))
 
 
 @pytest.fixture(scope="session")

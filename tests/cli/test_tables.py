@@ -22,10 +22,11 @@ from tests.support.cli import Cli
 from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand, create, runs_of
 from tests.support.jobs import make_work
+from tests.support.size import some
 
 NAME = "Sync the ledger with the bank"
 ERROR = "ValueError: the certificate of ledger.example.org expired on 2026-02-01 and nobody renewed it"
-WIDTHS = range(40, 170)
+WIDTHS = some(range(40, 170))
 
 
 def paper_of(columns: int, monkeypatch: pytest.MonkeyPatch) -> StringIO:

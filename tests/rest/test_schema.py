@@ -24,7 +24,7 @@ from tests.support.size import FULL
 
 pytestmark = pytest.mark.slow
 
-EXAMPLES = 65 if FULL else 8
+EXAMPLES = 65 if FULL else 4
 """Of each mode, for each operation, and once more for each that has an id."""
 PARTS, ROUNDS = (24, 4) if FULL else (1, 1)
 """So many that no single test takes long; a further round tries other requests."""

@@ -39,6 +39,7 @@ from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand
 from tests.support.invariants import invariants
 from tests.support.shell import write
+from tests.support.size import FULL
 
 pytestmark = pytest.mark.slow
 
@@ -252,7 +253,7 @@ def test_sqlite() -> None:
         run_state_machine_as_test(
             machine,
             settings=settings(
-                max_examples=150,
+                max_examples=150 if FULL else 50,
                 stateful_step_count=40,
                 deadline=None,
                 suppress_health_check=list(HealthCheck),
@@ -274,7 +275,10 @@ def test_postgres(postgres_url: str) -> None:
             run_state_machine_as_test(
                 machine,
                 settings=settings(
-                    max_examples=15, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+                    max_examples=50 if FULL else 10,
+                    stateful_step_count=30,
+                    deadline=None,
+                    suppress_health_check=list(HealthCheck),
                 ),
             )
     finally:

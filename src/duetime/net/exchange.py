@@ -10,6 +10,7 @@ import ssl
 import threading
 from collections.abc import Callable, Iterable
 from email.utils import format_datetime
+from functools import cache
 from typing import Any, TypeAlias
 
 import httpcore2
@@ -123,6 +124,12 @@ _LOST = (httpcore2.NetworkError, httpcore2.RemoteProtocolError)
 _TROUBLE = (*_LOST, httpcore2.TimeoutException, httpcore2.LocalProtocolError, Forbidden, Unresolved)
 
 
+@cache
+def _known_authorities() -> ssl.SSLContext:
+    """Load the certificate authorities of this machine, once for all clients: it takes as long as many calls."""
+    return httpcore2.default_ssl_context()
+
+
 class Exchange:
     def __init__(
         self,
@@ -140,7 +147,7 @@ class Exchange:
         self._resends = resends
         self._progress = CallProgress(clock)
         self._backend = GuardedBackend(find, self._progress, dialler)
-        self._trust = trust or httpcore2.default_ssl_context()  # once: it loads all certificate authorities
+        self._trust = trust or _known_authorities()
         self._pool = httpcore2.ConnectionPool(
             ssl_context=self._trust,
             max_connections=connections,

@@ -327,9 +327,9 @@ def test_a_run_waits_for_a_worker_that_knows_its_task(bench: Bench) -> None:
     registry = Registry()
     registry.task(name="late")(lambda: bench.calls.append("late"))
     with Simulation(START, registry=registry) as simulation:
-        simulation.duetime.schedule("late", at=START + HOUR)
+        simulation.duetime.schedule("late", at=START + timedelta(minutes=1))
         known = registry._tasks.pop("late")
-        simulation.advance(2 * HOUR)
+        simulation.advance(timedelta(minutes=3))
         (run,) = simulation.runs()
         assert (run.status, run.attempt, bench.calls) == ("pending", 0, [])
         assert run.error is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -51,8 +52,10 @@ def test_a_job_shows_what_it_runs_and_its_results(stage: Stage) -> None:
 
 
 def test_a_paused_job_says_why_and_has_no_next_time(stage: Stage) -> None:
+    drafter = stage.time.duetime.app.scheduler.drafter
+    drafter.limits = replace(drafter.limits, pause_after=2)
     made = job(stage, task="fetch", args=["http://127.0.0.1:1/"])
-    for _ in range(10):
+    for _ in range(2):
         stage.time.advance(HOUR)
     [row] = stage.ada.knows("list_jobs", status="paused")["jobs"]
     assert (row["job_id"], row["next_run"]) == (made["job_id"], None)

@@ -28,7 +28,6 @@ from tests.support.model_server import ModelServer, call, say
 from tests.support.programs import command_agent
 from tests.support.user_server import TOKEN, UserServer, user_server
 from tests.support.waking import agent_request, failed, over_stdio, replied, succeeded
-from tests.support.woken import house, result_of
 
 ONE = Allowance(tools=("builds.latest",))
 ENVIRONMENT = {**os.environ, "TOKEN_OF_BUILDS": TOKEN}
@@ -219,40 +218,3 @@ def test_a_built_in_agent_uses_them_and_tells_what_it_was_denied(
     assert [each["name"] for each in reply.tool_calls] == ["builds_latest", "builds_delete"]
     assert "build 7 of main is green" in reply.tool_calls[0]["result"] and reply.tool_calls[1]["failed"]
     assert reply.denied == ["builds.delete"] and builds.deleted == []
-
-
-SETTINGS = """
-[mcp_servers.builds]
-url = "{url}"
-headers = {{ Authorization = "Bearer ${{TOKEN_OF_BUILDS}}" }}
-[agents.script]
-command = {command}
-servers = ["builds"]
-tools = ["builds.latest"]
-[agents.builtin]
-type = "builtin"
-servers = ["builds"]
-tools = ["builds.latest"]
-"""
-
-
-@pytest.mark.parametrize("agent", ["script", "builtin"])
-def test_a_due_prompt_uses_a_tool_of_the_users_own_server(agent: str, builds: UserServer, tmp_path: Path) -> None:
-    """The whole way, with a refusal: the run says which tool it was denied."""
-    script = [call("builds_latest", branch="main"), say("It is green.")]
-    more = [call("builds_latest", branch="main"), call("builds_delete", branch="main"), say("I may not.")]
-    settings = SETTINGS.format(url=builds.url, command=json.dumps([sys.executable, "-P", TOOL_AGENT]))
-    with ModelServer(lambda request: (more if "delete" in request.said[0] else script)[len(request.turns)]) as model:
-        env = {**model.environment, "TOKEN_OF_BUILDS": TOKEN}
-        with house(tmp_path, settings, env=env) as there, there.agent("ada") as ada:
-            first, both = (
-                ada.knows("schedule", prompt=text, at="now", agent=agent)["id"]
-                for text in (CALLS.splitlines()[0], CALLS)
-            )
-            done, denied = there.ended(first), there.ended(both)
-    assert done.status == "completed" and "green" in result_of(done)["text"], done.error
-    assert denied.status == "failed" and builds.deleted == []
-    assert denied.error == "it was denied builds.delete, so it did not do all it was asked for"
-    assert result_of(denied)["denied"] == ["builds.delete"]
-    for run in (done, denied):
-        assert TOKEN not in (run.result or "") and builds.url not in (run.result or "")
