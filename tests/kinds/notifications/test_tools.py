@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from duetime.app import App, build
-from duetime.engine.clock import SECOND, Instant
+from duetime.engine.clock import MINUTE, SECOND, Instant
 from duetime.engine.errors import StoreUnavailable
 from duetime.engine.kind import Caller, Work
 from duetime.engine.outcome import Failed, Outcome
@@ -244,6 +244,15 @@ def test_the_list_shows_a_name_and_why_and_until_when_it_is_paused(ann: Agent) -
     (row,) = ann("list_scheduled_notifications")["schedules"]
     shown = {"name": "morning", "note": "holiday", "paused_until": "2026-03-02T09:00:00+01:00"}
     assert shown.items() <= row.items()
+
+
+def test_the_list_shows_what_a_message_waits_for(simulation: Simulation, ann: Agent) -> None:
+    ann("schedule_notification", message="tea", notification_topic="kitchen", delay="1m")
+    (message,) = ann("list_scheduled_notifications")["messages"]
+    assert "state_detail" not in message
+    simulation.clock.move_to(Instant(simulation.clock.now() + 2 * MINUTE))
+    (message,) = ann("list_scheduled_notifications")["messages"]
+    assert message["state_detail"] == "due", "nothing has sent it yet"
 
 
 def test_a_schedule_that_ended_cannot_be_paused_and_the_answer_says_why(ann: Agent) -> None:
