@@ -28,7 +28,7 @@ ERRORS = (
     "cookie: session={}",
     "retry with --password={}",
 )
-PAGES = ("/", "/schedules", "/timeline", "/inbox", "/dead-letters")
+PAGES = ("/", "/schedules", "/timeline", "/inbox", "/dead-letters", "/settings", "/connect")
 LISTS = ("/schedules?limit=100", "/runs?limit=100", "/dead", "/inbox", "/upcoming", "/workers", "/tasks", "/whoami")
 
 

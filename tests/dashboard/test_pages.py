@@ -43,6 +43,8 @@ PAGES = [
     "/new?kind=notification",
     "/inbox",
     "/dead-letters",
+    "/settings",
+    "/connect",
     "/help",
     "/preferences",
 ]

@@ -44,6 +44,8 @@ PAGES = {
     "new-notification": "/new?kind=notification",
     "inbox": "/inbox",
     "dead-letters": "/dead-letters",
+    "settings": "/settings",
+    "connect": "/connect",
     "help": "/help",
     "preferences": "/preferences",
 }

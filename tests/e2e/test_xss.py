@@ -101,7 +101,15 @@ def test_there_are_enough_of_them() -> None:
 
 def test_nothing_runs_on_the_pages_of_all(browser: Browser, there: Site) -> None:
     with visiting(browser, there) as page:
-        for path in ("/", "/timeline", "/timeline?span=1h", "/timeline?span=7d", "/new", "/new?kind=prompt"):
+        for path in (
+            "/",
+            "/timeline",
+            "/timeline?span=1h",
+            "/timeline?span=7d",
+            "/new",
+            "/new?kind=prompt",
+            "/settings",
+        ):
             check(page, there, path)
         lists = {path: list(pages_of(page, there, path)) for path in ("/schedules", "/dead-letters", "/inbox")}
     for path, texts in lists.items():

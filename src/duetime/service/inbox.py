@@ -19,7 +19,7 @@ from duetime.service.counts import MOST as COUNTED
 from duetime.service.errors import unwrap
 from duetime.service.services import Services, pages_of
 
-LATELY: Final = 20_000
+LATELY: Final = 10_000
 """Latest runs, of all owners, among which messages count as unread; older ones do not."""
 _LEASE: Final = 1 * MINUTE
 
