@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from duetime.dashboard import home
-from duetime.dashboard import schedules as schedule_list
+from duetime.dashboard import attention, schedule_list
 from duetime.dashboard.filters import late
 from duetime.dashboard.timeline.charts import sparks
 from duetime.engine.clock import DAY, HOUR, SECOND, Instant
@@ -21,8 +21,10 @@ from duetime.engine.result import Ok
 from duetime.engine.store import RunQuery
 from duetime.engine.store_interfaces import Trace
 from duetime.kinds.jobs.registry import Task
+from duetime.service.errors import unwrap
 from tests.support.browsing import (
     Browser,
+    found,
     made,
     page_of,
     signed_in,
@@ -30,7 +32,7 @@ from tests.support.browsing import (
     words,
     working,
 )
-from tests.support.drafts import every
+from tests.support.drafts import every, once
 from tests.support.web import Reply, Site, site
 from tests.support.workers import eventually
 
@@ -48,6 +50,7 @@ def test_the_list_is_filtered(served: Site) -> None:
     assert "needle two" in only
     assert "needle one" not in only
     assert "Nothing matches." in browser.text("/schedules?status=paused")
+    assert "Nothing here." in browser.text("/schedules?view=paused")
     assert browser.get("/schedules?status=nonsense").status == 422
     assert browser.get("/schedules?cursor=nonsense").status == 422
     assert "3 schedules" in browser.text("/schedules?owner=local"), "others are none of their business"
@@ -65,21 +68,95 @@ def test_the_list_shows_what_fires_next(served: Site) -> None:
 
 
 def test_the_list_goes_on_page_by_page(served: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In any order, and back again."""
     monkeypatch.setattr(schedule_list, "PAGE", 2)
     monkeypatch.setattr(schedule_list, "COUNTED", 4)
     for number in range(5):
         made(served, f"page {number}", owner="pager")
     browser = signed_in_as(served, "pager")
-    seen, path = [], "/schedules"
-    while path:
-        page = browser.get(path)
-        seen += re.findall(r"page \d", words(page))
-        assert "more than 4 schedules" in words(page)
-        following = re.search(r'href="(/schedules\?cursor=[^"]+)" rel="next"', page.body.decode())
-        path = following[1] if following else ""
-    assert seen == [f"page {number}" for number in (4, 3, 2, 1, 0)]
+    names = [f"page {number}" for number in range(5)]
+    for query, expected in (
+        ("?order=newest", names[::-1]),
+        ("?order=name", names),
+        ("", names),
+        ("?order=-name", names[::-1]),
+    ):
+        seen, places, path, before = [], [], f"/schedules{query}", ""
+        while path:
+            page = browser.get(path)
+            places.append(re.findall(r"page \d", words(page)))
+            seen += places[-1]
+            assert "1,000+ schedules" in words(page), "no further than that is counted"
+            assert f"Page {len(places)}" in words(page)
+            before, path = path, _link(page, "next")
+        assert seen == expected, query
+        back = browser.get(_link(browser.get(before), "prev"))
+        assert re.findall(r"page \d", words(back)) == places[-2], "the page before the last one"
+        assert re.findall(r"page \d", words(browser.get(_link(back, "prev")))) == places[0]
     filtered = browser.get("/schedules?text=page&kind=job").body.decode()
     assert re.search(r'href="/schedules\?text=page&amp;kind=job&amp;cursor=[^"]+" rel="next"', filtered)
+
+
+def _link(page: Reply, rel: str) -> str:
+    found = re.search(rf'href="([^"]+)" rel="{rel}"', page.body.decode())
+    return unescape(found[1]) if found else ""
+
+
+def test_the_tabs_count_and_one_offs_of_runs_are_hidden(served: Site) -> None:
+    browser = signed_in_as(served, "tabs")
+    for number in range(3):
+        made(served, f"active {number}", owner="tabs")
+    for name, change in (("resting", served.room.scheduler.pause), ("cancelled", served.room.scheduler.cancel)):
+        change(Caller("tabs"), made(served, name, owner="tabs").definition.public_id)
+    delivery = once(owner="tabs", kind="notification", name="result of a run", key="~run:7.1")
+    unwrap(served.room.store.create([delivery]))
+    page = browser.text("/schedules")
+    assert "Active 3 Paused 1 Done 1 All 5" in page and "result of a run" not in page
+    assert "scheduled" in page and "pending" not in page, "to people"
+    for view, shown in (("paused", "resting"), ("done", "cancelled"), ("all", "active 0")):
+        assert shown in browser.text(f"/schedules?view={view}")
+    assert "result of a run" in browser.text("/schedules?view=all&deliveries=1")
+    assert "All 6" in browser.text("/schedules?view=all&deliveries=1")
+    assert served.ask("GET", "/api/v1/schedules", served.bearer("tabs")).json["total"] == 6, "programs see all"
+
+
+def test_a_request_without_a_label_is_called_by_its_method_and_host(served: Site) -> None:
+    payload = {"url": "https://hooks.example.org/a?key=secret", "method": "POST"}
+    made(served, "POST request", owner="caller", kind="request", payload=payload)
+    made(served, "with a label", owner="caller", kind="request", payload=payload)
+    page = signed_in_as(served, "caller").text("/schedules")
+    assert "POST hooks.example.org" in page and "with a label" in page
+    assert "secret" not in page
+
+
+def test_all_that_match_are_changed_and_that_is_undone(served: Site) -> None:
+    browser = signed_in_as(served, "matching")
+    for number in range(60):
+        made(served, f"match {number}", owner="matching")
+    other = made(served, "other", owner="matching")
+    assert "all 60 matching" in browser.text("/schedules?text=match")
+    paused = browser.send("/schedules", [("matching", "1"), ("action", "pause"), ("back", "text=match")])
+    assert "60 items paused." in browser.follow(paused)
+    page = browser.text("/schedules?view=all")
+    assert "Active 1 Paused 60" in page
+    assert found(served, other).progress.state == "active"
+    key = paused.headers["location"].partition("undo=")[2]
+    assert "Undone." in browser.follow(browser.send("/undo", {"undo": key, "to": "/schedules"}))
+    assert "Active 61 Paused 0" in browser.text("/schedules?view=all")
+    asked = browser.send("/schedules", [("matching", "1"), ("action", "cancel"), ("back", "text=match")])
+    assert "Cancel 60 schedules?" in words(asked)
+    sure = [("matching", "1"), ("action", "cancel"), ("sure", "yes"), ("back", "text=match")]
+    assert "60 items cancelled." in browser.follow(browser.send("/schedules", sure))
+
+
+def test_a_row_has_its_own_actions_and_leads_back_to_the_list(served: Site) -> None:
+    browser = signed_in_as(served, "rows")
+    schedule = made(served, "in a row", owner="rows")
+    page = browser.get("/schedules?text=row").body.decode()
+    for action in ("run", "pause"):
+        assert f'formaction="{page_of(schedule, action)}"' in page
+    reply = browser.send(page_of(schedule, "pause"), {"to": "/schedules?text=row"})
+    assert reply.headers["location"].startswith("/schedules?text=row&did=paused&undo=")
 
 
 def test_operators_see_and_choose_owners(served: Site, local: Browser) -> None:
@@ -133,7 +210,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 def test_the_first_page_tells_what_happened(ran: Site) -> None:
     page = signed_in(ran).text("/")
-    assert "1 failed for good" in page
+    assert "1 failed" in page and "Dead letters 1" in page, "one count for one thing"
     assert "ValueError: no <b>luck</b>" in page
     assert "No worker is running" in page, "it has stopped meanwhile"
     assert "It is <i>time</i>" in page
@@ -201,15 +278,15 @@ def test_what_was_missed_needs_attention_for_a_week(served: Site) -> None:
         eventually(lambda: len(runs_of(served, status="missed", owner="away")) == 2, 20, "both are told as missed")
     browser = signed_in_as(served, "away")
     page = browser.text("/")
-    assert re.search("Needs attention missed missed lately .* 24 occurrences", page)
-    assert "missed missed long ago" not in page.partition("Needs attention")[2]
+    assert re.search("Needs attention Missed missed missed lately .* 24 occurrences .* Run now|Open", page)
+    assert "missed long ago" not in page.partition("Needs attention")[2].partition("successful")[0]
     then = browser.text(f"/timeline?span=7d&from={(now - 9 * DAY - 12 * HOUR) // SECOND}")
     assert "48 runs behind" in then and "missed 48" in then, "each occurrence of both"
 
 
 def test_the_first_page_counts_what_failed_and_what_is_due(served: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of it, however little of it is looked at closely."""
-    monkeypatch.setattr(home, "LOOKED_AT", 1)
+    monkeypatch.setattr(attention, "LOOKED_AT", 1)
     served.room.registry.add(Task(fail, name="fails"))
     with working(served):
         for _ in range(2):
@@ -219,7 +296,7 @@ def test_the_first_page_counts_what_failed_and_what_is_due(served: Site, monkeyp
     for minutes in (10, 20, 50, 95):
         made(served, "later", ("once", {"run_at": f"in {minutes} minutes"}), owner="counted")
     page = signed_in_as(served, "counted").text("/")
-    assert "2 failed for good" in page
+    assert "2 failed" in page
     assert "3 due within the hour" in page
 
 

@@ -283,7 +283,8 @@ def test_many_are_paused_at_once(house: House, page: Page) -> None:
     for number in range(3):
         made_job(house, f"One of three, {number}", "exchange_rates", "tomorrow 9am").close()
     page.goto(address(house.served, "/schedules?text=one+of+three"))
-    page.get_by_label("all on this page").check()
+    page.get_by_label("Select all on this page").check()
+    expect(page.get_by_text("3 selected")).to_be_visible()
     page.get_by_role("button", name="Pause").click()
     expect(page.get_by_role("status")).to_have_text("3 items paused.")
 
@@ -370,14 +371,14 @@ def test_ten_thousand_schedules_on_one_timeline(browser: Browser, tmp_path: Path
             picture(page, f"ten-thousand-{span}")
         assert page.locator(".timeline .bar").count() > 100
         page.goto(address(served, "/schedules"))
-        expect(page.locator("#total")).to_have_text("10,000 schedules")
+        expect(page.locator("#total")).to_have_text("1,000+ schedules")
 
 
 def server_time_for(page: Page, served: Served, timeline: str) -> float:
     """Seconds of a processor: others keep the same cores busy, and a clock on the wall would measure them."""
     before = processor_time(served.process.pid)
     page.goto(address(served, timeline))
-    expect(page.get_by_text("The busiest 24 of 10,000")).to_be_visible(timeout=60_000)
+    expect(page.get_by_text("24 of 1,000 schedules")).to_be_visible(timeout=60_000)
     return processor_time(served.process.pid) - before
 
 

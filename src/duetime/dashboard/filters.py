@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlsplit
 
 from jinja2 import pass_context
@@ -134,6 +134,29 @@ def there(context: Context, iso: str | None, zone: str | None) -> Markup:
     return Markup('<span class="there">{}{} {}</span>').format(day, clock_time(theirs), zone)
 
 
+@pass_context
+def own_zone(context: Context, text: str) -> str:
+    """Leave out the zone of a description if it is the viewer's own."""
+    return text.replace(f" ({context['zone']})", "")
+
+
+class StatusWord(NamedTuple):
+    """The word for a schedule's status that people read, and the status whose colour it has."""
+
+    word: str
+    style: str
+
+
+def status_word(schedule: Mapping[str, Any]) -> StatusWord:
+    """Return the word for a schedule. To people, a healthy one that waits for its next time is not "pending"."""
+    status: str = schedule["status"]
+    if status != "pending":
+        return StatusWord(status, status)
+    if schedule["last_status"] in ("failed", "lost"):
+        return StatusWord("failing", "failed")
+    return StatusWord("scheduled", "pending")
+
+
 def took(started: str | None, finished: str | None) -> str:
     if started is None or finished is None:
         return "\u2013"
@@ -173,10 +196,12 @@ FILTERS = {
     "gist": gist_of,
     "late": late,
     "linked": linked,
+    "own_zone": own_zone,
     "plural": plural,
     "path": lambda text: quote(str(text), safe=""),
     "pretty": pretty,
     "span": span,
+    "status_word": status_word,
     "there": there,
     "twice": lambda text: (text, text),
     "when": when,

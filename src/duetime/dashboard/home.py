@@ -1,4 +1,4 @@
-"""The home page: active runs, what is due next, failures, and workers."""
+"""The home page: what needs attention, how runs went, what is due next, what runs now, and workers."""
 
 from __future__ import annotations
 
@@ -6,60 +6,57 @@ from typing import Final
 
 from starlette.responses import Response
 
+from duetime.dashboard.attention import attention, by_schedule
 from duetime.dashboard.first_steps import first_steps
 from duetime.dashboard.queries import ReadLimits, coming_row, occurrences_in, runs
 from duetime.dashboard.request import PageRequest
 from duetime.dashboard.timeline.axis import Zoom, window
-from duetime.dashboard.timeline.charts import chart
-from duetime.engine.clock import DAY, MINUTE
-from duetime.engine.model import RunId, RunStatus
-from duetime.engine.store import RunQuery
-from duetime.service.errors import unwrap
-from duetime.service.presenters import View, run_shapes, worker_shape
+from duetime.dashboard.timeline.charts import chart, line
+from duetime.engine.clock import DAY, MINUTE, SECOND
+from duetime.service.counts import dead_letters
+from duetime.service.presenters import View, worker_shape
+from duetime.service.run_figures import DayFigures, day_figures
+from duetime.service.text import span
 
 HORIZON: Final = Zoom("horizon", "the hour around now", 60 * MINUTE, 30 * MINUTE, 1 * MINUTE, 600)
-HORIZON_HEIGHT: Final = 56
-AROUND: Final = ReadLimits(schedules=500, runs=500, all_until=False)
+HORIZON_HEIGHT: Final = 84
+AROUND: Final = ReadLimits(schedules=200, runs=500, all_until=False)
 """Lower limits than on the timeline, because this page is reloaded whenever something happens."""
 SOON: Final = 9
 LIVE: Final = 12
+LOOKED_LIVE: Final = 60
 LATEST: Final = 8
 LOOKED_BACK: Final = 100
 """Latest runs to group by schedule and status, so that a frequent schedule does not hide the others."""
-TROUBLE: Final = 5
-LOOKED_AT: Final = 40
-"""Runs that failed for good, were lost or were missed, to group by schedule and status."""
-LATELY: Final = 20_000
-"""Latest runs, of all owners, to search for missed ones."""
-NEWS: Final = 7 * DAY
-"""How long a missed run is shown. It can be neither run nor dismissed, so it must disappear by itself."""
-COUNTED: Final = 99
 WORKERS: Final = 20
 
 
 def home_page(request: PageRequest) -> Response:
-    live = runs(request, status="live", limit=LIVE + 1)
-    dead = unwrap(request.scheduler.runs(request.caller, RunQuery(status="dead", limit=LOOKED_AT, count_to=COUNTED)))
+    live = [run for run in runs(request, status="live", limit=LOOKED_LIVE) if not _is_untaken(run)]
     view = window(HORIZON, request.zone, request.now)
     seen = occurrences_in(request, view, AROUND)
     workers = request.scheduler.workers() if request.sees_workers else []
+    figures = day_figures(request.call)
     return request.render(
         "home.html",
         first_steps=first_steps(request),
+        groups=attention(request),
         live=live[:LIVE],
         more_live=len(live) > LIVE,
-        trouble=_by_schedule(
-            run_shapes(request.scheduler, dead.items, request.zone, brief=True) + _missed(request), TROUBLE
-        ),
-        failed=f"{dead.total}" if dead.total_exact else f"{COUNTED}+",
+        failed=dead_letters(request.call),
+        figures=figures,
+        figures_about=_about(figures, request),
+        success_line=line(figures.success.parts, least=0, most=100),
+        lateness_line=line(figures.lateness.parts, least=0),
         coming=[
             coming_row(request, each.progress.next, each)
             for each in request.scheduler.coming(request.caller, None, SOON)
             if each.progress.next is not None
         ],
-        latest=_by_schedule(runs(request, limit=LOOKED_BACK), LATEST),
+        latest=by_schedule(runs(request, limit=LOOKED_BACK))[:LATEST],
         horizon=view,
         chart=chart(seen.density, HORIZON_HEIGHT, request.now),
+        zoom_at=lambda bar: bar.start // SECOND - 10 * 60,
         in_an_hour=sum(each.total() for each in seen.density.totals()[0]),
         more_coming=seen.more_schedules,
         about=seen.density.about,
@@ -68,20 +65,11 @@ def home_page(request: PageRequest) -> Response:
     )
 
 
-def _missed(request: PageRequest) -> list[View]:
-    lately = RunId(max(0, request.scheduler.store.newest_run() - LATELY))
-    query = RunQuery(status=RunStatus.MISSED, above=lately, limit=LOOKED_AT, count_to=0)
-    found = unwrap(request.scheduler.runs(request.caller, query)).items
-    fresh = [run for run in found if (run.last or run.due) > request.now - NEWS]
-    return run_shapes(request.scheduler, fresh, request.zone, brief=True)
+def _is_untaken(run: View) -> bool:
+    """Return whether a run waits for an agent that has not come: nothing is being done about it."""
+    return run["status"] == "waiting" and not run["taken_until"]
 
 
-def _by_schedule(found: list[View], most: int) -> list[tuple[View, int]]:
-    """Return the latest run of each schedule and status, with the number of others like it."""
-    latest: dict[tuple[object, str], View] = {}
-    numbers: dict[tuple[object, str], int] = {}
-    for run in sorted(found, key=lambda run: -run["run_id"]):
-        alike = (run["schedule"] or run["name"], run["status"])
-        latest.setdefault(alike, run)
-        numbers[alike] = numbers.get(alike, 0) + 1
-    return [(run, numbers[alike] - 1) for alike, run in latest.items()][:most]
+def _about(figures: DayFigures, request: PageRequest) -> str:
+    behind = request.now - figures.since
+    return "24 h" if behind >= DAY - MINUTE else span(behind)

@@ -106,6 +106,10 @@ class KindForm:
         """Return the same where inputs depend on what was typed."""
         return self.input_of(field)
 
+    def title_of(self, name: str, payload: Mapping[str, Any]) -> str:
+        """Return what lists call a schedule: its name, or more where that says too little."""
+        return name
+
 
 def form_of(kind: str) -> KindForm:
     """Return the form of a kind: its own, the standard one, or one without fields."""

@@ -20,8 +20,8 @@ _PAGE: Final = 1000
 class ReadLimits(NamedTuple):
     """Limits on what is read. Beyond them, only the schedules that fire first and the latest runs count."""
 
-    schedules: int = 10_000
-    runs: int = 5_000
+    schedules: int = 1_000
+    runs: int = 3_000
     all_until: bool = True
     """Whether the query itself ends at the window's end. Among a million schedules of other owners, that takes longer
     than reading the first few and dropping what lies beyond."""
@@ -63,36 +63,61 @@ class Found(NamedTuple):
     past_from: Instant | None
 
 
-def occurrences_in(request: PageRequest, window: Window, most: ReadLimits, owner: str | None = None) -> Found:
+class Shown(NamedTuple):
+    """Which schedules and runs a chart shows."""
+
+    owner: str | None = None
+    kind: str | None = None
+    text: str | None = None
+
+
+EVERYTHING: Final = Shown()
+
+
+def occurrences_in(request: PageRequest, window: Window, most: ReadLimits, shown: Shown = EVERYTHING) -> Found:
     density = Density(window)
     schedules = []
     if window.end > request.now:
         until = window.end if most.all_until else None
-        schedules = request.scheduler.coming(request.caller, until, most.schedules + 1, owner)
+        schedules = request.scheduler.coming(
+            request.caller, until, most.schedules + 1, shown.owner, kind=shown.kind, text=shown.text
+        )
         density.add_coming(schedules[: most.schedules], request.now)
     past_from = None
     if window.start < request.now:
-        found, past_from = _past(request, window, most.runs, owner)
+        found, past_from = _past(request, window, most.runs, shown)
         density.add_past(found, request.scheduler.store.public_ids([run.schedule for run in found]))
     more = len(schedules) > most.schedules and (schedules[-1].progress.next or 0) < window.end
     return Found(density, more, past_from)
 
 
-def _past(request: PageRequest, window: Window, most: int, owner: str | None) -> tuple[list[Run], Instant | None]:
+def _past(request: PageRequest, window: Window, most: int, shown: Shown) -> tuple[list[Run], Instant | None]:
     """Return the latest runs back to the start of the window. If there are too many, also return where they start.
 
-    Runs are read in the order of their creation, which is nearly that of their due instants.
+    Runs are read in the order of their creation, which is nearly that of their due instants. A range of skipped or
+    missed occurrences may have been created long before its last occurrence, so ranges are read separately.
     """
-    query = RunQuery(owner=owner, limit=min(most, _PAGE), count_to=0)
+    query = RunQuery(owner=shown.owner, kind=shown.kind, limit=min(most, _PAGE), count_to=0)
+    if window.end < request.now:
+        query = replace(query, below=request.scheduler.store.first_run_due(window.end))
+    of_ranges = replace(query, below=None, overlapping=(window.start, window.end), limit=_PAGE)
+    ranges = unwrap(request.scheduler.runs(request.caller, of_ranges)).items
     found: list[Run] = []
-    while len(found) < most:
+    past_from: Instant | None = None
+    while past_from is None:
         page = unwrap(request.scheduler.runs(request.caller, query))
         found += page.items
         if page.cursor is None or page.items[-1].due < window.start:
-            return _inside(found, window), None
+            break
+        past_from = found[-1].due if len(found) >= most else None
         query = replace(query, cursor=page.cursor)
-    return _inside(found, window), found[-1].due
+    whole = {run.id: run for run in (*found, *ranges)}.values()
+    return [run for run in whole if _is_inside(run, window) and _is_shown(run, shown)], past_from
 
 
-def _inside(found: list[Run], window: Window) -> list[Run]:
-    return [run for run in found if run.due < window.end and (run.last or run.due) >= window.start]
+def _is_inside(run: Run, window: Window) -> bool:
+    return run.due < window.end and (run.last or run.due) >= window.start
+
+
+def _is_shown(run: Run, shown: Shown) -> bool:
+    return shown.text is None or shown.text.lower() in run.name.lower()

@@ -272,6 +272,11 @@ class Form:
         return {name: value[:LONGEST_PARAMETER] for name, value in pairs if name in names}
 
 
+def goal_of(form: Form, usual: str) -> str:
+    """Return the page that a form asks to lead to, else the usual one."""
+    return own_page(form.get("to")) if form.has("to") else usual
+
+
 Show = Callable[[PageRequest], Response]
 Act = Callable[[PageRequest, Form], Response]
 

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from starlette.responses import Response
 
-from duetime.dashboard.request import Form, PageRequest
+from duetime.dashboard.request import Form, PageRequest, goal_of
 from duetime.dashboard.run_trace import run_trace
 from duetime.engine.kind import Caller
 from duetime.engine.model import LIVE, Run, RunStatus, Schedule
@@ -105,7 +105,8 @@ def act_on_run(request: PageRequest, form: Form) -> Response:
     run = run_at(request)
     done, change = ACTIONS[action]
     unwrap(change(request.scheduler, request.caller, run.id))
-    return request.redirect("/dead-letters" if form.get("back") == "dead-letters" else f"/runs/{run.id}", did=done)
+    usual = "/dead-letters" if form.get("back") == "dead-letters" else f"/runs/{run.id}"
+    return request.redirect(goal_of(form, usual), did=done)
 
 
 # -- running again with an edited input -----------------------------------------------------------------------------

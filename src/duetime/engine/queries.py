@@ -102,13 +102,29 @@ class Queries:
         query = replace(query, most_bytes=query.most_bytes or PAGE_BYTES)
         return Ok(self.store.search(query if caller.operator else replace(query, owner=caller.owner)))
 
-    def coming(self, caller: Caller, until: Instant | None, limit: int, owner: str | None = None) -> list[Schedule]:
+    def coming(
+        self,
+        caller: Caller,
+        until: Instant | None,
+        limit: int,
+        owner: str | None = None,
+        *,
+        kind: str | None = None,
+        text: str | None = None,
+    ) -> list[Schedule]:
         """Return what starts next, in the order of the instants that people see: jitter may delay a start behind a
-        later one. An operator sees all owners, or one of them."""
-        whose = owner if caller.operator else caller.owner
-        page = self.store.search(
-            ScheduleQuery(owner=whose, firing=True, due_to=until, limit=limit, count_to=0, most_bytes=8 * PAGE_BYTES)
+        later one. An operator sees all owners, or one of them. `text` is a part of the name."""
+        asked = ScheduleQuery(
+            owner=owner if caller.operator else caller.owner,
+            kind=kind,
+            text=text,
+            firing=True,
+            due_to=until,
+            limit=limit,
+            count_to=0,
+            most_bytes=8 * PAGE_BYTES,
         )
+        page = self.store.search(asked)
         return sorted(page.items, key=lambda each: (each.progress.next or 0, each.definition.id))
 
     def marks(self, caller: Caller, kind: str, subject: str) -> object:

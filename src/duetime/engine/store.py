@@ -86,7 +86,8 @@ class ScheduleQuery:
     owner: str | None = None
     kind: str | None = None
     status: str | None = None
-    """As users see it: pending, running, completed, failed, cancelled, paused, broken. `living`: all that may fire."""
+    """As users see it: pending, running, completed, failed, cancelled, paused, broken. Or by state: `active`,
+    `resting` (paused or broken), `over` (fires no more), `living` (all that may fire)."""
     text: str | None = None  # part of the name
     name: str | None = None  # the whole name, whatever its case; one lookup in an index
     id_prefix: str | None = None  # the beginning of the public id; one lookup as well
@@ -96,6 +97,8 @@ class ScheduleQuery:
     changed_since: Instant | None = None  # created or changed by people at or after this instant
     by_time: bool = False  # ordered by the next instant, or by the last where there is none, instead of by creation
     firing: bool = False  # only schedules that will fire, in the order of starts; cheap however many there are
+    order_by: str = ""  # "name" or "last_run" instead of the order of creation; `newest_first` reverses it
+    follow_ups: bool = True  # False: without the one-off messages that runs created when they ended
     newest_first: bool = False
     limit: int = 100
     cursor: str | None = None
@@ -121,6 +124,8 @@ class RunQuery:
     depth_below: int | None = None  # its schedule's depth is below this
     above: RunId | None = None  # created after this one
     mark_below: int | None = None  # of messages: READ finds the unread ones, DISMISSED those that are kept
+    below: RunId | None = None  # created before this one
+    overlapping: tuple[Instant, Instant] | None = None  # ranges of skipped or missed occurrences that overlap this one
     ids: tuple[RunId, ...] | None = None
     oldest_first: bool = False  # by due instant
     limit: int = 100

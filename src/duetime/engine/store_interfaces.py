@@ -203,6 +203,13 @@ class Figures(Protocol):
         """Count the runs of one schedule that were due between each two neighbouring bounds; of a period with more than
         `each` runs, the latest so many."""
 
+    def endings(self, owner: str | None, limit: int) -> list[Timing]:
+        """Return the latest runs of an owner, or of all owners, the latest first."""
+
+    def first_run_due(self, instant: Instant) -> RunId:
+        """Return about the first run that was due at an instant or later. Ids are nearly in the order of due instants,
+        which a binary search relies on."""
+
     def newest_run(self) -> RunId:
         """Return the highest run id; 0 if there is none."""
 

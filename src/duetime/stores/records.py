@@ -52,6 +52,7 @@ def _sum(microseconds: str) -> str:
 
 
 _BEGUN = "CASE WHEN started IS NULL THEN 0 ELSE 1 END"
+_RUN_FROM = "SELECT id, coalesce(last, due) FROM runs WHERE id >= ? ORDER BY id LIMIT 1"
 _TALLY = (
     f"SELECT kind, status, {_BEGUN}, {_position(_LATE)}, {_position(_TOOK)},"  # noqa: S608 - only constants
     f" CAST(sum(abs(number)) AS bigint), {_sum(_LATE)}, {_sum(_TOOK)}"
@@ -173,6 +174,22 @@ class RecordsMixin(Queries, Remotes, Revocations, Publication, Figures):
         statement = " UNION ALL ".join(_PERIOD.format(number) for number in range(len(periods)))
         values = [value for begin, end in periods for value in (schedule, begin, end, each)]
         return [PeriodCount._make(row) for row in self._rows(statement, values)] if periods else []
+
+    def endings(self, owner: str | None, limit: int) -> list[Timing]:
+        of, values = ("", (limit,)) if owner is None else (" WHERE owner = ?", (owner, limit))
+        statement = f"SELECT {', '.join(Timing._fields)} FROM runs{of} ORDER BY id DESC LIMIT ?"  # noqa: S608
+        return [Timing._make(row) for row in self._rows(statement, values)]
+
+    def first_run_due(self, instant: Instant) -> RunId:
+        low, high = 1, self.newest_run() + 1
+        while low < high:
+            middle = (low + high) // 2
+            found = self._rows(_RUN_FROM, (middle,))
+            if not found or found[0][1] >= instant:
+                high = middle
+            else:
+                low = found[0][0] + 1
+        return RunId(low)
 
     def newest_run(self) -> RunId:
         return RunId(self._rows("SELECT coalesce(max(id), 0) FROM runs", ())[0][0])

@@ -98,17 +98,32 @@ STATUSES: dict[str, str] = {
     "paused": f"p.state = 'paused' AND {_RESTS}",
     "broken": "p.state = 'broken'",
     "living": "p.state IN ('active', 'paused', 'broken')",
+    "active": "p.state = 'active'",
+    "resting": "p.state IN ('paused', 'broken')",
+    "over": "p.state IN ('ended', 'cancelled')",
 }
+_SEVERAL_STATES = ("resting", "over")
+"""Statuses that no index has in the order of a list: they are counted in any order, so that counting stays bounded."""
 """The statuses of a schedule that users see, as conditions on its progress row."""
 
 
+NOT_A_FOLLOW_UP = "substr(s.key, 1, 5) <> '~run:'"
+"""See `engine.policy.follow_ups.message_key`."""
+ORDERS: dict[str, tuple[str, str]] = {
+    "name": ("lower(s.name), s.owner, s.id", "SELECT lower(name), owner, id FROM schedules WHERE id = ?"),
+    "last_run": (
+        "coalesce(p.last_run, 0), p.schedule",
+        "SELECT coalesce(last_run, 0), schedule FROM progress WHERE schedule = ?",
+    ),
+}
+"""For each order its columns, and the query of the same columns of the last schedule of a page."""
 NOT_DELETED = "substr(s.key, 1, 6) <> '~gone-'"
 """As in the partial indexes by owner and by kind, which pass over deleted schedules."""
 
 
 def _listed_by(query: ScheduleQuery) -> str:
     """Return the table whose index a list follows: progress has those by state, and schedules the others."""
-    by_name = query.name is not None or query.id_prefix is not None
+    by_name = query.name is not None or query.id_prefix is not None or query.order_by == "name"
     return "s" if by_name or (query.status is None and query.changed_since is None and not query.firing) else "p"
 
 
@@ -153,6 +168,15 @@ def schedule_filter(query: ScheduleQuery, *, along_queue: bool = False) -> Where
         raise InvalidInput(f"Unknown status: {query.status}", field="status")
     if query.firing:
         where.add("p.state = 'active' AND p.next IS NOT NULL")
+    if query.order_by == "name" and query.status is not None:
+        where.add(NOT_DELETED)  # as in the index by name
+    if not query.follow_ups:
+        where.add(NOT_A_FOLLOW_UP)
+    _matching(where, query)
+    return where
+
+
+def _matching(where: Where, query: ScheduleQuery) -> None:
     if query.text:
         # Lowercase ASCII only, as lower() does in both databases here: folding more on one side would miss equal names.
         folded = query.text.translate(_LOWER)
@@ -162,7 +186,6 @@ def schedule_filter(query: ScheduleQuery, *, along_queue: bool = False) -> Where
         where.add("coalesce(p.next, p.through) >= ?", query.due_from)
     if query.due_to is not None:
         where.add("coalesce(p.next, p.through) <= ?", query.due_to)
-    return where
 
 
 def _named_by(where: Where, query: ScheduleQuery) -> None:
@@ -183,17 +206,27 @@ def schedule_page(query: ScheduleQuery) -> tuple[str, list[Any]]:
     beyond = "<" if query.newest_first else ">"
     moment = f"coalesce(p.next, p.through, {NEVER})"
     number = _number_of(query)
-    order = f"{moment} {direction}, {number} {direction}" if query.by_time else f"{number} {direction}"
-    if query.cursor is not None:
+    columns = f"{moment}, {number}" if query.by_time else number
+    if query.order_by:
+        columns, place = ORDERS[query.order_by]
+        if query.cursor is not None:
+            where.add(f"({columns}) {beyond} ({place})", read_cursor(query.cursor, 1)[1])
+    elif query.cursor is not None:
         at, last = read_cursor(query.cursor, 2 if query.by_time else 1)
         if query.by_time:
-            where.add(f"({moment}, {number}) {beyond} (?, ?)", at, last)
+            where.add(f"({columns}) {beyond} (?, ?)", at, last)
         else:
             where.add(f"{number} {beyond} ?", last)
+    order = ", ".join(f"{column} {direction}" for column in split_columns(columns))
     statement = (
         f"SELECT s.*, p.* FROM schedules s JOIN progress p ON p.schedule = s.id{where.sql()} ORDER BY {order} LIMIT ?"  # noqa: S608
     )
     return whole_rows(statement), [*where.values, query.limit + 1]
+
+
+def split_columns(columns: str) -> list[str]:
+    """Split a list of columns at its commas, but for those inside the arguments of a function."""
+    return [part.strip() for part in re.split(r",(?![^(]*\))", columns)]
 
 
 def place_of(query: ScheduleQuery, schedule: Schedule) -> tuple[int, ...]:
@@ -205,9 +238,11 @@ def place_of(query: ScheduleQuery, schedule: Schedule) -> tuple[int, ...]:
 def schedule_count(query: ScheduleQuery) -> tuple[str, list[Any]]:
     where = schedule_filter(query)
     source = "progress p"
-    if _listed_by(query) == "s" or query.text or query.subject is not None or query.changed_since is not None:
+    of_schedules = query.subject is not None or query.changed_since is not None or not query.follow_ups
+    if _listed_by(query) == "s" or query.text or of_schedules:
         source = "schedules s JOIN progress p ON p.schedule = s.id"
-    return _bounded(f"SELECT 1 FROM {source}{where.sql()} ORDER BY {_number_of(query)}", where, query.count_to)  # noqa: S608
+    order = "" if query.status in _SEVERAL_STATES else f" ORDER BY {_number_of(query)}"
+    return _bounded(f"SELECT 1 FROM {source}{where.sql()}{order}", where, query.count_to)  # noqa: S608
 
 
 def _bounded(rows: str, where: Where, most: int) -> tuple[str, list[Any]]:
@@ -276,10 +311,20 @@ def run_filter(query: RunQuery) -> Where:
     if query.depth_below is not None:
         where.add("EXISTS (SELECT 1 FROM schedules s WHERE s.id = r.schedule AND s.depth < ?)", query.depth_below)
     _run_waiting(where, query)
-    for condition, bound in (("due >= ?", query.due_from), ("due <= ?", query.due_to)):
-        if bound is not None:
-            where.add(condition, bound)
+    _run_instants(where, query)
     return where
+
+
+def _run_instants(where: Where, query: RunQuery) -> None:
+    if query.below is not None:
+        where.add("id < ?", query.below)
+    if query.overlapping is not None:
+        start, end = query.overlapping
+        where.add(f"last IS NOT NULL AND last >= ? AND due < ? AND {UNWELL}", start, end)
+    if query.due_from is not None:
+        where.add("due >= ?", query.due_from)
+    if query.due_to is not None:
+        where.add("due <= ?", query.due_to)
 
 
 def runs_by_due(query: RunQuery) -> bool:

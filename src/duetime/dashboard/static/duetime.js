@@ -6,7 +6,7 @@
 //   data-command="Pause"    an action of the command palette: presses the button or follows the link
 //   data-palette            opens the command palette
 //   data-submits            a field whose form is sent when it changes; of a text field, a moment after typing
-//   data-tip="first\nmore"  a popover while the pointer is over it, on focus, and on touch; data-href adds a link
+//   <title> in a drawing    becomes a popover: under the pointer, on focus, on touch; data-href adds a link to it
 //   data-copy="text"        a button that copies the text; data-copy-of="id" the text of an element, data-copy-from="url" JSON
 //   data-row                a row that j and k move to; x selects it, o opens its first link
 
@@ -205,12 +205,12 @@ follow();
 
 // -- selecting rows -------------------------------------------------------------------------------------------------
 
-const all = byId("choose-all");
-const boxes = () => [...document.querySelectorAll("#rows input[type=checkbox]")];
+const boxes = () => [...document.querySelectorAll("#rows input[type=checkbox]:not(#choose-all)")];
 
 function countSelected() {
   const chosen = boxes().filter((box) => box.checked).length;
   for (const place of document.querySelectorAll("[data-selected]")) place.textContent = `${chosen} selected`;
+  const all = byId("choose-all");
   if (all) {
     all.checked = chosen > 0 && chosen === boxes().length;
     all.indeterminate = chosen > 0 && !all.checked;
@@ -219,16 +219,19 @@ function countSelected() {
   if (matching && !chosen) matching.checked = false;
 }
 
-if (all) {
+function showChooseAll() {
+  const all = byId("choose-all");
+  if (!all) return;
   all.hidden = false;
   if (all.parentElement.tagName === "LABEL") all.parentElement.hidden = false;
-  all.addEventListener("change", () => {
-    for (const box of boxes()) box.checked = all.checked;
-    countSelected();
-  });
 }
-byId("rows")?.addEventListener("change", countSelected);
+
+document.addEventListener("change", (event) => {
+  if (event.target.id === "choose-all") for (const box of boxes()) box.checked = event.target.checked;
+  if (event.target.closest("#chosen")) countSelected();
+});
 addEventListener("pageshow", countSelected);
+showChooseAll();
 
 // -- forms that are sent by themselves ------------------------------------------------------------------------------
 
@@ -336,18 +339,23 @@ function hideTipSoon() {
 const tips = (within) => [...within.querySelectorAll("[data-tip]")];
 
 function enhance(within) {
+  showChooseAll();
   // Popovers replace the browser's own, which neither a key nor a finger opens. One stop of Tab for each chart.
-  for (const each of tips(within)) {
-    each.querySelector("title")?.remove();
-    if (!each.hasAttribute("tabindex") || each.tabIndex < 0) each.setAttribute("tabindex", "-1");
+  for (const title of within.querySelectorAll("svg title")) {
+    const drawn = title.parentElement;
+    drawn.dataset.tip = title.textContent;
+    drawn.setAttribute("aria-label", title.textContent.replaceAll("\n", ", "));
+    if (drawn.tagName !== "a") drawn.setAttribute("role", "img");
+    title.remove();
   }
+  for (const each of tips(within)) if (each.closest("svg") && !each.hasAttribute("tabindex")) each.setAttribute("tabindex", "-1");
   for (const chart of within.querySelectorAll("svg")) {
     const first = tips(chart)[0];
     if (first && !chart.querySelector("[data-tip][tabindex='0']")) first.setAttribute("tabindex", "0");
   }
 }
 
-if (document.querySelector("[data-tip], [data-live]")) {
+if (document.querySelector("svg title, [data-live]")) {
   document.body.append(tip);
   enhance(document);
   document.addEventListener("pointerover", (event) => {
@@ -360,11 +368,13 @@ if (document.querySelector("[data-tip], [data-live]")) {
   });
   document.addEventListener("click", (event) => {
     const target = event.target.closest?.("[data-tip]");
-    if (target && event.pointerType === "touch" && tipped === target) { event.preventDefault(); }
+    if (target && event.pointerType === "touch") event.preventDefault(); // a finger opens the popover, which has the link
+    else if (target?.dataset.href && !target.matches("a")) location.assign(target.dataset.href);
   });
   document.addEventListener("keydown", (event) => {
     const at = document.activeElement?.closest?.("[data-tip]");
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (at?.dataset.href && event.key === "Enter" && !at.matches("a")) location.assign(at.dataset.href);
     if (!at || !step) return;
     const among = tips(at.closest("svg") ?? document);
     const next = among[among.indexOf(at) + step];

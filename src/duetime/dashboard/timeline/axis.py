@@ -29,10 +29,11 @@ ZOOMS: Final = {
         Zoom("6h", "6 hours", 6 * HOUR, 2 * HOUR, 5 * MINUTE, 3600),
         Zoom("24h", "24 hours", 24 * HOUR, 8 * HOUR, 15 * MINUTE, 2 * 3600),
         Zoom("7d", "7 days", 7 * DAY, 2 * DAY, 1 * HOUR, 12 * 3600),
+        Zoom("week", "Past week", 6 * HOUR, 7 * DAY, 1 * HOUR, 12 * 3600),
     )
 }
 USUAL: Final = "24h"
-LETTER: Final = 6.5
+LETTER: Final = 7.4
 """Approximate width of a letter on the axis, in pixels."""
 
 

@@ -7,10 +7,10 @@ number of steps per schedule; what lies beyond is estimated from the rate so far
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from duetime.dashboard.timeline.axis import Window
 from duetime.engine.clock import Instant
@@ -19,11 +19,36 @@ from duetime.engine.model import Run, Schedule, ScheduleId
 from duetime.engine.policy.options import policy_from_json
 from duetime.engine.triggers import IntervalTrigger, Trigger, trigger_from_json
 from duetime.engine.triggers.step_budget import TooManySteps, step_budget
+from duetime.service.masking import masked
 
+OUTCOMES: Final = (
+    "completed",
+    "running",
+    "waiting",
+    "pending",
+    "queued",
+    "cancelled",
+    "skipped",
+    "missed",
+    "failed",
+    "lost",
+)
+"""Order within a bar from the bottom up: what needs attention is on top."""
 STEPS: Final = 200_000
 """Steps of all schedules together."""
 FEWEST, MOST = 32, 5_000
 """Minimum and maximum steps of one schedule."""
+
+
+LONGEST_ERROR: Final = 160
+
+
+class Notable(NamedTuple):
+    """The run that a mark is mostly about: the worst of its outcomes, and of those the first."""
+
+    rank: int
+    run: int
+    error: str
 
 
 @dataclass
@@ -38,14 +63,21 @@ class Row:
     past: dict[int, Counter[str]] = field(default_factory=dict)
     about: bool = False
     """Whether the counts are an estimate."""
+    notable: dict[int, Notable] = field(default_factory=dict)
+    owner: str = ""
 
     @property
     def total(self) -> int:
         return self.bins.total() + sum(each.total() for each in self.past.values())
 
     @property
-    def first(self) -> int:
-        return min([*self.bins, *self.past])
+    def next(self) -> int:
+        """The first bin with a future occurrence."""
+        return min(self.bins, default=10**9)
+
+    def outcomes(self, *statuses: str) -> int:
+        """Return the number of past occurrences with one of these statuses."""
+        return sum(each[status] for each in self.past.values() for status in statuses)
 
 
 @dataclass
@@ -65,6 +97,7 @@ class Density:
                 bins, about = known[alike]
                 if bins:
                     row = Row(definition.public_id, definition.name, definition.kind, bins, {}, about)
+                    row.owner = definition.owner
                     self.rows[definition.id] = row
 
     def add_past(self, runs: Iterable[Run], ids: Mapping[ScheduleId, str]) -> None:
@@ -72,9 +105,12 @@ class Density:
             spread = _spread(run, self.window)
             if not spread:
                 continue
-            row = self.rows.setdefault(run.schedule, Row(ids.get(run.schedule), run.name, run.kind))
+            row = self.rows.setdefault(run.schedule, Row(ids.get(run.schedule), run.name, run.kind, owner=run.owner))
+            rank = OUTCOMES.index(run.status)
             for bin, number in spread.items():
                 row.past.setdefault(bin, Counter())[run.status] += number
+                if bin not in row.notable or row.notable[bin].rank < rank:
+                    row.notable[bin] = Notable(rank, run.id, masked(run.error or "")[:LONGEST_ERROR])
 
     @property
     def about(self) -> bool:
@@ -91,10 +127,21 @@ class Density:
                 past[bin].update(outcomes)
         return coming, past
 
-    def busiest(self, count: int) -> list[Row]:
-        """Return the rows with the most occurrences, in the order in which they first appear."""
-        rows = sorted(self.rows.values(), key=lambda row: -row.total)[:count]
-        return sorted(rows, key=lambda row: (row.first, row.name))
+    def sorted(self, order: str) -> list[Row]:
+        """Return the rows in an order of ORDERS."""
+        return sorted(self.rows.values(), key=ORDERS.get(order, ORDERS[BY_NEED]))
+
+
+BY_NEED: Final = "need"
+FAILED: Final = ("failed", "lost")
+ORDERS: Final[Mapping[str, Callable[[Row], Any]]] = {
+    BY_NEED: lambda row: (-row.outcomes(*FAILED), -row.outcomes("missed"), -row.outcomes("waiting"), -row.total),
+    "failures": lambda row: (-row.outcomes(*FAILED), row.name.lower()),
+    "next": lambda row: (row.next, row.name.lower()),
+    "name": lambda row: row.name.lower(),
+    "busy": lambda row: (-row.total, row.name.lower()),
+}
+"""The orders of rows: what failed most comes first unless something else is asked for."""
 
 
 def _counted(schedule: Schedule, window: Window, now: Instant, share: int) -> tuple[Counter[int], bool]:

@@ -13,26 +13,15 @@ from typing import Final, NamedTuple
 
 from duetime.dashboard.filters import count_of, in_order, kind_class, local_time
 from duetime.dashboard.timeline.axis import Window
-from duetime.dashboard.timeline.bins import Density, Row
+from duetime.dashboard.timeline.bins import OUTCOMES, Density, Notable, Row
 from duetime.engine.clock import Instant
 from duetime.engine.store_interfaces import Trace
 from duetime.service.text import plural, span
 
-OUTCOMES: Final = (
-    "completed",
-    "running",
-    "waiting",
-    "pending",
-    "queued",
-    "cancelled",
-    "skipped",
-    "missed",
-    "failed",
-    "lost",
-)
-"""Order within a bar from the bottom up: what needs attention is on top."""
-FEW, LOWEST = 30, 4
-"""The largest count on a linear scale, and the smallest count that may fill the height."""
+LOWEST: Final = 4
+"""The smallest count that may fill the height."""
+OUTLIER: Final = 4
+"""Bars that are so many times as high as nearly all others are cut off, so that the others can be seen."""
 GAP: Final = 0.12
 LEAST: Final = 3.0
 """Minimum height of a bar, in pixels."""
@@ -57,6 +46,8 @@ class Bar(NamedTuple):
     label: str
     total: int
     start: Instant
+    is_cut: bool = False
+    """Whether it is higher than the chart."""
 
 
 class Level(NamedTuple):
@@ -65,50 +56,82 @@ class Level(NamedTuple):
 
 
 class Scale(NamedTuple):
+    """A linear scale up to `most`; what is higher is cut off."""
+
     most: int
     height: int
 
-    @property
-    def by_powers(self) -> bool:
-        return self.most > FEW
-
     def of(self, number: int) -> float:
-        usable = self.height - 4
-        if not self.by_powers:
-            return usable * number / max(self.most, LOWEST)
-        return usable * math.log10(1 + number) / math.log10(1 + self.most)
+        return (self.height - 4) * min(number, self.most) / max(self.most, LOWEST)
 
     def levels(self) -> list[Level]:
         """Return a few round numbers, up to the largest count."""
-        if not self.by_powers:
-            marks = [number for number in (1, 2, 5, 10, 20) if self.most / 5 <= number <= self.most]
-        else:
-            marks = [10**power for power in range(1, 8) if 10**power <= self.most]
+        steps = [base * 10**power for power in range(8) for base in (1, 2, 5)]
+        step = next((each for each in steps if self.most / each <= 3.5), steps[-1])
+        marks = range(step, self.most + 1, step)
         return [Level(round(self.height - self.of(mark), 2), f"{mark:,}") for mark in marks]
+
+
+def scale_for(totals: Iterable[int], height: int) -> tuple[Scale, int | None]:
+    """Return a scale, and where it cuts bars off: None if all fit."""
+    counts = sorted(total for total in totals if total)
+    most = counts[-1] if counts else 0
+    usual = counts[len(counts) * 9 // 10 - (1 if len(counts) > 1 else 0)] if counts else 0
+    if most <= max(LOWEST, OUTLIER * usual):
+        return Scale(most, height), None
+    cut = max(LOWEST, 2 * usual)
+    return Scale(cut, height), cut
 
 
 class Chart(NamedTuple):
     bars: list[Bar]
     levels: list[Level]
     height: int
-    by_powers: bool
+    cut: int | None
+    """The count above which bars are cut off; None if none is."""
 
 
 def chart(density: Density, height: int, now: Instant) -> Chart:
-    """Build a bar chart. Its scale is logarithmic where a large count would dwarf the others, else linear."""
+    """Build a bar chart. Its scale is linear; a few bars that would dwarf the others are cut off."""
     coming, past = density.totals()
-    most = max((ahead.total() + before.total() for ahead, before in zip(coming, past, strict=True)), default=0)
-    scale, view = Scale(most, height), density.window
+    scale, cut = scale_for((a.total() + b.total() for a, b in zip(coming, past, strict=True)), height)
+    view = density.window
     bars = []
     for bin, (ahead, before) in enumerate(zip(coming, past, strict=True)):
         total = ahead.total() + before.total()
         if total:
             tall = max(LEAST, scale.of(total))
             parts = [(name, status_class(name), before[name]) for name in OUTCOMES]
-            parts += [(kind, kind_class(kind), ahead[kind]) for kind in in_order(ahead)]
+            parts += [(kind, f"{kind_class(kind)} ahead", ahead[kind]) for kind in in_order(ahead)]
             label, pieces = bin_label(view, bin, bin, before, ahead, now), _pieces(parts, total, tall, height)
-            bars.append(Bar(*place(view, bin), pieces, label, total, view.begin_of(bin)))
-    return Chart(bars, scale.levels(), height, scale.by_powers)
+            is_cut = cut is not None and total > cut
+            bars.append(Bar(*place(view, bin), pieces, label, total, view.begin_of(bin), is_cut))
+    return Chart(bars, scale.levels(), height, cut)
+
+
+class Line(NamedTuple):
+    """A line of figures over time as SVG path data, in a drawing of 100 by 24."""
+
+    path: str
+    dots: list[tuple[float, float]]
+    """Single points that no line connects."""
+
+
+def line(values: Sequence[float | None], *, least: float | None = None, most: float | None = None) -> Line:
+    """Build a line, with a gap wherever there is no figure."""
+    known = [value for value in values if value is not None]
+    low = min(known, default=0.0) if least is None else least
+    high = max([*known, low + 1e-9]) if most is None else most
+    step, path, dots = 100 / max(1, len(values) - 1), "", []
+    for index, value in enumerate(values):
+        if value is None:
+            continue
+        x, y = round(index * step, 2), round(22 - 20 * (value - low) / max(high - low, 1e-9), 2)
+        joined = index > 0 and values[index - 1] is not None
+        path += f"{'L' if joined else 'M'}{x} {y}"
+        if not joined and (index + 1 == len(values) or values[index + 1] is None):
+            dots.append((x, y))
+    return Line(path, dots)
 
 
 def _pieces(parts: Iterable[tuple[str, str, int]], total: int, tall: float, height: int) -> list[Piece]:
@@ -129,10 +152,12 @@ def place(window: Window, first: int, last: int | None = None) -> tuple[float, f
 
 
 def bin_label(window: Window, first: int, last: int, before: Counter[str], ahead: Counter[str], now: Instant) -> str:
-    counts = [f"{number:,} {name}" for name, number in before.items()]
-    counts += [count_of(number, kind) for kind, number in ahead.items()]
+    """Return the lines of a popover: when, what ran, what is due."""
     begin = local_time(window.begin_of(first), window.zone, now)
-    return f"{begin}, {span((last - first + 1) * window.zoom.step)}: {', '.join(counts)}"
+    lines = [f"{begin}, {span((last - first + 1) * window.zoom.step)}"]
+    lines += [", ".join(f"{number:,} {name}" for name, number in before.items())] if before else []
+    lines += [", ".join(count_of(number, kind) for kind, number in ahead.items()) + " due"] if ahead else []
+    return "\n".join(lines)
 
 
 class Mark(NamedTuple):
@@ -143,6 +168,8 @@ class Mark(NamedTuple):
     strength: int
     """1 to 4, by the number of occurrences."""
     label: str
+    run: int | None = None
+    """The run that it is mostly about: the worst one."""
 
 
 @dataclass
@@ -154,12 +181,13 @@ class _Stretch:
     look: tuple[str, str, int]
     before: Counter[str]
     ahead: Counter[str]
+    worst: Notable | None = None
 
 
 def strip(row: Row, window: Window, now: Instant) -> list[Mark]:
     """Build the marks of one schedule; adjacent bins that look alike share a mark."""
     nothing = Counter[str]()
-    ahead_look = (row.kind, kind_class(row.kind))
+    ahead_look = (row.kind, f"{kind_class(row.kind)} ahead")
     drawn = [(bin, _worst(seen), seen, nothing) for bin, seen in sorted(row.past.items())]
     drawn += [(bin, ahead_look, nothing, Counter({row.kind: number})) for bin, number in sorted(row.bins.items())]
     stretches: list[_Stretch] = []
@@ -172,13 +200,19 @@ def strip(row: Row, window: Window, now: Instant) -> list[Mark]:
         stretch.last = bin
         stretch.before.update(before)
         stretch.ahead.update(ahead)
+        notable = row.notable.get(bin) if before else None
+        if notable is not None and (stretch.worst is None or notable.rank > stretch.worst.rank):
+            stretch.worst = notable
     return [_mark(each, window, now) for each in stretches]
 
 
 def _mark(stretch: _Stretch, window: Window, now: Instant) -> Mark:
     label = bin_label(window, stretch.first, stretch.last, stretch.before, stretch.ahead, now)
     x, width = place(window, stretch.first, stretch.last)
-    return Mark(x, width, *stretch.look, label)
+    worst = stretch.worst
+    if worst is not None and worst.error:
+        label += f"\n{worst.error}"
+    return Mark(x, width, *stretch.look, label, None if worst is None else worst.run)
 
 
 def _worst(outcomes: Counter[str]) -> tuple[str, str]:

@@ -1,17 +1,19 @@
-"""The timeline page: past and future on one axis, as bars for all schedules and a strip for each of the busiest."""
+"""The timeline page: past and future on one axis, as bars for all schedules and a lane for each of some."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlencode
 
 from starlette.responses import Response
 
 from duetime.dashboard.filters import in_order, kind_class, plural_of
-from duetime.dashboard.queries import ReadLimits, occurrences_in
+from duetime.dashboard.queries import ReadLimits, Shown, occurrences_in
 from duetime.dashboard.request import PageRequest
 from duetime.dashboard.timeline.axis import USUAL, ZOOMS, Window, Zoom, window
-from duetime.dashboard.timeline.charts import chart, status_class, strip
+from duetime.dashboard.timeline.bins import BY_NEED, Density
+from duetime.dashboard.timeline.charts import Bar, chart, status_class, strip
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.times.wall_clock import LAST_SECOND
 from duetime.service.presenters import instant_view
@@ -19,16 +21,32 @@ from duetime.service.text import whole_number
 
 HEIGHT: Final = 150
 ROWS: Final = 24
-_NAMES = list(ZOOMS)
+_FINER: Final = {"1h": "1h", "6h": "1h", "24h": "6h", "7d": "24h", "week": "24h"}
 _SHADES: Final = (
     ("completed", ("completed",)),
-    ("under way", ("running", "pending", "queued")),
+    ("running", ("running", "pending", "queued")),
     ("waiting for an agent", ("waiting",)),
     ("missed", ("missed",)),
     ("failed or lost", ("failed", "lost")),
     ("skipped or cancelled", ("skipped", "cancelled")),
 )
 """Meaning of each colour, and the statuses that share it."""
+STATUSES: Final = {
+    "failed": ("failed", "lost"),
+    "missed": ("missed",),
+    "skipped": ("skipped", "cancelled"),
+    "waiting": ("waiting",),
+    "completed": ("completed",),
+}
+"""Outcomes that the lanes can be restricted to."""
+SORTS: Final = {
+    BY_NEED: "Failing first",
+    "failures": "Most failures",
+    "next": "Next due",
+    "name": "Name",
+    "busy": "Busiest",
+}
+FILTERS: Final = ("kind", "status", "text", "owner", "sort")
 
 
 class Shade(NamedTuple):
@@ -40,45 +58,84 @@ class Shade(NamedTuple):
     ahead: bool = False
 
 
+class Place:
+    """The addresses of other parts of the timeline, with the same filters."""
+
+    def __init__(self, zoom: Zoom, given: dict[str, str]) -> None:
+        self._zoom, self._given = zoom, given
+
+    def at(self, span: str, start: int | None = None) -> str:
+        begin = {} if start is None else {"from": str(start)}
+        return "/timeline?" + urlencode({"span": span, **self._given, **begin})
+
+    def bars(self) -> str:
+        """Return the beginning of the address that a bar leads to, which its start completes."""
+        return self.at(_FINER[self._zoom.name]) + "&from="
+
+    def start_of(self, bar: Bar) -> int:
+        inner = ZOOMS[_FINER[self._zoom.name]]
+        return int(max(0, bar.start + (self._zoom.step - _whole(inner)) // 2) // SECOND)
+
+
 def timeline_page(request: PageRequest) -> Response:
     zoom = ZOOMS.get(request.parameter("span"), ZOOMS[USUAL])
-    view = window(zoom, request.zone, request.now, _start(request))
-    owner = request.parameter("owner") or None
-    seen = occurrences_in(request, view, ReadLimits(), owner)
-    density = seen.density
-    rows = density.busiest(ROWS)
+    start = _start(request)
+    view = window(zoom, request.zone, request.now, start)
+    given = {name: request.parameter(name) for name in FILTERS}
+    shown = Shown(given["owner"] or None, given["kind"] or None, given["text"] or None)
+    seen = occurrences_in(request, view, ReadLimits(), shown)
+    density = _restricted(seen.density, given["status"])
+    lanes = density.sorted(given["sort"])
     drawn = chart(density, HEIGHT, request.now)
-    ahead_bars = [bar for bar in drawn.bars if bar.start >= request.now]
-    ahead, before = density.totals()
     return request.render(
         "timeline.html",
         zoom=zoom,
         zooms=ZOOMS.values(),
         view=view,
         chart=drawn,
-        legend=_legend(sum(ahead, Counter()), sum(before, Counter())),
         days=view.days(request.now),
-        rows=[(row, strip(row, view, request.now)) for row in rows],
-        left=len(density.rows) - len(rows),
-        number=sum(each.total() for each in ahead),
-        number_past=sum(each.total() for each in before),
-        about=density.about,
-        busiest=max(ahead_bars or drawn.bars, key=lambda bar: bar.total, default=None),
+        rows=[(row, strip(row, view, request.now)) for row in lanes[:ROWS]],
+        left=max(0, len(lanes) - ROWS),
         more_schedules=seen.more_schedules,
         past_from=instant_view(seen.past_from, request.zone),
         here=view.place(request.now),
         starts=_starts(view),
-        moved=_start(request) is not None,
-        inner=_finer(zoom),
-        asked_owner=owner or "",
-        zoomed=lambda bar: (bar.start + (zoom.step - _whole(_finer(zoom))) // 2) // SECOND,
+        moved=start is not None,
+        place=Place(zoom, {name: value for name, value in given.items() if value}),
+        given=given,
+        kinds=list(request.call.services.specs),
+        statuses=list(STATUSES),
+        sorts=SORTS,
+        **_summary(density, drawn.bars, request.now),
     )
+
+
+def _restricted(density: Density, status: str) -> Density:
+    """Return only the schedules that have an outcome, if one was asked for."""
+    if status not in STATUSES:
+        return density
+    rows = {id: row for id, row in density.rows.items() if row.outcomes(*STATUSES[status])}
+    return Density(density.window, rows)
+
+
+def _summary(density: Density, bars: list[Bar], now: Instant) -> dict[str, Any]:
+    ahead, before = density.totals()
+    ahead_bars = [bar for bar in bars if bar.start >= now]
+    return {
+        "legend": _legend(sum(ahead, Counter()), sum(before, Counter())),
+        "number": sum(each.total() for each in ahead),
+        "number_past": sum(each.total() for each in before),
+        "about": density.about,
+        "busiest": max(ahead_bars or bars, key=lambda bar: bar.total, default=None),
+    }
 
 
 def _legend(ahead: Counter[str], before: Counter[str]) -> list[Shade]:
     """Return legend entries for what is present."""
     entries = [Shade(status_class(names[0]), label, sum(before[name] for name in names)) for label, names in _SHADES]
-    entries += [Shade(kind_class(kind), f"{plural_of(kind)} ahead", ahead[kind], True) for kind in in_order(ahead)]
+    entries += [
+        Shade(f"{kind_class(kind)} ahead", f"{plural_of(kind)} due", ahead[kind], True) for kind in in_order(ahead)
+    ]
     return [entry for entry in entries if entry.number]
 
 
@@ -90,15 +147,11 @@ def _start(request: PageRequest) -> Instant | None:
 
 def _starts(view: Window) -> dict[str, int]:
     """Return the starts of the adjacent windows, and of the other zooms around the same middle."""
-    middle = (view.start + view.end) // 2
-    moved = {"earlier": view.moved(-view.zoom.ahead), "later": view.moved(view.zoom.ahead)}
+    middle, step = (view.start + view.end) // 2, max(view.zoom.ahead, view.zoom.behind)
+    moved = {"earlier": view.moved(-step), "later": view.moved(step)}
     around = {zoom.name: Instant(max(0, middle - _whole(zoom) // 2)) for zoom in ZOOMS.values()}
     return {name: start // SECOND for name, start in (moved | around).items()}
 
 
 def _whole(zoom: Zoom) -> int:
     return zoom.ahead + zoom.behind
-
-
-def _finer(zoom: Zoom) -> Zoom:
-    return ZOOMS[_NAMES[max(0, _NAMES.index(zoom.name) - 1)]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from duetime.dashboard.kind_forms import KindForm, Values, json_of, restored
 from duetime.service.masking import refuse_other_places
@@ -21,6 +22,17 @@ class RequestForm(KindForm):
     def show(self, payload: Mapping[str, Any]) -> Values:
         seen = {name: value for name, value in payload.items() if name not in _HELD_BACK}
         return {"payload": json.dumps(seen, indent=2, ensure_ascii=False)}
+
+    def title_of(self, name: str, payload: Mapping[str, Any]) -> str:
+        """Return the method and the host of a request that was given no label."""
+        method = str(payload.get("method", ""))
+        if name != f"{method} request":
+            return name
+        try:
+            host = urlsplit(str(payload.get("url", ""))).hostname
+        except ValueError:
+            host = None
+        return f"{method} {host}" if host else name
 
     def payload(self, kind: str, values: Values, stored: Mapping[str, Any]) -> dict[str, Any]:
         given = json_of(values, "payload", dict)

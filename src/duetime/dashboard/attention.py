@@ -1,0 +1,152 @@
+"""What needs attention: schedules that paused themselves, prompts that nobody takes, failures, missed occurrences."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from duetime.dashboard.filters import instant_from
+from duetime.dashboard.request import PageRequest, at
+from duetime.engine.clock import DAY, MINUTE, Instant
+from duetime.engine.model import RunId, RunStatus, Schedule, ScheduleState
+from duetime.engine.store import RunQuery, ScheduleQuery
+from duetime.service.errors import unwrap
+from duetime.service.presenters import View, run_shapes, schedule_shape
+
+SHOWN: Final = 5
+"""Rows of each group; the group links to all of them."""
+LOOKED_AT: Final = 40
+"""Schedules or runs of a group that are read, and put together by schedule."""
+LATELY: Final = 20_000
+"""Latest runs, of all owners, to search for missed ones."""
+NEWS: Final = 7 * DAY
+"""How long a missed run is shown. It can be neither run nor dismissed, so it must disappear by itself."""
+PATIENCE: Final = 2 * MINUTE
+"""How long a prompt may wait for an agent before that needs attention."""
+
+
+class Action(NamedTuple):
+    label: str
+    icon: str
+    address: str
+
+
+class Item(NamedTuple):
+    """A row about one schedule."""
+
+    about: View
+    """The view of its latest run, or of the schedule itself."""
+    schedule: str | None
+    since: str | None
+    text: str
+    more: int
+    """Number of further runs like this one."""
+    actions: list[Action]
+    run: int | None = None
+    grave: bool = True
+
+
+class Group(NamedTuple):
+    title: str
+    items: list[Item]
+    address: str
+    """The page that has all of them."""
+    left: int
+
+
+def attention(request: PageRequest) -> list[Group]:
+    """Return the groups that have something in them, the most urgent first."""
+    paused = _paused(request)
+    own = {item.schedule for item in paused}
+    found = (
+        _group("Paused automatically", paused, "/schedules?view=paused"),
+        _group("No agent takes these", _untaken(request), "/inbox"),
+        _group("Failing", [each for each in _failing(request) if each.schedule not in own], "/dead-letters"),
+        _group("Missed", _missed(request), "/timeline?span=week"),
+    )
+    return [group for group in found if group.items]
+
+
+def _group(title: str, items: list[Item], address: str) -> Group:
+    return Group(title, items[:SHOWN], address, len(items) - SHOWN)
+
+
+def _paused(request: PageRequest) -> list[Item]:
+    """Return schedules that were paused after failures, or that cannot be planned, and wait for somebody."""
+    found: list[Schedule] = []
+    for status in ("failed", "broken"):
+        query = ScheduleQuery(status=status, newest_first=True, limit=LOOKED_AT, count_to=0)
+        found += unwrap(request.scheduler.search(request.caller, query)).items
+    return [_paused_item(request, each) for each in found if _stopped_itself(each)]
+
+
+def _stopped_itself(schedule: Schedule) -> bool:
+    state, note = schedule.progress.state, schedule.progress.note or ""
+    return state == ScheduleState.BROKEN or (state == ScheduleState.PAUSED and note.startswith("paused "))
+
+
+def _paused_item(request: PageRequest, schedule: Schedule) -> Item:
+    shape = schedule_shape(schedule, request.zone, brief=True)
+    place = at(shape["id"])
+    text = shape["last_error"] or shape["note"] or ""
+    return Item(shape, shape["id"], shape["last_run"], text, 0, [Action("Resume", "play", f"{place}/resume")])
+
+
+def _untaken(request: PageRequest) -> list[Item]:
+    query = RunQuery(free_at=request.now, oldest_first=True, limit=LOOKED_AT, count_to=0)
+    waiting = [run for run in unwrap(request.scheduler.runs(request.caller, query)).items if _is_late(run.due, request)]
+    items = []
+    for run, more in by_schedule(run_shapes(request.scheduler, waiting, request.zone, brief=True)):
+        dismiss = Action("Cancel", "close", f"/runs/{run['run_id']}/cancel")
+        items.append(Item(run, run["schedule"], run["due"], "", more, [dismiss], run["run_id"], grave=False))
+    return items
+
+
+def _is_late(due: Instant, request: PageRequest) -> bool:
+    return due < request.now - PATIENCE
+
+
+def _failing(request: PageRequest) -> list[Item]:
+    query = RunQuery(status="dead", limit=LOOKED_AT, count_to=0)
+    dead = unwrap(request.scheduler.runs(request.caller, query)).items
+    items = []
+    for run, more in by_schedule(run_shapes(request.scheduler, dead, request.zone, brief=True)):
+        place = f"/runs/{run['run_id']}"
+        actions = [Action("Retry", "retry", f"{place}/retry"), Action("Dismiss", "close", f"{place}/dismiss")]
+        since = run["finished"] or run["due"]
+        items.append(Item(run, run["schedule"], since, run["error"] or "", more, actions, run["run_id"]))
+    return items
+
+
+def _missed(request: PageRequest) -> list[Item]:
+    lately = RunId(max(0, request.scheduler.store.newest_run() - LATELY))
+    query = RunQuery(status=RunStatus.MISSED, above=lately, limit=LOOKED_AT, count_to=0)
+    found = unwrap(request.scheduler.runs(request.caller, query)).items
+    fresh = [run for run in found if (run.last or run.due) > request.now - NEWS]
+    living = {run.id: request.scheduler.schedule_of(request.caller, run) for run in fresh[:LOOKED_AT]}
+    items = []
+    for run, more in by_schedule(run_shapes(request.scheduler, fresh, request.zone, brief=True)):
+        schedule = living.get(run["run_id"])
+        again = [] if schedule is None else [Action("Run now", "play", f"{at(str(run['schedule']))}/run")]
+        since = str(run.get("last") or run["due"])
+        items.append(Item(run, run["schedule"], since, run["error"] or "", more, again, run["run_id"], grave=False))
+    return items
+
+
+def shown_time(run: View) -> str:
+    """Return the instant that lists show of a run, by which they are sorted."""
+    return str(run["finished"] or run["started"] or run["due"])
+
+
+def by_schedule(found: list[View]) -> list[tuple[View, int]]:
+    """Return the latest run of each schedule and status, with the number of others like it; the latest first."""
+    latest: dict[tuple[object, str], View] = {}
+    numbers: dict[tuple[object, str], int] = {}
+    for run in sorted(found, key=_moment, reverse=True):
+        alike = (run["schedule"] or run["name"], run["status"])
+        latest.setdefault(alike, run)
+        numbers[alike] = numbers.get(alike, 0) + 1
+    return [(run, numbers[alike] - 1) for alike, run in latest.items()]
+
+
+def _moment(run: View) -> tuple[Instant, int]:
+    return instant_from(shown_time(run)), run["run_id"]

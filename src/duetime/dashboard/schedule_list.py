@@ -1,0 +1,236 @@
+"""The list of schedules: tabs with counts, filters, columns to sort by, pages, and actions on many."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlencode
+
+from starlette.responses import Response
+
+from duetime.dashboard.kind_forms import form_of
+from duetime.dashboard.request import Form, PageRequest
+from duetime.dashboard.schedules import sparklines
+from duetime.engine.model import Schedule
+from duetime.engine.store import Page, ScheduleQuery
+from duetime.service.bulk_changes import MOST as MOST_CHANGED
+from duetime.service.bulk_changes import Selection, change_schedules
+from duetime.service.changes import ACTIONS, ChangeRequest
+from duetime.service.counts import MOST as COUNTED
+from duetime.service.counts import Count
+from duetime.service.errors import refuse, unwrap
+from duetime.service.presenters import View, schedule_shape
+from duetime.service.services import pages_of
+from duetime.service.state_details import details_of
+
+PAGE: Final = 50
+STATUSES: Final = {
+    "pending": "scheduled",
+    "running": "running",
+    "paused": "paused",
+    "failed": "failing or failed",
+    "completed": "completed",
+    "cancelled": "cancelled",
+    "broken": "broken",
+}
+"""The statuses that can be asked for, in the words for people: a healthy schedule is not "pending" to them."""
+VIEWS: Final = {"active": "active", "paused": "resting", "done": "over", "all": None}
+"""The tabs, and the status of the query behind each."""
+ORDERS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "next": {"firing": True},
+    "name": {"order_by": "name"},
+    "-name": {"order_by": "name", "newest_first": True},
+    "last": {"order_by": "last_run", "newest_first": True},
+    "-last": {"order_by": "last_run"},
+    "newest": {"newest_first": True},
+    "oldest": {},
+}
+MOST_CHOSEN: Final = 200
+BUSY: Final = 20
+"""Schedules that are shown above those that fire next, because a run of them is under way or they cannot fire."""
+FILTERS: Final = ("view", "text", "kind", "status", "owner", "order", "deliveries")
+PLACE: Final = (*FILTERS, "cursor", "trail")
+"""Parameters that lead back to the same list after a change."""
+MOST_BACK: Final = 12
+"""Pages that one can go back by; the first page can always be reached."""
+BULK: Final = ("pause", "resume", "cancel")
+
+
+class Asked(NamedTuple):
+    """What the list was asked for, with the defaults filled in."""
+
+    given: dict[str, str]
+    view: str
+    order: str
+
+    @property
+    def filtered(self) -> bool:
+        return any(self.given.get(name) for name in ("text", "kind", "status", "owner"))
+
+    def address(self, **changed: str | None) -> str:
+        """Return the address of the list with other parameters; None leaves one out."""
+        pairs = {**self.given, **changed}
+        query = urlencode({name: value for name, value in pairs.items() if value})
+        return f"/schedules?{query}" if query else "/schedules"
+
+
+def asked_of(given: Mapping[str, str]) -> Asked:
+    known = {name: given.get(name, "") for name in FILTERS}
+    view = known["view"] if known["view"] in VIEWS else "all" if known["status"] else "active"
+    usual = "next" if view == "active" and not known["status"] else "newest"
+    order = known["order"] if known["order"] in ORDERS else usual
+    return Asked(known, view, order)
+
+
+def query_of(asked: Asked, view: str | None = None) -> ScheduleQuery:
+    """Return the query of a tab, without order and place."""
+    given = asked.given
+    return ScheduleQuery(
+        owner=given["owner"] or None,
+        kind=given["kind"] or None,
+        status=given["status"] or VIEWS[view or asked.view],
+        text=given["text"] or None,
+        follow_ups=bool(given["deliveries"]),
+        limit=PAGE,
+        count_to=COUNTED,
+    )
+
+
+def schedules_page(request: PageRequest) -> Response:
+    asked = asked_of({name: request.parameter(name) for name in FILTERS})
+    cursor, trail = request.parameter("cursor"), request.parameter("trail")
+    page = unwrap(
+        request.scheduler.search(
+            request.caller, replace(query_of(asked), **ORDERS[asked.order], cursor=cursor or None, count_to=0)
+        )
+    )
+    items = page.items if cursor or asked.order != "next" else [*_busy(request, asked), *page.items]
+    return request.render(
+        "schedules.html",
+        rows=_rows(request, items),
+        asked=asked,
+        tabs=_tabs(request, asked),
+        total=_count(request, asked, asked.view),
+        notes=request.call.services.list_notes(asked.given["kind"] or None),
+        kinds=list(request.call.services.specs),
+        statuses=STATUSES,
+        columns=_columns(asked),
+        back=request.encode_parameters(*PLACE),
+        most_changed=MOST_CHANGED,
+        **_pages(asked, page, cursor, trail),
+    )
+
+
+def _busy(request: PageRequest, asked: Asked) -> list[Schedule]:
+    """Return active schedules that have no next time, such as a one-off that runs: they are in no order of starts."""
+    if asked.given["status"]:
+        return []
+    query = replace(query_of(asked), status="running", limit=BUSY, newest_first=True, count_to=0)
+    found = unwrap(request.scheduler.search(request.caller, query)).items
+    return [each for each in found if each.progress.next is None and each.progress.state == "active"]
+
+
+def _rows(request: PageRequest, items: list[Schedule]) -> list[tuple[View, Any]]:
+    details = details_of(request.scheduler, items)
+    shapes = [schedule_shape(item, request.zone, details.get(item.definition.id), brief=True) for item in items]
+    for shape in shapes:
+        payload = shape["payload"] if isinstance(shape["payload"], dict) else {}
+        shape["title"] = form_of(shape["kind"]).title_of(shape["name"], payload)
+    return list(zip(shapes, sparklines(request, items), strict=True))
+
+
+def _count(request: PageRequest, asked: Asked, view: str) -> Count:
+    query = replace(query_of(asked, view), limit=1)
+    page = unwrap(request.scheduler.search(request.caller, query))
+    return Count(page.total, page.total_exact)
+
+
+def _tabs(request: PageRequest, asked: Asked) -> list[View]:
+    """Return the tabs with their counts. A status is a filter within all, so there it takes the place of the tabs."""
+    if asked.given["status"]:
+        return []
+    labels = {"active": "Active", "paused": "Paused", "done": "Done", "all": "All"}
+    return [
+        {
+            "label": labels[view],
+            "count": _count(request, asked, view),
+            "address": asked.address(view="" if view == "active" else view, order=None),
+            "current": view == asked.view,
+        }
+        for view in VIEWS
+    ]
+
+
+def _columns(asked: Asked) -> list[View]:
+    """Return the headers; one that can be sorted by leads to that order, or to its reverse."""
+
+    def column(label: str, first: str, second: str = "", *, wide: bool = False) -> View:
+        target = second if asked.order == first and second else first
+        sorted_by = {first: "ascending", second: "descending"}.get(asked.order) if first else None
+        if first in ("last", "newest") and sorted_by:
+            sorted_by = {"ascending": "descending", "descending": "ascending"}[sorted_by]
+        address = asked.address(order=target, cursor=None) if first else None
+        return {"label": label, "address": address, "sorted": sorted_by, "wide": wide}
+
+    next_order = "next" if asked.view == "active" and not asked.given["status"] else ""
+    return [
+        column("Name", "name", "-name"),
+        column("Status", ""),
+        column("Next", next_order),
+        column("Last run", "last", "-last", wide=True),
+        column("Last 30 runs", "", wide=True),
+        column("Created", "newest", "oldest", wide=True),
+    ]
+
+
+def _pages(asked: Asked, page: Page[Schedule], cursor: str, trail: str) -> dict[str, Any]:
+    """Return the addresses of the pages before and after this one. `trail` holds the cursors that led here."""
+    before = [each for each in trail.split(".") if each]
+    further = ".".join([*before, cursor][-MOST_BACK:]) if cursor else ""
+    return {
+        "next_page": None if page.cursor is None else asked.address(cursor=page.cursor, trail=further or None),
+        "previous_page": asked.address(cursor=before[-1] if before else None, trail=".".join(before[:-1]))
+        if cursor
+        else None,
+        "first_page": asked.address() if len(before) > 1 else None,
+        "page_number": len(before) + 2 if cursor else 1,
+    }
+
+
+def bulk(request: PageRequest, form: Form) -> Response:
+    """Change the chosen schedules, or all that match the filter. Cancelling is final, so it is confirmed first."""
+    action, back = form.get("action"), form.back(*PLACE)
+    if action not in BULK:
+        raise refuse("invalid", "choose what to do: pause, resume or cancel")
+    matching = bool(form.get("matching"))
+    ids = _matching(request, asked_of(back)) if matching else list(dict.fromkeys(form.all("id")))[:MOST_CHOSEN]
+    if not ids:
+        return request.redirect("/schedules", **back, did="nothing")
+    if action == "cancel" and not form.get("sure"):
+        found = [each for id in ids[:MOST_CHOSEN] if (each := request.scheduler.find(request.caller, id)) is not None]
+        rows = [schedule_shape(each, request.zone, brief=True) for each in found]
+        number = len(ids) if matching else len(rows)
+        return request.render("confirm_many.html", rows=rows, number=number, matching=matching, back=urlencode(back))
+    services, chosen = request.call.services, Selection(ids=ids)
+    changed = unwrap(change_schedules(services, request.caller, chosen, ChangeRequest(action)))
+    number, failed = changed.changed, len(changed.failed)
+    undo = request.offer_undo(action, _changed_ids(changed.matched, changed.failed))
+    return request.redirect("/schedules", **back, did=ACTIONS[action], number=number, failed=failed, **undo)
+
+
+def _matching(request: PageRequest, asked: Asked) -> list[str]:
+    """Return the ids of all schedules of a list, however many pages it has."""
+    ids: list[str] = []
+    query = replace(query_of(asked), limit=500, count_to=0)
+    for page in pages_of(request.scheduler.search, request.caller, query):
+        ids += [each.definition.public_id for each in page.items]
+        if len(ids) > MOST_CHANGED:
+            text = f"more than {MOST_CHANGED:,} match, and that many can be changed at once; narrow the list down first"
+            raise refuse("invalid", text)
+    return ids
+
+
+def _changed_ids(matched: Any, failed: Any) -> list[str]:
+    refused = {str(each["id"]) for each in failed}
+    return [str(each["id"]) for each in matched if str(each["id"]) not in refused]
