@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.agents.installed import NOWHERE, native, script
-from tests.support.cli import environment, start
+from tests.support.cli import ROOT, environment, start
 from tests.support.node import AGENTS, Node, NoNode, installed
 
 pytestmark = pytest.mark.skipif(
@@ -69,3 +69,13 @@ def test_the_list_of_servers_shows_it_connected(name: str, node: Node, tmp_path:
     )  # fmt: skip
     said = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", done.stdout + done.stderr)
     assert re.search(SHOWN[name], said), said
+
+
+def test_claude_code_accepts_the_plugin_and_its_marketplace(node: Node, tmp_path: Path) -> None:
+    for folder in (ROOT, ROOT / "packages" / "claude-code"):
+        done = subprocess.run(
+            [*command_of("claude-code", node), "plugin", "validate", str(folder)],
+            cwd=tmp_path, env=environment() | {"HOME": str(tmp_path), "HTTPS_PROXY": NOWHERE, "NO_COLOR": "1"},
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=90, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0 and "Validation passed" in done.stdout, done.stdout + done.stderr
