@@ -159,6 +159,16 @@ def test_tab_completes_ids_names_tasks_zones_topics_and_agents(cli: Cli, tmp_pat
     assert complete(tmp_path, f"duetime prompt add x {store} --agent ", 7) == ["inbox"]
 
 
+def test_a_name_is_never_evaluated_by_a_shell(cli: Cli, tmp_path: Path) -> None:
+    evil = "a\\$(touch pwned)`touch pwned`'\"; touch pwned"
+    assert cli("job", "add", evil, *ADD[3:]).code == 0
+    asked = {"_TYPER_COMPLETE_ARGS": "duetime job show --db my.db ", "_DUETIME_COMPLETE": "complete_zsh"}
+    command = [sys.executable, "-m", "duetime"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment() | asked, capture_output=True, text=True, check=True)
+    assert '"j1":"a touch pwned touch pwned touch pwned"' in done.stdout
+    assert complete(tmp_path, "duetime job show --db my.db a", 5) == []
+
+
 def test_tab_imports_no_command_to_name_them(tmp_path: Path) -> None:
     names = "print(*sys.modules, file=sys.stderr)"
     script = f"import sys\nfrom duetime.cli.main import main\ntry:\n    main([])\nfinally:\n    {names}"

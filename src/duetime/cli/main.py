@@ -30,7 +30,6 @@ from duetime.terminal.context import (
 )
 from duetime.terminal.errors import worded
 from duetime.terminal.help import Rows
-from duetime.terminal.missing import answers_for
 from duetime.terminal.output import clean
 from duetime.terminal.typer_ext import PlainCommand, PlainGroup, argument, single
 
@@ -80,6 +79,8 @@ def _call(arguments: list[str]) -> int:
         try:
             answer: Any = command()(arguments, prog_name="duetime", standalone_mode=False)
         except Exception as error:
+            from duetime.terminal.missing import answers_for
+
             added = answers_for(error, arguments)  # nothing was done yet: the command line was only parsed
             if not added:
                 raise

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import redirect_stderr
 from typing import Annotated, Any
@@ -20,6 +21,8 @@ COMPLETION = "_DUETIME_COMPLETE"
 """Environment variable that is set when a shell asks for completions instead of running a command."""
 MOST = 200
 """Candidates that are read from the store."""
+_LONGEST = 60
+"""Maximum length of a description."""
 
 Found = Iterable[str | tuple[str, str]]
 """Candidates, each alone or with a description."""
@@ -52,9 +55,18 @@ def from_store(find: Finder, *, load_tasks: bool = False) -> dict[str, Any]:
         if file is not None and not file.exists():
             return []  # Tab creates no store
         with opened(db, load_tasks=load_tasks) as app:
-            return list(find(app, ctx, incomplete))
+            return [safe for each in find(app, ctx, incomplete) if (safe := _safe(each)) is not None]
 
     return completed_by(complete)
+
+
+def _safe(found: str | tuple[str, str]) -> str | tuple[str, str] | None:
+    """Return a candidate without what a shell might evaluate: agents write names, and zsh evaluates descriptions."""
+    value, text = (found, "") if isinstance(found, str) else found
+    if not re.fullmatch(r"[\w.:/@+-]+", value):
+        return None
+    shown = " ".join(re.sub(r"[^\w .,:/@+-]", " ", text).split())[:_LONGEST]
+    return (value, shown) if shown else value
 
 
 def _schedules(app: Application, ctx: Any, incomplete: str) -> Found:

@@ -15,7 +15,7 @@ _NAMES = 26
 _TEXT = 30
 """Columns that texts beside names need; where they have fewer, they stand below the names."""
 _EXAMPLE = "duetime "
-_WORD = re.compile(r"""(?:[^\s"']|"[^"]*"|'[^']*')+""")
+_WORD = r"""(?:[^\s"']|"[^"]*"|'[^']*')+"""
 
 Rows = Sequence[tuple[str, str]]
 
@@ -123,7 +123,7 @@ def _wrapped(text: str, first: str, other: str) -> list[str]:
 def _command_line(example: str) -> Iterator[str]:
     """Yield the lines of an example, which are continued as a shell requires it and never inside quotes."""
     line = " "
-    for word in _WORD.findall(example):
+    for word in re.findall(_WORD, example):
         if len(line) + len(word) + 3 > width() and line.strip():
             yield f"{line} \\"
             line = "     "

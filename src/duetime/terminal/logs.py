@@ -7,7 +7,6 @@ fault or a client that repeats itself must not fill the disk.
 from __future__ import annotations
 
 import logging
-import os
 import re
 import threading
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Final
 from duetime.engine.clock import Clock, SystemClock
 from duetime.engine.encoding import clean
 from duetime.engine.redaction import redacted
+from duetime.engine.tracebacks import frames_of
 
 LAYOUT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 INDENT = "    "
@@ -36,9 +36,6 @@ class SafeFormatter(logging.Formatter):
 # Failures of runs: one line with the user's own frame. The whole traceback is kept with the run.
 
 _TRACE = "Traceback (most recent call last):"
-_FRAME = re.compile(r'^ *File "(.+)", line (\d+), in (.+)$', re.MULTILINE)
-_FOREIGN = ("site-packages", f"{os.sep}lib{os.sep}python", "<frozen")
-_OWN = str(Path(__file__).parents[1])
 
 
 def is_failure_of_a_run(record: logging.LogRecord) -> bool:
@@ -60,14 +57,13 @@ class BriefFormatter(SafeFormatter):
 def _gist(trace: str) -> str:
     """Return the error of a traceback and the last frame that is the user's own."""
     trace = trace.rpartition(_TRACE)[2]
-    frames = _FRAME.findall(trace)
-    own = [each for each in frames if not each[0].startswith(_OWN) and not any(part in each[0] for part in _FOREIGN)]
+    frames = frames_of(trace)
     lines = [line for line in trace.splitlines() if line and not line.startswith(" ")]
     error = lines[0] if lines else "it failed"
     if not frames:
         return error
-    file, line, function = (own or frames)[-1]
-    return f"{error} ({Path(file).name}:{line} in {function})"
+    last = ([each for each in frames if each.own] or frames)[-1]
+    return f"{error} ({Path(last.file).name}:{last.line} in {last.function})"
 
 
 def format_the_last_resort() -> None:

@@ -78,7 +78,7 @@ def local_time(instant: Instant, zone: str) -> str:
 
 
 _MONTHS = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
-_LONG_DATE = re.compile(rf"\b({_MONTHS}) (\d{{1,2}}), (\d{{4}}) (\d{{1,2}}):(\d\d) ([AP]M) (?=[A-Z+-])")
+_LONG_DATE = rf"\b({_MONTHS}) (\d{{1,2}}), (\d{{4}}) (\d{{1,2}}):(\d\d) ([AP]M) (?=[A-Z+-])"
 
 
 def one_date_format(text: str) -> str:
@@ -89,7 +89,7 @@ def one_date_format(text: str) -> str:
         number = _MONTHS.split("|").index(month) + 1
         return f"{year}-{number:02d}-{int(day):02d} {int(hour) % 12 + 12 * (half == 'PM'):02d}:{minute} "
 
-    return _LONG_DATE.sub(rewritten, text)
+    return re.sub(_LONG_DATE, rewritten, text)
 
 
 def shortened(name: str) -> str:
@@ -139,7 +139,7 @@ def print_json_line(document: Any) -> None:
     print(escaped(json.dumps(document, ensure_ascii=False)), flush=True)
 
 
-_WHOLE = re.compile(r"`[^`]*`\S*|(?:python -m duetime|\S*/duetime|\bduetime) [a-z].*$|\S+")
+_WHOLE = r"`[^`]*`\S*|(?:python -m duetime|\S*/duetime|\bduetime) [a-z].*$|\S+"
 """A word, or a command line, which has to stay in one piece to be copied."""
 
 
@@ -154,7 +154,7 @@ def between_words(text: str, stream: TextIO) -> str:
 def _broken(line: str, columns: int) -> str:
     indent = " " * (len(line) - len(line.lstrip(" ")))
     rows = [""]
-    for word in _WHOLE.findall(line):
+    for word in re.findall(_WHOLE, line):
         if rows[-1] and len(indent) + len(rows[-1]) + len(word) + 1 >= columns:
             rows.append(word)
         else:

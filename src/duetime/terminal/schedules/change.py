@@ -99,7 +99,7 @@ def add_change_commands(commands: typer.Typer, view: KindView) -> None:
     def run(id: Id, wait: Wait = 0, db: Db = None, json_: Json = False) -> None:
         with opened(db) as app:
             definition = found_here(app, view, id).definition
-            made = _done(view, definition.public_id, app.scheduler.run_now(OPERATOR, definition.public_id, view.kind))
+            made = _done(view, short_id(definition), app.scheduler.run_now(OPERATOR, definition.public_id, view.kind))
             warnings = app.services.worker_warnings(view.kind)
             seen = wait_for_end(app.scheduler, made, wait)
             document = {"id": definition.public_id, "run": run_document(seen, app.scheduler.zone)}
