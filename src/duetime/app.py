@@ -150,7 +150,7 @@ class App:
             self.keep_heartbeat()
         delivery = self.services.kind(NotificationKind).delivery
         for problem in delivery.problems():
-            log.error("%s; what is sent there fails until this is mended", problem)
+            log.error("%s; what is sent there fails until this is fixed", problem)
         if not session:
             for note in notes_for_others(self.scheduler, self.settings, delivery, addresses=False):
                 log.warning("%s", note)

@@ -104,7 +104,7 @@ def test_what_is_refused(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     id = cli(*ADD, "--every", "2h", "--key", "k", "--json").document["id"]
     is_one_clear_line(cli(*ADD, "--every", "3h", "--key", "k"), 4, "used with other arguments")
     assert cli("job", "run", id).code == 0
-    is_one_clear_line(cli("job", "run", id), 4, "running already")
+    is_one_clear_line(cli("job", "run", id), 4, "already running")
     assert cli("job", "cancel", id).code == 0
     is_one_clear_line(cli("job", "edit", id, "--name", "y"), 4, "cannot be edited")
     is_one_clear_line(cli("job", "run", id), 4, f"job {id}: it is cancelled")
@@ -135,7 +135,7 @@ def test_a_file_that_is_no_database_is_left_alone(cli: Cli, tmp_path: Path) -> N
 def test_a_database_of_another_program_is_left_alone(cli: Cli, tmp_path: Path) -> None:
     other = apsw.Connection(str(tmp_path / "my.db"))
     other.execute("CREATE TABLE recipes (name); INSERT INTO recipes VALUES ('soup')")
-    is_one_clear_line(cli(*ADD, "--every", "2h"), 5, "some other program")
+    is_one_clear_line(cli(*ADD, "--every", "2h"), 5, "another program")
     assert other.execute("SELECT name FROM sqlite_schema").fetchall() == [("recipes",)]
     other.close()
 

@@ -313,7 +313,7 @@ def test_lines_that_are_none_or_over_are_told_and_the_others_come_in(cli: Cli, t
     assert [row["line"] for row in answer.document["schedules"]] == [5]
     reasons = {problem["line"]: problem["reason"] for problem in answer.document["problems"]}
     assert sorted(reasons) == [1, 2, 3, 4, 6, 7]
-    assert reasons[7] == "it would not fire at the same times; make it anew"
+    assert reasons[7] == "it would not fire at the same times; create it again"
     assert "is in the past" in reasons[3] and "party" in reasons[4]
 
 

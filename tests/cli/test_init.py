@@ -140,7 +140,7 @@ BAD = {
     "an unknown agent": (("--agent", "hal"), "there are inbox, claude"),
     "a channel without an address": (("--channel", "phone"), "NAME=URL"),
     "a channel that no topic can name": (("--channel", "My Phone=x://y"), "lowercase letters"),
-    "two places": (("--inbox", "--ntfy", "https://ntfy.sh"), "exclude each other"),
+    "two places": (("--inbox", "--ntfy", "https://ntfy.sh"), "cannot be combined"),
 }
 
 
@@ -213,7 +213,9 @@ def test_the_default_topic_follows_the_place(cli: Cli, own: Path) -> None:
 
 
 def test_a_prefix_that_can_be_guessed_is_warned_of(cli: Cli) -> None:
-    assert "whoever guesses this prefix" in cli("init", "--yes", "--ntfy", "https://ntfy.sh", "--prefix", "berlin-").err
+    assert (
+        "anyone who guesses this prefix" in cli("init", "--yes", "--ntfy", "https://ntfy.sh", "--prefix", "berlin-").err
+    )
     assert cli("init", "--yes", "--ntfy", "https://ntfy.sh", "--prefix", unguessable_prefix()).err == ""
 
 

@@ -90,7 +90,7 @@ def test_a_dry_run_does_nothing(cli: Cli, asked: Path, tmp_path: Path) -> None:
 def test_nobody_is_surprised(cli: Cli, asked: Path, tmp_path: Path) -> None:
     answer = cli("service", "install")
     assert answer.code == 2
-    assert "say --yes, or look with --dry-run" in answer.err
+    assert "pass --yes, or preview with --dry-run" in answer.err
     assert not unit_file(tmp_path).exists()
 
 

@@ -112,7 +112,7 @@ def test_python_says_it_to_its_log(
 def test_a_trusted_file_is_used_until_it_changes(cli: Cli, planted: Path) -> None:
     answer = cli("trust")
     assert (answer.code, answer.err) == (0, "")
-    assert "is trusted as it stands now. It sets tasks." in answer.out
+    assert "is now trusted. It sets tasks." in answer.out
     assert settings_line(cli) == f"{planted}/duetime.toml, the command line"
     assert (planted / "ran").exists()
     (planted / "duetime.toml").write_text('tasks = ["y.py"]\n')
@@ -129,7 +129,7 @@ def test_trust_is_listed_and_taken_back(cli: Cli, planted: Path) -> None:
     assert cli("trust", "--list").out == f"trusted   {planted}/duetime.toml\n"
     (planted / "duetime.toml").write_text("threads = 9\n")
     assert cli("trust", "--list", "--json").document["files"][0]["state"] == "changed"
-    assert cli("trust", "--remove").out == f"{planted}/duetime.toml is not trusted any more.\n"
+    assert cli("trust", "--remove").out == f"{planted}/duetime.toml is no longer trusted.\n"
     assert "is not trusted, so" in cli("job", "list").err
     again = cli("trust", "--remove")
     assert again.code == 3 and "duetime trust --list" in again.err

@@ -346,7 +346,7 @@ def test_a_store_that_is_away_is_told_without_its_words(tmp_path: Path, monkeypa
         monkeypatch.setattr(there.room.store, "_rows", away)
         for path in ("/", "/timeline", "/schedules", "/schedules/x", "/runs/1", "/inbox", "/dead-letters"):
             reply = browser.get(path)
-            assert reply.status == 503 and "cannot be reached just now" in words(reply), path
+            assert reply.status == 503 and "cannot be reached right now" in words(reply), path
             assert b"secret" not in reply.body
 
 

@@ -250,7 +250,7 @@ JOBS = [
     Case("list_jobs", {"status": "weird"}, "Unknown status: weird"),
     Case("list_jobs", {"timezone": "Mars/Base"}, UNKNOWN_ZONE),
     Case(
-        "list_jobs", {"cursor": "zz"}, "cursor: not one that a previous page returned; leave it out to begin anew"
+        "list_jobs", {"cursor": "zz"}, "cursor: not a cursor from a previous page; leave it out to start over"
     ),
     Case("list_jobs", {"limit": 0}, "Invalid argument: limit must be at least 1.", is_error=True),
     Case("list_jobs", {"limit": 1001}, "Invalid argument: limit must be at most 1000.", is_error=True),

@@ -137,7 +137,7 @@ def test_its_time_runs_out(shared_agency: Agency) -> None:
         token = there.agent_request(owner)["access"]["token"]
         assert there.api(token, "/whoami").status_code == 401
         [row] = client.knows("schedule_list", status="failed")["tasks"]
-    assert (run.status, run.error) == ("failed", "whoever took it did not finish in time")
+    assert (run.status, run.error) == ("failed", "the agent that took it did not finish in time")
     assert row["last_error"] == run.error
     [message] = there.arrived(owner, "hooks")
     assert message["title"] == "Do it later. failed"

@@ -69,7 +69,7 @@ def test_a_database_of_another_program_is_left_alone(tmp_path: Path, version: in
     other.execute(f"CREATE TABLE notes (text); PRAGMA user_version = {version}")
     other.close()
     before = path.read_bytes()
-    with pytest.raises(StoreUnusable, match="is a database of some other program; choose another file"):
+    with pytest.raises(StoreUnusable, match="is a database of another program; choose another file"):
         opened(path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]

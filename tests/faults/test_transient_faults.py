@@ -79,7 +79,7 @@ def test_a_worker_outlives_the_fault_and_breaks_nothing(
     assert engine.stop() == 0
     assert engine.failure is None
     assert [the(store, id).progress.state for id in ids] == [ScheduleState.ENDED] * 3
-    assert "tried again" in caplog.text
+    assert "retried" in caplog.text
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -134,7 +134,7 @@ def test_zones_read_at_the_start_need_no_file_later(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_database_file_that_is_there_is_opened_again_later(tmp_path: Path, store: SqliteStore) -> None:
-    with pytest.raises(StoreUnavailable, match="tried again"), translated(store.path):
+    with pytest.raises(StoreUnavailable, match="retried"), translated(store.path):
         raise apsw.CantOpenError("unable to open database file")
     with pytest.raises(StoreUnusable), translated(str(tmp_path / "nowhere" / "due.db")):
         raise apsw.CantOpenError("unable to open database file")

@@ -80,7 +80,7 @@ def test_a_stream_outlives_its_store_and_shows_that_it_lives(api: Api) -> None:
             return [await anext(told) for _ in range(number)]
 
     assert asyncio.run(first(3)) == [
-        "retry: 2000\n\n", ": the store cannot be reached just now\n\n", ": still here\n\n",
+        "retry: 2000\n\n", ": the store cannot be reached right now\n\n", ": still here\n\n",
     ]  # fmt: skip
     assert follower.looks > 3, "what is still here is not said at every look"
 

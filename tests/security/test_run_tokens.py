@@ -105,4 +105,4 @@ def test_while_the_store_is_away_nothing_is_said_of_it(stage: Stage, path: str) 
     stage.api.tokens.is_under_way = away
     answer = stage.api.http.get(path, headers={"Authorization": f"Bearer {token}"})
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
-    assert "cannot be reached just now" in answer.text and "secret" not in answer.text
+    assert "cannot be reached right now" in answer.text and "secret" not in answer.text

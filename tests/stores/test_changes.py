@@ -389,7 +389,7 @@ def test_a_holder_beyond_the_patience_fails_the_run(store: BaseStore, hand: Hand
     schedule = create_one(store, once())
     run = hold(store, waiting_run(store, hand, schedule, T0, T0 + MINUTE), "ann", T0, T0 + HOUR)
     assert hand.claim(T0 + HOUR) == []
-    assert the_run(store, run.id).error == "whoever took it did not finish in time"
+    assert the_run(store, run.id).error == "the agent that took it did not finish in time"
 
 
 def test_waiting_runs_keep_their_time_over_a_pause(store: BaseStore, hand: Hand) -> None:

@@ -109,7 +109,7 @@ def test_a_newer_schema_is_refused(opener: Opener, store: BaseStore) -> None:
 def test_tables_of_another_program_are_left_alone(opener: Opener) -> None:
     store = opener()
     write(store, "CREATE TABLE runs (name text)")
-    with pytest.raises(StoreUnusable, match="some other program"):
+    with pytest.raises(StoreUnusable, match="another program"):
         store.migrate()
     assert store._rows("SELECT * FROM runs", ()) == []
 

@@ -95,7 +95,7 @@ def test_after_a_refusal_the_next_question_comes_later(private_postgres: Postgre
     with pytest.raises(StoreUnavailable, match="cannot be reached"):
         create(store, once())
     private_postgres.start()
-    with pytest.raises(StoreUnavailable, match="goes on when it is back"):
+    with pytest.raises(StoreUnavailable, match="continues when it is back"):
         create(store, once())
     clock.seconds += 0.1
     create(store, once())

@@ -195,7 +195,7 @@ def test_waiting_needs_no_worker_and_no_attempt(store: BaseStore, hand: Hand) ->
     assert store.held(hand.id) == []
     assert hand.claim(T0 + HOUR) == []
     run = the_run(store, claim.run.id)
-    assert (run.status, run.error) == (RunStatus.FAILED, "nobody took it in time")
+    assert (run.status, run.error) == (RunStatus.FAILED, "no agent took it in time")
     assert the(store, schedule).progress.state == ScheduleState.ENDED
 
 
@@ -207,7 +207,7 @@ def test_what_was_handed_over_is_not_done_in_time(store: BaseStore, hand: Hand) 
     hand.record([claim], T0, Waiting(until, "somebody"))
     store.record_and_claim(hand.id, Instant(until - 1), [], [ClaimRequest("job", 100, until)])
     run = the_run(store, claim.run.id)
-    assert (run.status, run.error) == (RunStatus.FAILED, "whoever took it did not finish in time")
+    assert (run.status, run.error) == (RunStatus.FAILED, "the agent that took it did not finish in time")
 
 
 def test_what_was_handed_over_in_vain_is_handed_over_again(store: BaseStore, hand: Hand) -> None:

@@ -142,7 +142,7 @@ def test_kept_it_waits_and_the_next_one_is_skipped(store: BaseStore, hand: Hand)
     come_due(hand, THIRD)
     first, skipped = runs_of(store, made)
     assert (first.status, first.due) == ("waiting", FIRST)
-    assert (skipped.status, skipped.error) == ("skipped", "an earlier run still waits for an agent")
+    assert (skipped.status, skipped.error) == ("skipped", "an earlier run is still waiting for an agent")
     assert listed(store, "pending") == [made]
 
 
@@ -202,7 +202,7 @@ def test_run_now_says_that_one_waits(store: BaseStore, hand: Hand) -> None:
     made = recurring(store, hand)
     refused = store.change(made, Instant(FIRST), changes.fire)
     assert isinstance(refused, Err)
-    assert "waits for an agent" in refused.message
+    assert "waiting for an agent" in refused.message
 
 
 def test_cancelling_ends_what_waits(store: BaseStore, hand: Hand) -> None:

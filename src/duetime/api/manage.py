@@ -68,7 +68,7 @@ class Managing(Base):
             known = ", ".join(sorted(EditOptions.__annotations__))
             raise InvalidInput(f"there is no {', '.join(sorted(unknown))}; there are {known}")
         if "payload" in changes and "fields" in changes:
-            raise InvalidInput(field="fields", problem="belongs to the payload; give one of the two")
+            raise InvalidInput(field="fields", problem="cannot be combined with payload; give one of the two")
         policy = {name: value for name, value in changes.items() if name in _POLICY}
         request = EditRequest(
             name=changes.get("name"),
@@ -154,5 +154,5 @@ def _new_times(changes: EditOptions) -> When | None:
     if when is None and "trigger_type" in changes:
         when = When(changes["trigger_type"], dict(changes.get("trigger_config", {})), changes.get("timezone"))
     if when is None and "timezone" in changes:
-        raise InvalidInput(field="timezone", problem="belongs to the times; give them with it")
+        raise InvalidInput(field="timezone", problem="requires new times; give them, too")
     return when

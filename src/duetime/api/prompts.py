@@ -82,7 +82,7 @@ class Prompting(Creating, Managing, Running, Overview):
         """
         if result is not None and error is not None:
             raise InvalidInput("give one of 'result' and 'error', not both")
-        failed = None if error is None else Failed(shorten_error(error) or "it failed without a word")
+        failed = None if error is None else Failed(shorten_error(error) or "it failed without a message")
         outcome = failed or Completed(encode(result))
         return self._one(unwrap(self.scheduler.finish(self.caller, run_id, outcome, KIND, hold=hold)))
 

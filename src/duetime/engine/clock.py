@@ -22,7 +22,7 @@ _MICROSECOND = timedelta(microseconds=1)
 def instant_of(moment: datetime) -> Instant:
     """Convert an aware datetime to an instant, without floating-point rounding."""
     if moment.tzinfo is None:
-        raise ValueError("a datetime without a zone is no instant")
+        raise ValueError("a datetime needs a time zone")
     return Instant((moment - _EPOCH) // _MICROSECOND)
 
 

@@ -52,7 +52,7 @@ class UnreadableTime(InvalidInput):
 
 
 class StoreUnavailable(DuetimeError):
-    """The store cannot be reached just now; the work goes on when it is back."""
+    """The store cannot be reached right now; work continues when it is back."""
 
     code = "store_unavailable"
     permanent = False
@@ -90,4 +90,4 @@ def describe(error: BaseException) -> str:
     """Return the text to log for a transient error: its message, with the type unless it is StoreUnavailable."""
     if isinstance(error, StoreUnavailable):
         return f"the store is away: {error}"
-    return f"the machine is short of something ({type(error).__name__}: {error}); it is tried again"
+    return f"the machine is short of something ({type(error).__name__}: {error}); it will be retried"

@@ -400,7 +400,7 @@ def operators_only(caller: Caller, definition: Definition) -> Err | None:
     """Return why a caller may not change a schedule that belongs to the operator, or None."""
     if caller.operator or not definition.key.startswith(OPERATORS_OWN):
         return None
-    return Err("operators_only", "it belongs to the operator, who changes it by the settings or the command line")
+    return Err("operators_only", "it belongs to the operator, who can change it in the settings or on the command line")
 
 
 def _cancel_pending(change: Change) -> Decision:

@@ -220,7 +220,7 @@ class Drafter:
         if len(value) > longest:
             raise InvalidInput(field=name, problem=f"has {len(value)} characters, and the limit is {longest}")
         if not is_text(value):
-            raise InvalidInput(field=name, problem="holds characters that are no text (NUL or lone surrogates)")
+            raise InvalidInput(field=name, problem="contains invalid characters (NUL or lone surrogates)")
         return value
 
     def key(self, given: str | None, now: Instant) -> str:
@@ -232,7 +232,7 @@ class Drafter:
 
     def check_pause(self, until: Instant | None, note: str | None, now: Instant) -> None:
         if until is not None and until <= now:
-            raise InvalidInput(field="until", problem="it is in the past; name a later time, or leave it out")
+            raise InvalidInput(field="until", problem="it is in the past; give a later time, or leave it out")
         if note is not None:
             self._text("note", note, NOTE_LENGTH)
 
@@ -254,7 +254,7 @@ class Drafter:
             rule = self._trigger(changes.trigger_type, config, zone, begin)
             trigger = trigger_to_json(_from_then_on(definition.trigger, rule, changes, now))
         elif changes.starting is not None:
-            raise InvalidInput(field="starting", problem="belongs to a new time or rule; give that with it")
+            raise InvalidInput(field="starting", problem="requires a new time or rule; give that, too")
         if asked is not None:
             usual = {**self._kind(definition.kind).defaults, **({} if prepared is None else prepared.policy)}
             stored = json_object(definition.policy) or {}  # if it was corrupted in the database, an edit repairs it

@@ -51,7 +51,7 @@ def calendar_feed(scheduler: Scheduler, tokens: Tokens | None) -> Route:
         except InvalidToken:  # the same as a missing feed, so that guessing reveals nothing
             return PlainTextResponse("There is no such calendar.\n", 404, _HEADERS)
         except DuetimeError:
-            return PlainTextResponse("The store cannot be reached just now; try again.\n", 503, _HEADERS)
+            return PlainTextResponse("The store cannot be reached right now; try again.\n", 503, _HEADERS)
         return Response(made, media_type="text/calendar; charset=utf-8", headers=_HEADERS)
 
     return Route("/calendar/{token}.ics", feed, methods=["GET"])

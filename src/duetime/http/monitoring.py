@@ -198,7 +198,7 @@ def metrics(context: WebContext, age: ExchangeAge) -> Route:
         try:
             return Response(await anyio.to_thread.run_sync(text), media_type=CONTENT_TYPE_LATEST)
         except DuetimeError:
-            return JSONResponse({"error": "The store cannot be reached just now."}, 503)
+            return JSONResponse({"error": "The store cannot be reached right now."}, 503)
 
     return Route("/metrics", answer)
 

@@ -67,7 +67,7 @@ def _why(error: OSError, host: str, port: int) -> str:
     if error.errno == errno.EACCES:
         return f"port {port} may not be opened by this user; choose one above 1023 with --port"
     if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
-        return f"{host} is no address of this machine; choose one with --host, such as 127.0.0.1"
+        return f"{host} is not an address of this machine; choose one with --host, such as 127.0.0.1"
     return f"{host}:{port} cannot be listened on: {error.strerror or error}"
 
 

@@ -47,7 +47,7 @@ class Sessions:
         match = _LINK.fullmatch(given)
         words = "" if match is None else f"{match['expires']}.{match['nonce']}"
         if match is None or not hmac.compare_digest(match["proof"], self._proof(words)):
-            raise InvalidToken("this is no link of this server")
+            raise InvalidToken("this is not a sign-in link of this server")
         if int(match["expires"], 16) * SECOND <= self._clock.now():
             raise InvalidToken("the link is older than 10 minutes")
         if not self._tokens.revoke(f"link_{match['nonce']}", LINK_LIFE):  # of concurrent uses, only one succeeds

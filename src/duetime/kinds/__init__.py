@@ -30,11 +30,9 @@ def _register_installed() -> None:
             spec = point.load()
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
-            raise InvalidInput(
-                f"{named} cannot be loaded ({reason}); mend or remove the package that has it"
-            ) from error
+            raise InvalidInput(f"{named} cannot be loaded ({reason}); fix or remove the package that has it") from error
         if known_specs().get(spec.name, spec) is not spec:
-            raise InvalidInput(f"{named} is called {spec.name!r} as another kind is; remove that package")
+            raise InvalidInput(f"{named} has the name {spec.name!r} of another kind; remove that package")
         register([spec])
 
 

@@ -78,7 +78,7 @@ def _refusal(action: str, id: str, err: Err) -> Reply:
         return Reply({**refused, "error": error})
     if err.code == "ambiguous":
         return Reply({**refused, "error": err.message, **lookup_fields(err, "")})
-    reason = "the store cannot be reached just now; try again in a moment"
+    reason = "the store cannot be reached right now; try again in a moment"
     reason = reason if err.code in STORE_ERRORS else without_secrets(err.message)
     return Reply({**refused, "error": f"Could not {action} {id}: {reason}"})
 
@@ -100,7 +100,7 @@ def _change_many(served: Served, call: Call, given: Arguments) -> Reply:
     )
     if isinstance(result, Err):
         known = result.code not in STORE_ERRORS
-        return Reply({"error": without_secrets(result.message) if known else "the store cannot be reached just now"})
+        return Reply({"error": without_secrets(result.message) if known else "the store cannot be reached right now"})
     done = result.value
     answer = {
         "action": request.action,

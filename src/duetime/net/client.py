@@ -117,7 +117,7 @@ def checked(call: Call) -> CheckedCall:
     except BadAddress as error:
         raise CallFailed(str(error), permanent=True) from None
     if call.method not in _METHODS:
-        raise CallFailed(f"the method has to be one of {', '.join(sorted(_METHODS))}", permanent=True)
+        raise CallFailed(f"the method must be one of {', '.join(sorted(_METHODS))}", permanent=True)
     headers = [_header(name, value) for name, value in call.headers.items()]
     if not any(name.lower() == b"user-agent" for name, _ in headers):
         headers.append((b"User-Agent", b"duetime"))
@@ -133,7 +133,7 @@ def _header(name: str, value: str) -> tuple[bytes, bytes]:
     if name.lower() in OURS:
         raise CallFailed(f"the header {name} is set by Duetime itself; leave it out", permanent=True)
     if not is_header_value(value):
-        raise CallFailed(f"the header {name} holds a line break or what is no text; remove it", permanent=True)
+        raise CallFailed(f"the header {name} contains a line break or invalid characters; remove it", permanent=True)
     return name.encode("ascii"), value.strip(" \t").encode()
 
 

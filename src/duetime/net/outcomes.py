@@ -27,7 +27,7 @@ def outcome_of(answer: Answer, result: Mapping[str, Any], host: str) -> Outcome:
         return Retry(said, after=retry_after(answer.headers))
     if 300 <= status < 400:
         return Failed(f"{said}; redirects are not followed, so give the address that it leads to", permanent=True)
-    return Failed(f"{said}; it is not tried again: check the address, its credentials and what is sent", permanent=True)
+    return Failed(f"{said}; it will not be retried: check the address, its credentials and the content", permanent=True)
 
 
 def outcome_of_failure(failed: CallFailed) -> Outcome:

@@ -230,7 +230,7 @@ def _read(entry: str) -> _Allowed:
         return _Allowed(name=plain_host(host), port=port)
     except BadAddress:
         raise InvalidInput(
-            f"{entry!r} is no host to allow; write a name, a name with its port (printer.lan:8080),"
+            f"{entry!r} is not a host that can be allowed; write a name, a name with its port (printer.lan:8080),"
             " an address or a network (10.1.0.0/16, without bits after the prefix)",
             field="allowed_hosts",
         ) from None

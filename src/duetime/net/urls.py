@@ -51,7 +51,7 @@ def read_url(url: str) -> Target:
     scheme, separator, rest = url.partition("://")
     scheme = scheme.lower()
     if not separator or scheme not in _PORTS:
-        raise BadAddress("the address has to begin with http:// or https://")
+        raise BadAddress("the address must begin with http:// or https://")
     end = next((index for index, character in enumerate(rest) if character in "/?#"), len(rest))
     host, port = _host_and_port(rest[:end])
     path = rest[end:].partition("#")[0]
@@ -102,5 +102,5 @@ def _host_and_port(authority: str) -> tuple[str, int]:
         raise BadAddress("the address has no valid host; write it like https://hooks.example.org/path")
     port = int(parts["port"] or 0)
     if port > 65535 or (parts["port"] and port == 0):
-        raise BadAddress("the port has to be between 1 and 65535")
+        raise BadAddress("the port must be between 1 and 65535")
     return plain_host(parts["host"].strip("[]")), port

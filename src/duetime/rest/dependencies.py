@@ -51,7 +51,7 @@ async def json_only(request: Request) -> None:
     """Refuse a body of another content type as such, instead of reporting it as invalid."""
     said = request.headers.get("content-type", "")
     if not is_json(said) and (said or await request.body()):
-        raise refuse("not_json", "the body has to be JSON: send the header Content-Type: application/json")
+        raise refuse("not_json", "the body must be JSON: send the header Content-Type: application/json")
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:

@@ -39,7 +39,7 @@ InThread = Callable[..., Awaitable[Any]]
 
 routes = router("events")
 LastEventId = Annotated[
-    str | None, Header(description="The id of the last event that was heard; the stream goes on there.")
+    str | None, Header(description="The id of the last event received; the stream continues after it.")
 ]
 _DOCUMENT = {
     "description": (
@@ -61,7 +61,7 @@ class Streams:
     def one(self, owner: str) -> Iterator[None]:
         """Count one stream from the start of its request, so that concurrent requests cannot exceed the limit."""
         if self._of.total() >= MOST or self._of[owner] >= MOST_OF_ONE:
-            raise refuse("too_many_streams", "so many streams are open that no further one is; close some first")
+            raise refuse("too_many_streams", "too many streams are open; close some first")
         with counted(self._of, owner):
             yield
 
@@ -138,7 +138,7 @@ async def _pieces(follower: Follower, look_for: InThread) -> list[str]:
     try:
         found: Look = await look_for(follower.look)
     except (DuetimeError, Refused):  # the store is polled again later, and no event is lost
-        return [": the store cannot be reached just now\n\n"]
+        return [": the store cannot be reached right now\n\n"]
     except TooManyRequests:
         return [": other requests of this owner come first\n\n"]
     return [_piece(event, found.position) for event in found.events]

@@ -70,7 +70,7 @@ class Timed(Given):
     start: Time | None = Field(default=None, description="Not before this time.")
     end: Time | None = Field(default=None, description="Not after this time; a date alone includes that day.")
     jitter: Annotated[float, Field(ge=0, le=DAY / SECOND)] | None = Field(
-        default=None, description="Seconds, at most, by which each start is put off at random."
+        default=None, description="Maximum random delay of each start, in seconds."
     )
 
 
@@ -91,12 +91,12 @@ class Interval(Timed):
     hours: Amount | None = None
     days: Amount | None = None
     weeks: Amount | None = None
-    anchor: Time | None = Field(default=None, description="What it is counted from; now, if absent.")
+    anchor: Time | None = Field(default=None, description="Start of the first interval; by default, now.")
     between: Annotated[Text, Field(max_length=100)] | None = Field(
-        default=None, description="A daily window such as 09:00-17:00; it begins anew at its beginning."
+        default=None, description="A daily window such as 09:00-17:00; the interval restarts with each window."
     )
     weekdays: Annotated[Text, Field(max_length=100)] | None = Field(
-        default=None, description="The days on which the window begins, such as mon-fri."
+        default=None, description="The days on which the window applies, such as mon-fri."
     )
 
 
@@ -107,7 +107,7 @@ class Cron(Timed):
     )
     dst: Literal["debian", "literal"] | None = Field(
         default=None,
-        description="At clock changes: as Debian's cron does (if absent), or exactly as the wall clock shows.",
+        description="Clock changes: like Debian's cron (the default), or exactly by the wall clock.",
     )
 
 
@@ -155,25 +155,30 @@ class PolicyGiven(Given):
     """What is absent is as usual for the kind; on an edit, what is absent stays and null is the usual again."""
 
     catch_up: Literal["once", "all", "skip"] | None = Field(
-        default=None, description="What was missed while nothing ran."
+        default=None, description="Which missed occurrences run after downtime."
     )
     catch_up_limit: int | None = Field(default=None, ge=1, le=1000)
-    overlap: Literal["skip", "queue", "allow"] | None = Field(default=None, description="When due while it still runs.")
+    overlap: Literal["skip", "queue", "allow"] | None = Field(
+        default=None, description="If it is due while still running."
+    )
     queue_limit: int | None = Field(default=None, ge=1, le=10_000)
     max_attempts: int | None = Field(default=None, ge=1, le=100)
     backoff_seconds: float | None = Field(default=None, ge=0.001, le=MONTH)
     backoff_limit_seconds: float | None = Field(default=None, ge=0.001, le=MONTH)
     timeout_seconds: float | None = Field(default=None, ge=0.001, le=MONTH)
-    at_most_once: bool | None = Field(default=None, description="Rather not at all than twice; never retried.")
+    at_most_once: bool | None = Field(default=None, description="Run at most once: never retried, even after a crash.")
     max_runs: int | None = Field(default=None, ge=1, le=2**53)
     grace_seconds: float | None = Field(default=None, ge=0, le=365 * DAY / SECOND)
-    pause_after: int | None = Field(default=None, ge=0, le=1_000_000, description="Failures in a row; 0 means never.")
+    pause_after: int | None = Field(
+        default=None, ge=0, le=1_000_000, description="Consecutive failures; 0 means never."
+    )
     deliver_to: Annotated[Text, Field(max_length=200)] | None = Field(
-        default=None, description="The notification topic that is told how each run ended."
+        default=None, description="The topic that receives the outcome of each run."
     )
     notify_on: Literal["always", "failure", "success"] | None = None
     untaken: Literal["replace", "keep", "expire"] | None = Field(
-        default=None, description="A run that no agent took: ends when the next is due, waits, or ends in time."
+        default=None,
+        description="A run that no agent took ends when the next one is due, waits, or expires.",
     )
     expire_after_seconds: float | None = Field(default=None, ge=1, le=365 * DAY / SECOND)
 
@@ -201,7 +206,7 @@ class NewScheduleGiven(Given):
     timezone: Zone | None = None
     idempotency_key: Key | None = Field(
         default=None,
-        description="The same key with the same request returns the first result; so does the header Idempotency-Key.",
+        description="Repeating a request with the same key returns the first result, like the header Idempotency-Key.",
     )
 
 
@@ -214,13 +219,16 @@ class EditGiven(Given):
     trigger: Trigger | None = None
     payload: Json | None = Field(default=None, description=_PAYLOAD)
     policy: PolicyGiven | None = None
-    timezone: Zone | None = Field(default=None, description="Of a trigger given with it.")
-    next: Time | None = Field(default=None, description="Moves the coming occurrence alone; the rule stays.")
+    timezone: Zone | None = Field(default=None, description="The time zone of the new trigger.")
+    next: Time | None = Field(default=None, description="Move only the next occurrence; the rule stays.")
     starting: Time | None = Field(
-        default=None, description="Of a trigger given with it: the old one applies until then."
+        default=None, description="With a new trigger: when it takes effect; the old one applies until then."
     )
     version: int | None = Field(
-        default=None, ge=1, le=2**53, description="Only if this still is its version; so does the header If-Match."
+        default=None,
+        ge=1,
+        le=2**53,
+        description="Only if it still has this version, like the header If-Match.",
     )
 
 
@@ -234,18 +242,21 @@ class AgainGiven(Given):
 class BulkGiven(Given):
     action: Literal["pause", "resume", "cancel", "delete"]
     ids: Annotated[list[Annotated[Text, Field(max_length=200)]], Field(max_length=1000)] = Field(
-        default=[], description="Ids or names; instead of a filter."
+        default=[], description="Ids or names, instead of a filter."
     )
-    kind: Key | None = Field(default=None, description=f"A filter: {KINDS}.")
-    topic: Key | None = Field(default=None, description="A filter: a topic, a task, an agent.")
-    label: Key | None = Field(default=None, description="A filter: the label or name.")
-    all: bool = Field(default=False, description="Every one that may still fire; instead of a filter.")
-    until: Time | None = Field(default=None, description="Of a pause: when it ends by itself.")
-    note: Note | None = Field(default=None, description="Of a pause: why.")
+    kind: Key | None = Field(default=None, description=f"Filter by kind: {KINDS}.")
+    topic: Key | None = Field(default=None, description="Filter by topic, task or agent.")
+    label: Key | None = Field(default=None, description="Filter by label or name.")
+    all: bool = Field(default=False, description="All schedules that may still fire, instead of a filter.")
+    until: Time | None = Field(default=None, description="For a pause: when to resume automatically.")
+    note: Note | None = Field(default=None, description="For a pause: the reason.")
     timezone: Zone | None = None
-    dry_run: bool = Field(default=False, description="Change nothing; tell what matches.")
+    dry_run: bool = Field(default=False, description="Change nothing; only report what matches.")
     expected_count: int | None = Field(
-        default=None, ge=0, le=1000, description="How many match, else nothing is changed; required to delete."
+        default=None,
+        ge=0,
+        le=1000,
+        description="How many must match, or nothing is changed; required for deleting.",
     )
 
 
@@ -253,12 +264,10 @@ class DeadGiven(Given):
     """Which dead letters: `ids`, or all that match the filters; without any, all of the caller's own."""
 
     ids: Annotated[list[Annotated[int, Field(ge=1, le=2**63 - 1)]], Field(min_length=1, max_length=10_000)] | None = (
-        Field(default=None, description="Numbers of runs; instead of a filter.")
+        Field(default=None, description="Numbers of runs, instead of a filter.")
     )
-    kind: Key | None = Field(default=None, description=f"A filter: {KINDS}.")
-    text: Annotated[Text, Field(max_length=200)] = Field(
-        default="", description="A filter: part of the name or of the error."
-    )
+    kind: Key | None = Field(default=None, description=f"Filter by kind: {KINDS}.")
+    text: Annotated[Text, Field(max_length=200)] = Field(default="", description="Filter by part of the name or error.")
 
 
 class PreviewGiven(Given):
@@ -275,19 +284,19 @@ RunStatus = Literal[
     "pending", "queued", "running", "waiting", "completed", "failed", "cancelled", "missed", "skipped", "lost"
 ]
 Name = Annotated[Text, Field(min_length=1, max_length=200)]
-Cursor = Annotated[Text, Field(max_length=200, description="`next_cursor` of the page before.")]
+Cursor = Annotated[Text, Field(max_length=200, description="`next_cursor` of the previous page.")]
 
 
-Limit = Annotated[int, Field(ge=1, le=1000, description="How many at most.")]
-OF_KIND = f"{KINDS}; all of them, if absent."
-OF_OWNER = "Whose; for operators, who otherwise see all owners."
+Limit = Annotated[int, Field(ge=1, le=1000, description="Maximum number of results.")]
+OF_KIND = f"{KINDS}; by default, all of them."
+OF_OWNER = "Only this owner; for operators, who otherwise see all."
 
 
 class Asked(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     timezone: Zone | None = Field(
-        default=None, description="In which times are read and shown; the caller's, if absent."
+        default=None, description="The time zone for reading and showing times; by default, the caller's."
     )
 
 
@@ -306,27 +315,27 @@ class DeadAsked(Owned):
 
 class SchedulesAsked(DeadAsked):
     status: ScheduleStatus | None = Field(
-        default=None, description="As it stands now; a recurring one whose latest run failed is among the failed too."
+        default=None, description="The current status; `failed` includes recurring schedules whose latest run failed."
     )
     text: Name | None = Field(default=None, description="Part of the name.")
-    subject: Name | None = Field(default=None, description="What it is filed under: a task, an agent, a topic, a host.")
+    subject: Name | None = Field(default=None, description="The task, agent, topic or host.")
     order: Literal["newest", "oldest", "next"] = Field(
         default="newest",
-        description="By creation; or `next`: only what will fire, the soonest start first.",
+        description="By creation; with `next`, only schedules that will fire, soonest first.",
     )
 
 
 class RunsAsked(DeadAsked):
     status: RunStatus | None = Field(
-        default=None, description="How it stands; missed and skipped: it was due and did not run, and why is told."
+        default=None, description="The status; `missed` and `skipped` runs were due but did not run, and say why."
     )
-    schedule: Name | None = Field(default=None, description="The id of a schedule; one that was deleted too.")
-    from_: Time | None = Field(default=None, alias="from", description="Due at or after.")
-    to: Time | None = Field(default=None, description="Due until then; a day without a time counts as a whole.")
+    schedule: Name | None = Field(default=None, description="The id of a schedule, which may be deleted.")
+    from_: Time | None = Field(default=None, alias="from", description="Due at or after this time.")
+    to: Time | None = Field(default=None, description="Due until this time; a date includes the whole day.")
 
 
 class RunAsked(Asked):
-    wait_seconds: float = Field(default=0, ge=0, le=MOST_SECONDS, description="How long to wait for its end.")
+    wait_seconds: float = Field(default=0, ge=0, le=MOST_SECONDS, description="How long to wait for the run to end.")
 
 
 class NextAsked(Asked):
@@ -334,7 +343,7 @@ class NextAsked(Asked):
 
 
 class PauseAsked(Asked):
-    until: Time | None = Field(default=None, description="When it resumes by itself.")
+    until: Time | None = Field(default=None, description="When to resume automatically.")
     note: Note | None = Field(default=None, description="Why it is paused.")
 
 
@@ -343,14 +352,12 @@ class EventsAsked(Asked):
 
 
 class UpcomingAsked(Asked):
-    count: Annotated[int, Field(ge=1, le=100, description="How many times at most.")] = 20
-    from_: Time | None = Field(default=None, alias="from", description="Nothing earlier than this; now, if absent.")
-    until: Time | None = Field(
-        default=None, description="Nothing later than this; a day without a time counts as a whole."
-    )
+    count: Annotated[int, Field(ge=1, le=100, description="Maximum number of times.")] = 20
+    from_: Time | None = Field(default=None, alias="from", description="Only from this time on; by default, now.")
+    until: Time | None = Field(default=None, description="Only up to this time; a date includes the whole day.")
     kind: Key | None = Field(default=None, description=OF_KIND)
-    topic: Name | None = Field(default=None, description="Only what sends to this topic, or reports there.")
-    include_paused: bool = Field(default=False, description="Also when paused ones would fire.")
+    topic: Name | None = Field(default=None, description="Only schedules that send or report to this topic.")
+    include_paused: bool = Field(default=False, description="Include times at which paused schedules would fire.")
     owner: Name | None = Field(default=None, description=OF_OWNER)
 
 

@@ -21,25 +21,23 @@ class Shape(BaseModel):
 class Problem(BaseModel):
     """RFC 9457."""
 
-    type: str = Field(description="A URN that programs can tell apart.")
+    type: str = Field(description="A URN that identifies the kind of error.")
     title: str
     status: int
     detail: str = Field(description="What was refused, why, and what to do next.")
-    field: str | None = Field(default=None, description="What of the request it is about.")
-    errors: list[dict[str, str]] | None = Field(
-        default=None, description="All that was found wrong, each with its field."
-    )
+    field: str | None = Field(default=None, description="The part of the request at fault.")
+    errors: list[dict[str, str]] | None = Field(default=None, description="All problems, each with its field.")
 
 
 class PageShape(Shape):
     total: int = Field(description="How many match.")
-    total_exact: bool = Field(description="False: there are at least so many.")
-    next_cursor: str | None = Field(description="For the next page; null when this is the last.")
+    total_exact: bool = Field(description="Whether `total` is exact; if false, there are at least that many.")
+    next_cursor: str | None = Field(description="Cursor of the next page; null on the last page.")
 
 
 class SchedulesShape(PageShape):
     schedules: list[ScheduleShape]
-    notes: list[str] = Field(default=[], description="What is kept elsewhere, and so is not in this list.")
+    notes: list[str] = Field(default=[], description="What is kept elsewhere and therefore not listed.")
 
 
 class ChangedShape(Shape):
@@ -62,12 +60,12 @@ class RefusedRun(Shape):
 
 class DealtShape(Shape):
     runs: list[int] = Field(description="Numbers of the runs that were retried or dismissed.")
-    refused: list[RefusedRun] = Field(description="What could not be, each with the reason.")
+    refused: list[RefusedRun] = Field(description="Those that were refused, each with the reason.")
 
 
 class StoppedShape(Shape):
-    runs: list[RunShape] = Field(description="What was stopped: cancelled, or still running and asked to stop.")
-    schedule: ScheduleShape | None = Field(description="The schedule, which goes on.")
+    runs: list[RunShape] = Field(description="The stopped runs: cancelled, or still running and asked to stop.")
+    schedule: ScheduleShape | None = Field(description="The schedule, which continues.")
     confirmation: str
 
 
@@ -79,7 +77,7 @@ class UpcomingShape(Shape):
     upcoming: list[ComingShape]
     count: int
     more: bool = Field(description="Whether the range has times that are not listed.")
-    later: list[ComingShape] = Field(default=[], description="If so: schedules without a time in the list.")
+    later: list[ComingShape] = Field(default=[], description="If so: the schedules that do not appear in the list.")
     timezone: str
     warnings: list[str] = Field(default=[], description="Why something may be missing.")
 
@@ -113,7 +111,7 @@ class StatusShape(BaseModel):
 
     now: str
     timezone: str
-    server: dict[str, Any] = Field(description="Where it runs, and whether it stays up without an agent client.")
+    server: dict[str, Any] = Field(description="Where it runs, and whether it keeps running without an agent client.")
     topics: list[str] = Field(description="The topics that schedules of the caller send to.")
     limits: dict[str, Any]
     failures_of_the_last_day: dict[str, Any]
@@ -126,4 +124,4 @@ class CallerShape(Shape):
     owner: str
     operator: bool
     timezone: str
-    depth: int = Field(description="How many agent runs stand between a person and this caller.")
+    depth: int = Field(description="Number of nested agent runs above this caller; 0 for a person.")

@@ -48,9 +48,11 @@ from duetime.service.state_details import detail_of, details_of
 from duetime.service.stop_runs import stop_runs, what_was_stopped
 
 routes = router("schedules")
-Id = Annotated[str, Path(description="The id of a schedule, its number, or a name that only one has.", max_length=200)]
+Id = Annotated[str, Path(description="The id or number of a schedule, or an unambiguous name.", max_length=200)]
 IdempotencyKey = Annotated[str | None, Header(description="As `idempotency_key` in the body.", max_length=200)]
-IfMatch = Annotated[str | None, Header(description="The ETag of what was read; as `version` in the body.")]
+IfMatch = Annotated[
+    str | None, Header(description="The ETag of the version that was read, like `version` in the body.")
+]
 _TAG = re.compile(r'(?:W/)?"([0-9]{1,18})"')
 _JSON = [Depends(json_only)]
 _SHORT = 1000
@@ -100,7 +102,7 @@ def _asked(call: Call, body: NewScheduleGiven, header: str | None) -> NewSchedul
     key = body.idempotency_key if header is None else header
     if body.idempotency_key not in (None, key):
         raise refuse(
-            "invalid", "idempotency_key: the header Idempotency-Key names another; give one", "idempotency_key"
+            "invalid", "idempotency_key: differs from the header Idempotency-Key; give only one", "idempotency_key"
         )
     when = when_of(body.trigger, body.when, start=body.start, end=body.end)
     limits = {} if body.max_runs is None else {"max_runs": body.max_runs}
@@ -192,10 +194,10 @@ def edit(call: Caller, id: Id, body: Annotated[EditGiven, Body()], if_match: IfM
     if not given - {"version"}:
         raise refuse("invalid", "give at least one of name, trigger, payload, policy, next")
     if body.timezone is not None and body.trigger is None:
-        raise refuse("invalid", "timezone: belongs to a trigger; give the trigger with it", "timezone")
+        raise refuse("invalid", "timezone: requires a trigger; give that, too", "timezone")
     expected = _expected(if_match, schedule.definition.version)
     if body.version is not None and expected is not None and body.version != expected:
-        raise refuse("invalid", "version: the header If-Match names another; give one", "version")
+        raise refuse("invalid", "version: differs from the header If-Match; give only one", "version")
     changes = _changes(call, schedule, body, body.version if expected is None else expected)
     result = call.services.edit(call.caller, schedule, changes)
     if isinstance(result, Err) and result.code == "conflict" and expected is not None:

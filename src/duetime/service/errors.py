@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 STORE_ERRORS: Final = frozenset({StoreUnavailable.code, StoreUnusable.code})
 """Errors whose messages may name files or hosts, so that only the operator reads them."""
-STORE_MESSAGE: Final = "The store cannot be reached just now; try again in a moment."
+STORE_MESSAGE: Final = "The store cannot be reached right now; try again in a moment."
 
 OK, FAILED, USAGE, NOT_FOUND, REFUSED, STORE = range(6)
 """Exit codes of the command line."""

@@ -62,81 +62,84 @@ _TABLES_OF_TABLES = ("channels", "agents", "mcp_servers")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Durations are seconds unless their name says otherwise."""
+    """Durations are in seconds unless the name says otherwise."""
 
     db: str = field(default="", repr=False)  # a URL may contain a password
-    """A path, `sqlite:///path`, `:memory:` or `postgresql://…`; empty means a file in the data folder."""
+    """The store: a path, `sqlite:///path`, `:memory:` or `postgresql://…`; empty means a file in the data folder."""
     timezone: str = ""
-    """An IANA name; empty means the machine's."""
+    """Default time zone, an IANA name such as `Europe/Berlin`; empty means the machine's."""
     tasks: tuple[str, ...] = ()
     """Modules, or paths of `.py` files, that register tasks."""
     threads: int = 16
-    """Runs at a time in one worker. From four on, a quarter is kept for notifications, and an owner leaves a part to
-    the others."""
+    """Maximum concurrent runs per worker. With four or more, a quarter is reserved for notifications, and each
+    owner leaves a part to the others."""
     lease: float = 10.0
-    """Silence after which others take over what a worker had in hand."""
+    """How long a worker may stay silent before others take over its runs."""
     drain: float = 10.0
-    """How long a stopping worker waits for what runs."""
+    """How long a worker that shuts down waits for active runs."""
     retention_days: float = 30.0
-    """How long workers keep what is over; 0 keeps it for ever."""
+    """How long finished runs are kept; 0 keeps them forever."""
     backup_folder: str = ""
     """Where `backup_database` writes; empty means `backups` in the data folder."""
     max_schedules: int = 10_000
-    """Living ones of one owner."""
+    """Maximum active schedules per owner."""
     smallest_interval: float = 1.0
-    """Between two runs of one schedule, at least."""
+    """Minimum time between two runs of one schedule."""
     max_runs_per_hour: int = RUNS_PER_HOUR
-    """Of one owner; 0 means no limit. What is beyond it waits for the next hour. The owner `local` has no limit unless
-    another number than this one is set."""
+    """Maximum runs per owner and hour; 0 means no limit. Further runs wait for the next hour. The owner `local` has
+    no limit unless this differs from the default."""
     max_payload_bytes: int = 256 * 1024
-    """Of what one schedule carries: arguments, a prompt, a message."""
+    """Maximum size of a schedule's payload: arguments, a prompt, a message."""
     max_stored_bytes: int = 256 * 1024 * 1024
-    """Of one owner's schedules and results, also of what is over; 0 means no limit. The owner `local` has none."""
+    """Maximum size of one owner's schedules and results, including finished ones; 0 means no limit. The owner
+    `local` has none."""
     max_depth: int = 3
-    """How deep the runs of agents may schedule further jobs, prompts and requests; a notification wakes nobody."""
+    """How deeply the runs of agents may schedule further jobs, prompts and requests. Notifications are exempt."""
     host: str = "127.0.0.1"
-    """Where `duetime serve` listens."""
+    """Address that `duetime serve` listens on."""
     port: int = 8765
-    """As `host`."""
+    """Port that `duetime serve` listens on."""
     hosts: tuple[str, ...] = ()
-    """Names, besides those of this machine itself, under which the HTTP server may be called."""
+    """Further host names under which the HTTP server may be called, besides those of this machine."""
     max_connections: int = 0
-    """HTTP connections at a time; 0 means 1000, or half of the file descriptors where that is less."""
+    """Maximum HTTP connections; 0 means 1000, or half of the file descriptors if that is less."""
     max_connections_per_address: int = 50
-    """HTTP connections of one address at a time that have sent no valid token yet."""
+    """Maximum HTTP connections per address that have not yet sent a valid token."""
     trusted_proxies: tuple[str, ...] = ()
-    """Addresses and networks of proxies before the HTTP server; `max_connections_per_address` is not for them."""
+    """Addresses and networks of proxies in front of the HTTP server; they are exempt from
+    `max_connections_per_address`."""
     head_timeout: float = 10.0
-    """Within which the head of an HTTP request has to arrive."""
+    """Time limit for the head of an HTTP request to arrive."""
     body_timeout: float = 30.0
-    """After which a client is dropped that sends nothing more of its request, or reads nothing more of its answer."""
+    """How long a client may pause while sending a request or reading a response."""
     max_requests_at_once: int = 8
-    """HTTP requests and MCP calls of one owner that are answered at a time; others wait. `local` has 24."""
+    """Maximum concurrent HTTP requests and MCP calls per owner; further ones wait. The owner `local` has 24."""
     max_sessions: int = 50
-    """MCP sessions of one owner; a further one ends the one unused for longest. `local` has 5000."""
+    """Maximum MCP sessions per owner; a further one ends the least recently used. The owner `local` has 5000."""
     max_streams: int = 50
-    """Open MCP streams of one owner. `local` has 250."""
+    """Maximum open MCP streams per owner. The owner `local` has 250."""
     max_watches: int = 100
-    """Resources that one owner watches at a time over HTTP. `local` has 1000."""
+    """Maximum resources that one owner can watch over HTTP. The owner `local` has 1000."""
     url: str = ""
-    """Where woken agents reach the MCP server, such as https://duetime.example.org/mcp; else where `serve` listens."""
+    """Address at which woken agents reach the MCP server, such as https://duetime.example.org/mcp; empty means
+    where `serve` listens."""
     tools: tuple[str, ...] = ()
-    """Families of tools, or single tools; empty means all."""
+    """Tool families or single tools to serve; empty means all."""
     issuer: str = "duetime"
-    """What the tokens of this installation say in `iss`."""
+    """The `iss` claim of this installation's tokens."""
     audience: str = "duetime"
-    """What they say in `aud`."""
+    """The `aud` claim of this installation's tokens."""
     allowed_hosts: tuple[str, ...] = ()
-    """Private hosts (names, addresses, networks) that a URL given by an agent may reach all the same."""
+    """Private hosts (names, addresses, networks) that URLs given by agents may reach."""
     pause_after: int = 10
-    """Failures in a row after which a recurring schedule is paused and its owner told; 0 means never. Of schedules made
-    from now on, unless they say otherwise: each keeps what it was made with."""
+    """Consecutive failures after which a recurring schedule is paused and its owner alerted; 0 means never.
+    Existing schedules keep the value that they were created with."""
     agent: str = INBOX
-    """Which agent a prompt wakes that names none."""
+    """The agent for prompts that name none."""
     model: str = ""
-    """Of the built-in agents, such as anthropic:claude-sonnet-5-5."""
+    """The model of built-in agents, such as anthropic:claude-sonnet-5-5."""
     prompts_per_day: int = 200
-    """Agent runs of one owner in a day, and prompts that come into an inbox; 0 means no limit."""
+    """Maximum agent runs per owner and day, including prompts that arrive in an inbox; 0 means no limit."""
     notifications: NotificationSettings = field(default_factory=NotificationSettings)
     channels: Mapping[str, ChannelSettings] = field(default_factory=dict)
     agents: Mapping[str, AgentSettings] = field(default_factory=dict)

@@ -114,7 +114,7 @@ def problems_of(settings: Settings) -> Iterator[tuple[str, str]]:
         yield "notifications", f"notifications.topic {message}"
     for proxy in settings.trusted_proxies:
         if not _is_network(proxy):
-            advice = "is no address or network; write one such as 10.0.0.5 or 10.0.0.0/24"
+            advice = "is not an address or network; write one such as 10.0.0.5 or 10.0.0.0/24"
             yield "trusted_proxies", f"trusted_proxies: {proxy!r} {advice}"
     yield from _agent_problems(settings)
     if settings.heartbeat.runs_per_day < 0:
@@ -154,7 +154,7 @@ def _problem(name: str, agent: AgentSettings) -> str:
         return _NOT_FOR_OTHERS
     for part in _OF_PROGRAMS:
         if agent.type == INBOX and getattr(agent, part):
-            return f".{part}: an inbox wakes nobody; leave it out, or choose another type"
+            return f".{part}: an inbox wakes no agent; leave it out, or choose another type"
     for part in _PER_DAY:
         if not 0 <= getattr(agent, part) < float("inf"):
             return _negative(part)

@@ -256,4 +256,4 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
-        raise StoreUnusable(f"{folder} cannot be made ({error.strerror}); choose another place with --db") from error
+        raise StoreUnusable(f"{folder} cannot be created ({error.strerror}); choose another place with --db") from error

@@ -23,60 +23,61 @@ HEARTBEAT = "heartbeat"
 @dataclass(frozen=True, slots=True)
 class NotificationSettings:
     backend: str = LOCAL
-    """`local`: schedules live in this store; `qstash`: they live at QStash and fire while this machine is off."""
+    """`local`: notifications are kept in this store. `qstash`: they are kept at QStash and fire even while this
+    machine is off."""
     server: str = ""
     """An ntfy server, such as https://ntfy.sh; empty means the built-in inbox."""
     prefix: str = field(default="", repr=False)
-    """Put before every topic: topics of a public server can be read by whoever guesses them."""
+    """Prepended to every topic, because anyone who guesses a topic on a public server can read it."""
     token: str = field(default="", repr=False)
-    """Of the ntfy server."""
+    """Access token for the ntfy server."""
     topic: str = ""
-    """Where a notification goes that names no topic: a topic, the name of a channel, or `inbox`, which also says that
-    nothing else is wanted. Empty means that each has to name one."""
+    """The topic of notifications that name none: a topic, the name of a channel, or `inbox`. Empty means that every
+    notification has to name one."""
     alerts: str = ALERTS
-    """Where alerts go, which say what needs a person: a topic, the name of a channel, or `inbox`."""
+    """Where alerts go: a topic, the name of a channel, or `inbox`."""
     qstash_url: str = ""
-    """Where QStash answers; empty means its own address, or QSTASH_URL of the environment."""
+    """Address of QStash; empty means QSTASH_URL from the environment, or QStash's own address."""
     qstash_token: str = field(default="", repr=False)
-    """Of QStash; empty means QSTASH_TOKEN of the environment."""
+    """Access token for QStash; empty means QSTASH_TOKEN from the environment."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelSettings:
-    """`[channels.NAME]`: what is sent to the topic NAME goes here."""
+    """`[channels.NAME]`: the destination of notifications to the topic NAME."""
 
     url: str = field(default="", repr=False)
-    """An Apprise URL, or http(s) for a plain request."""
+    """An Apprise URL, or an http(s) URL for a plain request."""
     method: str = "POST"
-    """Of a plain request: POST, PUT or PATCH."""
+    """Method of a plain request: POST, PUT or PATCH."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Of a plain request."""
+    """Headers of a plain request."""
     body: str = field(default="", repr=False)
-    """Of a plain request, with {message}, {title}, {topic} and {id}; empty means all fields as JSON."""
+    """Body of a plain request, with {message}, {title}, {topic} and {id}; empty means all fields as JSON."""
     owners: tuple[str, ...] = ONLY_LOCAL
-    """Whose notifications may use it: owners by name, or `*` for all. For everybody else it does not exist."""
+    """Owners whose notifications may use it; `*` means everyone. For all others it does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    """`[agents.NAME]`: how a prompt reaches an agent. Named here, never by an agent."""
+    """`[agents.NAME]`: how a prompt reaches an agent. Agents can only be defined here."""
 
     type: str = ""
     """`command`, `builtin`, `webhook` or `inbox`; a preset is a command."""
     preset: str = ""
-    """claude, codex, gemini, goose or opencode: the flags of a known program."""
+    """A known program, with the right flags: claude, codex, gemini, goose or opencode."""
     command: tuple[str, ...] = ()
-    """A program and its arguments, in which {mcp_config} and {model} are filled in; with a preset, how it is called."""
+    """A program and its arguments; {mcp_config} and {model} are replaced. With a preset, the program to run."""
     prompt: str = "stdin"
-    """How a command gets its prompt: `stdin`, or `argument` for the last one, after `--`."""
+    """How a command receives its prompt: `stdin`, or `argument` for the last argument, after `--`."""
     env: tuple[str, ...] = ()
-    """Names of environment variables that the command may see, besides the few that any program needs."""
+    """Environment variables that the command may see, besides the few that any program needs."""
     folder: str = ""
-    """Where a command works; empty means an empty folder of its own. A preset may read there."""
+    """Working folder of a command; empty means a new, empty folder. A preset may read there."""
     servers: tuple[str, ...] = ()
-    """MCP servers of `[mcp_servers]` whose tools it may use."""
+    """MCP servers from `[mcp_servers]` whose tools it may use."""
     tools: tuple[str, ...] = ()
-    """Which of their tools, such as `github.get_*`; empty means all. Other tools are refused."""
+    """Which of their tools it may use, such as `github.get_*`; empty means all. Other tools are refused."""
     commands: tuple[str, ...] = ()
     """Commands that it may run in its folder, such as `git log *`. They are started without a shell."""
     web: bool = False
@@ -84,51 +85,51 @@ class AgentSettings:
     skills: tuple[str, ...] = ()
     """Folders of skills that it may read, each with a SKILL.md."""
     model: str = ""
-    """Empty means the setting `model` for a built-in agent, and its own choice for a preset."""
+    """The model; empty means the setting `model` for a built-in agent, and the program's default for a preset."""
     instructions: str = ""
-    """A text that stands before every prompt of a built-in agent."""
+    """A text that precedes every prompt of a built-in agent."""
     url: str = field(default="", repr=False)
-    """Of a webhook."""
+    """Address of a webhook."""
     secret: str = field(default="", repr=False)
-    """Signs what a webhook is sent."""
+    """Signs the requests to a webhook."""
     timeout: float = 900.0
-    """Seconds for one run."""
+    """Time limit of one run."""
     runs_per_day: int = 0
-    """Of one owner; 0 means no limit."""
+    """Maximum runs per owner and day; 0 means no limit."""
     tokens_per_day: int = 0
-    """As `runs_per_day`."""
+    """Maximum tokens per owner and day; 0 means no limit."""
     dollars_per_day: float = 0.0
-    """As `runs_per_day`, where the agent tells what it cost."""
+    """Maximum cost per owner and day, if the agent reports it; 0 means no limit."""
     owners: tuple[str, ...] = ONLY_LOCAL
-    """Whose prompts may wake it: owners by name, or `*` for all. For everybody else it does not exist."""
+    """Owners whose prompts may wake it; `*` means everyone. For all others it does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class McpServerSettings:
-    """`[mcp_servers.NAME]`: an MCP server of the user's own, for agents whose `servers` name it. The worker connects to
-    it, so agents see neither its address nor its credentials. `${NAME}` stands for an environment variable."""
+    """`[mcp_servers.NAME]`: one of your MCP servers, for agents whose `servers` include it. The worker connects to it,
+    so agents see neither its address nor its credentials. `${NAME}` stands for an environment variable."""
 
     url: str = field(default="", repr=False)
-    """Of a server over HTTP."""
+    """Address of a server over HTTP."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Of a server over HTTP, such as `{Authorization = "Bearer ${GITHUB_TOKEN}"}`."""
+    """Headers for a server over HTTP, such as `{Authorization = "Bearer ${GITHUB_TOKEN}"}`."""
     command: tuple[str, ...] = ()
-    """The program and arguments of a server over stdio."""
+    """Program and arguments of a server over stdio."""
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Further environment variables of a server over stdio."""
+    """Additional environment variables of a server over stdio."""
     folder: str = ""
-    """Where a server over stdio works; empty means the worker's folder."""
+    """Working folder of a server over stdio; empty means the worker's folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatSettings:
     every: str = ""
-    """Such as 30m; empty means no heartbeat."""
+    """Interval, such as 30m; empty means no heartbeat."""
     between: str = ""
-    """Its active hours, such as 08:00-22:00 in the setting `timezone`; empty means all day."""
+    """Active hours, such as 08:00-22:00, in the setting `timezone`; empty means all day."""
     instructions: str = STANDING
     """A Markdown file with standing instructions."""
     agent: str = ""
-    """Which of the agents wakes; empty means the built-in one."""
+    """The agent to wake; empty means the built-in one."""
     runs_per_day: int = 100
-    """Beats in a day; what is beyond it waits for the next."""
+    """Maximum beats per day."""

@@ -66,7 +66,9 @@ def change_file(
         made.replace(path)
     except CannotChange:
         names = ", ".join(".".join(name) for name in changes)
-        raise InvalidInput(f"{path} is written in a way that is not changed here; set {names} in it yourself") from None
+        raise InvalidInput(
+            f"{path} uses a notation that cannot be edited automatically; set {names} in it yourself"
+        ) from None
     except OSError as error:
         raise InvalidInput(f"{path} cannot be written ({error.strerror}); name another file with --config") from error
     finally:

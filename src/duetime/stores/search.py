@@ -365,7 +365,7 @@ def read_cursor(cursor: str, length: int) -> tuple[int, int]:
         position = None
     numbers = isinstance(position, list) and all(type(part) is int and abs(part) < 2**63 for part in position)
     if not numbers or len(position) != length:
-        raise InvalidInput(field="cursor", problem="not one that a previous page returned; leave it out to begin anew")
+        raise InvalidInput(field="cursor", problem="not a cursor from a previous page; leave it out to start over")
     return (position[0] if length == 2 else 0), position[-1]
 
 

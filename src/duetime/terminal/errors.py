@@ -50,7 +50,7 @@ def worded(error: DuetimeError, code: str) -> str:
     if message.startswith("Unknown status"):
         message += "; there are scheduled (or pending), running, completed, failed, cancelled, paused and broken"
     if code == "store_unavailable":
-        message = message.removesuffix("; the work goes on when it is back").removesuffix("; it is tried again")
+        message = message.removesuffix("; work continues when it is back").removesuffix("; it will be retried")
         message += "; check --db, and try again"
     return message
 

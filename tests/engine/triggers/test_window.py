@@ -121,5 +121,5 @@ def test_a_wrong_delay_is_refused(delay: object) -> None:
 
 
 def test_a_delay_goes_without_run_at() -> None:
-    with pytest.raises(InvalidTrigger, match="delay: does not go with run_at"):
+    with pytest.raises(InvalidTrigger, match="delay: cannot be combined with run_at"):
         build_trigger("once", {"delay": "1h", "run_at": "tomorrow 9am"}, zone="UTC", now=NOW)

@@ -127,7 +127,7 @@ PROBLEMS: list[tuple[str, ChannelSettings, str]] = [
     ("hook", ChannelSettings(""), "channels.hook: it has no url"),
     ("hook", ChannelSettings("http://"), "channels.hook: the address has no valid host"),
     ("hook", ChannelSettings("https://me:hush@example.org/"), "channels.hook: the address holds a user name"),
-    ("hook", ChannelSettings("https://example.org/", "GET"), "channels.hook: its method has to be POST, PUT, PATCH"),
+    ("hook", ChannelSettings("https://example.org/", "GET"), "channels.hook: its method must be POST, PUT, PATCH"),
     ("hook", ChannelSettings("https://example.org/", "POST", {"X A": "hush"}), "channels.hook: a header name holds"),
     (
         "hook",

@@ -142,7 +142,7 @@ def test_a_topic_that_ntfy_does_not_take_is_over(ntfy: NtfyReceiver) -> None:
 
 
 PROBLEMS: list[tuple[NtfyServer, str]] = [
-    (NtfyServer("ntfy.sh"), "notifications.server: the address has to begin with http:// or https://"),
+    (NtfyServer("ntfy.sh"), "notifications.server: the address must begin with http:// or https://"),
     (NtfyServer("https://me:hush@ntfy.sh"), "notifications.server: the address holds a user name"),
     (NtfyServer("https://ntfy.sh/hush"), "notifications.server: give the server alone, https://ntfy.sh, without"),
     (NtfyServer("https://ntfy.sh", "hush/"), "notifications.prefix: at most 63 letters"),

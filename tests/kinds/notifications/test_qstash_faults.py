@@ -36,7 +36,7 @@ from tests.support.settings import write_trusted
 NTFY_TOKEN = "tk_ntfy_secret_77"
 PREFIX = "x7Kq2mNv-"
 ANN = Caller("local")
-PERHAPS = "QStash may have taken it all the same; the same request made again makes no second one"
+PERHAPS = "QStash may have accepted it anyway; repeating the same request creates no second one"
 CRON: dict[str, Any] = {"cron": "0 9 * * *", "timezone": "Europe/Berlin"}
 MAKING: dict[str, dict[str, Any]] = {
     "schedule_cron_notification": CRON,
@@ -661,9 +661,9 @@ def test_the_resource_shows_the_same_as_the_list(there: StandIn, ann: Agent) -> 
     [
         ({"qstash_token": ""}, "notifications.qstash_token is not set"),
         ({"qstash_token": "with\nbreak"}, "notifications.qstash_token holds characters"),
-        ({"qstash_url": "qstash.example.org"}, "notifications.qstash_url: the address has to begin with"),
+        ({"qstash_url": "qstash.example.org"}, "notifications.qstash_url: the address must begin with"),
         ({"server": ""}, "notifications.server is not set: QStash sends to an ntfy server, such as https://ntfy.sh"),
-        ({"server": "ntfy.sh"}, "notifications.server: the address has to begin with"),
+        ({"server": "ntfy.sh"}, "notifications.server: the address must begin with"),
         ({"server": "https://ntfy.sh/topic"}, "notifications.server: give the server alone"),
     ],
 )
@@ -768,7 +768,7 @@ def test_a_store_that_is_away_is_told_without_its_path(app: App, there: StandIn,
     """Before QStash is asked for anything: what is made there has to be known here."""
     app.store.close()
     said = ann.problem("schedule_cron_notification", **PLAIN, **CRON)
-    assert said == "Not created: the store cannot be reached just now; try again in a moment"
+    assert said == "Not created: the store cannot be reached right now; try again in a moment"
     assert there.requests == []
 
 

@@ -681,7 +681,7 @@ def test_a_send_that_fails_says_that_it_will_be_retried(unwilling: tuple[App, Un
 def test_a_send_that_nobody_takes_stays_in_line(simulation: Simulation, ann: Agent) -> None:
     sent = ann("send_push_notification", **PLAIN)
     assert sent["success"] is False
-    assert "It will be retried by itself" in sent["error"]
+    assert "It will be retried automatically" in sent["error"]
     assert ann.listed() == ([], [sent["message_id"]])
     simulation.settle()
     assert [run.status for run in ann.runs()] == ["completed"]

@@ -164,7 +164,7 @@ def test_several_at_once(play: Play, access: Access) -> None:
         (fail(404, "model: no such"), True, "is not known to its maker (404: model: no such)"),
         (fail(400, "too weird"), True, "refused the request (400: too weird)"),
         (fail(500, "broken", {"retry-after-ms": "1"}), False, "failed (500: broken)"),
-        (fail(529, "Overloaded", {"retry-after-ms": "1"}), False, "has no room just now"),
+        (fail(529, "Overloaded", {"retry-after-ms": "1"}), False, "is overloaded"),
     ],
 )
 def test_what_the_model_refuses_is_a_clear_failure(
@@ -182,7 +182,7 @@ def test_a_model_that_asks_for_patience_gets_it(play: Play, access: Access) -> N
     play([fail(429, "slow down", {"Retry-After": "90", "x-should-retry": "false"})])
     outcome = agent().wake(agent_request(access))
     assert isinstance(outcome, Retry)
-    assert (outcome.error, outcome.after) == (f"{CLAUDE} has no room just now (429: slow down)", 90 * SECOND)
+    assert (outcome.error, outcome.after) == (f"{CLAUDE} is overloaded (429: slow down)", 90 * SECOND)
 
 
 def test_one_refusal_in_passing_is_not_noticed(play: Play, access: Access) -> None:

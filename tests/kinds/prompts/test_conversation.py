@@ -84,5 +84,5 @@ def test_a_file_that_holds_no_conversation_is_refused(spoiled: str, tmp_path: Pa
     sessions = Sessions(tmp_path)
     sessions.add("main", "hello", [1], Instant(1))
     (tmp_path / "main.json").write_text(spoiled)
-    with pytest.raises(InvalidInput, match="holds no conversation; move it away"):
+    with pytest.raises(InvalidInput, match="is not a conversation; move it away"):
         sessions.read("main")

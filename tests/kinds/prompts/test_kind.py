@@ -45,7 +45,7 @@ def test_its_id_is_its_number() -> None:
         ({"prompt": "a", "agent": "coder"}, "agent", "there is no 'coder'; there is inbox"),
         ({"prompt": "a", "agent": ""}, "agent", "there is no ''"),
         ({"prompt": "a", "agent": ["inbox"]}, "agent", "there is no 'list'"),
-        ({"prompt": "a", "shell": "rm"}, "shell", "no such part"),
+        ({"prompt": "a", "shell": "rm"}, "shell", "no such field"),
     ],
 )
 def test_what_is_refused_names_its_field(payload: dict[str, Any], field: str, words: str) -> None:
@@ -94,12 +94,10 @@ def test_a_reminder_that_nobody_would_hear_of_is_refused() -> None:
     reminder = made(reminds, {"deliver_to": "kitchen", "notify_on": "success"}).value.definition.public_id
     refusals = [made(reminds, unheard), edited(prompt, payload=reminds), edited(reminder, policy=unheard)]
     for refusal in refusals:
-        problem = "a reminder never fails, so that nobody would ever hear of it; leave it out"
+        problem = "a reminder cannot fail, so nothing would ever be sent; leave it out"
         assert isinstance(refusal, Err), refusal
         assert refusal.details == {"field": "notify_on", "problem": problem}
-        assert (
-            refusal.message == "notify_on: a reminder never fails, so that nobody would ever hear of it; leave it out"
-        )
+        assert refusal.message == "notify_on: a reminder cannot fail, so nothing would ever be sent; leave it out"
     assert isinstance(edited(prompt, payload=reminds, policy={"notify_on": None}), Ok)
     assert isinstance(edited(reminder, payload=plain, policy=unheard), Ok)
     store.close()

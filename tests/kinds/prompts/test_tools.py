@@ -135,7 +135,7 @@ def test_an_interval_goes_on_from_its_first_time(stage: Stage) -> None:
         ({"every": "999999999 weeks"}, f'Error: could not read "999999999 weeks" {DURATION}'),
         ({"every": "0.5s"}, "Error: every: it fires more often than every 1 s, which is the limit"),
         ({"at": "15:00", "agent": "coder"}, "Error: agent: there is no 'coder'; there is inbox"),
-        ({"at": "15:00", "prompt": "  "}, "Error: prompt: must be a text that is not empty"),
+        ({"at": "15:00", "prompt": "  "}, "Error: prompt: must be a non-empty text"),
         ({"at": "15:00", "max_attempts": 0}, "Error: max_attempts: must be a whole number from 1 to 100, not 0"),
         ({"at": "15:00", "overlap": "maybe"}, "Error: overlap: must be one of skip, queue, allow, not 'maybe'"),
         ({"at": "15:00", "idempotency_key": ""}, "Error: idempotency_key: must not be empty"),
@@ -486,7 +486,7 @@ def test_cancel(both: Stage) -> None:
     [
         ({"at": "whenever"}, 'Error: could not parse "whenever" as a date/time.'),
         ({"at": "2026-02-10T11:00"}, PAST),
-        ({"prompt": " "}, "Error: prompt: must be a text that is not empty"),
+        ({"prompt": " "}, "Error: prompt: must be a non-empty text"),
         ({"cron": "nonsense"}, "Error: Invalid cron expression: nonsense"),
         ({"every": "soon"}, f'Error: could not read "soon" {DURATION}'),
         ({"every": "0.1s"}, "Error: every: it fires more often than every 1 s, which is the limit"),
@@ -597,7 +597,9 @@ def test_an_edit_that_crossed_another_is_not_lost(stage: Stage, monkeypatch: pyt
         return edit(*given)
 
     monkeypatch.setattr(stage.app.scheduler, "edit", crossed)
-    assert stage.ada.hears("schedule_edit", id=number, prompt="mine").startswith("Error: it was changed meanwhile")
+    assert stage.ada.hears("schedule_edit", id=number, prompt="mine").startswith(
+        "Error: it was changed in the meantime"
+    )
     assert stage.ada.knows("schedule_list")["tasks"][0]["prompt"] == "theirs"
 
 
@@ -879,7 +881,7 @@ def test_a_store_that_is_away_is_told_without_its_path(stage: Stage, monkeypatch
     for method, use in calls.items():
         with monkeypatch.context() as patched:
             patched.setattr(stage.app.store, method, away)
-            assert use() == "Error: the store cannot be reached just now; try again in a moment."
+            assert use() == "Error: the store cannot be reached right now; try again in a moment."
 
 
 def test_hints_are_honest() -> None:

@@ -103,9 +103,9 @@ FIELDS = 5
 _VARIABLE = re.compile(r"""\s*(["']?)([A-Za-z_][A-Za-z0-9_]*)\1\s*=\s*(.*?)\s*""")
 _ZONE = "CRON_TZ"
 _UNUSED = {
-    "MAILTO": "nobody is mailed: --deliver-to names a topic that hears of failures",
-    "MAILFROM": "nobody is mailed",
-    "CONTENT_TYPE": "nobody is mailed",
+    "MAILTO": "no mail is sent: --deliver-to names a topic that receives failures",
+    "MAILFROM": "no mail is sent",
+    "CONTENT_TYPE": "no mail is sent",
     "RANDOM_DELAY": "it is not carried over",
     "START_HOURS_RANGE": "it is not carried over",
 }

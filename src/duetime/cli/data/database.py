@@ -149,14 +149,14 @@ def _target(app: Application, given: str | None) -> Path:
         if given is None:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
-        raise InvalidInput(f"{folder} cannot be made ({error.strerror}); name another place") from error
+        raise InvalidInput(f"{folder} cannot be created ({error.strerror}); name another place") from error
     path = folder
     if folder.is_dir():
         name = f"duetime-{datetime_of(app.clock.now()):%Y%m%dT%H%M%S}"
         names = (f"{name}{'' if number == 1 else f'-{number}'}.db" for number in count(1))
         path = next(folder / each for each in names if not (folder / each).exists())
     if path.exists():
-        raise refuse("not_possible", f"{path} is there already; a backup overwrites nothing: name another file")
+        raise refuse("not_possible", f"{path} already exists; a backup overwrites nothing: name another file")
     if not path.parent.is_dir():
-        raise InvalidInput(f"TARGET: there is no folder {path.parent}; make it first")
+        raise InvalidInput(f"TARGET: there is no folder {path.parent}; create it first")
     return path

@@ -69,7 +69,7 @@ def read_lines(app: Application, text: str) -> tuple[list[Candidate], list[Remar
         try:
             candidates.append(_candidate(app, number, json.loads(line)))
         except (ValueError, RecursionError, KeyError, TypeError, AttributeError, DuetimeError) as error:
-            reason = str(error) if isinstance(error, DuetimeError) else "it is no line that `duetime export` wrote"
+            reason = str(error) if isinstance(error, DuetimeError) else "it was not written by `duetime export`"
             problems.append(Remark(number, line[:60], reason))
     return candidates, problems
 
@@ -138,7 +138,7 @@ def export(
     """
     known_kind(kind)
     if ical and json_:
-        raise InvalidInput("--ical: and --json exclude each other; leave one of them out")
+        raise InvalidInput("--ical: cannot be combined with --json; leave one of them out")
     with opened(db) as app:
         schedules = _living(app, kind)
         shown = progress(schedules, "writing")

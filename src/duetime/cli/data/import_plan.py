@@ -81,7 +81,7 @@ def _draft(app: Application, candidate: Candidate) -> Draft | Err:
         return drafts
     (draft,) = drafts.value
     if candidate.trigger is not None and trigger_shape(draft.definition.trigger) != candidate.trigger:
-        return Err("invalid", "it would not fire at the same times; make it anew")
+        return Err("invalid", "it would not fire at the same times; create it again")
     return draft
 
 

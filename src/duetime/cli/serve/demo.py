@@ -99,7 +99,7 @@ def create_samples(app: App) -> list[Schedule]:
     made = app.scheduler.create_many(OPERATOR, _news())
     if isinstance(made, Err) and made.code == "key_reused":
         raise Refused(
-            Err(made.code, "this file holds the samples of another version; delete it, or choose another --db")
+            Err(made.code, "this file contains the samples of another version; delete it, or choose another --db")
         )
     schedules = unwrap(made)
     for schedule in schedules:

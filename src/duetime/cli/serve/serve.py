@@ -127,7 +127,7 @@ def _introduce(bound: socket.socket, tokens: Tokens | None, shown: Shown) -> Non
         print(f"Dashboard: {url}/" + ("" if tokens is None else f"\n           ({program('open')} signs in)"))
     else:
         print(f"Dashboard: {sign_in_link(url, tokens)}\n           (this link signs in once, within 10 minutes)")
-    asked = "with tokens" if tokens is not None else "WITHOUT tokens: whoever reaches this address is let in"
+    asked = "with tokens" if tokens is not None else "WITHOUT tokens: anyone who can reach this address has access"
     print(f"Serving MCP at {url}/mcp, {asked}.", flush=True)
     first, *others = CLIENTS
     how = program("serve", "--print-config", first, "--port", str(bound.getsockname()[1]))

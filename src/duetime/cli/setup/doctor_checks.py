@@ -248,7 +248,7 @@ Samples = Collection[ScheduleId]
 def _troubled(scheduler: Scheduler, samples: Samples) -> Iterator[Check]:
     broken, failed = _some(scheduler, "broken", ()), _some(scheduler, "failed", samples)
     if broken.items:
-        advice = f"mend the trigger with {_command(broken, 'edit ID')}, or delete it"
+        advice = f"fix the trigger with {_command(broken, 'edit ID')}, or delete it"
         yield Check("fail", "broken", f"{_named(broken)}; {advice}")
     else:
         yield Check("ok", "broken", "no schedule is broken")

@@ -148,7 +148,9 @@ def _warnings(settings: Settings, changes: Mapping[Key, Any]) -> list[str]:
         warnings.append(f"{removed}; --token gives it its own")
     given = changes.get(("notifications", "prefix"))
     if given is not None and init_choices.is_public(settings.notifications.server) and len(given) < _GUESSABLE:
-        warnings.append("whoever guesses this prefix can read your notifications; leave --prefix out to have one made")
+        warnings.append(
+            "anyone who guesses this prefix can read your notifications; leave out --prefix to have one generated"
+        )
     with closing(delivery_of(replace(settings, threads=1), SystemClock())) as delivery:
         warnings += delivery.problems()
     remaining = alerts_warning(settings)

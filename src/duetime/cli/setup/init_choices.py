@@ -68,7 +68,7 @@ class Choices:
     def checked(self, settings: Settings) -> Choices:
         """Refuse flags that cannot be used. Add an unguessable prefix on a public server, and the machine's zone."""
         if self.inbox and self.ntfy:
-            raise InvalidInput("--inbox: and --ntfy exclude each other; leave one of them out")
+            raise InvalidInput("--inbox: cannot be combined with --ntfy; leave one of them out")
         prefix = self.prefix
         if self.ntfy and prefix is None and is_public(self.ntfy) and not settings.notifications.prefix:
             prefix = unguessable_prefix()
@@ -151,7 +151,7 @@ def _where(settings: Settings) -> Choices:
 def _with_prefix(settings: Settings, server: str) -> Choices:
     proposed = settings.notifications.prefix
     if is_public(server):
-        print("\nWhoever guesses a topic of a public server can read it, so yours begin with letters nobody guesses.")
+        print("\nAnyone who guesses a topic on a public server can read it, so yours get an unguessable prefix.")
         proposed = proposed or unguessable_prefix()
     prefix = ask("They begin with", proposed, lambda text: _server_problem(server, text))
     return Choices(ntfy=server, prefix=prefix if prefix or settings.notifications.prefix else None)

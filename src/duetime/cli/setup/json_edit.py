@@ -217,7 +217,7 @@ def _at(text: str, *keys: str) -> Node:
 
 def _object_at(node: Node, what: str) -> Node:
     if node.members is None:
-        raise Unreadable(f"{what} is no object in braces")
+        raise Unreadable(f"{what} is not an object in braces")
     return node
 
 

@@ -143,7 +143,8 @@ def _unit(command: Sequence[str], given: Mapping[str, str] | None = None) -> Uni
     except ValueError as error:
         raise InvalidInput(str(error)) from error
     raise refuse(
-        NO_MANAGER, f"services are made for Linux and macOS; have {program('serve')} started when this machine starts"
+        NO_MANAGER,
+        f"services are supported on Linux and macOS; have {program('serve')} started when this machine starts",
     )
 
 
@@ -172,8 +173,8 @@ def _write(unit: Unit) -> None:
 
 def _agreed(question: str, json_: bool) -> bool:
     if json_:
-        raise InvalidInput("--json: asks nothing; say --yes, or look with --dry-run")
-    return agreed(question, "say --yes, or look with --dry-run")
+        raise InvalidInput("--json: cannot ask; pass --yes, or preview with --dry-run")
+    return agreed(question, "pass --yes, or preview with --dry-run")
 
 
 def _about(unit: Unit) -> dict[str, Any]:
@@ -190,7 +191,7 @@ def _run(command: Sequence[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         reason = " ".join((done.stderr or done.stdout).split()) or f"exit code {done.returncode}"
-        advice = "mend that and repeat it, or run duetime serve yourself"
+        advice = "fix that and try again, or run duetime serve yourself"
         raise refuse(NO_MANAGER, f"`{shlex.join(command)}` failed: {reason}; {advice}")
 
 

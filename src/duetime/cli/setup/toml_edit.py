@@ -81,7 +81,7 @@ def _entry(document: Mapping[str, Any], path: tuple[str, str]) -> Mapping[str, A
     found = servers.get(path[1]) if isinstance(servers, Mapping) else servers
     if found is None or isinstance(found, Mapping):
         return found
-    raise Unreadable(f"{'.'.join(path)} is no table")
+    raise Unreadable(f"{'.'.join(path)} is not a table")
 
 
 def _with(document: Mapping[str, Any], path: tuple[str, str], entry: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def _add(file: Path, json_: bool) -> None:
     names = _powers(load_settings(environment={"DUETIME_CONFIG": str(found.path)}))
     TrustedFiles(data_folder()).add(found)
     sets = f" It sets {', '.join(names)}." if names else ""
-    text = clean(f"{found.path} is trusted as it stands now.{sets}")
+    text = clean(f"{found.path} is now trusted.{sets}")
     output.print_result(json_, {"file": str(found.path), "trusted": True, "sets": names}, text)
 
 
@@ -59,7 +59,7 @@ def _remove(file: Path, json_: bool) -> None:
     path = file.resolve()
     if not TrustedFiles(data_folder()).remove(path):
         raise refuse("not_found", f"{path} is not trusted; `duetime trust --list` shows what is")
-    output.print_result(json_, {"file": str(path), "trusted": False}, clean(f"{path} is not trusted any more."))
+    output.print_result(json_, {"file": str(path), "trusted": False}, clean(f"{path} is no longer trusted."))
 
 
 def _list(json_: bool) -> None:

@@ -130,7 +130,7 @@ def edit(change: Change, patch: Edit) -> Decision:
     if progress.state in OVER or (busy and (patch.pending_only or not _recurs(change.schedule))):
         return not_possible("edited", "running" if progress.active else progress.state)
     if patch.version is not None and patch.version != definition.version:
-        return Err("conflict", "it was changed meanwhile; read it again and repeat the edit")
+        return Err("conflict", "it was changed in the meantime; read it again and repeat the edit")
     changes = {
         name: value
         for name in ("name", "subject", "trigger", "payload", "policy")
@@ -203,10 +203,10 @@ def fire(change: Change, payload: str | None = None) -> Decision:
     busy = progress.active > 0 or progress.queued > 0
     if busy and policy.overlap == Overlap.SKIP:
         if progress.active == progress.untaken:
-            return Err("busy", "an earlier run still waits for an agent; have one take it, or cancel that run")
-        return Err("busy", "it is running already; wait for it to end, or let it overlap")
+            return Err("busy", "an earlier run is still waiting for an agent; have one take it, or cancel that run")
+        return Err("busy", "it is already running; wait for it to end, or allow overlaps")
     if busy and policy.overlap == Overlap.QUEUE and progress.queued >= policy.queue_limit:
-        return Err("busy", "its line of waiting runs is full")
+        return Err("busy", "its queue is full")
     due = change.reader.free_due(definition.id, change.now)
     writes = Writes(definitions=[] if change.set_off == definition else [change.set_off])
     in_line = busy and policy.overlap == Overlap.QUEUE

@@ -12,7 +12,7 @@ from duetime.engine.policy.record import Finished, count_untaken, settle
 from duetime.engine.policy.rows import Writes, run_entry
 from duetime.engine.result import Err
 
-LEFT = "whoever took it ended without finishing it"
+LEFT = "the agent that took it ended without finishing it"
 """Why a run waits again if its holder ended and gave no reason."""
 
 

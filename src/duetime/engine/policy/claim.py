@@ -313,7 +313,7 @@ def _admit(
         plan.writes.extensions.append(Extension(progress.gap, due, 1))
         return progress
     waits = before.active > 0 and before.active == before.untaken
-    active = "an earlier run still waits for an agent" if waits else "an earlier run was still active"
+    active = "an earlier run is still waiting for an agent" if waits else "an earlier run was still active"
     reason = "the line of waiting runs is full" if may_queue else active
     run = span_run(plan.new_id(), entry.definition, Span(due, due, 1), RunStatus.SKIPPED, reason, plan.now)
     plan.writes.new_runs.append(run)
@@ -362,11 +362,11 @@ def _expire(plan: ClaimPlan, entry: Entry, run: Run, policy: Policy) -> None:
     held = HeldRun(lapsed, entry.definition, entry.progress)
     if run.holder is not None:
         held = held._replace(run=lapsed._replace(status=RunStatus.RUNNING))  # it was not untaken
-        missed = Finished(run.id, lapsed.fence, Failed("whoever took it did not finish in time"), None, plan.now)
+        missed = Finished(run.id, lapsed.fence, Failed("the agent that took it did not finish in time"), None, plan.now)
         settle(plan.writes, held, missed, plan.now, plan.reader)
         return
     if policy.untaken == Untaken.EXPIRE:
         miss_untaken(plan.writes, held._replace(run=run), policy, plan.now, plan.reader)
         return
-    failed = lapsed._replace(status=RunStatus.FAILED, finished=plan.now, error="nobody took it in time")
+    failed = lapsed._replace(status=RunStatus.FAILED, finished=plan.now, error="no agent took it in time")
     end_run(plan.writes, held, policy, failed, plan.now, plan.reader)

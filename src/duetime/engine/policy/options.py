@@ -182,7 +182,7 @@ def _check(name: str, value: Any) -> None:
         if not isinstance(value, list | tuple):
             raise InvalidInput(field=name, problem="must be a list")
     else:
-        raise InvalidInput(field=name, problem=f"no such policy; there are {', '.join(sorted(_DEFAULTS))}")
+        raise InvalidInput(field=name, problem=f"unknown policy; choose from {', '.join(sorted(_DEFAULTS))}")
 
 
 def _callback(given: Any) -> Callback:

@@ -250,7 +250,7 @@ def _shared(config: Config, zone: str, now: Instant) -> Common:
     if end is not None and end < now:
         raise InvalidTrigger(field="end", problem=_over(end, name, now))
     if start is not None and end is not None and end < start:
-        raise InvalidTrigger(field="end", problem="lies before start; give an end after it or leave it out.")
+        raise InvalidTrigger(field="end", problem="is before start; give a later end or leave it out.")
     return Common(timezone=name, start=start, end=end, jitter=jitter(config))
 
 
@@ -261,7 +261,7 @@ def _over(instant: Instant, zone: str, now: Instant) -> str:
 def _once(config: Config, shared: Common, now: Instant) -> Trigger:
     if config.get("delay") is not None:
         if config.get("run_at") is not None:
-            raise InvalidTrigger(field="delay", problem="does not go with run_at; give one of them.")
+            raise InvalidTrigger(field="delay", problem="cannot be combined with run_at; give one of them.")
         return OnceTrigger(at=Instant(now + _delay(config["delay"])), **shared)
     at = time_of(config, "run_at", shared["timezone"], now)
     if at is None:
@@ -287,7 +287,9 @@ def _interval(config: Config, shared: Common, now: Instant) -> Trigger:
     if windowed := [name for name in ("between", "weekdays") if config.get(name) is not None]:
         wrong = "days" if days else "anchor" if config.get("anchor") is not None else None
         if wrong:
-            problem = f"does not go with {windowed[0]}, which begins anew each day; give hours, minutes or seconds."
+            problem = (
+                f"cannot be combined with {windowed[0]}, which starts again each day; give hours, minutes or seconds."
+            )
             raise InvalidTrigger(field=wrong, problem=problem)
         return _window(config, period, shared)
     anchor, start = time_of(config, "anchor", shared["timezone"], now), shared["start"]

@@ -81,7 +81,7 @@ class AsyncLoop:
                 return
             except (SystemExit, KeyboardInterrupt):
                 # asyncio lets these escape from the loop; one task must not end the loop for all others.
-                log.warning("an async task raised SystemExit or KeyboardInterrupt; the loop goes on")
+                log.warning("an async task raised SystemExit or KeyboardInterrupt; the loop continues")
 
     async def _watch(self, coroutine: Coroutine[Any, Any, Any], stop: CancelSignal) -> tuple[Any, BaseException | None]:
         """Return the result, or an error that must not end the loop."""

@@ -59,7 +59,7 @@ class PermanentError(Exception):
 class RetryLater(Exception):
     """Raise it to have the run retried after at least `seconds`. It counts as an attempt."""
 
-    def __init__(self, seconds: float = 0.0, reason: str = "asked to be tried again later") -> None:
+    def __init__(self, seconds: float = 0.0, reason: str = "asked to be retried later") -> None:
         if not (math.isfinite(seconds) and seconds >= 0):
             raise ValueError(f"RetryLater takes a number of seconds from 0 up, not {seconds!r}")
         super().__init__(reason)

@@ -199,7 +199,7 @@ def _log(work: Work, error: BaseException) -> None:
     told = (definition.public_id, definition.subject, run.id, run.attempt)
     if isinstance(error, RetryLater):
         reason = redacted(error_text(error), secrets_of(definition.payload))
-        log.info("%s (%s): run %s, attempt %s asked to be tried again: %s", *told, reason)
+        log.info("%s (%s): run %s, attempt %s asked to be retried: %s", *told, reason)
     elif isinstance(error, ProcessFailed):
         trace = redacted(error.trace or error.error, secrets_of(definition.payload))
         log.warning("%s (%s): run %s, attempt %s failed: %s", *told, trace)

@@ -124,7 +124,7 @@ def _guarded(name: str, action: Callable[[], ModuleType]) -> ModuleType:
         if name != missing and not name.startswith(f"{missing}."):
             raise _failed(name, error) from error
         raise TaskModuleError(
-            f"there is no module {name}; start in the directory that holds it, install it, "
+            f"there is no module {name}; start in the directory that contains it, install it, "
             "or give the path of its .py file"
         ) from error
     except (Exception, SystemExit) as error:

@@ -24,7 +24,7 @@ MOST_PASSED = 4 * 1024 * 1024
 _LINGER = 1.0
 """Seconds that a process has to exit by itself after it has answered, so that its exit handlers can run."""
 _STOP = StopRequest("stopped")
-_NO_ANSWER = "its process answered with something that is no answer"
+_NO_ANSWER = "its process returned an invalid answer"
 
 Call = tuple[Task, Sequence[Any], dict[str, Any]]
 """A step. The result of the previous step in the same process is inserted as its first argument."""

@@ -177,7 +177,7 @@ def _check(task: Task) -> None:
     function = task.function
     if not _NAME.fullmatch(task.name):
         raise InvalidTask(
-            f"{task.name!r} cannot be the name of a task: it begins with a letter or _ and goes on with "
+            f"{task.name!r} cannot be the name of a task: it must begin with a letter or _, followed by "
             "letters, digits, '_', '.' and '-', at most 100; give one: @task(name=...)"
         )
     if task.isolation not in get_args(Isolation):

@@ -57,7 +57,7 @@ def notification_service(
     server = NtfyServer(given.server, given.prefix, given.token)
     service = QStashNotifications(scheduler, account, server, places.names)
     if service.problem is not None:
-        log.error("%s; no notification can be made until this is mended", service.problem)
+        log.error("%s; no notification can be created until this is fixed", service.problem)
     return service
 
 

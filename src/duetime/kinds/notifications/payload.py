@@ -29,9 +29,9 @@ def _refused(field: str, rule: str) -> InvalidInput:
 
 def _text(field: str, value: Any, example: str) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise _refused(field, f"must be a text that is not empty, for example {example}")
+        raise _refused(field, f"must be a non-empty text, for example {example}")
     if not is_text(value):
-        raise _refused(field, f"holds characters that are no text (NUL or lone surrogates); for example {example}")
+        raise _refused(field, f"contains invalid characters (NUL or lone surrogates); for example {example}")
     return value
 
 

@@ -180,7 +180,7 @@ def arrival_warnings(service: NotificationService, sent: Sent, owner: str) -> li
     return [*([warning("note", note=sent.note)] if sent.note else []), *sent.warnings, *reached]
 
 
-_UNREACHABLE = Err("api_error", "the store cannot be reached just now; try again in a moment")
+_UNREACHABLE = Err("api_error", "the store cannot be reached right now; try again in a moment")
 
 
 def told(method: Callable[P, Result[T]]) -> Callable[P, Result[T]]:

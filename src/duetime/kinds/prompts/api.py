@@ -49,16 +49,16 @@ class ToolCallGiven(Given):
 class FinishGiven(Given):
     """What an agent behind a webhook could have answered at once. What is too long is cut."""
 
-    text: Text | None = Field(default=None, description="What people read.")
-    outcome: Anything = Field(default=None, description="The same for programs, in any form.")
+    text: Text | None = Field(default=None, description="Text for people.")
+    outcome: Anything = Field(default=None, description="The same for programs.")
     error: Annotated[Text, Field(min_length=1)] | None = Field(default=None, description="Why it failed, if it did.")
     denied: list[Annotated[Text, Field(min_length=1, max_length=200)]] = Field(
-        default=[], max_length=100, description="Tools that it was not allowed; with any, it failed."
+        default=[], max_length=100, description="Tools that it was denied; if there are any, it failed."
     )
     tool_calls: list[ToolCallGiven] = Field(
-        default=[], max_length=100, description="The last ones, if there were more."
+        default=[], max_length=100, description="The most recent ones, if there were more."
     )
-    usage: UsageGiven | None = Field(default=None, description="What it took.")
+    usage: UsageGiven | None = Field(default=None, description="What it used.")
 
     def reply(self) -> Reply:
         return Reply(

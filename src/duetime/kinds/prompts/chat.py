@@ -66,7 +66,7 @@ class Sessions:
 
     def _path(self, name: str) -> Path:
         if not _NAME.fullmatch(name):
-            message = f"--session: {name[:60]!r} is no name; use letters, digits, dots, dashes and underscores"
+            message = f"--session: {name[:60]!r} is not a valid name; use letters, digits, dots, dashes and underscores"
             raise InvalidInput(message, field="session")
         return self._folder / f"{name}.json"
 
@@ -80,7 +80,7 @@ class Sessions:
             kept = json.loads(text)
             return Session(name, Instant(int(kept["updated"])), str(kept["first"]), list(kept["messages"]))
         except (ValueError, KeyError, TypeError) as error:
-            raise InvalidInput(f"{path} holds no conversation; move it away, or choose another --session") from error
+            raise InvalidInput(f"{path} is not a conversation; move it away, or choose another --session") from error
 
 
 commands = single()
@@ -107,9 +107,9 @@ def chat(
         _list(sessions, settings, json_)
         return
     if json_ and once is None:
-        raise InvalidInput("--json: needs --once or --list; a conversation is for people")
+        raise InvalidInput("--json: requires --once or --list")
     if new and session is not None:
-        raise InvalidInput("--new: finds a name by itself; leave out --session")
+        raise InvalidInput("--new: chooses a name itself; leave out --session")
     name = sessions.new(iso_local(SystemClock().now(), "UTC")[:10]) if new else session or USUAL
     chatting = Chat(settings, sessions, name)
     raise typer.Exit(chatting.once(once, json_) if once is not None else chatting.converse())

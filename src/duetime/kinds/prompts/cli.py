@@ -222,7 +222,7 @@ def finish(
     if result is not None and error is None:
         outcome: Completed | Failed = Completed(encode(given_text(result)))
     elif error is not None and result is None:
-        outcome = Failed(shorten_error(given_text(error)) or "it failed without a word")
+        outcome = Failed(shorten_error(given_text(error)) or "it failed without a message")
     else:
         raise InvalidInput("give exactly one of --result and --error")
     with opened(db) as app:

@@ -152,7 +152,7 @@ class PromptKind(KindHooks):
     def prepare(self, payload: Mapping[str, Any], caller: Caller) -> Prepared:
         for name in payload:
             if name not in PARTS:
-                raise InvalidInput(field=name, problem=f"a prompt has no such part; it has {', '.join(PARTS)}")
+                raise InvalidInput(field=name, problem=f"a prompt has no such field; it has {', '.join(PARTS)}")
         given = {name: value for name, value in payload.items() if value is not None}
         prepared: dict[str, Any] = {"prompt": _prompt(given.get("prompt"))}
         limits = {name: _limit(name, given[name]) for name in _LIMITS if name in given}
@@ -161,7 +161,9 @@ class PromptKind(KindHooks):
             raise InvalidInput(field="remind", problem="must be true or false")
         if remind:
             for name in (*limits, *({"allow"} & given.keys())):
-                raise InvalidInput(field=name, problem="a reminder wakes no agent that it could limit; leave it out")
+                raise InvalidInput(
+                    field=name, problem="a reminder wakes no agent, so there is nothing to limit; leave it out"
+                )
             heard = {"deliver_to": self._reminder_topic(caller.owner)}
             return Prepared({**prepared, "remind": True}, REMINDERS, heard, _is_heard)
         prepared |= limits
@@ -348,14 +350,14 @@ def _limit(name: str, value: object) -> float:
 
 def _is_heard(policy: Policy) -> None:
     if policy.notify_on == NotifyOn.FAILURE:
-        words = "a reminder never fails, so that nobody would ever hear of it; leave it out"
+        words = "a reminder cannot fail, so nothing would ever be sent; leave it out"
         raise InvalidInput(field="notify_on", problem=words)
 
 
 def _prompt(given: object) -> str:
     """Check the text. Its length is limited by the scheduler, as for any payload."""
     if not isinstance(given, str) or not given.strip():
-        raise InvalidInput(field="prompt", problem="must be a text that is not empty")
+        raise InvalidInput(field="prompt", problem="must be a non-empty text")
     if not is_text(given):
-        raise InvalidInput(field="prompt", problem="holds characters that are no text (NUL or lone surrogates)")
+        raise InvalidInput(field="prompt", problem="contains invalid characters (NUL or lone surrogates)")
     return given

@@ -91,7 +91,7 @@ def _check_order(words: list[str]) -> None:
             _refuse(why)
         depth += (word == "(") - (word == ")")
         if depth > _DEEPEST:
-            _refuse("it has too many brackets within each other")
+            _refuse("its parentheses are nested too deeply")
 
 
 def _term(node: ast.expr) -> Term:
@@ -113,11 +113,11 @@ def _term(node: ast.expr) -> Term:
         case ast.Call(ast.Name(name), arguments):
             function, count = _FUNCTIONS[name]
             if len(arguments) != count:
-                _refuse(f"{len(arguments)} values stand where {count} belong")
+                _refuse(f"{len(arguments)} values given where {count} expected")
             terms = [_term(argument) for argument in arguments]
             return lambda retried: float(function(*(term(retried) for term in terms)))
         case ast.Tuple(values):
-            _refuse(f"{len(values)} values stand where 1 belong")
+            _refuse(f"{len(values)} values given where 1 expected")
         case _:
             _refuse("it is not arithmetic")
 

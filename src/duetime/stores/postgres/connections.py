@@ -17,7 +17,7 @@ from duetime.engine.errors import DuetimeError, InvalidInput, StoreUnavailable, 
 try:
     import psycopg
 except ImportError as error:  # either the driver or the libpq that it needs is missing
-    raise StoreUnusable("PostgreSQL needs a driver that is not there: install duetime[postgres]") from error
+    raise StoreUnusable("PostgreSQL needs a driver that is not installed: install duetime[postgres]") from error
 
 __all__ = ["psycopg"]
 
@@ -44,19 +44,19 @@ def translate(error: psycopg.Error) -> DuetimeError | psycopg.Error:
         case errors.ProgramLimitExceeded():
             return InvalidInput("too large to be stored")
         case errors.DiskFull():
-            return StoreUnavailable("PostgreSQL: the disk is full; free some space, the work then goes on")
+            return StoreUnavailable("PostgreSQL: the disk is full; free some space, and work continues")
         case errors.ReadOnlySqlTransaction():
-            return StoreUnavailable("PostgreSQL takes no writes here (a standby?); the work goes on when it does")
+            return StoreUnavailable("PostgreSQL accepts no writes here (a standby?); work continues when it does")
         case errors.InsufficientPrivilege():
-            return StoreUnusable(f"PostgreSQL: {_primary(error)}; give the user its rights")
+            return StoreUnusable(f"PostgreSQL: {_primary(error)}; grant the user the necessary permissions")
         case errors.UndefinedTable() | errors.UndefinedColumn() | errors.InvalidSchemaName():
-            return StoreUnusable(f"PostgreSQL: {_primary(error)}; the schema of Duetime is not there, migrate first")
+            return StoreUnusable(f"PostgreSQL: {_primary(error)}; Duetime's schema is missing, migrate first")
         case errors.NumericValueOutOfRange():
             return InvalidInput("a number is too large to be stored")
         case psycopg.DataError():
             return InvalidInput("text with NUL characters cannot be stored")
         case psycopg.OperationalError() | psycopg.InterfaceError() | errors.IdleInTransactionSessionTimeout():
-            return StoreUnavailable(f"PostgreSQL: {_primary(error)}; the work goes on when it is back")
+            return StoreUnavailable(f"PostgreSQL: {_primary(error)}; work continues when it is back")
         case _:
             return error
 
@@ -65,7 +65,7 @@ def refused(error: psycopg.Error) -> StoreUnavailable:
     """Return the error for a failed connection, with the server's reason if it gave one."""
     found = _REFUSED.search(str(error))
     reason = f"refuses the connection ({found[1].strip()})" if found else "cannot be reached"
-    return StoreUnavailable(f"PostgreSQL {reason}; the work goes on when it is back")
+    return StoreUnavailable(f"PostgreSQL {reason}; work continues when it is back")
 
 
 def _primary(error: psycopg.Error) -> str:
@@ -164,7 +164,7 @@ class Connections:
     @contextmanager
     def lend(self) -> Iterator[Connection]:
         if not self._slots.acquire(timeout=PATIENCE_SECONDS):
-            raise StoreUnavailable("every connection to PostgreSQL is in use; it is tried again")
+            raise StoreUnavailable("every connection to PostgreSQL is in use; it will be retried")
         try:
             connection = self._take()
             try:

@@ -146,7 +146,7 @@ def _version(connection: Connection) -> int:
         if versions:
             return int(versions[0][0])
     raise StoreUnusable(
-        "this database holds tables of some other program; choose another one, or a schema of Duetime's own:"
+        "this database contains tables of another program; choose another database, or a separate schema for Duetime:"
         " add ?options=-csearch_path%3Dduetime to the URL"
     )
 

@@ -130,7 +130,7 @@ class SqliteStore(BaseStore):
         finally:
             connection.close()
         if tables and not tables >= OURS:
-            raise StoreUnusable(f"{self.path} is a database of some other program; choose another file")
+            raise StoreUnusable(f"{self.path} is a database of another program; choose another file")
 
     def _connect(self) -> apsw.Connection:
         connection = apsw.Connection(self.path)
@@ -189,7 +189,7 @@ class SqliteStore(BaseStore):
                 f"{self.path} has schema {version}, and this Duetime knows {known}: install a newer Duetime"
             )
         if version == 0 and self._writer.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():
-            raise StoreUnusable(f"{self.path} is a database of some other program; choose another file")
+            raise StoreUnusable(f"{self.path} is a database of another program; choose another file")
         for number, script in self._migrations:
             if number > version:
                 self._writer.execute(script)
@@ -380,7 +380,7 @@ def _make_private(path: str) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
     except OSError as error:
         if error.errno not in (errno.EEXIST, errno.ENOENT, errno.EACCES, errno.EROFS, errno.ENOTDIR):
-            raise StoreUnusable(f"{path} cannot be made ({error.strerror}); choose another place") from error
+            raise StoreUnusable(f"{path} cannot be created ({error.strerror}); choose another place") from error
 
 
 def _not_opened(path: str) -> DuetimeError:
@@ -388,7 +388,7 @@ def _not_opened(path: str) -> DuetimeError:
     folder = os.path.dirname(path) or "."  # noqa: PTH120 - no Path: this runs where memory or descriptors are short
     is_there = os.path.isfile(path) and os.access(path, os.R_OK | os.W_OK)  # noqa: PTH113
     if is_there and os.access(folder, os.W_OK):
-        return StoreUnavailable(f"{path} cannot be opened just now; it is tried again")
+        return StoreUnavailable(f"{path} cannot be opened just now; it will be retried")
     return StoreUnusable(f"{path} cannot be opened; check that its folder exists and may be written")
 
 
@@ -405,9 +405,9 @@ def translated(path: str, *, wrote: bool = False) -> Iterator[None]:
     try:
         yield
     except apsw.BusyError as error:
-        raise StoreUnavailable(f"{path} is locked by another process; it is tried again") from error
+        raise StoreUnavailable(f"{path} is locked by another process; it will be retried") from error
     except apsw.FullError as error:
-        raise StoreUnavailable(f"{path}: the disk is full; free some space, the work then goes on") from error
+        raise StoreUnavailable(f"{path}: the disk is full; free some space, and work continues") from error
     except apsw.ReadOnlyError as error:
         raise _read_only(path, wrote) from error
     except apsw.NotADBError as error:

@@ -63,7 +63,7 @@ class HttpChannel:
     def _checked(self) -> str | None:
         where = f"channels.{self._name}"
         if self._method not in _METHODS:
-            return f"{where}: its method has to be {', '.join(_METHODS)}: others carry no message"
+            return f"{where}: its method must be {', '.join(_METHODS)}: others carry no message"
         try:
             target = checked(self._call(_SAMPLE)).target
         except CallFailed as failed:

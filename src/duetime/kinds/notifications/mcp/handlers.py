@@ -76,7 +76,7 @@ def _failure(sent: Sent) -> str:
     reason = without_secrets(sent.error or "no reason was given").rstrip(".")
     if sent.retried:
         return (
-            f"Not delivered yet: {reason}. It will be retried by itself: do not send it again; "
+            f"Not delivered yet: {reason}. It will be retried automatically: do not send it again; "
             f"delete_schedule with {sent.message_id} takes it back."
         )
     return f"Not delivered: {reason}. It will not be retried; call send_push_notification again to do so."

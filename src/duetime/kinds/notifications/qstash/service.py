@@ -58,7 +58,7 @@ FEW = 10
 _NOT_FOUND = Err("not_found")
 _KNOWN_HERE_ALONE = ("max_runs", "backoff", "at_most_once")
 """Policies that QStash does not support. Its own handling of downtime and overlaps is harmless."""
-_PERHAPS = "QStash may have taken it all the same; the same request made again makes no second one"
+_PERHAPS = "QStash may have accepted it anyway; repeating the same request creates no second one"
 _STATES = {"pause": RemoteState.PAUSED, "resume": RemoteState.THERE}
 
 

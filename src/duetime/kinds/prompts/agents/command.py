@@ -78,9 +78,11 @@ class CommandAgent:
         if prompt not in (STDIN, ARGUMENT):
             raise InvalidInput(f"agents.{name}: prompt is {STDIN} or {ARGUMENT}, not {prompt!r}", field="prompt")
         if self._preset and prompt != STDIN:
-            raise InvalidInput(f"agents.{name}: a preset gives the prompt by {STDIN}; leave prompt out", field="prompt")
+            raise InvalidInput(
+                f"agents.{name}: a preset passes the prompt on {STDIN}; leave prompt out", field="prompt"
+            )
         if not model and any("{model}" in word for word in self._command):
-            raise InvalidInput(f"agents.{name}: its command asks for a {{model}}; name one", field="model")
+            raise InvalidInput(f"agents.{name}: its command contains {{model}}; name a model", field="model")
         self._as_argument = prompt == ARGUMENT
         self._allowance = Allowance.of_agent(given)
         self._sources = ToolSources(skills=given.skills) if sources is None else sources

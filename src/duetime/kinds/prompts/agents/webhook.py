@@ -33,7 +33,7 @@ class WebhookAgent:
             raise InvalidInput(f"agents.{name}: a webhook needs an address that begins with https://", field="url")
         if not secret:
             raise InvalidInput(
-                f"agents.{name}: a webhook needs a secret, by which it knows that it is called by Duetime; choose one",
+                f"agents.{name}: a webhook needs a secret, so that it can verify Duetime's requests; choose one",
                 field="secret",
             )
         self._name, self._url, self._secret = name, url, secret
@@ -53,7 +53,7 @@ class WebhookAgent:
             reason = secrets.in_short(failed.reason)
             return Reply(error=reason, permanent=True) if failed.permanent else Retry(reason)
         if answered.status == HTTPStatus.ACCEPTED and request.access.url is None:
-            words = "wants to answer later, but there is no server that it could call; start `duetime serve`"
+            words = "wants to answer later, but there is no server for it to call; start `duetime serve`"
             return Reply(error=f"the webhook of agents.{self._name} {words}")
         if answered.status == HTTPStatus.ACCEPTED:
             return Reply(waiting_until=self._deadline(request))

@@ -59,7 +59,7 @@ def finish_prompt(call: Call, given: Arguments) -> Reply:
         raise error("give exactly one of 'result' or 'error'.")
     outcome: Completed | Failed
     if "error" in given:
-        outcome = Failed(shorten_error(given["error"]) or "it failed without a word")
+        outcome = Failed(shorten_error(given["error"]) or "it failed without a message")
     else:
         outcome = Completed(encode(given["result"]))
     ended = call.scheduler.finish(call.caller, number, outcome, KIND)

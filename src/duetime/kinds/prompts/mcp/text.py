@@ -64,7 +64,7 @@ def accepted(result: Result[T], **arguments: str) -> T:
     if not isinstance(result, Err):
         return result.value
     if result.code in STORE_ERRORS:  # the original message may name a path
-        raise error("the store cannot be reached just now; try again in a moment.")
+        raise error("the store cannot be reached right now; try again in a moment.")
     field, _, rest = result.message.partition(": ")
     raise error(f"{arguments[field]}: {rest}" if rest and field in arguments else result.message)
 

@@ -42,7 +42,7 @@ class ApiResponse(NamedTuple):
 def error_response(error: DuetimeError) -> ApiResponse:
     """Return an error as a response. Messages of the store contain paths, so they are for the operator only."""
     err = err_of(error)
-    away = "the store cannot be reached just now; try again in a moment"
+    away = "the store cannot be reached right now; try again in a moment"
     return ApiResponse({"error": away if err.code in STORE_ERRORS else err.message}, _STATUSES.get(err.code, 400))
 
 

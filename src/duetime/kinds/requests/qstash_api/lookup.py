@@ -65,7 +65,7 @@ class Filter:
         """Reject unknown names where an action cannot be undone: ignoring one would widen it to everything."""
         unknown = sorted(self._query.keys() - _FILTERS - _BESIDES)
         if unknown:
-            raise InvalidInput(f"{unknown[0][:40]}: is no filter; there are {', '.join(sorted(_FILTERS))}")
+            raise InvalidInput(f"{unknown[0][:40]}: is not a filter; choose from {', '.join(sorted(_FILTERS))}")
         return self
 
     def fits(self, row: View) -> bool:
@@ -122,7 +122,7 @@ def _read(cursor: str | None, sources: int) -> tuple[int, str | None, int]:
     match position:
         case [int(number), str() | None as at, int(row)] if 0 <= number < sources and row >= 0:
             return number, at, row
-    raise InvalidInput("cursor: not one that a previous page returned; leave it out to begin anew")
+    raise InvalidInput("cursor: not a cursor from a previous page; leave it out to start over")
 
 
 class Message(NamedTuple):

@@ -137,13 +137,13 @@ def _absent(what: str) -> Work:
 
 
 def _nowhere(_asking: Asking) -> ApiResponse:
-    raise refuse("not_found", "there is no such route, or not with this method")
+    raise refuse("not_found", "there is no such route, or it does not support this method")
 
 
 def _keys(keys: SigningKeys, *, rotated: bool) -> Work:
     def show(asking: Asking) -> ApiResponse:
         if asking.caller.depth:
-            raise refuse("depth", "a run of an agent is not shown the keys that prove its owner's requests")
+            raise refuse("depth", "the run of an agent may not read the keys that sign its owner's requests")
         if rotated:
             keys.rotate(asking.caller.owner)
         current, following = keys.both(asking.caller.owner)
