@@ -184,7 +184,7 @@ def test_the_next_run_alone_is_moved(duetime: Duetime) -> None:
 
 def test_a_zone_without_times_is_refused(duetime: Duetime) -> None:
     job = duetime.schedule("shout", cron="0 9 * * *")
-    with pytest.raises(DuetimeError, match="timezone: belongs to the times"):
+    with pytest.raises(DuetimeError, match="timezone: requires new times"):
         duetime.edit(job["id"], timezone="Europe/Berlin")
 
 

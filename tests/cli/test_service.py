@@ -145,7 +145,7 @@ def test_another_system_is_told_what_to_do(cli: Cli, asked: Path, monkeypatch: p
     monkeypatch.setattr(sys, "platform", "freebsd14")
     answer = cli("service", "install", "--yes")
     assert answer.code == 1
-    assert "services are made for Linux and macOS" in answer.err
+    assert "services are supported on Linux and macOS" in answer.err
 
 
 NASTY = 'p"a$$`w\\d %h'

@@ -80,7 +80,7 @@ def test_a_link_ends_after_ten_minutes_and_cannot_be_forged(tmp_path: Path) -> N
     head, nonce, proof = sessions.link().split(".")
     longer, other = f"{int(head, 16) + 60:x}.{nonce}.{proof}", f"{head}.{'0' * 16}.{proof}"
     for forged in (longer, other, "", "a.b.c", f"{head}.{nonce}"):
-        with pytest.raises(InvalidToken, match="no link of this server"):
+        with pytest.raises(InvalidToken, match="not a sign-in link of this server"):
             sessions.by_link(forged)
 
 

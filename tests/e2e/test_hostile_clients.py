@@ -216,7 +216,7 @@ def test_descriptors_are_kept_for_the_store_and_for_children() -> None:
 
 
 def test_a_proxy_that_is_no_address_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="trusted_proxies: 'proxy' is no address or network"):
+    with pytest.raises(InvalidInput, match="trusted_proxies: 'proxy' is not an address or network"):
         load_settings({"trusted_proxies": ("proxy",)}, environment={}, folder=tmp_path)
 
 

@@ -204,7 +204,7 @@ def test_a_full_disk_refuses_clearly_and_work_goes_on_when_there_is_space(tmp_pa
         eventually(lambda: team.statuses()["completed"] == 1, 15, "the outcome is recorded")
         assert not isinstance(team.app.scheduler.create(CALLER, new("again")), Err)
         team.add("mark", ["after"])
-        eventually(lambda: team.statuses()["completed"] == 2, 10, "work goes on")
+        eventually(lambda: team.statuses()["completed"] == 2, 10, "work continues")
         assert team.count("begun") == {"during": 1}
         assert worker.terminate() == 0
         team.check()

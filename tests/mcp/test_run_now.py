@@ -100,7 +100,7 @@ def test_a_client_that_waits_can_ask_for_other_things(tmp_path: Path) -> None:
             group.start_soon(wait)
             await anyio.sleep(0.5)
             busy = await call(client, "run_now", schedule_id=made["job_id"], wait_seconds=30)
-            assert "running already" in busy["error"]
+            assert "already running" in busy["error"]
             assert (await call(client, "history", status="live"))["total"] == 1, "only the slow one runs"
             answers.append("other things")
         assert answers == ["other things", "slow is done"]

@@ -196,7 +196,7 @@ def test_what_the_operator_allows_opens_nothing_else(entry: str, url: str, addre
 
 @pytest.mark.parametrize("entry", ["", "http://printer.local/", "10.0.0.5/8", "a b", "printer.local:", "*.local"])
 def test_an_entry_that_cannot_be_read_is_said_at_once(entry: str) -> None:
-    with pytest.raises(InvalidInput, match="host to allow"):
+    with pytest.raises(InvalidInput, match="host that can be allowed"):
         Guard([entry])
 
 

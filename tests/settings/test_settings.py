@@ -63,7 +63,7 @@ def test_a_value_that_would_do_harm_is_refused(tmp_path: Path, text: str) -> Non
         ("[agents.a]\ntimeout = nan", r"agents\.a\.timeout must be more than 0 seconds"),
         ("[agents.a]\ntimeout = inf", r"agents\.a\.timeout must be more than 0 seconds and at most 31536000"),
         ('[agents.inbox]\npreset = "claude"', r"agents\.inbox: .* give an agent that is woken another name"),
-        ('[agents.services]\ntype = "inbox"\npreset = "claude"', r"agents\.services\.preset: an inbox wakes nobody"),
+        ('[agents.services]\ntype = "inbox"\npreset = "claude"', r"agents\.services\.preset: an inbox wakes no agent"),
         ('[agents.heartbeat]\ncommand = ["cat"]', r"agents\.heartbeat is the name of the heartbeat itself"),
         ("[heartbeat]\nruns_per_day = -1", r"heartbeat\.runs_per_day must be 0 or more"),
     ],

@@ -132,7 +132,7 @@ PROBLEMS: list[tuple[str, ChannelSettings, str]] = [
     (
         "hook",
         ChannelSettings("https://example.org/", "POST", {"X": "hush\n"}),
-        "channels.hook: the header X holds a line",
+        "channels.hook: the header X contains a line",
     ),
     (
         "hook",

@@ -36,10 +36,10 @@ def test_its_id_is_its_number() -> None:
 @pytest.mark.parametrize(
     ("payload", "field", "words"),
     [
-        ({}, "prompt", "must be a text"),
-        ({"prompt": ""}, "prompt", "must be a text"),
-        ({"prompt": " \n"}, "prompt", "must be a text"),
-        ({"prompt": 7}, "prompt", "must be a text"),
+        ({}, "prompt", "must be a non-empty text"),
+        ({"prompt": ""}, "prompt", "must be a non-empty text"),
+        ({"prompt": " \n"}, "prompt", "must be a non-empty text"),
+        ({"prompt": 7}, "prompt", "must be a non-empty text"),
         ({"prompt": "a\0b"}, "prompt", "NUL"),
         ({"prompt": "a\ud800"}, "prompt", "surrogates"),
         ({"prompt": "a", "agent": "coder"}, "agent", "there is no 'coder'; there is inbox"),
