@@ -268,11 +268,9 @@ def test_a_port_in_use_is_said(cli: Cli) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("host", "words"), [("192.0.2.1", "not an address of this machine"), ("no.such.invalid", "not an address of this machine")]
-)
-def test_an_address_of_another_machine_is_said(host: str, words: str) -> None:
-    with pytest.raises(CannotListen, match=words):
+@pytest.mark.parametrize("host", ["192.0.2.1", "no.such.invalid"])
+def test_an_address_of_another_machine_is_said(host: str) -> None:
+    with pytest.raises(CannotListen, match="not an address of this machine"):
         listen(host, 0)
 
 
