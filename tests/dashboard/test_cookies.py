@@ -101,7 +101,7 @@ def test_forms_of_other_origins_are_refused_even_with_a_proof(
     schedule = made(served, "stays")
     for path in (page_of(schedule, "pause"), "/login", "/sign-out"):
         assert local.send(path, {}, headers).status == 403, path
-    assert "pending" in local.text(page_of(schedule))
+    assert "scheduled" in local.text(page_of(schedule))
 
 
 def test_forms_of_our_own_pages_are_taken(served: Site, local: Browser) -> None:

@@ -268,7 +268,7 @@ def test_edit_pause_resume_and_cancel(house: House) -> None:
     expect(page.locator("#state")).to_contain_text("paused")
     expect(page.locator("#next")).to_contain_text("nothing fires until it is resumed")
     page.get_by_role("button", name="Resume").click()
-    expect(page.locator("#state")).to_contain_text("pending")
+    expect(page.locator("#state")).to_contain_text("scheduled")
     page.get_by_role("link", name="Cancel…").click()
     picture(page, "sure")
     page.get_by_role("button", name="Cancel it").click()
