@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from duetime.engine.clock import HOUR, SECOND, Instant
+from duetime.engine.clock import DAY, HOUR, SECOND, Instant
 from duetime.engine.model import Definition, DueEntry, Progress, Run, RunId, ScheduleId
 from duetime.engine.policy.rows import begin
 from duetime.stores.sqlite.store import SQL, SqliteStore
@@ -34,6 +34,27 @@ def rows(first: int, count: int, now: Instant) -> Iterator[Row]:
             None if failed else '"done"', "as always" if failed else None, None, 0, None, 1, kind, OWNER, "filled",
         )  # fmt: skip
         yield Row((definition, progress._replace(last_status=status, last_run=now), entry), run)
+
+
+def fill_week(store: SqliteStore, count: int, now: Instant) -> None:
+    """Daily schedules at any minute of the day, each with a run on every day of the last week; a few failed."""
+    fill(store, count, now)
+    week = [Instant(now - days * DAY) for days in range(7, 0, -1)]
+    number = count
+    with store._write():
+        for past in week:
+            runs = []
+            for row in rows(1, count, past):
+                number += 1
+                moment = Instant(past + row.run.schedule * SECOND % HOUR)
+                status = "failed" if row.run.schedule % 50 == 0 else "completed"
+                error = "connection refused" if status == "failed" else None
+                runs.append(
+                    row.run._replace(
+                        id=RunId(number), due=moment, started=moment, finished=moment, status=status, error=error
+                    )
+                )
+            store._writer.executemany(SQL["insert_run"], runs)
 
 
 def fill(store: SqliteStore, count: int, now: Instant) -> None:

@@ -20,7 +20,7 @@ from duetime.service.text import span
 
 HORIZON: Final = Zoom("horizon", "the hour around now", 60 * MINUTE, 30 * MINUTE, 1 * MINUTE, 600)
 HORIZON_HEIGHT: Final = 84
-AROUND: Final = ReadLimits(schedules=200, runs=500, all_until=False)
+AROUND: Final = ReadLimits(schedules=150, runs=300, all_until=False)
 """Lower limits than on the timeline, because this page is reloaded whenever something happens."""
 SOON: Final = 9
 LIVE: Final = 12

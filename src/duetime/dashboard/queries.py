@@ -14,14 +14,14 @@ from duetime.engine.store import RunQuery
 from duetime.service.errors import refuse, unwrap
 from duetime.service.presenters import View, coming_shape, run_shapes, trigger_shape
 
-_PAGE: Final = 1000
+_PAGE: Final = 750
 
 
 class ReadLimits(NamedTuple):
     """Limits on what is read. Beyond them, only the schedules that fire first and the latest runs count."""
 
-    schedules: int = 1_000
-    runs: int = 3_000
+    schedules: int = 500
+    runs: int = 1_500
     all_until: bool = True
     """Whether the query itself ends at the window's end. Among a million schedules of other owners, that takes longer
     than reading the first few and dropping what lies beyond."""

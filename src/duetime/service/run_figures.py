@@ -10,7 +10,7 @@ from duetime.engine.model import Cause, RunStatus
 from duetime.engine.store_interfaces import Timing
 from duetime.service.services import Call
 
-MOST: Final = 3_000
+MOST: Final = 1_000
 """Latest runs that are looked at. Where more ran in a day, the figures are about a shorter time, which they name."""
 SLICES: Final = 24
 """Parts of that time, for a line that shows how a figure changed."""

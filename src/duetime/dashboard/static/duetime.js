@@ -199,6 +199,7 @@ function rest() {
 }
 
 document.addEventListener("visibilitychange", () => { if (document.hidden) rest(); else { refresh(); follow(); } });
+addEventListener("online", () => { refresh(); follow(); });
 addEventListener("pagehide", rest);
 addEventListener("pageshow", (event) => { if (event.persisted) { refresh(); follow(); } });
 follow();
@@ -520,7 +521,7 @@ function press(target) {
 document.addEventListener("keydown", (event) => {
   if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k" && !event.altKey && !event.shiftKey && byId("pages")) { openPalette(event); return; }
   if (event.key === "Escape") { hideTip(); byId("menu")?.removeAttribute("open"); document.querySelectorAll("details.actions-menu[open]").forEach((each) => each.removeAttribute("open")); return; }
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input:not([type=checkbox], [type=radio]), textarea, select, dialog")) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input:not([type=checkbox], [type=radio]), textarea, select, dialog[open]")) return;
   if (!byId("pages")) return;
   if (event.key === "?") { event.preventDefault(); showKeys(); return; }
   const pair = keyed && Date.now() - keyedAt < 1500 ? `${keyed} ${event.key}` : event.key;

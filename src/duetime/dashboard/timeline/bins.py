@@ -105,12 +105,15 @@ class Density:
             spread = _spread(run, self.window)
             if not spread:
                 continue
-            row = self.rows.setdefault(run.schedule, Row(ids.get(run.schedule), run.name, run.kind, owner=run.owner))
+            row = self.rows.get(run.schedule)
+            if row is None:
+                row = self.rows[run.schedule] = Row(ids.get(run.schedule), run.name, run.kind, owner=run.owner)
             rank = OUTCOMES.index(run.status)
             for bin, number in spread.items():
                 row.past.setdefault(bin, Counter())[run.status] += number
                 if bin not in row.notable or row.notable[bin].rank < rank:
-                    row.notable[bin] = Notable(rank, run.id, masked(run.error or "")[:LONGEST_ERROR])
+                    error = masked(run.error)[:LONGEST_ERROR] if run.error else ""
+                    row.notable[bin] = Notable(rank, run.id, error)
 
     @property
     def about(self) -> bool:
@@ -204,10 +207,13 @@ def _estimate(bins: Counter[int], window: Window, after: Instant, pace: float) -
         bins[bin] += number
 
 
-def _spread(run: Run, window: Window) -> Counter[int]:
+def _spread(run: Run, window: Window) -> Mapping[int, int]:
     """Count a run where it was due; spread a range of missed ones over all of its bins."""
-    number = abs(run.number) if run.last is not None else 1
-    low, high = window.bin_of(run.due), window.bin_of(run.last if run.last is not None else run.due)
+    if run.last is None:
+        bin = window.bin_of(run.due)
+        return {bin: 1} if 0 <= bin < window.bins else {}
+    number = abs(run.number)
+    low, high = window.bin_of(run.due), window.bin_of(run.last)
     wide = high - low + 1
     inside = range(max(0, low), min(window.bins, high + 1))
     return +Counter({bin: number * (bin - low + 1) // wide - number * (bin - low) // wide for bin in inside})

@@ -83,7 +83,8 @@ def timeline_page(request: PageRequest) -> Response:
     view = window(zoom, request.zone, request.now, start)
     given = {name: request.parameter(name) for name in FILTERS}
     shown = Shown(given["owner"] or None, given["kind"] or None, given["text"] or None)
-    seen = occurrences_in(request, view, ReadLimits(), shown)
+    limits = ReadLimits()
+    seen = occurrences_in(request, view, limits, shown)
     density = _restricted(seen.density, given["status"])
     lanes = density.sorted(given["sort"])
     drawn = chart(density, HEIGHT, request.now)
@@ -97,6 +98,7 @@ def timeline_page(request: PageRequest) -> Response:
         rows=[(row, strip(row, view, request.now)) for row in lanes[:ROWS]],
         left=max(0, len(lanes) - ROWS),
         more_schedules=seen.more_schedules,
+        most_schedules=limits.schedules,
         past_from=instant_view(seen.past_from, request.zone),
         here=view.place(request.now),
         starts=_starts(view),
