@@ -86,6 +86,16 @@ def test_ids_of_nothing_are_not_found(ann: Agent, id: str) -> None:
     assert ann("resume_schedule", schedule_id=id) == not_found(id)
 
 
+def test_a_name_finds_it_where_names_are_kept(request: pytest.FixtureRequest, ann: Agent) -> None:
+    tea = {"message": "Tea is ready", "notification_topic": "kitchen", "delay": "1h", "name": "tea"}
+    if "qstash" in request.node.callspec.id:
+        assert ann.problem("schedule_notification", **tea).startswith("name: notifications are kept at QStash")
+        assert ann.listed() == ([], [])
+    else:
+        made = ann("schedule_notification", **tea)
+        assert ann("delete_schedule", schedule_id="tea")["schedule_id"] == made["message_id"]
+
+
 def test_a_missing_id_is_a_validation_error(ann: Agent) -> None:
     for tool in ("delete_schedule", "pause_schedule", "resume_schedule"):
         said = ann.problem(tool)
