@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping
 
 from duetime.engine.errors import InvalidInput
-from duetime.terminal.output import clean
+from duetime.terminal.output import clean, say
 
 ENDED = "the input ended, so nothing was changed"
 
@@ -24,9 +24,9 @@ def agreed(question: str, instead: str = "pass --yes") -> bool:
 def choose(question: str, options: Mapping[str, str], default: str) -> str:
     """Ask for one of the options, by its number or its name."""
     names = list(options)
-    print(f"\n{question}")
+    say(f"\n{question}")
     for number, name in enumerate(names, 1):
-        print(f"  {number}  {clean(options[name])}")
+        say(f"  {number}  {clean(options[name])}")
     while True:
         given = _answer(f"Number [{names.index(default) + 1}]: ") or default
         if given in options:
@@ -44,7 +44,7 @@ def ask(question: str, default: str, problem: Callable[[str], str | None]) -> st
         wrong = problem(given)
         if wrong is None:
             return given
-        print(f"  {clean(wrong)}")
+        say(f"  {clean(wrong)}")
 
 
 def ask_secret(question: str) -> str:

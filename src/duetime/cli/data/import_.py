@@ -82,7 +82,7 @@ def crontab(
         notes = sorted([*found.notes, *about_lines])
         done = _import(app, candidates, found.problems, notes, yes=yes, json_=json_)
         if yes and candidates and not json_:
-            print("cron still runs these lines: take them out with `crontab -e`, or they run twice.")
+            output.say("cron still runs these lines: take them out with `crontab -e`, or they run twice.")
             if MODULE in load_settings().tasks:
                 print_warnings(app, app.services.worker_warnings("job"), tasks=[MODULE])
             else:  # no worker has what this command loaded for itself
@@ -141,7 +141,7 @@ def _import(
     else:
         import_plan.print_outcome(app, found, notes)
         summary = import_plan.summary(found)
-        print(f"\n{summary[0].upper()}{summary[1:]}.{'' if yes else ' Nothing was imported yet: --yes does it.'}")
+        output.say(f"\n{summary[0].upper()}{summary[1:]}.{'' if yes else ' Nothing was imported yet: --yes does it.'}")
     return found
 
 

@@ -64,9 +64,9 @@ def list_(
             ["RUN", "FAILED", "TRIES", "KIND", "TO", "WHAT", "ERROR"], rows, whole=2, fold=True, spare={"TRIES": 20}
         )
         shown = f"; {len(letters)} shown" if len(letters) < page.total else ""
-        print(f"{counted(page)} in all{shown}. {advice}")
+        output.say(f"{counted(page)} in all{shown}. {advice}")
     for note in notes:
-        print(note)
+        output.say(note)
 
 
 @commands.command(cls=PlainCommand)

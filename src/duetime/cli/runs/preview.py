@@ -60,7 +60,7 @@ def show_next(
     if json_:
         output.print_json({"expression": expression, **preview_view(describe(trigger), instants, warnings, zone)})
         return
-    print(clean(describe(trigger)))
+    output.say(clean(describe(trigger)))
     narrow = output.is_terminal() and shutil.get_terminal_size().columns < NARROW
     for instant in instants:
         utc = datetime_of(instant)
@@ -142,7 +142,7 @@ def explain(
         known = {**counts, "clock_changes": _clocks(trigger, now), "next": instant_view(first, zone)}
         output.print_json(facts | known | {"warnings": warnings})
         return
-    print(clean(describe(trigger)))
+    output.say(clean(describe(trigger)))
     output.facts([
         ("next", coming(first, zone, now)),
         *((("often", f"{_times(day)} in the next 24 hours, {_times(year)} in a year"),) if recurs else ()),

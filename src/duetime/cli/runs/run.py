@@ -176,7 +176,7 @@ def list_(
             headings = ["RUN", "STATUS", "DUE", "KIND", "NAME", "OUTCOME"]
             output.table(headings, rows, whole=3, spare={"KIND": 20})
             if len(page.items) < page.total:
-                print(f"{len(page.items)} of {counted(page)}; --limit shows more")
+                output.say(f"{len(page.items)} of {counted(page)}; --limit shows more")
 
 
 @commands.command(cls=PlainCommand)
@@ -208,7 +208,7 @@ def again(
             output.print_json(whole_view(made, schedule, app.scheduler.zone))
         else:
             shown = program(app, "run", "show", str(made.id))
-            print(f"Run {made.id} of {clean(made.name)} is {made.status}. See it: {shown}")
+            output.say(f"Run {made.id} of {clean(made.name)} is {made.status}. See it: {shown}")
 
 
 def _json_object(text: str) -> dict[str, Any]:

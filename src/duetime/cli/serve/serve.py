@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+import sys
 from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -131,7 +132,8 @@ def _introduce(bound: socket.socket, tokens: Tokens | None, shown: Shown) -> Non
     print(f"Serving MCP at {url}/mcp, {asked}.", flush=True)
     first, *others = CLIENTS
     how = program("serve", "--print-config", first, "--port", str(bound.getsockname()[1]))
-    print(f"To connect an agent: {how} (or {', '.join([*others, ALL])})\n", flush=True)
+    output.say(f"To connect an agent: {how} (or {', '.join([*others, ALL])})\n")
+    sys.stdout.flush()
 
 
 def _print_client_config(settings: Settings, name: str, no_auth: bool) -> None:

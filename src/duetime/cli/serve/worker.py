@@ -77,14 +77,14 @@ def print_stop(stream: Stream | None, left: int, *, demo_db: str | None, json_: 
         output.print_json_line({"event": "stopped", "runs": counts, "unrecorded": left})
         return
     if left:
-        print(f"Stopped; {plural(left, 'run')} did not end in time and will be taken over by another worker.")
+        output.say(f"Stopped; {plural(left, 'run')} did not end in time and will be taken over by another worker.")
     else:
         print("Stopped; everything is recorded.")
     if stream is not None:
         print(stream.summary())
     if demo_db is not None:
         db = without_password(demo_db)
-        print(f"\nEverything is kept in {clean(db)}; traces of failures are in {LOG}. Try next:")
+        output.say(f"\nEverything is kept in {clean(db)}; traces of failures are in {LOG}. Try next:")
         for line in (("list", "--db", db), ("next", "0 9 * * 1-5"), ("doctor", "--db", db)):
             print(f"  {program(*line)}")
         add = ("job", "add", "hello", "--task", "echo", "--arg", "hi", "--at", "in 20 seconds", "--db", db)

@@ -62,7 +62,7 @@ def show(
     for key, value, source in shown:
         print(clean(f"{'.'.join(key)} = {json.dumps(value, ensure_ascii=False)}   # {source}"))
     if not shown:
-        print("Nothing is set: every setting has its default; `duetime config show --all` lists them.")
+        output.say("Nothing is set: every setting has its default; `duetime config show --all` lists them.")
 
 
 @commands.command(

@@ -52,7 +52,7 @@ def init(
     else:
         if not somebody_there():
             raise InvalidInput("not a terminal; pass --yes, with the options that duetime init --help shows")
-        print(f"Settings for Duetime, kept in {clean(path)}. Press Enter to accept the default in brackets.")
+        output.say(f"Settings for Duetime, kept in {clean(path)}. Press Enter to accept the default in brackets.")
         choices = init_choices.from_questions(settings)
     changes = choices.changes(settings)
     if changes and (yes or _may_replace(path, before, changes, json_)):
@@ -83,7 +83,7 @@ def _print_summary(path: Path, changes: dict[Key, Any], settings: Settings, json
         output.print_json(facts | {"next": list(following), "warnings": warnings})
         return
     verb = f"Wrote {clean(path)}; only you can read it." if changes else f"{clean(path)} says all of this already."
-    print(f"\n{verb}\n")
+    output.say(f"\n{verb}\n")
     no_agent = "none; prompts wait until a connected agent takes them"
     output.facts([
         ("notifications", _where(settings)),
@@ -94,15 +94,16 @@ def _print_summary(path: Path, changes: dict[Key, Any], settings: Settings, json
     ])  # fmt: skip
     if subscribe:
         width = max(map(len, subscribe.values()))
-        print("\nOn your phone, install the app ntfy and subscribe to")
+        output.say("\nOn your phone, install the app ntfy and subscribe to")
         for topic, address in subscribe.items():
             purpose = "reminders" if topic == REMINDERS else "what needs you: something failed, or a limit is reached"
-            print(f"  {clean(address):<{width}}   {purpose}")
-        print(f"and to {clean(_address(settings, 'TOPIC'))} for any other topic that you use.")
+            output.say(f"  {clean(address):<{width}}   {purpose}")
+        output.say(f"and to {clean(_address(settings, 'TOPIC'))} for any other topic that you use.")
     width = max(map(len, following))
     print("\nNext:")
     for command, purpose in following.items():
-        print(f"  {command:<{width}}   {purpose}")
+        fits = not output.is_terminal() or width + len(purpose) + 5 < output.width()
+        output.say(f"  {command:<{width}}   {purpose}" if fits else f"  {command}\n      {purpose}")
     output.warn(warnings)
 
 

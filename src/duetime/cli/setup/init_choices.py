@@ -17,6 +17,7 @@ from duetime.kinds.prompts.kind import REMINDERS
 from duetime.settings import Settings, local_zone
 from duetime.settings.sections import INBOX
 from duetime.settings.settings_file import Key, value_at
+from duetime.terminal import output
 from duetime.terminal.questions import ask, ask_secret, choose
 from duetime.terminal.typer_ext import option
 
@@ -151,7 +152,7 @@ def _where(settings: Settings) -> Choices:
 def _with_prefix(settings: Settings, server: str) -> Choices:
     proposed = settings.notifications.prefix
     if is_public(server):
-        print("\nAnyone who guesses a topic on a public server can read it, so yours get an unguessable prefix.")
+        output.say("\nAnyone who guesses a topic on a public server can read it, so yours get an unguessable prefix.")
         proposed = proposed or unguessable_prefix()
     prefix = ask("They begin with", proposed, lambda text: _server_problem(server, text))
     return Choices(ntfy=server, prefix=prefix if prefix or settings.notifications.prefix else None)
