@@ -113,7 +113,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planted]:
     with Receiver(echoing) as receiver:
         write_trusted(folder, settings(receiver))
         wanted = schedules(receiver)
-        with serving(folder, env=ENVIRONMENT) as served:
+        with serving(folder, "--verbose", env=ENVIRONMENT) as served:
             there = Planted(served, served.token, folder / "log", len(wanted))
             for number, each in enumerate(wanted):
                 given = {"name": f"number {number}", "trigger": {"type": "once", "run_at": "now"}, **each}
