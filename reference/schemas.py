@@ -93,7 +93,7 @@ def meaning(schema: Schema) -> str:
     default = schema.get("default")
     if default in (None, {}, []):
         return said
-    return f"{said} {code(default)} if absent.".strip()
+    return f"{said} Default: {code(default)}.".strip()
 
 
 def _items(schema: Schema) -> Schema:
