@@ -354,7 +354,7 @@ def test_what_was_deleted_leaves_its_history(served: Site, local: Browser) -> No
     local.send(page_of(schedule, "delete"), {})
     page = local.get(page_of(schedule))
     assert page.status == 200
-    assert "It was deleted and fires no more" in words(page)
+    assert "It was deleted and will not fire again" in words(page)
     assert "cancelled \u2013 the schedule was deleted" in words(page), "what became of its run"
     assert "echo" not in words(page), "what it did is gone"
     assert b'method="post"' not in page.body.partition(b"<main")[2], "nothing can be done with it"

@@ -173,5 +173,5 @@ def test_a_finished_one_off_shows_what_came_of_it(api: Api, ada: Client, pages: 
     made = ada.job(name="Once", trigger=SOON)
     api.pass_time(hours=1)
     text = pages.text(f"/schedules/{made['id']}")
-    assert "What came of it" in text and "hello" in text and "It is over." not in text
+    assert "Result" in text and "hello" in text and "It is over." not in text
     assert "Last 30 days" not in text and "History" not in text

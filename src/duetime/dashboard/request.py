@@ -43,11 +43,11 @@ DONE = {
     "paused": "Paused: nothing fires until it is resumed.",
     "resumed": "Resumed.",
     "cancelled": "Cancelled.",
-    "deleted": "Deleted; its history stays.",
+    "deleted": "Deleted; its history is kept.",
     "fired": "It runs now.",
-    "retried": "It is tried again.",
+    "retried": "It will be retried now.",
     "dismissed": "Dismissed; it stays in the history.",
-    "stopped": "It is asked to stop.",
+    "stopped": "It was asked to stop.",
     "undone": "Undone.",
     "not_undone": "This can no longer be undone.",
     "chosen": "Saved for this browser.",
@@ -61,7 +61,7 @@ MANY = {
     "paused": "paused",
     "resumed": "resumed",
     "cancelled": "cancelled",
-    "retried": "tried again",
+    "retried": "requeued",
     "dismissed": "dismissed",
     "read": "marked as read",
 }
@@ -91,7 +91,7 @@ def notice_of(request: Request) -> Notice | None:
     if not failed:
         return Notice(f"{done}.")
     return Notice(
-        f"{done}; {plural(failed, 'item')} could not be: over already, gone, or changed meanwhile.", partly=True
+        f"{done}; {plural(failed, 'item')} could not be: already over, gone, or changed in the meantime.", partly=True
     )
 
 
