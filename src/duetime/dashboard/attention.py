@@ -12,7 +12,7 @@ from duetime.engine.store import RunQuery, ScheduleQuery
 from duetime.service.errors import unwrap
 from duetime.service.presenters import View, run_shapes, schedule_shape
 
-SHOWN: Final = 5
+SHOWN: Final = 4
 """Rows of each group; the group links to all of them."""
 LOOKED_AT: Final = 40
 """Schedules or runs of a group that are read, and put together by schedule."""
