@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.agents.installed import NOWHERE, native, script
+from tests.agents.installed import MADE, NOWHERE, native, script
+from tests.agents.installed import environment as isolated
 from tests.support.cli import ROOT, environment, start
+from tests.support.model_server import ModelServer, say
 from tests.support.node import AGENTS, Node, NoNode, installed
 
 pytestmark = pytest.mark.skipif(
@@ -46,19 +48,26 @@ SHOWN = {
     "gemini": r"duetime: .* - Connected",
     "opencode": r"duetime.*connected",
 }
-"""How each says that it is connected. Codex starts no server for its list; a conversation of it is tested elsewhere."""
+"""How each says that it is connected. Codex starts no server for its list: see the test of its conversation below."""
+
+
+def connected(name: str, folder: Path) -> tuple[Path, Path]:
+    """Return the home of a user whose client is connected, and another folder."""
+    home, project = folder / "home", folder / "project"
+    home.mkdir()
+    project.mkdir()
+    own = {"HOME": str(home), "XDG_CONFIG_HOME": str(home / ".config")}
+    process = start("connect", name, "--yes", "--json", folder=folder, env=own)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert json.loads(out)["file"].startswith(str(home))
+    return home, project
 
 
 @pytest.mark.parametrize("name", SHOWN)
 def test_the_list_of_servers_shows_it_connected(name: str, node: Node, tmp_path: Path) -> None:
-    home, project = tmp_path / "home", tmp_path / "project"
-    home.mkdir()
-    project.mkdir()
+    home, project = connected(name, tmp_path)
     own = {"HOME": str(home), "XDG_CONFIG_HOME": str(home / ".config")}
-    process = start("connect", name, "--yes", "--json", folder=tmp_path, env=own)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 0, err
-    assert json.loads(out)["file"].startswith(str(home))
     env = {key: value for key, value in environment().items() if not key.startswith(("PYTHONPATH", "XDG_"))}
     quiet = {"HTTP_PROXY": NOWHERE, "HTTPS_PROXY": NOWHERE, "NO_PROXY": "127.0.0.1,localhost", "NO_COLOR": "1"}
     keys = {"GEMINI_API_KEY": "made-up", "GEMINI_CLI_TRUST_WORKSPACE": "true"}
@@ -79,3 +88,29 @@ def test_claude_code_accepts_the_plugin_and_its_marketplace(node: Node, tmp_path
             stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=90, check=False,
         )  # fmt: skip
         assert done.returncode == 0 and "Validation passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_codex_offers_the_tools_to_its_model(node: Node, tmp_path: Path) -> None:
+    home, project = connected("codex", tmp_path)
+    with ModelServer([say("Nothing to do.")]) as model:
+        made = MADE["codex"](node, home, model)
+        # Codex ends with an error if it cannot connect to a server that is required.
+        flags = [
+            "-c",
+            "mcp_servers.duetime.required=true",
+            "-c",
+            "features.tool_search=false",
+            "--skip-git-repo-check",
+            "--ephemeral",
+            "-s",
+            "read-only",
+            "-m",
+            made.model,
+        ]
+        done = subprocess.run(
+            [*made.command, "exec", *flags, "Look at what is scheduled."],
+            cwd=project, env=isolated(node, home, model),
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=90, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert "list_upcoming" in model.conversation[0].tools, done.stderr

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+import re
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -170,6 +172,34 @@ def test_json_is_changed_as_text(before: str, after: str | None) -> None:
     assert json_edit.with_entry(made, ("s", "d"), ENTRY, ("url",)) == made
     node = json_edit.parsed(json_edit.without_entry(made, ("s", "d")))
     assert node is not None and node.value["s"] == {}
+
+
+def test_comments_anywhere_stay_or_the_change_is_refused() -> None:
+    entries: list[Any] = [
+        {},
+        {"d": {"url": "u", "env": {"A": "b"}}},
+        {"o": {"x": 1}, "d": {"args": []}, "z": 2},
+        {"d": 1},
+    ]
+    for seed in range(400):
+        chosen = random.Random(seed)
+        document = {"a": [1, {}], "s": chosen.choice(entries), "b": "// no"}
+        if chosen.random() < 0.2:
+            del document["s"]
+        plain = json.dumps(document, indent=chosen.choice([None, 2, "\t"]))
+        notes = [f" // {number} }},{{\n" if number % 2 else f"/* {number} */" for number in range(4)]
+        parts = re.split(r"((?<=[{}\[\],])(?=[\s}\]]))", plain)
+        text = "".join(part or chosen.choice([*notes, *[""] * 8]) for part in parts)
+        try:
+            made = json_edit.with_entry(text, ("s", "d"), ENTRY, ("url",))
+        except Unreadable as error:
+            assert "comments inside" in str(error)
+            continue
+        kept = [note.strip() for note in notes if note in text]
+        assert all(note in made for note in kept) and json_edit.with_entry(made, ("s", "d"), ENTRY) == made
+        node = json_edit.parsed(json_edit.without_entry(made, ("s", "d")))
+        others = {name: value for name, value in document.get("s", {}).items() if name != "d"}
+        assert node is not None and node.value == {**document, "s": others}
 
 
 def test_what_would_lose_a_comment_is_refused() -> None:

@@ -200,6 +200,7 @@ def _with_member(text: str, table: str, name: str, entry: Mapping[str, Any], dro
         own = _at(text, table, name)
         member = _member(own, key)
         if member is not None and key not in entry:
+            _refuse_comments(text, member.node)
             text = _removed(text, own, member)
     return text
 
@@ -252,9 +253,13 @@ def _inserted(text: str, node: Node, key: str, value: Any) -> str:
 
 
 def _replaced(text: str, node: Node, value: Any) -> str:
+    _refuse_comments(text, node)
+    return text[: node.start] + _dumped(value, text, _indent(text, node.start)) + text[node.end :]
+
+
+def _refuse_comments(text: str, node: Node) -> None:
     if any(token.kind == "comment" for token in _tokens(text[node.start : node.end])):
         raise Unreadable(f"{_place(text, node.start)}: there are comments inside what has to change")
-    return text[: node.start] + _dumped(value, text, _indent(text, node.start)) + text[node.end :]
 
 
 def _removed(text: str, node: Node, member: Member) -> str:
