@@ -107,7 +107,7 @@ def test_what_is_refused(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     is_one_clear_line(cli("job", "run", id), 4, "already running")
     assert cli("job", "cancel", id).code == 0
     is_one_clear_line(cli("job", "edit", id, "--name", "y"), 4, "cannot be edited")
-    is_one_clear_line(cli("job", "run", id), 4, f"job {id}: it is cancelled")
+    is_one_clear_line(cli("job", "run", id), 4, "job j1: it is cancelled")
     monkeypatch.setenv("DUETIME_MAX_SCHEDULES", "0")
     assert cli(*ADD, "--every", "2h").code == 4
     assert cli("job", "list", "--json").document["total"] == 1
