@@ -73,7 +73,7 @@ def _spelled(option: Any) -> str:
 def _meaning(option: Any) -> str:
     shown = None if option.is_flag or option.default in (None, (), []) else option.default
     required = " Required." if option.required else ""
-    return f"{option.help}{required}" + ("" if shown is None else f" {code(shown)} if absent.")
+    return f"{option.help}{required}" + ("" if shown is None else f" Default: {code(shown)}.")
 
 
 def _described(each: Command, shared: Iterable[tuple[str, str]]) -> list[str]:

@@ -19,9 +19,9 @@ from duetime.service.shapes import EXTENDED
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _ABOUT = (
-    "Durable schedules for AI agents and programs. Every request carries a bearer token (`duetime token issue`); one "
-    "from the dashboard's own pages has its cookie instead and, to change something, the header `X-CSRF-Token`. What "
-    "belongs to another owner is answered exactly as what does not exist. Every refusal is a problem (RFC 9457)."
+    "Durable schedules for AI agents and programs. Every request carries a bearer token (`duetime token issue`); the "
+    "dashboard's own pages use its cookie instead and, to change something, the header `X-CSRF-Token`. Anything of "
+    "another owner is answered exactly like something that does not exist. Every error is a problem (RFC 9457)."
 )
 
 
@@ -36,13 +36,13 @@ _SCHEMES = {
         "type": "apiKey",
         "in": "cookie",
         "name": "duetime_session_8765",
-        "description": "For scripts of the dashboard's own pages, once somebody signed in; it ends with the port.",
+        "description": "For the dashboard's own pages, after signing in; the name ends with the port.",
     },
     "proof": {
         "type": "apiKey",
         "in": "header",
         "name": "X-CSRF-Token",
-        "description": 'With the cookie, for whatever changes something; a page has it in `<meta name="csrf">`.',
+        "description": 'With the cookie, for every change; a page has it in `<meta name="csrf">`.',
     },
 }
 

@@ -89,7 +89,7 @@ async def events(
     asked: Annotated[EventsAsked, Query()],
     last_event_id: LastEventId = None,
 ) -> Response:
-    """What happens to the caller's schedules from now on, or since the last event that was heard."""
+    """Stream what happens to the caller's schedules from now on, or since the last event received."""
     streams: Streams = request.app.state.streams
     with ExitStack() as place:
         place.enter_context(streams.one(call.caller.owner))

@@ -22,7 +22,7 @@ times, standing = router("times"), router("standing")
 
 @times.post("/preview", response_model=PreviewShape, dependencies=[Depends(json_only)], responses=problems(415))
 def preview(call: Caller, body: Annotated[PreviewGiven, Body()]) -> Response:
-    """A trigger in plain English, its next instants and what may surprise. Nothing is made."""
+    """Explain a trigger in plain English, with its next times and anything unexpected. Nothing is created."""
     zone = zone_of(call, body.timezone)
     when = when_of(body.trigger, body.when)
     shown = unwrap(call.scheduler.preview(when.type, when.config, timezone=zone, count=body.count))
@@ -31,7 +31,7 @@ def preview(call: Caller, body: Annotated[PreviewGiven, Body()]) -> Response:
 
 @times.get("/upcoming", response_model=UpcomingShape)
 def upcoming(call: Caller, asked: Annotated[UpcomingAsked, Query()]) -> Response:
-    """What fires next, in time order: every time within the range, up to the count."""
+    """List what fires next, in time order: every time within the range, up to the count."""
     zone, now = zone_of(call, asked.timezone), call.scheduler.clock.now()
     window = Window(
         now,
@@ -51,7 +51,7 @@ def upcoming(call: Caller, asked: Annotated[UpcomingAsked, Query()]) -> Response
 
 @standing.get("/workers", response_model=WorkersShape)
 def workers(call: Caller, context: Context, asked: Annotated[Asked, Query()]) -> Response:
-    """The processes that carry out what is due. For operators."""
+    """List the workers. For operators."""
     operators_only(context, call)
     zone, now = zone_of(call, asked.timezone), call.scheduler.clock.now()
     return JSONResponse({"workers": [worker_shape(each, now, zone) for each in call.scheduler.workers()]})
@@ -59,14 +59,14 @@ def workers(call: Caller, context: Context, asked: Annotated[Asked, Query()]) ->
 
 @standing.get("/status", response_model=StatusShape)
 def status(call: Caller, asked: Annotated[Asked, Query()]) -> Response:
-    """What is set up, whether it runs, what was used and what failed. Names of machines are for the operator and the
-    local owner."""
+    """Return what is set up, whether it works, usage and failures. Only the operator and the local owner see the names
+    of machines."""
     return JSONResponse(read_status(call._replace(zone=zone_of(call, asked.timezone))))
 
 
 @standing.get("/whoami", response_model=CallerShape)
 def whoami(call: Caller) -> Response:
-    """On whose behalf this caller acts."""
+    """Return the owner on whose behalf this caller acts."""
     caller = call.caller
     told = {"owner": caller.owner, "operator": caller.operator, "timezone": call.zone, "depth": caller.depth}
     return JSONResponse(told)

@@ -83,7 +83,7 @@ class Once(Timed):
 
 
 class Interval(Timed):
-    """The sum of its parts, counted from the anchor. Days and weeks keep the wall-clock time."""
+    """The sum of its parts, starting at the anchor. Days and weeks keep the wall-clock time."""
 
     type: Literal["interval"]
     seconds: Amount | None = None
@@ -152,7 +152,7 @@ def when_of(trigger: Once | Interval | Cron | Rrule | None, when: str | None, **
 
 
 class PolicyGiven(Given):
-    """What is absent is as usual for the kind; on an edit, what is absent stays and null is the usual again."""
+    """Absent fields have the kind's defaults. In an edit, absent fields stay unchanged; null restores the default."""
 
     catch_up: Literal["once", "all", "skip"] | None = Field(
         default=None, description="Which missed occurrences run after downtime."
@@ -211,7 +211,7 @@ class NewScheduleGiven(Given):
 
 
 class EditGiven(Given):
-    """What is absent stays as it is."""
+    """Absent fields stay unchanged."""
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
@@ -233,7 +233,7 @@ class EditGiven(Given):
 
 
 class AgainGiven(Given):
-    """What is absent is as in the run that is run again."""
+    """Absent fields are taken from the original run."""
 
     payload: Json | None = Field(default=None, description=f"The whole input. {_PAYLOAD}")
     fields: Json | None = Field(default=None, description="Fields of the input to change; instead of the whole.")

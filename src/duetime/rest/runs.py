@@ -44,7 +44,7 @@ def answer_run(call: Call, run: Run, status: int = 200) -> Response:
 
 @routes.get("/runs", response_model=RunsShape)
 def search(call: Caller, asked: Annotated[RunsAsked, Query()]) -> Response:
-    """Runs, the latest first, by pages."""
+    """List runs, latest first, page by page."""
     zone, now = zone_of(call, asked.timezone), call.scheduler.clock.now()
     query = RunQuery(
         owner=owner_of(call, asked.owner),
@@ -74,7 +74,7 @@ def _page(call: Call, query: RunQuery, zone: str) -> Response:
 
 @routes.get("/runs/{id}", response_model=RunWithAttempts, responses=problems(404))
 def get(call: Caller, id: Id, asked: Annotated[Asked, Query()]) -> Response:
-    """One run with its input, its earlier attempts and the traceback of an exception."""
+    """Return one run with its input, its earlier attempts and the traceback of an exception."""
     zone = zone_of(call, asked.timezone)
     run = found_run(call, id)
     return JSONResponse(run_details(call.scheduler, call.caller, run, zone))
@@ -82,7 +82,7 @@ def get(call: Caller, id: Id, asked: Annotated[Asked, Query()]) -> Response:
 
 @routes.post("/runs/{id}/retry", status_code=202, response_model=RunShape, responses=problems(404, 409))
 def retry(call: Caller, id: Id) -> Response:
-    """The same run once more, with the same id. For what failed, was lost or was cancelled."""
+    """Retry a run that failed, was lost or was cancelled. It keeps its id."""
     return answer_run(call, unwrap(call.scheduler.retry(call.caller, id)), 202)
 
 
@@ -94,14 +94,14 @@ def retry(call: Caller, id: Id) -> Response:
     dependencies=_JSON,
 )
 def again(call: Caller, id: Id, body: Annotated[AgainGiven, Body()]) -> Response:
-    """A new run of the same schedule, now, with the input of this run or an edited one. The schedule keeps its own."""
+    """Start a new run of the same schedule now, with this run's input or an edited one. The schedule keeps its own."""
     payload = None if body.payload is None else dict(body.payload)
     return answer_run(call, unwrap(run_again(call.services, call.caller, id, payload, body.fields or {})), 202)
 
 
 @routes.post("/runs/{id}/cancel", status_code=202, response_model=RunShape, responses=problems(404, 409))
 def cancel(call: Caller, id: Id) -> Response:
-    """This run alone: ended when it has not begun, asked to stop when it has."""
+    """Stop one run: it is cancelled if it has not started, and asked to stop if it has."""
     unwrap(call.scheduler.cancel_run(call.caller, id))
     return answer_run(call, found_run(call, id), 202)
 
@@ -111,7 +111,7 @@ def cancel(call: Caller, id: Id) -> Response:
 
 @routes.get("/dead", response_model=RunsShape, tags=_DEAD)
 def dead(call: Caller, asked: Annotated[DeadAsked, Query()]) -> Response:
-    """What failed for good or was lost, of every kind, and nobody has dismissed."""
+    """List runs of every kind that failed for good or were lost, and were not dismissed."""
     query = RunQuery(
         owner=owner_of(call, asked.owner),
         kind=asked.kind,
@@ -130,7 +130,7 @@ def retry_many(call: Caller, body: Annotated[DeadGiven, Body()]) -> Response:
 
 @routes.post("/dead/dismiss", response_model=DealtShape, dependencies=_JSON, responses=problems(404, 415), tags=_DEAD)
 def dismiss_many(call: Caller, body: Annotated[DeadGiven, Body()]) -> Response:
-    """Dismiss many. They stay in the history; a retry takes this back."""
+    """Dismiss many. They stay in the history and can still be retried."""
     return _change_dead(call, body, "dismiss")
 
 
@@ -150,14 +150,14 @@ def _change_dead(call: Call, body: DeadGiven, action: Action) -> Response:
     tags=_DEAD,
 )
 def retry_dead(call: Caller, id: Id) -> Response:
-    """Try it again. What is no dead letter is not found here."""
+    """Retry a dead letter. Other runs are not found here."""
     _dead_letter(call, id)
     return answer_run(call, unwrap(call.scheduler.retry(call.caller, id)), 202)
 
 
 @routes.post("/dead/{id}/dismiss", response_model=RunShape, responses=problems(404, 409), tags=_DEAD)
 def dismiss_dead(call: Caller, id: Id) -> Response:
-    """Nobody needs to look at it any more. It stays in the history; a retry takes this back."""
+    """Dismiss a dead letter. It stays in the history and can still be retried."""
     _dead_letter(call, id)
     return answer_run(call, unwrap(call.scheduler.dismiss(call.caller, id)))
 

@@ -84,8 +84,8 @@ def _found(call: Call, id: str) -> Schedule:
     responses={200: {"description": "What the same key made before.", "model": CreatedShape}, **problems(409, 415)},
 )
 def create(call: Caller, body: Annotated[NewScheduleGiven, Body()], idempotency_key: IdempotencyKey = None) -> Response:
-    """Make a schedule. Nothing is made twice under one idempotency key. Where notifications are kept at QStash, none
-    is made here."""
+    """Create a schedule. Repeating a request with the same idempotency key creates nothing. If notifications are kept
+    at QStash, they cannot be created here."""
     new = _asked(call, body, idempotency_key)
     made = unwrap(call.services.create(call.caller, new))
     return _answer(
@@ -123,7 +123,7 @@ def _asked(call: Call, body: NewScheduleGiven, header: str | None) -> NewSchedul
 
 @routes.get("/schedules", response_model=SchedulesShape)
 def search(call: Caller, asked: Annotated[SchedulesAsked, Query()]) -> Response:
-    """Schedules in a stable order, by pages. Beyond 10,000 matches the total says only that there are more."""
+    """List schedules in a stable order, page by page. Above 10,000 matches, the total only says that there are more."""
     query = ScheduleQuery(
         owner=owner_of(call, asked.owner),
         kind=asked.kind,
@@ -172,7 +172,7 @@ def history(call: Caller, id: Id, asked: Annotated[Paged, Query()]) -> Response:
 
 @routes.get("/schedules/{id}/next", response_model=PreviewShape, responses=_MISSING)
 def following(call: Caller, id: Id, asked: Annotated[NextAsked, Query()]) -> Response:
-    """When it fires next; nothing while it is paused, broken or over."""
+    """List the next times of a schedule; none while it is paused, broken or over."""
     schedule, now = _found(call, id), call.scheduler.clock.now()
     instants = next_instants(schedule, now, asked.count)
     warnings = warnings_for(trigger_from_json(schedule.definition.trigger), now) if instants else []
@@ -187,8 +187,8 @@ def following(call: Caller, id: Id, asked: Annotated[NextAsked, Query()]) -> Res
     "/schedules/{id}", response_model=ScheduleShape, dependencies=_JSON, responses=problems(404, 409, 412, 415)
 )
 def edit(call: Caller, id: Id, body: Annotated[EditGiven, Body()], if_match: IfMatch = None) -> Response:
-    """Change what is given. With a version, only if nobody else did so meanwhile. A run in progress keeps its values;
-    a one-off that has begun cannot be changed, but a prompt that waits in vain can be given another agent."""
+    """Change the given fields. With a version, only if nobody else has changed it since. A run in progress keeps its
+    values. A one-off that has started cannot be changed, but a waiting prompt can be given another agent."""
     schedule = _found(call, id)
     given = body.model_fields_set
     if not given - {"version"}:
@@ -250,7 +250,7 @@ def _changed(call: Call, id: str, request: ChangeRequest, zone: str | None = Non
 
 @routes.post("/schedules/{id}/pause", response_model=ScheduleShape, responses=_CHANGING)
 def pause(call: Caller, id: Id, asked: Annotated[PauseAsked, Query()]) -> Response:
-    """Nothing fires until it is resumed, or until a time at which it resumes by itself. Pausing twice is no error."""
+    """Pause a schedule until it is resumed, or until a time at which it resumes automatically."""
     zone = zone_of(call, asked.timezone)
     until = time_of(asked.until, "until", zone, call.scheduler.clock.now())
     return _changed(call, id, ChangeRequest("pause", until, asked.note), zone)
@@ -258,13 +258,13 @@ def pause(call: Caller, id: Id, asked: Annotated[PauseAsked, Query()]) -> Respon
 
 @routes.post("/schedules/{id}/resume", response_model=ScheduleShape, responses=_CHANGING)
 def resume(call: Caller, id: Id) -> Response:
-    """Goes on from now; what did not run meanwhile is one row of its history."""
+    """Resume a schedule from now on; what did not run in the meantime is one row of its history."""
     return _changed(call, id, ChangeRequest("resume"))
 
 
 @routes.post("/schedules/{id}/cancel", response_model=ScheduleShape, responses=_CHANGING)
 def cancel(call: Caller, id: Id) -> Response:
-    """It is over for good; a run in progress is asked to stop. Cancelling twice is no error."""
+    """Cancel a schedule for good and ask a run in progress to stop. Cancelling twice is not an error."""
     return _changed(call, id, ChangeRequest("cancel"))
 
 
@@ -275,8 +275,8 @@ def cancel(call: Caller, id: Id) -> Response:
     responses={200: {"description": "The run has ended.", "model": RunShape}, **_CHANGING},
 )
 async def run(call: Caller, threads: Threads, id: Id, asked: Annotated[RunAsked, Query()]) -> Response:
-    """Run it now, beside its trigger. With `wait_seconds`, the answer comes when the run has ended (200), or when the
-    time has passed (202)."""
+    """Run a schedule now, in addition to its trigger. With `wait_seconds`, the answer comes when the run has ended
+    (200) or the time is up (202)."""
     owner, zone = call.caller.owner, zone_of(call, asked.timezone)
     in_thread = partial(threads.run, owner)
     with threads.waiting(owner) if asked.wait_seconds else nullcontext():
@@ -289,7 +289,7 @@ async def run(call: Caller, threads: Threads, id: Id, asked: Annotated[RunAsked,
 
 @routes.post("/schedules/{id}/stop", status_code=202, response_model=StoppedShape, responses=_CHANGING)
 def stop(call: Caller, id: Id) -> Response:
-    """Stop its runs that are in progress or wait; the schedule goes on."""
+    """Stop the runs of a schedule that are in progress or waiting; the schedule continues."""
     done = unwrap(stop_runs(call.scheduler, call.caller, _found(call, id)))
     schedule = None if done.schedule is None else schedule_shape(done.schedule, call.zone)
     runs = run_shapes(call.scheduler, done.runs, call.zone)

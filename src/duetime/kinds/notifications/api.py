@@ -21,7 +21,7 @@ routes = router()
 
 @routes.get("/channels", response_model=ChannelsShape, tags=["standing"])
 def channels(call: Caller) -> Response:
-    """Where notifications can go."""
+    """List the channels for notifications."""
     found = call.services.kind(NotificationKind).places.described(call.caller.owner)
     return JSONResponse({"channels": found})
 
@@ -32,7 +32,7 @@ class InboxAsked(Owned):
 
 @routes.get("/inbox", response_model=InboxShape, tags=["runs", "inbox"])
 def inbox(call: Caller, asked: Annotated[InboxAsked, Query()]) -> Response:
-    """Notifications that arrived, the latest first, each with the channel that took it."""
+    """List delivered notifications, latest first, each with its channel."""
     query = RunQuery(
         owner=owner_of(call, asked.owner),
         kind=NotificationKind.name,

@@ -28,7 +28,7 @@ routes = router()
 
 @routes.get("/agents", response_model=AgentsShape, tags=["standing"])
 def agents(call: Caller) -> Response:
-    """The agents that a prompt can wake."""
+    """List the agents that a prompt can wake."""
     found = call.services.kind(PromptKind).describe_agents(call.caller.owner)
     return JSONResponse({"agents": [dict(each) for each in found]})
 
@@ -47,7 +47,7 @@ class ToolCallGiven(Given):
 
 
 class FinishGiven(Given):
-    """What an agent behind a webhook could have answered at once. What is too long is cut."""
+    """The answer that a webhook agent could have given immediately. Long texts are truncated."""
 
     text: Text | None = Field(default=None, description="Text for people.")
     outcome: Anything = Field(default=None, description="The same for programs.")
@@ -79,8 +79,8 @@ class FinishGiven(Given):
     tags=["runs"],
 )
 async def finish(call: Caller, threads: Threads, id: Id, body: Annotated[FinishGiven, Body()]) -> Response:
-    """The answer of an agent that said it would come later: with the token of the run, for that run alone; or with one
-    of its owner's, also for what was taken with it."""
+    """Finish a prompt that an agent answers later: with the token of the run, for that run only; or with a token of its
+    owner, also for prompts taken with that token."""
     run_in_thread = partial(threads.run, call.caller.owner)
     await await_handover(partial(run_in_thread, partial(is_own_run, call, id)))
     return await run_in_thread(partial(_finished, call, id, body))
