@@ -243,7 +243,18 @@ def test_a_dead_letter_is_tried_again_and_dismissed(ran: Site) -> None:
         again = [("run", str(run.id)), ("run", str(run.id)), ("action", "retry")]
         assert "1 run requeued." in browser.follow(browser.send("/dead-letters", again)), "named twice, meant once"
         eventually(lambda: ran.room.store.runs(RunQuery(status="dead")).items, 20, "it failed once more")
-    assert "Dismissed" in browser.follow(browser.send(f"/runs/{run.id}/dismiss", {"back": "dead-letters"}))
+    for path, form in (
+        ("/dead-letters", {"all": "dismiss"}),
+        ("/dead-letters", {"run": str(run.id), "action": "dismiss"}),
+        (f"/runs/{run.id}/dismiss", {"back": "dead-letters"}),
+    ):
+        dismissed = browser.send(path, form)
+        assert "ismissed" in browser.follow(dismissed)
+        assert "No dead letters" in browser.text("/dead-letters")
+        key = dismissed.headers["location"].partition("undo=")[2]
+        assert "Undone." in browser.follow(browser.send("/undo", {"undo": key, "to": "/dead-letters"}))
+        assert "1 run \u00b7 1 problem" in browser.text("/dead-letters")
+    browser.send(f"/runs/{run.id}/dismiss", {})
     assert "No dead letters" in browser.text("/dead-letters")
     assert signed_in_as(ran, "ada").send(f"/runs/{run.id}/retry", {}).status == 404
     assert browser.get("/runs/999999999999").status == 404

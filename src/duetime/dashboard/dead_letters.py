@@ -68,7 +68,7 @@ def dead_letters_page(request: PageRequest) -> Response:
         text=asked.text,
         kinds={name: spec.plural for name, spec in specs.items()},
         back=request.encode_parameters(*PLACE),
-        notice=_notice(request) or notice_of(request.http),
+        notice=request.with_undo(_notice(request) or notice_of(request.http)),
     )
 
 
@@ -104,7 +104,8 @@ def change_dead_letters(request: PageRequest, form: Form) -> Response:
     if single := [] if everything else [id for id in ids if id not in known]:
         done, refused = unwrap(change_dead(request.call.services, request.caller, DeadLetterQuery(ids=single), action))
         dealt = Dealt(dealt.done + done, dealt.refused + refused)
-    return request.redirect("/dead-letters", **back, **_result(action, dealt))
+    undo = request.offer_undo(action, [str(run.id) for run in dealt.done])
+    return request.redirect("/dead-letters", **back, **_result(action, dealt), **undo)
 
 
 def _action(text: str) -> Action:

@@ -174,7 +174,7 @@ class PageRequest:
             "owner": self.caller.owner,
             "signed_in": self.browsers.sessions is not None,
             "proof": self.browsers.proofs.of(self.session or ""),
-            "notice": self._notice(),
+            "notice": self.with_undo(notice_of(self.http)),
             "alarms": [each.text for each in self.call.services.worker_warnings()] if alarms is None else alarms,
         }
         return render(self.http.scope, template, status, **{**shared, **values})
@@ -196,14 +196,15 @@ class PageRequest:
         chosen = self.zone_choice
         return found if chosen is None or chosen in dict(found) else [*found, (chosen, chosen)]
 
-    def _notice(self) -> Notice | None:
-        notice, key = notice_of(self.http), self.http.query_params.get("undo", "")
+    def with_undo(self, notice: Notice | None) -> Notice | None:
+        """Return a notice about the last change, with what reverses that change if it can still be reversed."""
+        key = self.http.query_params.get("undo", "")
         if notice is None or UNDO.find(self.scheduler.clock, self.session or "", key) is None:
             return notice
         return notice._replace(undo=key)
 
     def offer_undo(self, action: str, ids: Sequence[str]) -> dict[str, str]:
-        """Return the parameter for `redirect` that lets the viewer undo a change of these schedules, if it can be."""
+        """Return the parameter for `redirect` that lets the viewer undo a change of schedules or runs, if it can be."""
         return UNDO.offer(self.scheduler.clock, self.session or "", action, ids)
 
     def redirect(self, path: str, **parameters: object) -> RedirectResponse:

@@ -106,7 +106,7 @@ def act_on_run(request: PageRequest, form: Form) -> Response:
     done, change = ACTIONS[action]
     unwrap(change(request.scheduler, request.caller, run.id))
     usual = "/dead-letters" if form.get("back") == "dead-letters" else f"/runs/{run.id}"
-    return request.redirect(goal_of(form, usual), did=done)
+    return request.redirect(goal_of(form, usual), did=done, **request.offer_undo(action, [str(run.id)]))
 
 
 # -- running again with an edited input -----------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response
 
+from duetime.dashboard.first_steps import first_steps
 from duetime.dashboard.kind_forms import form_of
 from duetime.dashboard.request import Form, PageRequest
 from duetime.dashboard.schedules import sparklines
@@ -109,6 +110,7 @@ def schedules_page(request: PageRequest) -> Response:
     return request.render(
         "schedules.html",
         rows=_rows(request, items),
+        first_steps=None if items or asked.filtered else first_steps(request),
         asked=asked,
         tabs=_tabs(request, asked),
         total=_count(request, asked, asked.view),

@@ -7,10 +7,12 @@ from starlette.responses import Response
 from duetime.dashboard import preferences
 from duetime.dashboard.navigation import MENU, shortcuts
 from duetime.dashboard.request import UNDO, Form, PageRequest, own_page
+from duetime.dashboard.undo import RESTORE
 from duetime.engine.errors import DuetimeError
 from duetime.engine.times.zones import known_zone
 from duetime.service.bulk_changes import Selection, change_schedules
 from duetime.service.changes import ChangeRequest
+from duetime.service.dead_letters import DeadLetterQuery, change_dead
 from duetime.service.errors import unwrap
 
 
@@ -40,6 +42,9 @@ def undo(request: PageRequest, form: Form) -> Response:
     found = UNDO.take(request.scheduler.clock, request.session or "", form.get("undo"))
     if found is None:
         return request.redirect(goal, did="not_undone")
-    chosen, asked = Selection(ids=found.ids), ChangeRequest(found.action)
-    unwrap(change_schedules(request.call.services, request.caller, chosen, asked))
+    services, caller = request.call.services, request.caller
+    if found.action == RESTORE:
+        unwrap(change_dead(services, caller, DeadLetterQuery(ids=[int(id) for id in found.ids]), "restore"))
+    else:
+        unwrap(change_schedules(services, caller, Selection(ids=found.ids), ChangeRequest(found.action)))
     return request.redirect(goal, did="undone")

@@ -10,7 +10,9 @@ from typing import Final, NamedTuple
 
 from duetime.engine.clock import MINUTE, Clock, Instant
 
-_REVERSE: Final = {"pause": "resume", "resume": "pause"}
+RESTORE: Final = "restore"
+"""Reverses the dismissal of runs; the other changes are about schedules."""
+_REVERSE: Final = {"pause": "resume", "resume": "pause", "dismiss": RESTORE}
 """The changes that the engine can reverse: neither a cancelled nor a deleted schedule fires again."""
 _LIFE: Final = 10 * MINUTE
 _MOST: Final = 200

@@ -35,7 +35,8 @@ def _details(request: PageRequest, run: Run) -> dict[str, Any]:
         return {"text": "", "agents": [], "recurs": False, "own": False}
     hooks, definition = request.call.services.hooks(run.kind), schedule.definition
     payload = masked_payload(run.kind, json.loads(definition.payload))
-    text = hooks.text_of(payload) if isinstance(payload, dict) else None
+    spec = request.call.services.specs.get(run.kind)
+    text = payload.get(spec.text) if isinstance(payload, dict) and spec is not None else None
     return {
         "text": text or "",
         "agents": hooks.wakeable(definition.owner),

@@ -276,6 +276,11 @@ class Scheduler(Queries):
         return Ok(self._change_all(runs, policy_changes.dismiss))
 
     @expected
+    def restore_all(self, caller: Caller, runs: Sequence[Run]) -> Result[list[Result[Run]]]:
+        """Undo `dismiss_all` for runs that this caller found."""
+        return Ok(self._change_all(runs, lambda change, seen: policy_changes.dismiss(change, seen, undo=True)))
+
+    @expected
     def mark_all(self, runs: Sequence[Run], as_: int) -> Result[list[Result[Run]]]:
         """Mark runs that the caller found and that completed, such as messages that were read."""
         return Ok(self._change_all(runs, lambda change, seen: policy_changes.mark(change, seen, as_)))

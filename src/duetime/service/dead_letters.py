@@ -24,7 +24,8 @@ MOST: Final = 10_000
 _PAGE: Final = 1000
 _NUMBERS: Final = re.compile(r"\b[0-9a-f]{8,}\b|\d+(?:\.\d+)?")
 """What differs between two occurrences of one problem: durations, ports, ids."""
-Action = Literal["retry", "dismiss"]
+Action = Literal["retry", "dismiss", "restore"]
+"""`restore` undoes `dismiss`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,12 +103,16 @@ def _key(run: Run) -> str:
 
 
 def change_dead(services: Services, caller: Caller, asked: DeadLetterQuery, action: Action) -> Result[Dealt]:
-    """Retry or dismiss dead letters. Every one that is retried runs again under its own id, those of a schedule one
-    after the other in the order in which they were due, whatever its overlap policy and its queue limit."""
+    """Retry, dismiss or restore dead letters. Each one that is retried runs again under its own id, those of a schedule
+    one after the other in the order in which they were due, whatever its overlap policy and its queue limit."""
     scheduler = services.scheduler
     try:
         runs = find_dead(services, caller, asked) if asked.ids is None else _by_ids(services, caller, asked.ids)
-        change = scheduler.retry_all if action == "retry" else scheduler.dismiss_all
+        change = {
+            "retry": scheduler.retry_all,
+            "dismiss": scheduler.dismiss_all,
+            "restore": scheduler.restore_all,
+        }[action]
         results = unwrap(change(caller, runs))
     except Refused as refused:
         return refused.err

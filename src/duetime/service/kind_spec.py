@@ -278,10 +278,6 @@ class KindHooks:
         """Return the payload of a schedule that tests a channel or an agent of `status`; None if it cannot be."""
         return None
 
-    def text_of(self, payload: Mapping[str, Any]) -> str | None:
-        """Return the text that a schedule is about, such as the prompt or the message; None if it has none."""
-        return None
-
     def wakeable(self, owner: str) -> list[str]:
         """Return the names of those that an owner can have woken for a run that waits to be taken."""
         return []

@@ -274,12 +274,12 @@ def _asked_amid_pause(change: Change, in_line: bool) -> Instant | None:
     return change.now if in_line and change.schedule.progress.state == ScheduleState.PAUSED else None
 
 
-def dismiss(change: Change, run: Run) -> Decision:
-    """Mark a failed run that nobody needs to look at any more. Its status stays; a retry reverts this."""
+def dismiss(change: Change, run: Run, *, undo: bool = False) -> Decision:
+    """Mark a failed run that nobody needs to look at any more. Its status stays; `undo` or a retry reverts this."""
     if run.status not in (RunStatus.FAILED, RunStatus.LOST):
         return not_possible("dismissed", run.status)
-    dismissed = run._replace(stop=1)
-    return done(Writes(runs={run.id: dismissed}), dismissed)
+    marked = run._replace(stop=0 if undo else 1)
+    return done(Writes(runs={run.id: marked}), marked)
 
 
 def mark(change: Change, run: Run, as_: int) -> Decision:

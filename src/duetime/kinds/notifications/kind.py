@@ -111,9 +111,6 @@ class NotificationKind(KindHooks):
         topic = self.places.default_topic(LOCAL) if name == NTFY else name
         return {"message": "This is a test. It works.", "title": "Duetime", "topic": topic or TRIAL_TOPIC}
 
-    def text_of(self, payload: Mapping[str, Any]) -> str | None:
-        return str(payload.get("message", ""))
-
     def default_topic(self, owner: str) -> str:
         return self.places.default_topic(owner)
 

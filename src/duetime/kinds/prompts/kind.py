@@ -273,9 +273,6 @@ class PromptKind(KindHooks):
         """Return a prompt that any agent answers at once; the inbox has nobody to test."""
         return None if name in self.inboxes else {"prompt": "This is a test. Answer with the word ok.", "agent": name}
 
-    def text_of(self, payload: Mapping[str, Any]) -> str | None:
-        return str(payload.get("prompt", ""))
-
     def wakeable(self, owner: str) -> list[str]:
         """Return the agents that this process can wake."""
         ready = [name for name, waker in self.waking.wakers.items() if waker.agent.missing() is None]
