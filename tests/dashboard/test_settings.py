@@ -70,3 +70,5 @@ def test_every_client_has_its_configuration(there: Site) -> None:
     for client in ("Claude Code", "Cursor", "VS Code", "Codex", "Gemini CLI", "opencode"):
         assert client in page
     assert f"http://127.0.0.1:{there.port}/mcp" in page and "YOUR_TOKEN" in page
+    proxied = signed_in(there).get("/connect", **{"X-Forwarded-Proto": "https"})
+    assert f"https://127.0.0.1:{there.port}/mcp" in words(proxied)

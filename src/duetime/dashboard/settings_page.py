@@ -7,6 +7,7 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from duetime.dashboard.request import Form, PageRequest, at
+from duetime.dashboard.templates import is_https
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.errors import DuetimeError
 from duetime.engine.validation import NewSchedule
@@ -134,7 +135,8 @@ def _test(request: PageRequest, target: str) -> Response:
 
 def connect_page(request: PageRequest) -> Response:
     """Render the configuration of every client, over HTTP and over stdio."""
-    url = f"{request.http.base_url}mcp"
+    base = request.http.base_url
+    url = f"{base.replace(scheme='https') if is_https(request.http.scope) else base}mcp"
     commands = request.context.commands
     token = None if request.context.trusting else NEVER_SHOWN
     local = request.sees_workers
