@@ -219,7 +219,7 @@ CLIENTS = {
     ),
     "zed": Client(
         "Zed", "~/.config/zed/settings.json", _zed_files, "context_servers", _remote("url"), _program,
-        "Zed notices it by itself: see Agent, Settings.",
+        "Zed picks it up automatically; see its agent settings.",
     ),
 }  # fmt: skip
 

@@ -98,7 +98,7 @@ def _change(target: Target, entry: Entry | None, *, yes: bool, json_: bool, sett
     if settings is not None:
         _make_what_is_named(settings)
     backup = client_files.write(target.path, before, after)
-    kept = f" The file before is {backup}." if backup else ""
+    kept = f" The previous version is kept in {backup}." if backup else ""
     done = "is connected" if entry is not None else "is no longer connected"
     text = clean(f"{target.client.title} {done} ({target.path}).{kept}")
     shown = {**facts, "changed": True, "backup": str(backup) if backup else None, "warnings": warnings}
@@ -153,7 +153,7 @@ def _unseen() -> list[str]:
     names = sorted(name for name in environment_names() - _NAMED if os.environ.get(name))
     if not names:
         return []
-    return [f"the client does not see {', '.join(names)} of this environment; `duetime config set` keeps such settings"]
+    return [f"the client will not see {', '.join(names)} of this environment; save it with `duetime config set`"]
 
 
 def _list(json_: bool) -> None:

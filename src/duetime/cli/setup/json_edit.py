@@ -62,7 +62,7 @@ def parsed(text: str) -> Node | None:
     except RecursionError:
         raise Unreadable("it is nested too deeply") from None
     if parser.peek() is not None:
-        parser.fail("something follows the end")
+        parser.fail("unexpected text after the end")
     return node
 
 
@@ -290,7 +290,7 @@ def _checked(before: str, after: str, wanted: Any, lost: str = "") -> str:
     made = parsed(after)
     missing = _comments(before) - _comments(after) - _comments(lost)
     if made is None or made.value != wanted or missing:
-        raise Unreadable("it is written in a way that is not changed here")
+        raise Unreadable("it is written in a way that cannot be changed safely")
     return after
 
 

@@ -105,7 +105,7 @@ def _checked(before: str, after: str, wanted: Mapping[str, Any], lost: str = "")
         or _without_empty(made) != _without_empty(wanted)
         or _comments(before) - _comments(after) - _comments(lost)
     ):
-        raise Unreadable("it is written in a way that is not changed here")
+        raise Unreadable("it is written in a way that cannot be changed safely")
     return after
 
 
