@@ -59,7 +59,8 @@ def test_a_record_is_escaped_and_only_its_first_line_is_at_the_margin(name: str,
     assert all(line.startswith("    ") for line in others)
 
 
-def test_a_failed_run_is_one_line_with_the_users_own_frame(log: StringIO) -> None:
+def test_a_failed_run_is_one_line_with_the_users_own_frame(log: StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", log)
     trace = redacted_trace(_failure(), "{}")
     logging.getLogger("duetime.jobs").warning("%s (%s): run %s failed\n%s", "sync", "job_1", 7, trace)
     [line] = log.getvalue().splitlines()

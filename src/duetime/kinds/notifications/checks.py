@@ -74,7 +74,7 @@ def _channel(name: str, channel: ChannelSettings, http: Http) -> Check:
 
 def reached(who: str, origin: str, http: Http, subject: str) -> Check:
     """Return whether the host of an address answers, whatever it answers."""
-    status = _status(Call("HEAD", f"{origin}/", {}, patience=_PATIENCE), http)
+    status = _status(Call("GET", f"{origin}/", {}, patience=_PATIENCE), http)
     if isinstance(status, str):
         return Check("fail", subject, f"{who} does not answer: {clean(status)}; check its url and the network")
     return Check("ok", subject, f"{who}: {clean(origin)} answers")

@@ -106,7 +106,7 @@ def _webhook(who: str, url: str, http: Http) -> Check:
     """Ask the host of a webhook, without its path, whether it answers at all."""
     try:
         origin = read_url(url).origin
-        http.send(Call("HEAD", f"{origin}/", {}, patience=5.0))
+        http.send(Call("GET", f"{origin}/", {}, patience=5.0))
     except BadAddress as error:
         return Check("fail", SUBJECT, f"{who}: {clean(error)}")
     except CallFailed as error:
