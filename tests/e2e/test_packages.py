@@ -11,7 +11,7 @@ import sysconfig
 import tarfile
 import tomllib
 import zipfile
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -75,7 +75,7 @@ def surroundings(home: Path, **more: str) -> dict[str, str]:
 
 def _run(command: Sequence[str], env: Mapping[str, str], folder: Path | None = None) -> str:
     done = subprocess.run(
-        command, cwd=folder, env={**os.environ, **env} if not env else dict(env),
+        command, cwd=folder, env=dict(env) or None,
         capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     if done.returncode != 0 and any(word in done.stderr for word in ("fetch", "onnect", "resolve host", "timed out")):
@@ -171,11 +171,7 @@ def test_uvx_runs_the_wheel_and_connect_names_uv(wheel: Path, home: Path, tmp_pa
     use(command, home, tmp_path, ERAS[1])
 
 
-@pytest.fixture
-def pipx(tmp_path: Path) -> Iterator[dict[str, str]]:
-    yield {"PIPX_HOME": str(tmp_path / "pipx"), "PIPX_BIN_DIR": str(tmp_path / "bin")}
-
-
-def test_pipx_installs_the_wheel(wheel: Path, home: Path, tmp_path: Path, pipx: dict[str, str]) -> None:
-    _run([str(TOOLS / "pipx"), "install", "-q", str(wheel)], surroundings(home, **pipx), tmp_path)
+def test_pipx_installs_the_wheel(wheel: Path, home: Path, tmp_path: Path) -> None:
+    env = surroundings(home, PIPX_HOME=str(tmp_path / "pipx"), PIPX_BIN_DIR=str(tmp_path / "bin"))
+    _run([str(TOOLS / "pipx"), "install", "-q", str(wheel)], env, tmp_path)
     use([str(tmp_path / "bin" / "duetime"), "mcp"], home, tmp_path)
