@@ -271,3 +271,65 @@ def test_the_living_and_the_queue(store: BaseStore, hand: Hand) -> None:
     assert [(one.id, one.kind, one.status, one.begun) for one in store.living()] == [
         (claim.run.id, "job", "running", 1)
     ]
+
+
+# -- lists of the dashboard -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_by_name_and_by_last_run_page_by_page(store: BaseStore, hand: Hand, backwards: bool) -> None:
+    create(store, *[once(T0 + n, name=name) for n, name in enumerate(["beta", "Alpha", "gamma", "delta"])])
+    for number in (1, 2):
+        hand.record(hand.claim(Instant(T0 + number)), Instant(T0 + number))
+
+    def listed(order: str) -> list[Schedule]:
+        found: list[Schedule] = []
+        cursor = None
+        while not found or cursor is not None:
+            page = store.search(ScheduleQuery(order_by=order, newest_first=backwards, limit=1, cursor=cursor))
+            found, cursor = [*found, *page.items], page.cursor
+        assert found == store.search(ScheduleQuery(order_by=order, newest_first=backwards)).items
+        return found
+
+    names = [each.definition.name for each in listed("name")]
+    assert names == sorted(names, key=str.lower, reverse=backwards)
+    runs = [each.progress.last_run or 0 for each in listed("last_run")]
+    assert runs == sorted(runs, reverse=backwards) and len(set(runs)) > 1
+
+
+def test_states_and_messages_of_runs_are_filtered(store: BaseStore) -> None:
+    _, paused, over = create(store, *[every(HOUR, name=name) for name in ("active", "paused", "over")])
+    create(store, once(T0 + HOUR, name="message", key="~run:7.1"))
+    store.change(paused.definition.id, T0, changes.pause)
+    store.change(over.definition.id, T0, changes.cancel)
+
+    def listed(**asked: Any) -> list[str]:
+        page = store.search(ScheduleQuery(**asked))
+        counted = store.search(ScheduleQuery(**asked, limit=1))
+        assert counted.total == len(page.items)
+        return [each.definition.name for each in page.items]
+
+    assert listed(status="active") == ["active", "message"]
+    assert listed(status="active", follow_ups=False) == listed(firing=True, follow_ups=False) == ["active"]
+    assert (listed(status="resting"), listed(status="over")) == (["paused"], ["over"])
+    assert listed(follow_ups=False) == ["active", "paused", "over"]
+
+
+def test_ranges_that_overlap_a_window_and_where_a_window_begins(store: BaseStore, hand: Hand) -> None:
+    create(store, every(MINUTE, T0, end=T0 + 10 * MINUTE, catch_up="skip", name="missed"))
+    hand.claim(Instant(T0 + HOUR))
+    create(store, *[once(T0 + HOUR + n * SECOND) for n in range(1, 6)])
+    hand.record(hand.claim(Instant(T0 + HOUR + 10 * SECOND)), Instant(T0 + HOUR + 10 * SECOND))
+
+    def overlapping(start: int, end: int) -> list[str]:
+        return [run.name for run in store.runs(RunQuery(overlapping=(Instant(start), Instant(end)))).items]
+
+    assert overlapping(T0 + 5 * MINUTE, T0 + 6 * MINUTE) == ["missed"]
+    assert overlapping(T0 - HOUR, T0) == overlapping(T0 + 11 * MINUTE, T0 + HOUR) == []
+    first = store.first_run_due(Instant(T0 + HOUR + 3 * SECOND))
+    run = store.run(first)
+    assert run is not None and run.due == T0 + HOUR + 3 * SECOND
+    assert store.first_run_due(Instant(T0 + 2 * HOUR)) == store.newest_run() + 1
+    assert all(each.id < first for each in store.runs(RunQuery(below=first)).items)
+    assert [each.due for each in store.endings(None, 2)] == [T0 + HOUR + 5 * SECOND, T0 + HOUR + 4 * SECOND]
+    assert store.endings("nobody", 5) == []
