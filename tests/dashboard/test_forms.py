@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from duetime.dashboard import schedules as schedule_list
+from duetime.dashboard import schedule_list
 from duetime.engine.clock import SECOND
 from duetime.engine.model import Schedule
 from tests.support.browsing import (
@@ -398,15 +398,17 @@ def test_what_is_done_to_many_leads_back_to_the_same_list(served: Site) -> None:
     browser = signed_in_as(served, "back")
     chosen = [("id", made(served, f"here {number}", owner="back").definition.public_id) for number in range(2)]
     made(served, "another", owner="back")
-    back = field(browser.get("/schedules?text=here&kind=job&did=saved"), "back")
+    back = field(browser.get("/schedules?view=all&text=here&kind=job&did=saved"), "back")
     page = browser.follow(browser.send("/schedules", [*chosen, ("back", back), ("action", "pause")]))
     assert "2 items paused." in page
     assert "2 schedules" in page
     assert "another" not in page
     asked = browser.send("/schedules", [*chosen, ("back", back), ("action", "cancel")])
-    assert 'href="/schedules?text=here&amp;kind=job">Leave them' in asked.body.decode()
+    assert 'href="/schedules?view=all&amp;text=here&amp;kind=job">Keep them' in asked.body.decode()
     again = [*chosen, ("back", field(asked, "back")), ("action", "cancel"), ("sure", "yes")]
-    assert browser.send("/schedules", again).headers["location"].startswith("/schedules?text=here&kind=job&did=")
+    assert (
+        browser.send("/schedules", again).headers["location"].startswith("/schedules?view=all&text=here&kind=job&did=")
+    )
     strange = [*chosen, ("back", "https://evil.example/?x=1&did=deleted"), ("action", "pause")]
     assert browser.send("/schedules", strange).headers["location"].startswith("/schedules?did=paused&")
 

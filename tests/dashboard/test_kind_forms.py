@@ -44,7 +44,7 @@ def test_a_kind_without_a_form_is_created_listed_edited_and_cancelled(toy: Site)
     assert json.loads(schedule.definition.payload) == payload
     assert schedule.definition.name == "Tea is ready", "a required text names it"
     assert "Tea is ready" in browser.text("/schedules?kind=beep")
-    assert "beeps ahead" in browser.text("/timeline")
+    assert "1 beep due" in browser.text("/timeline")
     assert 'class="kind colour-5"' in browser.get("/schedules").body.decode(), "the first colour that is free"
     form = filled(browser, schedule)
     assert (form["payload-text"], form["payload-times"]) == ("Tea is ready", "")

@@ -1,0 +1,282 @@
+"""The frame of the dashboard, Now, Schedules and Timeline in a real browser: by pointer, by keys, without a script."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from duetime.app import build
+from duetime.engine.clock import DAY, SystemClock
+from duetime.settings import Settings
+from tests.support.agents import Served, serving
+from tests.support.chromium import DESK, PHONE, ZONE, Complaints, address, chromium, link_of
+from tests.support.drafts import every
+from tests.support.lively import TASKS, lively
+from tests.support.screenshots import PAGES
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server with a day in which much failed, and with more schedules than a page holds."""
+    folder = tmp_path_factory.mktemp("failing")
+    lively(folder / "my.db", hours=20, outage=True)
+    room = build(Settings(db=str(folder / "my.db")), tasks=False)
+    now = SystemClock().now()
+    room.store.create([every(DAY, now, owner="local", name=f"Nightly {number:02}") for number in range(60)])
+    room.close()
+    (folder / "household.py").write_text(TASKS)
+    with serving(folder, "--tasks", "household.py") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def context(browser: Browser, served: Served) -> Iterator[BrowserContext]:
+    with browser.new_context(viewport=DESK, timezone_id=ZONE, locale="en-GB") as opened:
+        page = opened.new_page()
+        page.goto(link_of(served))
+        expect(page).to_have_url(address(served))
+        page.close()
+        yield opened
+
+
+@pytest.fixture
+def page(context: BrowserContext) -> Iterator[Page]:
+    complaints = Complaints(context)
+    opened = context.new_page()
+    yield opened
+    opened.close()
+    assert complaints.found == []
+
+
+def serious(page: Page) -> list[str]:
+    found = Axe().run(page).response["violations"]
+    return [
+        f"{each['id']}: {[node['html'][:120] for node in each['nodes'][:3]]}"
+        for each in found
+        if each["impact"] in ("serious", "critical")
+    ]
+
+
+def test_axe_finds_no_serious_violation(browser: Browser, context: BrowserContext, served: Served) -> None:
+    found: dict[str, list[str]] = {}
+    state = context.storage_state()
+    for scheme, size in (("light", DESK), ("dark", PHONE)):
+        with browser.new_context(storage_state=state, viewport=size, color_scheme=scheme, timezone_id=ZONE) as own:  # type: ignore[arg-type]
+            page = own.new_page()
+            for name, path in PAGES.items():
+                page.goto(address(served, path))
+                if problems := serious(page):
+                    found[f"{name} {scheme}"] = problems
+            page.goto(address(served))
+            page.keyboard.press("Control+k")
+            expect(page.get_by_role("dialog")).to_be_visible()
+            if problems := serious(page):
+                found[f"palette {scheme}"] = problems
+    assert found == {}
+
+
+def test_the_palette_opens_pages_schedules_and_actions(page: Page, served: Served) -> None:
+    page.goto(address(served))
+    page.keyboard.press("Control+k")
+    palette = page.get_by_role("dialog", name="Command palette")
+    palette.get_by_role("combobox").fill("timel")
+    expect(palette.get_by_role("option").first).to_contain_text("Go to Timeline")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/timeline")
+    page.keyboard.press("Meta+k")
+    palette.get_by_role("combobox").fill("rotate")
+    expect(palette.get_by_role("option", name=re.compile("Rotate logs"))).to_be_visible()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/schedules/*")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Rotate logs")
+    page.keyboard.press("Control+k")
+    palette.get_by_role("combobox").fill("theme dark")
+    page.keyboard.press("Enter")
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    page.wait_for_load_state()
+    page.keyboard.press("Control+k")
+    palette.get_by_role("combobox").fill("theme auto")
+    page.keyboard.press("Enter")
+    expect(page.locator("html[data-theme]")).to_have_count(0)
+    page.wait_for_load_state()
+    page.keyboard.press("Control+k")
+    page.keyboard.press("Escape")
+    expect(palette).to_be_hidden()
+
+
+def test_shortcuts_and_the_overlay_that_lists_them(page: Page, served: Served) -> None:
+    page.goto(address(served))
+    page.keyboard.press("g")
+    page.keyboard.press("s")
+    page.wait_for_url("**/schedules")
+    page.keyboard.press("?")
+    overlay = page.get_by_role("dialog", name="Keyboard shortcuts")
+    expect(overlay).to_contain_text("Go to Schedules")
+    page.keyboard.press("Escape")
+    expect(overlay).to_be_hidden()
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    expect(page.get_by_text("1 selected")).to_be_visible()
+    page.keyboard.press("/")
+    expect(page.get_by_label("Search schedules by name")).to_be_focused()
+    page.keyboard.type("g s?")
+    expect(overlay).to_be_hidden()
+
+
+def test_a_pause_is_undone_and_notices_disappear(page: Page, served: Served) -> None:
+    page.clock.install()
+    page.goto(address(served, "/schedules?text=rotate"))
+    page.get_by_label("Actions for Rotate logs").click()
+    page.get_by_role("button", name="Pause").first.click()
+    expect(page.get_by_role("status")).to_contain_text("Paused")
+    assert "did=" not in page.url, "a reload does not show it again"
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_role("status")).to_have_text("Undone.")
+    expect(page.locator("#rows tbody tr")).to_contain_text("scheduled")
+    page.clock.fast_forward(10_000)
+    expect(page.get_by_role("status")).to_have_count(0)
+
+
+def test_theme_and_zone_are_chosen_without_a_script(browser: Browser, context: BrowserContext, served: Served) -> None:
+    with browser.new_context(storage_state=context.storage_state(), java_script_enabled=False) as own:
+        page = own.new_page()
+        page.goto(address(served, "/schedules"))
+        page.locator("#menu summary").click()
+        page.get_by_role("button", name="Dark").click()
+        expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+        page.locator("#menu summary").click()
+        page.locator("#zone-choice").select_option("UTC")
+        page.get_by_role("button", name="Set").click()
+        expect(page.get_by_text("Times in UTC")).to_be_visible()
+        expect(page.get_by_role("status")).to_have_text("Saved for this browser.")
+        page.get_by_label("Select Rotate logs").check()
+        page.get_by_role("button", name="Pause", exact=True).first.click()
+        page.get_by_role("button", name="Undo").click()
+        expect(page.get_by_role("status")).to_have_text("Undone.")
+
+
+def test_a_server_that_is_gone_is_shown_as_such(browser: Browser, context: BrowserContext, served: Served) -> None:
+    with browser.new_context(storage_state=context.storage_state(), timezone_id=ZONE) as own:
+        page = own.new_page()
+        page.goto(address(served))
+        expect(page.locator("#pulse")).to_have_text("Live")
+        own.set_offline(True)
+        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+        expect(page.get_by_text(re.compile(r"Not connected since \d\d:\d\d"))).to_be_visible(timeout=20_000)
+        assert float(page.locator("main").evaluate("each => getComputedStyle(each).opacity")) < 0.6
+        own.set_offline(False)
+        expect(page.locator(".offline")).to_have_count(0, timeout=20_000)
+
+
+def test_now_begins_with_what_needs_attention(page: Page, served: Served) -> None:
+    page.goto(address(served))
+    attention = page.locator(".attention")
+    for group in ("Paused automatically", "No agent takes these", "Failing", "Missed"):
+        expect(attention.get_by_role("heading", name=group)).to_be_visible()
+    above = [page.locator(each).bounding_box() for each in (".attention", "#figures", "#horizon", "#coming")]
+    tops = [box["y"] for box in above if box is not None]
+    assert tops == sorted(tops) and len(tops) == 4
+    figures = page.locator("#figures")
+    expect(figures).to_contain_text("successful, 24 h")
+    expect(figures.locator("svg.trend")).to_have_count(2)
+    number = page.locator("#figures a[href='/dead-letters'] .number").inner_text()
+    expect(page.locator("#pages .badge.grave")).to_have_text(number)
+    paused = attention.locator(".item", has_text="Exchange rates").first
+    paused.get_by_role("button", name="Resume").click()
+    expect(page.get_by_role("status")).to_contain_text("Resumed")
+    expect(page).to_have_url(address(served))
+
+
+def test_charts_explain_themselves_to_pointer_keys_and_fingers(page: Page, browser: Browser, served: Served) -> None:
+    page.goto(address(served))
+    bar = page.locator("#horizon .bar").first
+    bar.hover()
+    tip = page.get_by_role("tooltip")
+    expect(tip).to_contain_text(re.compile(r"\d\d:\d\d"))
+    assert page.locator("#horizon rect.ahead").count() > 0, "what is due is outlined"
+    page.mouse.move(0, 0)
+    page.locator("#horizon .bar[tabindex='0']").focus()
+    first = tip.inner_text()
+    page.keyboard.press("ArrowRight")
+    expect(tip).not_to_have_text(first)
+    page.goto(address(served, "/timeline?status=failed"))
+    mark = page.locator(".strip rect.is-failed").first
+    mark.hover()
+    expect(tip).to_contain_text("failed")
+    expect(tip.get_by_role("link", name=re.compile(r"Open run \d+"))).to_be_visible()
+    tip.get_by_role("link").click()
+    expect(page).to_have_url(re.compile(r"/runs/\d+"))
+
+
+def test_the_list_has_tabs_orders_pages_and_acts_on_all_that_match(page: Page, served: Served) -> None:
+    page.goto(address(served, "/schedules"))
+    tabs = page.get_by_role("navigation", name="States")
+    expect(tabs.get_by_role("link", name=re.compile(r"Active \d+"))).to_have_attribute("aria-current", "true")
+    expect(page.get_by_role("columnheader", name="Next")).to_have_attribute("aria-sort", "ascending")
+    expect(page.locator(".selection")).to_be_hidden()
+    page.get_by_role("link", name="Name", exact=True).click()
+    expect(page.get_by_role("columnheader", name="Name")).to_have_attribute("aria-sort", "ascending")
+    expect(page.locator("#rows a.name")).to_have_count(50)
+    names = page.locator("#rows a.name").all_inner_texts()
+    assert names == sorted(names, key=str.lower)
+    page.get_by_role("link", name="Next →").click()
+    expect(page.get_by_text("Page 2")).to_be_visible()
+    page.get_by_role("link", name="← Previous").click()
+    expect(page.get_by_text("Page 1")).to_be_visible()
+    expect(page.locator("#rows a.name")).to_have_text(names)
+    page.get_by_label("Part of the name").fill("nightly")
+    expect(page.locator("#total")).to_have_text("60 schedules", timeout=10_000)
+    expect(page.get_by_label("Part of the name")).to_be_focused()
+    page.locator("#rows tbody input").first.check()
+    expect(page.get_by_text("1 selected")).to_be_visible()
+    page.get_by_label("all 60 matching").check()
+    page.get_by_role("button", name="Pause", exact=True).first.click()
+    expect(page.get_by_role("status")).to_have_text("60 items paused.")
+    page.wait_for_load_state()
+    page.keyboard.press("z")
+    expect(page.get_by_role("status")).to_have_text("Undone.")
+    expect(tabs.get_by_role("link", name=re.compile("Active 60"))).to_be_visible()
+
+
+def test_on_a_phone_filters_are_behind_a_button(browser: Browser, context: BrowserContext, served: Served) -> None:
+    with browser.new_context(storage_state=context.storage_state(), viewport=PHONE, timezone_id=ZONE) as own:
+        page = own.new_page()
+        for path in ("/schedules", "/timeline"):
+            page.goto(address(served, path))
+            expect(page.get_by_label("Part of the name")).to_be_hidden()
+            page.get_by_text("Filter", exact=True).click()
+            expect(page.get_by_label("Part of the name")).to_be_visible()
+
+
+def test_the_timeline_is_filtered_as_one_types_and_goes_a_week_back(page: Page, served: Served) -> None:
+    page.goto(address(served, "/timeline"))
+    expect(page.locator(".lanes .lane .count").first).to_contain_text("failed")
+    page.get_by_label("Part of the name").fill("calendar")
+    expect(page.locator(".lanes .lane .label")).to_have_count(1, timeout=10_000)
+    page.get_by_label("Order").select_option("name")
+    expect(page).to_have_url(re.compile("sort=name"))
+    page.get_by_role("link", name="Past week").click()
+    expect(page.locator(".lanes .lane .label")).to_have_count(1)
+    expect(page.locator("#lead")).to_contain_text(re.compile(r"\d+ runs behind"))
+
+
+def test_pages_are_compressed_and_the_script_is_small(context: BrowserContext, served: Served) -> None:
+    page = context.new_page()
+    with page.expect_response(address(served)) as reply:
+        page.goto(address(served))
+    assert reply.value.header_value("content-encoding") == "gzip"
+    scripts = page.evaluate("[...document.scripts].map(each => each.src)")
+    assert len(scripts) == 1
+    assert len(context.request.get(scripts[0]).body()) <= 40_000
+    page.close()
