@@ -106,6 +106,15 @@ LONG = (
 """Files that take longest. Files are spread over several processes, and one of these at the end keeps all waiting."""
 
 
+WAITING = ("faults",)
+"""Folders whose tests wait more than they work: they are spread among the others, so that no processor is idle."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    order = {Path(__file__).parent / name: place for place, name in enumerate(LONG)}
-    items.sort(key=lambda item: order.get(item.path, len(LONG)))
+    tests = Path(__file__).parent
+    order: dict[Path, float] = {tests / name: place - len(LONG) for place, name in enumerate(LONG)}
+    others = [path for path in dict.fromkeys(item.path for item in items) if path not in order]
+    waiting = [path for path in others if path.relative_to(tests).parts[0] in WAITING]
+    for group in (waiting, [path for path in others if path not in waiting]):
+        order |= {path: (place + 0.5) / len(group) for place, path in enumerate(group)}
+    items.sort(key=lambda item: order[item.path])
