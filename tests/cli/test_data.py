@@ -21,6 +21,7 @@ from duetime.service.kind_spec import load
 from duetime.settings import Settings
 from tests.support.cli import Cli, environment, processor_seconds
 from tests.support.settings import write_trusted
+from tests.support.size import some
 from tests.support.terminal import on_terminal
 from tests.support.workers import eventually
 
@@ -212,9 +213,11 @@ def test_every_command_has_help_of_one_style_and_takes_json(cli: Cli, words: tup
 def test_commands_start_quickly(cli: Cli, tmp_path: Path) -> None:
     """Measured on the processor, since nothing else is steady; the best of a few."""
     assert cli(*ADD).code == 0
-    best = min(processor_seconds(tmp_path, "-m", "duetime", "job", "list", "--db", "my.db") for _ in range(5))
-    python = min(processor_seconds(tmp_path, "-m", "duetime", "--version") for _ in range(3))
-    assert best < 0.3 or best < 4 * python
+    seconds: list[float] = []
+    while not seconds or (seconds[-1] >= 0.3 and len(seconds) < 5):
+        seconds += [processor_seconds(tmp_path, "-m", "duetime", "job", "list", "--db", "my.db")]
+    python = (processor_seconds(tmp_path, "-m", "duetime", "--version") for _ in range(3))
+    assert min(seconds) < 0.3 or min(seconds) < 4 * min(python)
 
 
 def test_a_name_that_only_one_has_is_as_good_as_an_id(cli: Cli) -> None:
@@ -273,7 +276,7 @@ def test_secrets_among_arguments_are_not_shown(cli: Cli) -> None:
 def test_lists_fit_every_terminal(cli: Cli, tmp_path: Path) -> None:
     for number in range(3):
         assert cli("job", "add", f"a job with a rather long name, number {number}", *ADD[3:]).code == 0
-    for columns in (30, 45, 60, 80, 132):
+    for columns in some((30, 45, 60, 80, 132)):
         with on_terminal("job", "list", "--db", "my.db", folder=tmp_path, columns=columns) as terminal:
             lines = terminal.rest().splitlines()
         assert max(map(len, lines)) <= columns

@@ -16,8 +16,9 @@ BARE_PYTHON = 0.015
 
 def test_help_of_a_command(tmp_path: Path) -> None:
     bare = min(processor_seconds(tmp_path, "-c", "pass") for _ in range(5))
-    best = min(processor_seconds(tmp_path, "-m", "duetime", "job", "list", "--help") for _ in range(6))
-    assert best <= HELP_SECONDS * max(1.0, bare / BARE_PYTHON)
+    bound = HELP_SECONDS * max(1.0, bare / BARE_PYTHON)
+    measured = (processor_seconds(tmp_path, "-m", "duetime", "job", "list", "--help") for _ in range(6))
+    assert any(seconds <= bound for seconds in measured)
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads the processor time of a process from /proc")
