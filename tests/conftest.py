@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import ssl
 import tempfile
@@ -118,3 +119,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for group in (waiting, [path for path in others if path not in waiting]):
         order |= {path: (place + 0.5) / len(group) for place, path in enumerate(group)}
     items.sort(key=lambda item: order[item.path])
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector what stays until the end: the modules and tests that were loaded."""
+    gc.collect()
+    gc.freeze()
