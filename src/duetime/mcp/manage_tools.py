@@ -97,6 +97,7 @@ def _change_many(served: Served, call: Call, given: Arguments) -> Reply:
         dry_run=dry_run,
         expected_count=given.get("expected_count"),
         kinds=kinds_of(served),
+        zone=zone,
     )
     if isinstance(result, Err):
         known = result.code not in STORE_ERRORS

@@ -13,6 +13,7 @@ from duetime.engine.store import ScheduleQuery
 from duetime.service.changes import ACTIONS, ChangeRequest, change_schedule
 from duetime.service.errors import Refused, refuse, unwrap
 from duetime.service.lookup import candidate, find_schedule
+from duetime.service.presenters import brief_view
 from duetime.service.services import Services, pages_of
 
 MOST: Final = 1000
@@ -62,8 +63,10 @@ def change_schedules(
     dry_run: bool = False,
     expected_count: int | None = None,
     kinds: Collection[str] | None = None,
+    zone: str | None = None,
 ) -> Result[BulkChange]:
-    """Change all that is selected, each in a transaction of its own; what fails is reported and the rest goes on.
+    """Change all that is selected, each in a transaction of its own; what fails is reported and the rest goes on. Times
+    of the answer are in `zone`.
 
     Deleting is final, so it needs `expected_count`: how many the caller expects to match.
     """
@@ -81,6 +84,8 @@ def change_schedules(
             failed.append({**target.row, "error": result.message or "it is gone"})
         else:
             done += 1
+            if result.value.schedule is not None and request.action != "delete":
+                target.row.update(brief_view(result.value.schedule, services.zone if zone is None else zone))
     return Ok(BulkChange([target.row for target in targets], done, failed))
 
 

@@ -101,6 +101,8 @@ def outcome(scheduler: Scheduler, run: Run, ids: Mapping[ScheduleId, str], zone:
         "cost": view["cost"],
         "deliveries": deliveries_of(scheduler, run),
     }
+    if run.stop and run.status in LIVE:
+        row["stop_requested"] = True
     if run.last is not None:
         row |= {"last": instant_view(run.last, zone), **{name: view[name] for name in ("occurrences", "at_least")}}
     return row

@@ -16,6 +16,9 @@ MOST: Final = 100
 """Runs of one schedule that one call stops."""
 
 
+_NOT_YET: Final = "It has not ended yet: a task ends when it checks for the request, or at its timeout."
+
+
 class Stopped(NamedTuple):
     """What was stopped, and the schedule that goes on."""
 
@@ -54,11 +57,12 @@ def stop_runs(scheduler: Scheduler, caller: Caller, schedule: Schedule) -> Resul
 
 def what_was_stopped(stopped: Stopped, zone: str) -> str:
     """Return a sentence about each run, and one about when the schedule goes on."""
+    asked = [run for run in stopped.runs if run.status in LIVE]
     said = [
-        f"Run {run.id} of {masked(run.name)} {'was asked to stop' if run.status in LIVE else f'is {run.status}'}."
+        f"Run {run.id} of {masked(run.name)} {'was asked to stop' if run in asked else f'is {run.status}'}."
         for run in stopped.runs
     ]
-    return " ".join([*said, _goes_on(stopped.schedule, zone)])
+    return " ".join([*said, _goes_on(stopped.schedule, zone), *([_NOT_YET] if asked else [])])
 
 
 def _goes_on(schedule: Schedule | None, zone: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from duetime.engine.encoding import json_object
-from duetime.engine.model import Run, Schedule
+from duetime.engine.model import LIVE, Run, Schedule
 from duetime.engine.policy.options import policy_for_ending
 from duetime.engine.result import Err
 from duetime.engine.store import RunQuery
@@ -85,7 +85,8 @@ _HISTORY = (
 def history_row(run: Run, zone: str) -> dict[str, Any]:
     view = run_view(run, zone)
     view["result"] = masking_of(JobKind.name).hide_result(view["result"])
-    return {name: view[name] for name in _HISTORY if name in view}
+    row = {name: view[name] for name in _HISTORY if name in view}
+    return {**row, "stop_requested": True} if run.stop and run.status in LIVE else row
 
 
 @errors_as_results

@@ -257,6 +257,7 @@ def _further(found: Notification, zone: str) -> dict[str, Any]:
         "note": masked(found.note),
         "paused_until": instant_view(found.paused_until, zone),
         "state_detail": found.detail,
+        "reads_as": None if found.is_once or found.cron is not None else reads_as(found.stored_trigger),
     }
     return {name: value for name, value in further.items() if value is not None}
 
