@@ -226,7 +226,14 @@ def schedule_page(query: ScheduleQuery) -> tuple[str, list[Any]]:
 
 def split_columns(columns: str) -> list[str]:
     """Split a list of columns at its commas, but for those inside the arguments of a function."""
-    return [part.strip() for part in re.split(r",(?![^(]*\))", columns)]
+    parts = [""]
+    for part in columns.split(","):
+        parts[-1] += part
+        if parts[-1].count("(") == parts[-1].count(")"):
+            parts.append("")
+        else:
+            parts[-1] += ","
+    return [part.strip() for part in parts if part]
 
 
 def place_of(query: ScheduleQuery, schedule: Schedule) -> tuple[int, ...]:

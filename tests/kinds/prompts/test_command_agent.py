@@ -454,7 +454,7 @@ def test_what_it_does_is_reported(tmp_path: Path, runs: Path) -> None:
         ({"command": ["agent"], "prompt": "file"}, "prompt", "prompt is stdin or argument, not 'file'"),
         ({"preset": "claude", "prompt": "argument"}, "prompt", "leave prompt out"),
         ({"preset": "cloud"}, "preset", "there is no 'cloud'; there is claude, codex, gemini, goose, opencode"),
-        ({"command": ["agent", "-m{model}"]}, "model", "asks for a {model}; name one"),
+        ({"command": ["agent", "-m{model}"]}, "model", "contains {model}; name a model"),
     ],
 )
 def test_settings_that_cannot_be(given: dict[str, Any], field: str, words: str) -> None:

@@ -164,7 +164,7 @@ def test_it_cannot_answer_later_where_nobody_listens() -> None:
     with answering(202) as receiver:
         reply = replied(agent(receiver).wake(agent_request(Access(None, "", ("duetime", "mcp")))))
         assert json.loads(receiver.requests[0].body)["access"] is None
-    assert "no server that it could call; start `duetime serve`" in failed(reply) and reply.waiting_until is None
+    assert "no server for it to call; start `duetime serve`" in failed(reply) and reply.waiting_until is None
 
 
 @pytest.mark.parametrize(
