@@ -65,6 +65,8 @@ def test_the_list_shows_what_fires_next(served: Site) -> None:
     shown = browser.text("/schedules?order=next")
     assert "2 schedules" in shown
     assert shown.index("near") < shown.index("far") and "resting" not in shown
+    assert "resting" in browser.text("/schedules?order=next&status=paused"), "an order for what is active hides nothing"
+    assert "resting" in browser.text("/schedules?order=next&view=paused")
 
 
 def test_the_list_goes_on_page_by_page(served: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,6 +149,23 @@ def test_all_that_match_are_changed_and_that_is_undone(served: Site) -> None:
     assert "Cancel 60 schedules?" in words(asked)
     sure = [("matching", "1"), ("action", "cancel"), ("sure", "yes"), ("back", "text=match")]
     assert "60 items cancelled." in browser.follow(browser.send("/schedules", sure))
+
+
+def test_undo_leaves_alone_what_a_change_of_many_did_not_change(served: Site) -> None:
+    browser, caller, scheduler = signed_in_as(served, "careful"), Caller("careful"), served.room.scheduler
+    firing, resting = (made(served, name, owner="careful") for name in ("firing", "resting"))
+    unwrap(scheduler.pause(caller, resting.definition.public_id, note="until the move"))
+    both = [("id", each.definition.public_id) for each in (firing, resting)]
+    paused = browser.send("/schedules", [*both, ("action", "pause")])
+    assert "1 item paused." in browser.follow(paused)
+    assert found(served, resting).progress.note == "until the move"
+    again = browser.send("/schedules", [*both, ("action", "pause")])
+    assert "undo=" not in again.headers["location"] and "Nothing was changed." in browser.follow(again)
+    browser.send("/undo", {"undo": paused.headers["location"].partition("undo=")[2], "to": "/schedules"})
+    assert [found(served, each).progress.state for each in (firing, resting)] == ["active", "paused"]
+    resumed = browser.send("/schedules", [*both, ("action", "resume")])
+    browser.send("/undo", {"undo": resumed.headers["location"].partition("undo=")[2], "to": "/schedules"})
+    assert [found(served, each).progress.state for each in (firing, resting)] == ["active", "paused"]
 
 
 def test_a_row_has_its_own_actions_and_leads_back_to_the_list(served: Site) -> None:

@@ -100,3 +100,10 @@ def test_nobody_undoes_what_another_did(served: Site, local: Browser) -> None:
 def test_what_cannot_be_undone_offers_no_undo(served: Site, local: Browser) -> None:
     schedule = made(served, "to be cancelled")
     assert local.send(page_of(schedule, "cancel"), {}).headers["location"] == f"{page_of(schedule)}?did=cancelled"
+
+
+def test_what_changes_nothing_offers_no_undo(served: Site, local: Browser) -> None:
+    schedule = made(served, "as it was")
+    assert "undo=" not in local.send(page_of(schedule, "resume"), {}).headers["location"]
+    local.send(page_of(schedule, "pause"), {})
+    assert "undo=" not in local.send(page_of(schedule, "pause"), {"note": "longer"}).headers["location"]

@@ -13,7 +13,8 @@ from duetime.dashboard.first_steps import first_steps
 from duetime.dashboard.kind_forms import form_of
 from duetime.dashboard.request import Form, PageRequest
 from duetime.dashboard.schedules import sparklines
-from duetime.engine.model import Schedule
+from duetime.dashboard.undo import leads_back
+from duetime.engine.model import Schedule, ScheduleState
 from duetime.engine.store import Page, ScheduleQuery
 from duetime.service.bulk_changes import MOST as MOST_CHANGED
 from duetime.service.bulk_changes import Selection, change_schedules
@@ -81,6 +82,8 @@ def asked_of(given: Mapping[str, str]) -> Asked:
     view = known["view"] if known["view"] in VIEWS else "all" if known["status"] else "active"
     usual = "next" if view == "active" and not known["status"] else "newest"
     order = known["order"] if known["order"] in ORDERS else usual
+    if order == "next":  # only what is active fires next
+        order = usual
     return Asked(known, view, order)
 
 
@@ -214,10 +217,16 @@ def bulk(request: PageRequest, form: Form) -> Response:
         rows = [schedule_shape(each, request.zone, brief=True) for each in found]
         number = len(ids) if matching else len(rows)
         return request.render("confirm_many.html", rows=rows, number=number, matching=matching, back=urlencode(back))
+    before = {id: request.scheduler.find(request.caller, id) for id in ids}
+    if action == "pause":  # once more would take away the end and the note of the earlier pause
+        ids = [id for id in ids if not _is_paused(before[id])]
+        if not ids:
+            return request.redirect("/schedules", **back, did="unchanged")
     services, chosen = request.call.services, Selection(ids=ids)
     changed = unwrap(change_schedules(services, request.caller, chosen, ChangeRequest(action)))
     number, failed = changed.changed, len(changed.failed)
-    undo = request.offer_undo(action, _changed_ids(changed.matched, changed.failed))
+    restored = {each.definition.public_id for each in before.values() if each and leads_back(action, each)}
+    undo = request.offer_undo(action, [id for id in _changed_ids(changed.matched, changed.failed) if id in restored])
     return request.redirect("/schedules", **back, did=ACTIONS[action], number=number, failed=failed, **undo)
 
 
@@ -231,6 +240,10 @@ def _matching(request: PageRequest, asked: Asked) -> list[str]:
             text = f"more than {MOST_CHANGED:,} match, and that many can be changed at once; narrow the list down first"
             raise refuse("invalid", text)
     return ids
+
+
+def _is_paused(schedule: Schedule | None) -> bool:
+    return schedule is not None and schedule.progress.state == ScheduleState.PAUSED
 
 
 def _changed_ids(matched: Any, failed: Any) -> list[str]:

@@ -9,14 +9,22 @@ from threading import Lock
 from typing import Final, NamedTuple
 
 from duetime.engine.clock import MINUTE, Clock, Instant
+from duetime.engine.model import Schedule, ScheduleState
 
 RESTORE: Final = "restore"
 """Reverses the dismissal of runs; the other changes are about schedules."""
 _REVERSE: Final = {"pause": "resume", "resume": "pause", "dismiss": RESTORE}
 """The changes that the engine can reverse: neither a cancelled nor a deleted schedule fires again."""
+_BEFORE: Final = {"pause": ScheduleState.ACTIVE, "resume": ScheduleState.PAUSED}
+"""The state of a schedule to which the reverse of a change leads back."""
 _LIFE: Final = 10 * MINUTE
 _MOST: Final = 200
 """Changes that are kept, of all sessions together."""
+
+
+def leads_back(action: str, before: Schedule) -> bool:
+    """Return whether undoing a change restores the state that a schedule had before it."""
+    return before.progress.state == _BEFORE.get(action)
 
 
 class Reversal(NamedTuple):
