@@ -53,6 +53,11 @@ def statuses(simulation: Simulation) -> list[str]:
     return [run.status for run in simulation.runs()]
 
 
+def jobs(simulation: Simulation) -> list[Run]:
+    """Return the runs without the alerts about them."""
+    return [run for run in simulation.runs() if run.kind == "job"]
+
+
 def due_times(runs: list[Run]) -> list[str]:
     return [datetime_of(run.due).strftime("%H:%M") for run in runs]
 
@@ -233,6 +238,46 @@ def test_a_retry_is_parked_while_its_schedule_is_paused(simulation: Simulation, 
     simulation.duetime.resume(job["id"])
     simulation.advance(HOUR)
     assert statuses(simulation) == ["completed"]
+
+
+def test_a_schedule_that_pauses_itself_parks_what_was_retried_during_an_earlier_pause(
+    simulation: Simulation, bench: Bench
+) -> None:
+    bench.errors = [ValueError("down")] * 9
+    id = simulation.duetime.schedule("work", every=HOUR, max_attempts=1, pause_after=4)["id"]
+    simulation.advance(4 * HOUR)
+    assert (simulation.duetime.status(id)["status"], len(bench.calls)) == ("paused", 4)
+    for run in jobs(simulation):
+        simulation.duetime.retry(run.id)
+    simulation.duetime.resume(id)
+    simulation.settle()
+    assert (simulation.duetime.status(id)["status"], len(bench.calls)) == ("paused", 5), "the first failed again"
+    assert [run.status for run in jobs(simulation)] == ["failed", "queued", "queued", "queued"]
+    simulation.duetime.run_now(id)
+    simulation.settle()
+    assert len(bench.calls) == 6, "they wait for the resume, whatever somebody asks for meanwhile"
+    bench.errors.clear()
+    simulation.duetime.resume(id)
+    simulation.settle()
+    assert [run.status for run in jobs(simulation)] == ["failed", "completed", "completed", "completed", "failed"]
+
+
+@pytest.mark.parametrize("overlap", ["queue", "skip"])
+def test_run_now_does_not_wait_for_what_a_pause_has_parked(simulation: Simulation, bench: Bench, overlap: str) -> None:
+    bench.errors = [ValueError("down")] * 3
+    id = simulation.duetime.schedule("work", every=HOUR, max_attempts=1, pause_after=2, overlap=overlap)["id"]
+    simulation.advance(2 * HOUR)
+    for run in jobs(simulation):
+        simulation.duetime.retry(run.id)
+    simulation.duetime.resume(id)
+    simulation.settle()
+    assert [run.status for run in jobs(simulation)] == ["failed", "queued"], "it has paused itself again"
+    simulation.duetime.run_now(id)
+    simulation.settle()
+    assert [run.status for run in jobs(simulation)] == ["failed", "queued", "completed"]
+    simulation.duetime.resume(id)
+    simulation.settle()
+    assert [run.status for run in jobs(simulation)] == ["failed", "completed", "completed"]
 
 
 def test_a_retry_dies_with_its_cancelled_schedule(simulation: Simulation, bench: Bench) -> None:

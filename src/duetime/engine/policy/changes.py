@@ -200,9 +200,10 @@ def fire(change: Change, payload: str | None = None) -> Decision:
     if progress.state not in (ScheduleState.ACTIVE, ScheduleState.PAUSED, ScheduleState.ENDED):
         return not_possible("run", progress.state)
     policy = policy_from_json(definition.policy)
-    busy = progress.active > 0 or progress.queued > 0
+    # What is queued while the schedule is paused waits for the resume, and nothing else: it blocks no other run.
+    busy = progress.active > 0 or (progress.queued > 0 and progress.state != ScheduleState.PAUSED)
     if busy and policy.overlap == Overlap.SKIP:
-        if progress.active == progress.untaken:
+        if 0 < progress.active == progress.untaken:
             return Err("busy", "an earlier run is still waiting for an agent; have one take it, or cancel that run")
         return Err("busy", "it is already running; wait for it to end, or allow overlaps")
     if busy and policy.overlap == Overlap.QUEUE and progress.queued >= policy.queue_limit:

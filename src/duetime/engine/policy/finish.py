@@ -68,7 +68,8 @@ def end_run(writes: Writes, held: HeldRun, policy: Policy, closed: Run, now: Ins
     if paused:
         note = f"paused after {failures} failures in a row; resume it once the problem is fixed"
         progress = pause_and_tell(writes, held.definition, policy, progress, closed, note, now)
-    if progress.queued:
+        park_queued(writes, progress, reader)
+    elif progress.queued:
         progress = release(writes, held.definition, policy, progress, now, reader)
     writes.progress[progress.schedule] = ended(progress)
 
@@ -95,6 +96,14 @@ def pause_and_tell(
     writes.follow_ups.append(alert(definition.owner, told, policy.deliver_to))
     writes.withdraw(progress.schedule)
     return progress._replace(state=ScheduleState.PAUSED, note=note)
+
+
+def park_queued(writes: Writes, progress: Progress, reader: Reader) -> None:
+    """Let queued runs wait for the end of the next pause, even those that somebody asked for during an earlier one."""
+    if progress.queued:
+        for run in reader.live_runs(progress.schedule):
+            if run.status == RunStatus.QUEUED and run.expires is not None and run.id not in writes.runs:
+                writes.runs[run.id] = run._replace(expires=None)
 
 
 def release(

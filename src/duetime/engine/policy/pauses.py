@@ -7,7 +7,7 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.model import NO_RUN, Definition, DueEntry, Progress, RunStatus, ScheduleState, lane_of
 from duetime.engine.policy.catch_up import missed_span, missed_span_without, next_instant
 from duetime.engine.policy.decision import Change, Decision, as_stored, changed, done, not_possible, touch
-from duetime.engine.policy.finish import release
+from duetime.engine.policy.finish import park_queued, release
 from duetime.engine.policy.options import policy_for_ending, policy_from_json
 from duetime.engine.policy.rows import Span, Writes, ended, run_entry, span_run, trigger_entry
 
@@ -28,19 +28,11 @@ def pause(change: Change, until: Instant | None = None, note: str | None = None)
     else:
         writes.due_gone_of.append(definition.id)
         progress = _pass_over(writes, change, "it was overdue when the schedule was paused")
-        _park_queued(writes, change)
+        park_queued(writes, progress, change.reader)
     writes.progress[definition.id] = progress._replace(state=ScheduleState.PAUSED, note=note)
     touch(writes, change, resume_at=until)
     writes.due_new += resume_entry(definition._replace(resume_at=until))
     return done(writes, changed(change.schedule, writes))
-
-
-def _park_queued(writes: Writes, change: Change) -> None:
-    """Let queued runs wait for the resume, even those that somebody asked for during an earlier pause."""
-    if change.schedule.progress.queued:
-        for run in change.reader.live_runs(change.schedule.definition.id):
-            if run.status == RunStatus.QUEUED and run.expires is not None:
-                writes.runs[run.id] = run._replace(expires=None)
 
 
 def resume_entry(definition: Definition) -> list[DueEntry]:
@@ -65,6 +57,7 @@ def resume(change: Change, as_of: Instant | None = None) -> Decision:
     progress = _pass_over(writes, ended_at, f"the schedule was {progress.state}")
     progress = progress._replace(state=ScheduleState.ACTIVE, note=None)
     enqueue(writes, change, definition, progress)
+    park_queued(writes, progress, change.reader)  # at the next pause, which may come by itself
     touch(writes, change, resume_at=None)
     return done(writes, changed(change.schedule, writes))
 

@@ -10,7 +10,7 @@ from typing import NamedTuple, assert_never
 from duetime.engine.clock import Instant
 from duetime.engine.model import Attempt, Cause, Progress, Run, RunId, RunStatus, ScheduleState, WorkerId
 from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
-from duetime.engine.policy.finish import HeldRun, Reader, end_run, pause_and_tell
+from duetime.engine.policy.finish import HeldRun, Reader, end_run, park_queued, pause_and_tell
 from duetime.engine.policy.follow_ups import alert
 from duetime.engine.policy.options import Untaken, policy_for_ending
 from duetime.engine.policy.rows import RunColumn, Writes, backoff, earliest_start, run_entry
@@ -276,3 +276,4 @@ def _quarantine(writes: Writes, held: HeldRun, run: Run, now: Instant, reader: R
     if progress.state == ScheduleState.ACTIVE:
         note = f"paused because run {run.id} was quarantined; resume it once the problem is fixed"
         writes.progress[run.schedule] = pause_and_tell(writes, held.definition, policy, progress, closed, note, now)
+        park_queued(writes, progress, reader)
