@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from duetime.dashboard import attention, schedule_list
+from duetime.dashboard import attention, schedule_list, waiting
 from duetime.dashboard.filters import late
 from duetime.dashboard.timeline.charts import sparks
 from duetime.engine.clock import DAY, HOUR, SECOND, Instant
@@ -328,6 +328,47 @@ def test_the_first_page_counts_what_failed_and_what_is_due(served: Site, monkeyp
     page = signed_in_as(served, "counted").text("/")
     assert "2 failed" in page
     assert "3 due within the hour" in page
+
+
+def test_who_pauses_a_failing_schedule_is_told_from_a_pause_after_failures(
+    served: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many schedules that fail are newer."""
+    monkeypatch.setattr(attention, "LOOKED_AT", 1)
+    served.room.registry.add(Task(fail, name="gives-up"))
+    wrong, caller = {"task": "gives-up"}, Caller("pauser")
+    policies = {"gave up": {"max_attempts": 1, "pause_after": 1}, "by hand": {"max_attempts": 1}}
+    all_ = [made(served, name, owner="pauser", payload=wrong, policy=policy) for name, policy in policies.items()]
+    with working(served):
+        for each in all_:
+            unwrap(served.room.scheduler.run_now(caller, each.definition.public_id))
+        eventually(lambda: len(runs_of(served, status="dead", owner="pauser")) == 2, 20, "both failed")
+    unwrap(served.room.scheduler.pause(caller, all_[1].definition.public_id, note="paused for the holidays"))
+    page = signed_in_as(served, "pauser").text("/").partition("Paused automatically")[2].partition("Failing")[0]
+    assert "gave up" in page and "by hand" not in page
+
+
+def test_what_a_list_leaves_out_is_linked(served: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schedule_list, "BUSY", 1)
+    monkeypatch.setattr(waiting, "MOST", 1)
+    names = ["first question", "second question"]
+    with working(served):
+        for name in names:
+            asked = {"prompt": "Why?", "agent": "inbox"}
+            made(served, name, ("once", {"run_at": "now"}), owner="asker", kind="prompt", payload=asked)
+        eventually(lambda: len(runs_of(served, status="waiting", owner="asker")) == 2, 20, "both wait")
+    browser = signed_in_as(served, "asker")
+    for path, link in (
+        ("/schedules", r'href="([^"]*)">All that are running'),
+        ("/inbox", r'href="([^"]*)"[^>]*>And more'),
+    ):
+        page = browser.get(path)
+        further = re.search(link, page.body.decode())
+        assert further is not None, path
+        both = words(page) + browser.text(unescape(further[1]))
+        assert all(name in both for name in names), path
+    monkeypatch.undo()
+    assert "All that are running" not in browser.text("/schedules") and "And more" not in browser.text("/inbox")
 
 
 def test_a_schedule_shows_its_next_ten_instants(served: Site, local: Browser) -> None:

@@ -7,15 +7,19 @@ from typing import Final, NamedTuple
 from duetime.dashboard.filters import instant_from
 from duetime.dashboard.request import PageRequest, at
 from duetime.engine.clock import DAY, MINUTE, Instant
-from duetime.engine.model import RunId, RunStatus, Schedule, ScheduleState
+from duetime.engine.model import Run, RunId, RunStatus, Schedule, ScheduleState
+from duetime.engine.policy.finish import PAUSED_ITSELF
 from duetime.engine.store import RunQuery, ScheduleQuery
 from duetime.service.errors import unwrap
 from duetime.service.presenters import View, run_shapes, schedule_shape
+from duetime.service.services import pages_of
 
 SHOWN: Final = 4
 """Rows of each group; the group links to all of them."""
 LOOKED_AT: Final = 40
 """Schedules or runs of a group that are read, and put together by schedule."""
+PAGES: Final = 25
+"""Pages of so many failing schedules that are read in search of those that paused themselves."""
 LATELY: Final = 20_000
 """Latest runs, of all owners, to search for missed ones."""
 NEWS: Final = 7 * DAY
@@ -50,38 +54,58 @@ class Group(NamedTuple):
     items: list[Item]
     address: str
     """The page that has all of them."""
-    left: int
+    is_cut: bool
+    """Whether there are more than these."""
+
+
+class Found(NamedTuple):
+    items: list[Item]
+    is_cut: bool = False
+    """Whether not all of them were read."""
 
 
 def attention(request: PageRequest) -> list[Group]:
     """Return the groups that have something in them, the most urgent first."""
     paused = _paused(request)
-    own = {item.schedule for item in paused}
+    own = {item.schedule for item in paused.items}
+    failing = _failing(request)
+    failing = failing._replace(items=[each for each in failing.items if each.schedule not in own])
     found = (
         _group("Paused automatically", paused, "/schedules?view=paused"),
         _group("No agent takes these", _untaken(request), "/inbox"),
-        _group("Failing", [each for each in _failing(request) if each.schedule not in own], "/dead-letters"),
+        _group("Failing", failing, "/dead-letters"),
         _group("Missed", _missed(request), "/timeline?span=week"),
     )
     return [group for group in found if group.items]
 
 
-def _group(title: str, items: list[Item], address: str) -> Group:
-    return Group(title, items[:SHOWN], address, len(items) - SHOWN)
+def _group(title: str, found: Found, address: str) -> Group:
+    return Group(title, found.items[:SHOWN], address, found.is_cut or len(found.items) > SHOWN)
 
 
-def _paused(request: PageRequest) -> list[Item]:
+def _paused(request: PageRequest) -> Found:
     """Return schedules that were paused after failures, or that cannot be planned, and wait for somebody."""
+    failing, some_left = _stopped(request, "failed")
+    broken, others_left = _stopped(request, "broken")
+    known = {each.definition.id for each in failing}
+    found = failing + [each for each in broken if each.definition.id not in known]
+    return Found([_paused_item(request, each) for each in found], some_left or others_left)
+
+
+def _stopped(request: PageRequest, status: str) -> tuple[list[Schedule], bool]:
+    """Return the newest schedules of a status that stopped by themselves, and whether there may be more of them."""
     found: list[Schedule] = []
-    for status in ("failed", "broken"):
-        query = ScheduleQuery(status=status, newest_first=True, limit=LOOKED_AT, count_to=0)
-        found += unwrap(request.scheduler.search(request.caller, query)).items
-    return [_paused_item(request, each) for each in found if _stopped_itself(each)]
+    query = ScheduleQuery(status=status, newest_first=True, limit=LOOKED_AT, count_to=0)
+    for number, page in enumerate(pages_of(request.scheduler.search, request.caller, query), 1):
+        found += [each for each in page.items if _stopped_itself(each)]
+        if len(found) >= LOOKED_AT or number == PAGES:
+            return found, page.cursor is not None and bool(found)
+    return found, False
 
 
 def _stopped_itself(schedule: Schedule) -> bool:
     state, note = schedule.progress.state, schedule.progress.note or ""
-    return state == ScheduleState.BROKEN or (state == ScheduleState.PAUSED and note.startswith("paused "))
+    return state == ScheduleState.BROKEN or (state == ScheduleState.PAUSED and bool(PAUSED_ITSELF.fullmatch(note)))
 
 
 def _paused_item(request: PageRequest, schedule: Schedule) -> Item:
@@ -91,36 +115,42 @@ def _paused_item(request: PageRequest, schedule: Schedule) -> Item:
     return Item(shape, shape["id"], shape["last_run"], text, 0, [Action("Resume", "play", f"{place}/resume")])
 
 
-def _untaken(request: PageRequest) -> list[Item]:
+def _read(request: PageRequest, query: RunQuery) -> tuple[list[Run], bool]:
+    page = unwrap(request.scheduler.runs(request.caller, query))
+    return page.items, page.cursor is not None
+
+
+def _untaken(request: PageRequest) -> Found:
     query = RunQuery(free_at=request.now, oldest_first=True, limit=LOOKED_AT, count_to=0)
-    waiting = [run for run in unwrap(request.scheduler.runs(request.caller, query)).items if _is_late(run.due, request)]
+    found, is_cut = _read(request, query)
+    waiting = [run for run in found if _is_late(run.due, request)]
     items = []
     for run, more in by_schedule(run_shapes(request.scheduler, waiting, request.zone, brief=True)):
         dismiss = Action("Cancel", "close", f"/runs/{run['run_id']}/cancel")
         items.append(Item(run, run["schedule"], run["due"], "", more, [dismiss], run["run_id"], grave=False))
-    return items
+    return Found(items, is_cut and len(waiting) == len(found))
 
 
 def _is_late(due: Instant, request: PageRequest) -> bool:
     return due < request.now - PATIENCE
 
 
-def _failing(request: PageRequest) -> list[Item]:
+def _failing(request: PageRequest) -> Found:
     query = RunQuery(status="dead", limit=LOOKED_AT, count_to=0)
-    dead = unwrap(request.scheduler.runs(request.caller, query)).items
+    dead, is_cut = _read(request, query)
     items = []
     for run, more in by_schedule(run_shapes(request.scheduler, dead, request.zone, brief=True)):
         place = f"/runs/{run['run_id']}"
         actions = [Action("Retry", "retry", f"{place}/retry"), Action("Dismiss", "close", f"{place}/dismiss")]
         since = run["finished"] or run["due"]
         items.append(Item(run, run["schedule"], since, run["error"] or "", more, actions, run["run_id"]))
-    return items
+    return Found(items, is_cut)
 
 
-def _missed(request: PageRequest) -> list[Item]:
+def _missed(request: PageRequest) -> Found:
     lately = RunId(max(0, request.scheduler.store.newest_run() - LATELY))
     query = RunQuery(status=RunStatus.MISSED, above=lately, limit=LOOKED_AT, count_to=0)
-    found = unwrap(request.scheduler.runs(request.caller, query)).items
+    found, is_cut = _read(request, query)
     fresh = [run for run in found if (run.last or run.due) > request.now - NEWS]
     living = {run.id: request.scheduler.schedule_of(request.caller, run) for run in fresh[:LOOKED_AT]}
     items = []
@@ -129,7 +159,7 @@ def _missed(request: PageRequest) -> list[Item]:
         again = [] if schedule is None else [Action("Run now", "play", f"{at(str(run['schedule']))}/run")]
         since = str(run.get("last") or run["due"])
         items.append(Item(run, run["schedule"], since, run["error"] or "", more, again, run["run_id"], grave=False))
-    return items
+    return Found(items, is_cut and len(fresh) == len(found))
 
 
 def shown_time(run: View) -> str:

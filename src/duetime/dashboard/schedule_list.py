@@ -51,6 +51,8 @@ ORDERS: Final[Mapping[str, Mapping[str, Any]]] = {
 MOST_CHOSEN: Final = 200
 BUSY: Final = 20
 """Schedules that are shown above those that fire next, because a run of them is under way or they cannot fire."""
+MOST_BUSY: Final = 500
+"""Running schedules that are read in search of those."""
 FILTERS: Final = ("view", "text", "kind", "status", "owner", "order", "deliveries")
 PLACE: Final = (*FILTERS, "cursor", "trail")
 """Parameters that lead back to the same list after a change."""
@@ -109,10 +111,12 @@ def schedules_page(request: PageRequest) -> Response:
             request.caller, replace(query_of(asked), **ORDERS[asked.order], cursor=cursor or None, count_to=0)
         )
     )
-    items = page.items if cursor or asked.order != "next" else [*_busy(request, asked), *page.items]
+    busy, is_cut = ([], False) if cursor or asked.order != "next" else _busy(request, asked)
+    items = [*busy, *page.items]
     return request.render(
         "schedules.html",
         rows=_rows(request, items),
+        more_busy=asked.address(status="running", view=None, order=None) if is_cut else None,
         first_steps=None if items or asked.filtered else first_steps(request),
         asked=asked,
         tabs=_tabs(request, asked),
@@ -127,13 +131,19 @@ def schedules_page(request: PageRequest) -> Response:
     )
 
 
-def _busy(request: PageRequest, asked: Asked) -> list[Schedule]:
-    """Return active schedules that have no next time, such as a one-off that runs: they are in no order of starts."""
-    if asked.given["status"]:
-        return []
-    query = replace(query_of(asked), status="running", limit=BUSY, newest_first=True, count_to=0)
-    found = unwrap(request.scheduler.search(request.caller, query)).items
-    return [each for each in found if each.progress.next is None and each.progress.state == "active"]
+def _busy(request: PageRequest, asked: Asked) -> tuple[list[Schedule], bool]:
+    """Return active schedules that have no next time, such as a one-off that runs: they are in no order of starts. And
+    whether there may be more of them."""
+    found: list[Schedule] = []
+    query = replace(query_of(asked), status="running", newest_first=True, count_to=0)
+    read, is_cut = 0, False
+    for page in pages_of(request.scheduler.search, request.caller, query):
+        found += [each for each in page.items if each.progress.next is None and each.progress.state == "active"]
+        read += len(page.items)
+        is_cut = page.cursor is not None
+        if len(found) > BUSY or read >= MOST_BUSY:
+            break
+    return found[:BUSY], is_cut or len(found) > BUSY
 
 
 def _rows(request: PageRequest, items: list[Schedule]) -> list[tuple[View, Any]]:

@@ -20,13 +20,15 @@ LONGEST: Final = 20_000
 """Characters of an answer."""
 
 
-def waiting_rows(request: PageRequest) -> list[View]:
-    """Return the runs that wait, those that nobody took first, each with its text and who could be woken for it."""
-    query = RunQuery(status=RunStatus.WAITING, limit=MOST, count_to=0)
-    found = unwrap(request.scheduler.runs(request.caller, query)).items
+def waiting_rows(request: PageRequest, cursor: str | None = None) -> tuple[list[View], str | None]:
+    """Return the runs that wait, those that nobody took first, each with its text and who could be woken for it; and
+    the cursor of those that are left."""
+    query = RunQuery(status=RunStatus.WAITING, limit=MOST, cursor=cursor, count_to=0)
+    page = unwrap(request.scheduler.runs(request.caller, query))
+    found = page.items
     shapes = run_shapes(request.scheduler, found, request.zone)
     rows = [shape | _details(request, run) for run, shape in zip(found, shapes, strict=True)]
-    return sorted(rows, key=lambda row: (row["taken_until"] is not None, row["due"]))
+    return sorted(rows, key=lambda row: (row["taken_until"] is not None, row["due"])), page.cursor
 
 
 def _details(request: PageRequest, run: Run) -> dict[str, Any]:

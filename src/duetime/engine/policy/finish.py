@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple, Protocol
 
 from duetime.engine.clock import Instant
@@ -16,6 +17,10 @@ _COMPLETED, _WAITING = RunStatus.COMPLETED, RunStatus.WAITING
 _FAILURES = frozenset({RunStatus.FAILED, RunStatus.LOST})
 _RELEASING = frozenset({ScheduleState.ACTIVE, ScheduleState.PAUSED})
 NOT_TAKEN = "no agent took it"
+PAUSED_ITSELF = re.compile(
+    "paused (?:after [0-9]+ failures in a row|because run [0-9]+ was quarantined); resume it once the problem is fixed"
+)
+"""The notes of schedules that the engine paused, here and in `record`."""
 
 
 class Reader(Protocol):

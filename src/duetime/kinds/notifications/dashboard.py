@@ -80,11 +80,13 @@ def inbox_page(request: PageRequest) -> Response:
     )
     page = unwrap(request.scheduler.runs(request.caller, query))
     following = {"topic": topic, "show": UNREAD if only_unread else "", "cursor": page.cursor}
+    waiting, more_waiting = waiting_rows(request, request.parameter("waiting") or None)
     return request.render(
         "notification/inbox.html",
         groups=_grouped(_messages(request, page.items)),
         message_kind=KIND,
-        waiting=waiting_rows(request),
+        waiting=waiting,
+        more_waiting=None if more_waiting is None else "?" + urlencode({"waiting": more_waiting}),
         topic=topic,
         only_unread=only_unread,
         unread=Count(min(number, COUNTED), exact=number <= COUNTED) if number else "",
