@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 
 from duetime.dashboard.markdown import markdown
+from duetime.engine.kind import Caller
+from duetime.engine.result import Ok
 from duetime.engine.store import RunQuery
 from duetime.settings import AgentSettings
 from tests.support.browsing import Browser, made, signed_in, signed_in_as, working
+from tests.support.browsing import found as as_it_is
 from tests.support.web import Site, site
 from tests.support.workers import eventually
 
@@ -94,6 +97,23 @@ def test_an_agent_is_woken_for_a_waiting_prompt(inbox: Site) -> None:
         ended = RunQuery(ids=(prompt.id,), status="completed")
         eventually(lambda: inbox.room.store.runs(ended).items, 20, "the agent answered")
     assert "Waiting for an agent" not in browser.text("/inbox")
+
+
+def test_waking_an_agent_for_a_run_with_its_own_input_keeps_the_input_of_the_schedule(inbox: Site) -> None:
+    browser = signed_in(inbox)
+    prompt = made(inbox, "daily", kind="prompt", payload={"prompt": "Read the news", "agent": "inbox"})
+    own = {"prompt": "Read only page 7", "agent": "inbox"}
+    started = inbox.room.scheduler.run_with(Caller("local"), prompt, own)
+    assert isinstance(started, Ok), started
+    run = started.value
+    with working(inbox):
+        eventually(lambda: inbox.room.store.runs(RunQuery(ids=(run.id,), status="waiting")).items, 20, "it waits")
+        assert browser.send(f"/waiting/{run.id}/wake", {"agent": "scribe"}).status == 303
+        eventually(lambda: inbox.room.store.runs(RunQuery(ids=(run.id,), status="completed")).items, 20, "answered")
+    payload = json.loads(as_it_is(inbox, prompt).definition.payload)
+    assert (payload["prompt"], payload["agent"]) == ("Read the news", "scribe")
+    ended = inbox.room.store.run(run.id)
+    assert ended is not None and "Read only page 7" in (ended.result or ""), "the run keeps its own input"
 
 
 @pytest.mark.parametrize(

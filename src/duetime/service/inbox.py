@@ -95,8 +95,10 @@ def hand_over(services: Services, caller: Caller, run_id: int, name: str) -> Res
     """Give a waiting run to somebody who can be woken, such as an agent, and wake them. What recurs is theirs from now
     on."""
     run = services.scheduler.run(caller, run_id)
-    schedule = None if run is None else services.scheduler.schedule_of(caller, run)
-    if run is None or schedule is None:
+    if run is None or services.scheduler.schedule_of(caller, run) is None:
+        return NO_RUN
+    schedule = services.scheduler.store.get(run.schedule)  # with its own input, which this run need not have
+    if schedule is None:
         return NO_RUN
     definition, hooks = schedule.definition, services.hooks(run.kind)
     if run.status != RunStatus.WAITING or run.holder is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -263,7 +263,9 @@ def test_a_schedule_that_pauses_itself_parks_what_was_retried_during_an_earlier_
 
 
 @pytest.mark.parametrize("overlap", ["queue", "skip"])
-def test_run_now_does_not_wait_for_what_a_pause_has_parked(simulation: Simulation, bench: Bench, overlap: str) -> None:
+def test_run_now_does_not_wait_for_what_a_pause_has_parked(
+    simulation: Simulation, bench: Bench, overlap: Literal["queue", "skip"]
+) -> None:
     bench.errors = [ValueError("down")] * 3
     id = simulation.duetime.schedule("work", every=HOUR, max_attempts=1, pause_after=2, overlap=overlap)["id"]
     simulation.advance(2 * HOUR)
