@@ -279,6 +279,21 @@ def test_a_dead_letter_is_tried_again_and_dismissed(ran: Site) -> None:
     assert browser.get("/runs/999999999999").status == 404
 
 
+def test_why_a_run_is_not_retried_is_said_as_everywhere(served: Site) -> None:
+    served.room.registry.add(Task(fail, name="fails-once"))
+    now = ("once", {"run_at": "now"})
+    with working(served):
+        made(served, "again", now, owner="hasty", payload={"task": "fails-once"}, policy={"max_attempts": 1})
+        eventually(lambda: runs_of(served, status="dead", owner="hasty"), 20, "it failed")
+    [run] = runs_of(served, status="dead", owner="hasty")
+    browser, form = signed_in_as(served, "hasty"), [("run", str(run.id)), ("action", "retry")]
+    assert "1 run requeued." in browser.follow(browser.send("/dead-letters", form))
+    refused = browser.send("/dead-letters", form)
+    said = "Nothing was requeued. Not requeued: 1 run"
+    assert f"{said}: it is pending, so it cannot be retried." in browser.follow(refused)
+    assert f"{said}." in signed_in_as(served, "nosy").follow(refused), "the reasons are for who asked"
+
+
 def test_the_inbox_shows_what_arrived(ran: Site) -> None:
     browser = signed_in(ran)
     assert re.search("my-phone .* It is <i>time</i>", browser.text("/inbox"))

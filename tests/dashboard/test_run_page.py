@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from duetime.dashboard import schedule_stats
 from duetime.engine.clock import DAY, Instant
 from duetime.http.sessions import Sessions
 from tests.support.api import Api, Client, serving_api
@@ -126,6 +127,16 @@ def test_it_runs_again_with_an_edited_input(api: Api, ada: Client, pages: Pages)
 
 
 # -- one schedule ---------------------------------------------------------------------------------------------------
+
+
+def test_a_success_rate_says_when_it_is_not_of_all_runs(
+    api: Api, ada: Client, pages: Pages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = ada.job(name="Often", payload={"task": "fail"}, policy={"pause_after": 0})
+    api.pass_time(hours=3)
+    assert "runs of each day" not in pages.text(f"/schedules/{made['id']}")
+    monkeypatch.setattr(schedule_stats, "EACH", 1)
+    assert "in 30 days, of the latest 1 runs of each day" in pages.text(f"/schedules/{made['id']}")
 
 
 def test_a_schedule_that_always_fails_says_so_first(api: Api, ada: Client, pages: Pages) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import replace
+from secrets import token_hex
+from threading import Lock
 from typing import Any, Final, NamedTuple
 
 from starlette.responses import Response
@@ -28,13 +32,33 @@ GROUPS: Final = 50
 """Problems on one page."""
 RUNS: Final = 25
 """Runs of a problem that are listed one by one."""
-REASONS: Final = {
-    "cancelled": "the schedule was cancelled",
-    "deleted": "the schedule was deleted",
-    "broken": "the schedule has to be edited first",
-    "changed": "somebody was faster",
-}
 _DONE: Final[dict[Action, str]] = {"retry": "requeued", "dismiss": "dismissed"}
+
+
+class Refusals:
+    """Why runs were refused, kept in this process for the page after the change: an address holds no text. Another
+    process tells only their number."""
+
+    most: Final = 200
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, tuple[str, tuple[str, ...]]] = OrderedDict()
+        self._lock = Lock()
+
+    def keep(self, session: str, reasons: Sequence[str]) -> str:
+        key = token_hex(8)
+        with self._lock:
+            self._kept[key] = session, tuple(reasons)
+            while len(self._kept) > self.most:
+                self._kept.popitem(last=False)
+        return key
+
+    def find(self, session: str, key: str) -> tuple[str, ...]:
+        whose, reasons = self._kept.get(key, ("", ()))
+        return reasons if whose == session else ()
+
+
+REFUSALS: Final = Refusals()
 
 
 class Problem(NamedTuple):
@@ -105,7 +129,7 @@ def change_dead_letters(request: PageRequest, form: Form) -> Response:
         done, refused = unwrap(change_dead(request.call.services, request.caller, DeadLetterQuery(ids=single), action))
         dealt = Dealt(dealt.done + done, dealt.refused + refused)
     undo = request.offer_undo(action, [str(run.id) for run in dealt.done])
-    return request.redirect("/dead-letters", **back, **_result(action, dealt), **undo)
+    return request.redirect("/dead-letters", **back, **_result(request, action, dealt), **undo)
 
 
 def _action(text: str) -> Action:
@@ -115,14 +139,13 @@ def _action(text: str) -> Action:
     raise refuse("invalid", "choose what to do: retry or dismiss")
 
 
-def _result(action: Action, dealt: Dealt) -> dict[str, Any]:
-    """Return the parameters that describe a result: known words and numbers, never text."""
-    counts: dict[str, int] = {}
-    for _, err in dealt.refused:
-        state = str(err.details.get("state"))
-        word = state if state in REASONS else "changed"
-        counts[word] = counts.get(word, 0) + 1
-    return {"did": _DONE[action], "number": len(dealt.done)} | counts
+def _result(request: PageRequest, action: Action, dealt: Dealt) -> dict[str, Any]:
+    """Return the parameters that describe a result: known words, numbers and a key, never text."""
+    result: dict[str, Any] = {"did": _DONE[action], "number": len(dealt.done)}
+    if dealt.refused:
+        reasons = REFUSALS.keep(request.session or "", dealt.reasons())
+        result |= {"refused": len(dealt.refused), "reasons": reasons}
+    return result
 
 
 def _notice(request: PageRequest) -> Notice | None:
@@ -131,6 +154,8 @@ def _notice(request: PageRequest) -> Notice | None:
     if word not in _DONE.values() or number is None:
         return None
     said = f"{plural(number, 'run')} {word}." if number else f"Nothing was {word}."
-    left = [(whole_number(request.parameter(name), 6), reason) for name, reason in REASONS.items()]
-    refused = ", ".join(f"{plural(count, 'run')}: {reason}" for count, reason in left if count)
-    return Notice(f"{said} Not {word}: {refused}." if refused else said, partly=bool(refused))
+    refused = whole_number(request.parameter("refused"), 6)
+    if not refused:
+        return Notice(said)
+    reasons = REFUSALS.find(request.session or "", request.parameter("reasons"))
+    return Notice(f"{said} Not {word}: {', '.join(reasons) or plural(refused, 'run')}.", partly=True)

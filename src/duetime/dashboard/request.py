@@ -65,7 +65,7 @@ MANY = {
     "dismissed": "dismissed",
     "read": "marked as read",
 }
-ONCE = ("did", "number", "failed", "undo", "cancelled", "deleted", "broken", "changed")
+ONCE = ("did", "number", "failed", "undo", "refused", "reasons")
 """Query parameters about the last change, which are not part of the page's address."""
 UNDO = UndoLog()
 

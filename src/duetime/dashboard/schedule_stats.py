@@ -139,7 +139,11 @@ def _success(counts: Sequence[PeriodCount]) -> tuple[str | None, str]:
         return None, ""
     rate = 100 * good / whole
     shown = f"{rate:.0f}" if rate in (0, 100) else f"{min(99.9, max(0.1, rate)):.1f}"
-    return f"{shown}%", f"{good:,} of {plural(whole, 'run')} in {DAYS} days"
+    rows: Counter[int] = Counter()
+    for each in counts:
+        rows[each.period] += each.rows
+    cut = f", of the latest {EACH} runs of each day" if max(rows.values()) >= EACH else ""
+    return f"{shown}%", f"{good:,} of {plural(whole, 'run')} in {DAYS} days{cut}"
 
 
 def failing_text(progress: Progress) -> str | None:
