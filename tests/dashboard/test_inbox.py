@@ -125,7 +125,6 @@ def test_waking_an_agent_for_a_run_with_its_own_input_keeps_the_input_of_the_sch
         ("<script>alert(1)</script>", "&lt;script&gt;alert(1)&lt;/script&gt;"),
         ("![x](https://example.org/x.png)", '!<a href="https://example.org/x.png"'),
         ("# Heading", '<p class="md-heading">Heading</p>'),
-        ("|a|\n|:-:|\n|b|", "<td>b</td>"),
         ("```python\nx\n```", "<pre><code>x"),
         ("to \u202egnp.exe", "⟨U+202E⟩"),
         ("x" * 30_000, '<div class="plain-text">xxx'),
@@ -135,3 +134,8 @@ def test_markdown_has_no_active_parts_but_safe_links(text: str, made_of_it: str)
     shown = str(markdown(text))
     assert made_of_it in shown
     assert not re.search(r"<(script|img|h1)|style=|href=\"(?!https?:|mailto:)", shown)
+
+
+def test_markdown_cannot_ask_for_thousands_of_cells() -> None:
+    table = "\n".join(["|a" * 256, "|-" * 256, *["|"] * 256])
+    assert len(str(markdown(table))) < 5 * len(table)

@@ -254,7 +254,7 @@ def test_without_a_model_it_says_what_to_set(arguments: tuple[str, ...], tmp_pat
     [
         (("--once", "Hi."), f"model: {EXAMPLE} needs its key: set the environment variable ANTHROPIC_API_KEY"),
         (("--model", "nobody:knows"), "model: nobody:knows is not known; write it as maker:model"),
-        (("--session", "../x", "--once", "Hi."), "--session: '../x' is no name"),
+        (("--session", "../x", "--once", "Hi."), "--session: '../x' is not a valid name"),
         (("--json",), "--json: requires --once or --list"),
         (("--new", "--session", "x"), "--new: chooses a name itself"),
     ],

@@ -76,6 +76,14 @@ def test_credentials_are_removed_before_it_is_cut() -> None:
     assert len(stored) <= LONGEST
 
 
+def test_credentials_of_several_lines_are_removed_wherever_they_are_indented() -> None:
+    key = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0\nBAQEFAASCBKcwggSjAgEAAo\n-----END KEY-----"
+    group = ExceptionGroup("several", [ValueError(f"bad key: {key}")])
+    outcome = Failed("no", traceback=traceback_of(group))
+    stored = redacted_outcome(outcome, json.dumps({"kwargs": {"private_key": key}})).traceback
+    assert stored is not None and "MIIEvQ" not in stored and "BAQEFA" not in stored and "bad key" in stored
+
+
 def test_frames_of_libraries() -> None:
     for file in (
         "/usr/lib/python3.11/json/decoder.py",

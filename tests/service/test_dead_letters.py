@@ -11,6 +11,7 @@ import pytest
 
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.model import Run
+from duetime.engine.result import Err
 from duetime.kinds.jobs.registry import Registry
 from duetime.service.dead_letters import DeadLetterQuery, Dealt, change_dead, find_dead, group
 from duetime.service.errors import unwrap
@@ -106,3 +107,13 @@ def test_what_is_refused_is_counted_by_its_reason(outage: Outage) -> None:
     assert {run.name for run in outage.dead()} == {"second"}
     assert outage.change(ids=[dealt.done[0].id]).reasons() == ["1 run: it is pending, so it cannot be retried"]
     outage.duetime.delete(third)
+
+
+def test_an_agents_run_changes_none_of_them(outage: Outage) -> None:
+    outage.job("work")
+    outage.advance(2 * HOUR)
+    agent = outage.duetime.caller._replace(depth=1, operator=False)
+    for action in ("retry", "dismiss"):
+        refused = change_dead(outage.duetime.app.services, agent, DeadLetterQuery(), action)
+        assert isinstance(refused, Err) and refused.code == "run_token"
+    assert len(outage.dead()) == 2

@@ -34,12 +34,14 @@ def failed(api: Api, ada: Client) -> dict[str, Any]:
     return dict(run)
 
 
-def test_a_failed_run_tells_why(ada: Client, failed: dict[str, Any]) -> None:
-    whole = ada.get(f"/runs/{failed['run_id']}")
+def test_a_failed_run_tells_why(api: Api, ada: Client, failed: dict[str, Any]) -> None:
+    whole = api.client("root", "operator").get(f"/runs/{failed['run_id']}")
     assert whole["traceback"].endswith("RuntimeError: as always") and "Traceback" in whole["traceback"]
     assert (whole["payload"]["task"], whole["own_payload"], whole["payload_changed"]) == ("fail", False, False)
     assert (whole["previous_run"], whole["following_run"], whole["next_attempt"]) == (None, None, None)
-    assert whole["late_seconds"] >= 0 and whole["worker"] is None, "workers are the operator's"
+    whole = ada.get(f"/runs/{failed['run_id']}")
+    assert whole["late_seconds"] >= 0 and whole["error"] == "RuntimeError: as always"
+    assert (whole["worker"], whole["traceback"]) == (None, None), "workers and source code are the operator's"
 
 
 def test_it_runs_with_the_edited_input_alone(api: Api, ada: Client, failed: dict[str, Any]) -> None:

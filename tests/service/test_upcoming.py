@@ -58,6 +58,9 @@ def test_by_kind_and_topic(both: Stage) -> None:
     assert rows(both, kind="prompt", until="13:00") == [("water the plants", "13:00")]
     assert rows(both, topic="kitchen", until="13:00") == [("tea", "12:30"), ("reporting", "13:00")]
     assert rows(both, topic="garden", kind="job") == []
+    assert rows(both, topic="inbox", until="13:00") == [("water the plants", "13:00")], (
+        "an agent, as in change_schedules"
+    )
     found = both.ada.knows("list_upcoming", until="13:00")["upcoming"]
     by_id = {row["id"]: row for row in found}
     assert number in by_id and type(next(row["id"] for row in found if row["kind"] == "prompt")) is int

@@ -297,6 +297,23 @@ def test_by_name_and_by_last_run_page_by_page(store: BaseStore, hand: Hand, back
     assert runs == sorted(runs, reverse=backwards) and len(set(runs)) > 1
 
 
+def test_a_page_by_last_run_goes_on_where_it_ended_although_that_schedule_ran_since(
+    store: BaseStore, hand: Hand
+) -> None:
+    create(store, *[once(T0 + n, name=name) for n, name in enumerate("abcd")])
+    page = store.search(ScheduleQuery(order_by="last_run", limit=2))
+    hand.record(hand.claim(Instant(T0 + 1)), Instant(T0 + 1))
+    after = store.search(ScheduleQuery(order_by="last_run", limit=9, cursor=page.cursor)).items
+    assert {"c", "d"} <= {each.definition.name for each in after}
+
+
+def test_a_cursor_by_name_tells_nothing_about_another_owners_schedule(store: BaseStore) -> None:
+    theirs, *_ = create(store, once(T0, name="merger", owner="bob"), *[once(T0, name=name) for name in ("a", "z")])
+    numbers = (theirs.definition.id, ScheduleId(10**9))
+    queries = [ScheduleQuery(order_by="name", owner="local", cursor=search.make_cursor(each)) for each in numbers]
+    assert [store.search(query).items for query in queries] == [[], []], "it is answered as one that does not exist"
+
+
 def test_states_and_messages_of_runs_are_filtered(store: BaseStore) -> None:
     _, paused, over = create(store, *[every(HOUR, name=name) for name in ("active", "paused", "over")])
     create(store, once(T0 + HOUR, name="message", key="~run:7.1"))

@@ -30,5 +30,6 @@ def first_steps(request: PageRequest) -> FirstSteps | None:
     services, command = request.call.services, request.context.commands.stdio
     kinds = [(name, spec.title or name) for name, spec in services.specs.items() if may_create(spec)]
     connect = next(iter(CLIENTS.values())).stdio(Reach("", None, command)) if request.sees_workers and command else ""
-    trials = (f"{kind}:{INBOX}" for kind in services.kinds if services.hooks(kind).trial(INBOX) is not None)
+    owner = request.caller.owner
+    trials = (f"{kind}:{INBOX}" for kind in services.kinds if services.hooks(kind).trial(INBOX, owner) is not None)
     return FirstSteps(kinds, connect or shlex.join(["duetime", "connect", "claude-code"]), next(trials, ""))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any, Final
 
 from starlette.responses import Response
@@ -60,7 +61,7 @@ def _targets(request: PageRequest) -> list[tuple[str, str, list[View]]]:
         hooks = services.hooks(kind)
         for heading, value in hooks.status(request.caller.owner).facts.items():
             if isinstance(value, list):
-                rows = [each | {"test": hooks.trial(each["name"]) is not None} for each in value]
+                rows = [each | {"test": hooks.trial(each["name"], request.caller.owner) is not None} for each in value]
                 found.append((heading, kind, rows))
     return found
 
@@ -79,9 +80,11 @@ def _token_rows(request: PageRequest) -> list[dict[str, Any]]:
     tokens, now = _tokens(request), request.now // SECOND
     if tokens is None:
         return []
-    mine = [each for each in tokens.issued() if request.caller.operator or each.owner == request.caller.owner]
-    valid = [each for each in reversed(mine) if not each.revoked and each.expires > now]
-    return [_token_row(each, request) for each in valid[:MOST_TOKENS]]
+    caller = request.caller
+    mine = [each for each in tokens.records() if (caller.operator or each.owner == caller.owner) and each.expires > now]
+    mine.sort(key=lambda each: each.issued, reverse=True)
+    valid = (each for each in mine if not tokens.is_revoked(each.id))  # asked only for those that are shown
+    return [_token_row(each, request) for each in islice(valid, MOST_TOKENS)]
 
 
 def _token_row(grant: Grant, request: PageRequest) -> dict[str, Any]:
@@ -125,7 +128,7 @@ def _test(request: PageRequest, target: str) -> Response:
     """Create a schedule that tests a channel or an agent at once; its page shows how that went."""
     kind, _, name = target.partition(":")
     known = {each["name"] for _, of, rows in _targets(request) if of == kind for each in rows if each["test"]}
-    payload = request.call.services.hooks(kind).trial(name) if name in known else None
+    payload = request.call.services.hooks(kind).trial(name, request.caller.owner) if name in known else None
     if payload is None:
         raise refuse("not_found", "There is nothing of this name to test.")
     new = NewSchedule(kind, f"Test of {name}", "once", {"run_at": "now"}, payload, {"max_attempts": 1})

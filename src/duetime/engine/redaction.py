@@ -148,6 +148,9 @@ def redacted(text: str, secrets: Iterable[str] = ()) -> str:
 
 def without_values(text: str, values: Iterable[str]) -> str:
     """Return the text without these values, however it encodes them."""
+    values = {*values}
+    lines = {line.strip() for value in values if "\n" in value for line in value.splitlines()}  # others may indent them
+    values |= {line for line in lines if len(line) >= SHORTEST}
     for value in sorted(values, key=len, reverse=True):  # the longest first: one may be part of another
         escaped = (repr(value)[1:-1], json.dumps(value)[1:-1])
         for form in (value, *escaped, quote(value, safe=""), quote(value), unquote(value)):

@@ -21,6 +21,8 @@ from duetime.service.text import plural
 
 MOST: Final = 10_000
 """Dead letters that one call reads, retries or dismisses: the newest."""
+MOST_READ: Final = 64 * 1024 * 1024
+"""Bytes of results after which no further page is read."""
 _PAGE: Final = 1000
 _NUMBERS: Final = re.compile(r"\b[0-9a-f]{8,}\b|\d+(?:\.\d+)?")
 """What differs between two occurrences of one problem: durations, ports, ids."""
@@ -76,9 +78,11 @@ def find_dead(services: Services, caller: Caller, asked: DeadLetterQuery) -> lis
         owner=asked.owner, kind=asked.kind, schedule=asked.schedule, status="dead", limit=_PAGE, count_to=0
     )
     found: list[Run] = []
+    read = 0
     for page in pages_of(services.scheduler.runs, caller, query):
-        found += page.items
-        if len(found) >= MOST:
+        read += sum(len(run.result or "") for run in page.items)
+        found += [run._replace(result=None) for run in page.items]  # nobody looks at it, and it may be long
+        if len(found) >= MOST or read >= MOST_READ:
             break
     text, keys = asked.text.casefold(), frozenset(asked.groups)
     matching = [
@@ -106,6 +110,8 @@ def change_dead(services: Services, caller: Caller, asked: DeadLetterQuery, acti
     """Retry, dismiss or restore dead letters. Each one that is retried runs again under its own id, those of a schedule
     one after the other in the order in which they were due, whatever its overlap policy and its queue limit."""
     scheduler = services.scheduler
+    if caller.depth > 0:
+        return Err("run_token", f"an agent's run cannot {action} many runs at once; ask a person to do it")
     try:
         runs = find_dead(services, caller, asked) if asked.ids is None else _by_ids(services, caller, asked.ids)
         change = {

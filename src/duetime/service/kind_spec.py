@@ -274,7 +274,7 @@ class KindHooks:
         """Return the name of a schedule that follows from its payload, unless somebody names it otherwise."""
         return None
 
-    def trial(self, name: str) -> dict[str, Any] | None:
+    def trial(self, name: str, owner: str) -> dict[str, Any] | None:
         """Return the payload of a schedule that tests a channel or an agent of `status`; None if it cannot be."""
         return None
 

@@ -7,21 +7,23 @@ from typing import Any
 
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.kind import Caller
-from duetime.engine.model import Attempt, Cause, Definition, Run, RunStatus, Schedule
+from duetime.engine.model import LOCAL, Attempt, Cause, Definition, Run, RunStatus, Schedule
 from duetime.engine.scheduler import Scheduler
 from duetime.service.masking import masked, masked_payload
 from duetime.service.presenters import View, attempt_view, moment_view, run_shapes
 
 
 def run_details(scheduler: Scheduler, caller: Caller, run: Run, zone: str) -> View:
-    """Return a run as programs and pages read it. The caller may see the run; only an operator sees its worker."""
+    """Return a run as programs and pages read it. The caller may see the run. Only an operator sees its worker, and
+    only those to whom the tasks belong see tracebacks, which show source code and paths."""
+    sees_code = caller.operator or (caller.owner == LOCAL and caller.depth == 0)
     [shape] = run_shapes(scheduler, [run], zone)
     attempts = scheduler.attempts(caller, run.id)
     schedule = scheduler.schedule_of(caller, run)
     previous, following = scheduler.store.neighbours(run)
     return shape | {
-        "traceback": masked(scheduler.traceback(run)),
-        "attempts": [attempt_details(each, zone) for each in attempts],
+        "traceback": masked(scheduler.traceback(run)) if sees_code else None,
+        "attempts": [attempt_details(each if sees_code else each._replace(traceback=None), zone) for each in attempts],
         "payload": None if schedule is None else payload_shown(schedule.definition),
         "own_payload": scheduler.own_payload(run) is not None,
         "payload_changed": _changed_since(schedule, run),

@@ -122,7 +122,7 @@ def _is_asked_for(services: Services, schedule: Schedule, asked: Window) -> bool
         return False
     if progress.state == ScheduleState.PAUSED and definition.resume_at is None and not asked.include_paused:
         return False
-    return asked.topic is None or services.topic_of(definition) == asked.topic
+    return asked.topic is None or asked.topic in (services.topic_of(definition), definition.subject)
 
 
 # -- merging their occurrences ----------------------------------------------------------------------------------------

@@ -109,14 +109,13 @@ _SEVERAL_STATES = ("resting", "over")
 
 NOT_A_FOLLOW_UP = "substr(s.key, 1, 5) <> '~run:'"
 """See `engine.policy.follow_ups.message_key`."""
-ORDERS: dict[str, tuple[str, str]] = {
-    "name": ("lower(s.name), s.owner, s.id", "SELECT lower(name), owner, id FROM schedules WHERE id = ?"),
-    "last_run": (
-        "coalesce(p.last_run, 0), p.schedule",
-        "SELECT coalesce(last_run, 0), schedule FROM progress WHERE schedule = ?",
-    ),
+ORDERS: dict[str, str] = {
+    "name": "lower(s.name), s.owner, s.id",
+    "last_run": "coalesce(p.last_run, 0), p.schedule",
 }
-"""For each order its columns, and the query of the same columns of the last schedule of a page."""
+"""The columns of each order."""
+PLACE_BY_NAME = "SELECT lower(name), owner, id FROM schedules WHERE id = ?"
+"""The same columns of the last schedule of a page by name; cursors contain only numbers."""
 NOT_DELETED = "substr(s.key, 1, 6) <> '~gone-'"
 """As in the partial indexes by owner and by kind, which pass over deleted schedules."""
 
@@ -208,12 +207,15 @@ def schedule_page(query: ScheduleQuery) -> tuple[str, list[Any]]:
     number = _number_of(query)
     columns = f"{moment}, {number}" if query.by_time else number
     if query.order_by:
-        columns, place = ORDERS[query.order_by]
-        if query.cursor is not None:
-            where.add(f"({columns}) {beyond} ({place})", read_cursor(query.cursor, 1)[1])
+        columns = ORDERS[query.order_by]
+    if query.order_by == "name" and query.cursor is not None:
+        owned, owner = ("", []) if query.owner is None else (" AND owner = ?", [query.owner])
+        last = read_cursor(query.cursor, 1)[1]
+        where.add(f"({columns}) {beyond} ({PLACE_BY_NAME}{owned})", last, *owner)  # a cursor may be made up
     elif query.cursor is not None:
-        at, last = read_cursor(query.cursor, 2 if query.by_time else 1)
-        if query.by_time:
+        paired = query.by_time or query.order_by == "last_run"
+        at, last = read_cursor(query.cursor, 2 if paired else 1)
+        if paired:
             where.add(f"({columns}) {beyond} (?, ?)", at, last)
         else:
             where.add(f"{number} {beyond} ?", last)
@@ -239,6 +241,8 @@ def split_columns(columns: str) -> list[str]:
 def place_of(query: ScheduleQuery, schedule: Schedule) -> tuple[int, ...]:
     """Return the position of a schedule in the list."""
     definition, progress = schedule
+    if query.order_by == "last_run":
+        return progress.last_run or 0, definition.id
     return (progress.next or progress.through or NEVER, definition.id) if query.by_time else (definition.id,)
 
 

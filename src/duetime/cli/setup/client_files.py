@@ -93,7 +93,9 @@ def _backup(path: Path) -> Path:
     while True:
         backup = path.with_name(f"{path.name}.duetime-backup{'' if number == 1 else f'-{number}'}")
         if not backup.exists():
-            shutil.copy2(path, backup)
+            with os.fdopen(os.open(backup, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(path.read_bytes())  # private from the start: it may contain tokens
+            shutil.copystat(path, backup)
             return backup
         if backup.read_bytes() == path.read_bytes():
             return backup

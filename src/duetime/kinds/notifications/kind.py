@@ -12,7 +12,7 @@ from typing import Any, cast
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.encoding import encode_whole
 from duetime.engine.kind import Caller, Prepared, StopReason, ThreadUse, Work
-from duetime.engine.model import LOCAL, OVER, Cause, Definition, Schedule
+from duetime.engine.model import OVER, Cause, Definition, Schedule
 from duetime.engine.outcome import Cancelled, Completed, Outcome, Returned
 from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.options import Overlap
@@ -106,9 +106,9 @@ class NotificationKind(KindHooks):
             return None
         return RemoteNotifications(cast("RemoteNotificationService", self.service))
 
-    def trial(self, name: str) -> dict[str, Any] | None:
+    def trial(self, name: str, owner: str) -> dict[str, Any] | None:
         """Return a message for the channel; one for the ntfy server goes to the default topic."""
-        topic = self.places.default_topic(LOCAL) if name == NTFY else name
+        topic = self.places.default_topic(owner) if name == NTFY else name
         return {"message": "This is a test. It works.", "title": "Duetime", "topic": topic or TRIAL_TOPIC}
 
     def default_topic(self, owner: str) -> str:

@@ -269,7 +269,7 @@ class PromptKind(KindHooks):
         text = f"The agent {made.subject} is not allowed {beyond}, so its runs do without."
         return [ScheduleWarning("not_allowed", _one_line(text))] if beyond else []
 
-    def trial(self, name: str) -> dict[str, Any] | None:
+    def trial(self, name: str, owner: str) -> dict[str, Any] | None:
         """Return a prompt that any agent answers at once; the inbox has nobody to test."""
         return None if name in self.inboxes else {"prompt": "This is a test. Answer with the word ok.", "agent": name}
 
