@@ -8,21 +8,26 @@ from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
+from rich.console import Console
 
 from duetime.api import Duetime
 from duetime.app import App, build
 from duetime.cli.runs.tail import Stream, Tail
 from duetime.cli.runs.top import _shares
+from duetime.cli.runs.top_actions import Actions
+from duetime.cli.runs.top_frame import Row
 from duetime.cli.serve.shutdown import Flag
-from duetime.engine.clock import MINUTE, Instant
+from duetime.engine.clock import HOUR, MINUTE, Instant
 from duetime.engine.model import Run
-from duetime.engine.store import ClaimRequest, RunQuery
+from duetime.engine.store import ClaimRequest, RunQuery, ScheduleQuery
 from duetime.engine.validation import NewSchedule
 from duetime.service.change_feed import BATCH
 from duetime.service.errors import unwrap
 from duetime.service.services import OPERATOR
 from duetime.settings import Settings
+from duetime.terminal.keys import DOWN, ENTER
 from tests.support.cli import Cli, Output, start
+from tests.support.drafts import every
 from tests.support.terminal import on_terminal
 from tests.support.workers import eventually
 
@@ -322,6 +327,31 @@ def test_keys_of_top_select_show_retry_pause_and_quit(cli: Cli, tmp_path: Path) 
     assert terminal.process.returncode == 0
     assert "\x1b[?1049l" in terminal.raw
     assert cli("dead", "list", "--json").document["total"] == 0
+
+
+def test_top_shows_the_input_of_a_run_of_its_own(room: App) -> None:
+    new = NewSchedule("job", "greet", "interval", {"hours": 2}, {"task": "echo", "args": ["as usual"]})
+    schedule = unwrap(room.scheduler.create(OPERATOR, new))
+    run = unwrap(room.scheduler.run_with(OPERATOR, schedule, {"task": "echo", "args": ["for once"]}))
+    actions = Actions(room)
+    actions.choose([Row(schedule.definition.id, run, ())])
+    actions.press(ENTER)
+    console = Console(width=100)
+    with console.capture() as shown:
+        console.print(actions.details())
+    assert "for once" in shown.get() and "as usual" not in shown.get()
+
+
+def test_top_pauses_a_schedule_whose_kind_is_not_installed(room: App) -> None:
+    room.store.create([every(HOUR, room.clock.now(), kind="gone", name="left over")])
+    [schedule] = room.store.search(ScheduleQuery()).items
+    actions = Actions(room)
+    actions.choose([Row(schedule.definition.id, None, ())])
+    actions.press(DOWN)
+    actions.press("p")
+    assert actions.message == f"Paused left over; resume it: duetime change resume {schedule.definition.public_id}"
+    actions.press("p")
+    assert actions.message == "Resumed left over."
 
 
 def test_columns_of_tail_stay_where_they_are(cli: Cli, tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Compression of whole responses of text. Streams are passed on as they are: an event must not wait in a buffer.
 
 A compressed page tells its length to whoever reads the wire, and with it how well a guess matches a secret in the page
-(BREACH). The only secret in our pages is the CSRF token, which is therefore masked anew in every response.
+(BREACH). The only lasting secret in our pages is the CSRF token, which is therefore masked anew in every response. An
+access token is in one response only, with no-store, so nobody can compare guesses: the next one has another token.
 """
 
 from __future__ import annotations

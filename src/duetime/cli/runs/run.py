@@ -1,4 +1,4 @@
-"""`duetime run`: list, show and stop single runs of every kind."""
+"""`duetime run`: list, show, repeat and stop single runs of every kind."""
 
 from __future__ import annotations
 

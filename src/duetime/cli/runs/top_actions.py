@@ -71,8 +71,9 @@ class Actions:
         from rich.console import Group
         from rich.text import Text
 
-        app, schedule = self._app, self._app.store.get(row.schedule)
+        app = self._app
         run = None if row.run is None else app.scheduler.run(OPERATOR, row.run.id)
+        schedule = app.store.get(row.schedule) if run is None else app.scheduler.schedule_of(OPERATOR, run)
         pairs: list[tuple[object, object]] = []
         if run is not None:
             pairs += run_facts(app, run, schedule)
@@ -125,9 +126,11 @@ class Actions:
             return
         paused = schedule.progress.state == ScheduleState.PAUSED
         done = change_found(self._app.services, OPERATOR, schedule, ChangeRequest("resume" if paused else "pause"))
-        command = self._app.services.specs[schedule.definition.kind].command
-        how = f"resume it: duetime {command} resume {schedule.definition.kind[0]}{schedule.definition.id}"
-        name = clean(schedule.definition.name)
+        definition, spec = schedule.definition, self._app.services.specs.get(schedule.definition.kind)
+        short = f"{definition.kind[0]}{definition.id}"
+        command = f"change resume {definition.public_id}" if spec is None else f"{spec.command} resume {short}"
+        how = f"resume it: duetime {command}"
+        name = clean(definition.name)
         self._tell(done, f"Resumed {name}." if paused else f"Paused {name}; {how}")
 
     def _tell(self, result: Result[Any], text: str) -> None:

@@ -16,7 +16,6 @@ from duetime.service.client_configs import CLIENTS, NAME, Client, Entry
 OF_HTTP = ("url", "httpUrl", "serverUrl", "headers", "headersHelper", "http_headers", "bearer_token_env_var")
 """Keys of an entry over HTTP, which a client would not accept beside a command."""
 BOM = "\ufeff"
-_WRITABLE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 
 
 def read_text(path: Path) -> str | None:
