@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from tests.support.stage import Stage
+import pytest
+
+from duetime.kinds.jobs.registry import Registry
+from duetime.service import stop_runs
+from duetime.service.errors import unwrap
+from duetime.service.services import OPERATOR
+from duetime.testing import Simulation
+from tests.support.stage import NOON, PACIFIC, Stage
 
 HOURLY = {"trigger_type": "interval", "trigger_config": {"hours": 1}}
 
@@ -35,6 +42,37 @@ def test_all_that_waits_of_one_schedule(both: Stage) -> None:
     assert len(both.ada.knows("stop_run", schedule_id=number)["stopped"]) == 3
     assert both.ada.knows("history", status="live")["runs"] == []
     assert both.ada.knows("take_prompt")["message"] == "Nothing is due."
+
+
+@pytest.mark.parametrize("most", [1_000, 30])
+def test_what_runs_is_stopped_however_long_the_queue_is(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr(stop_runs, "MOST", most)
+    registry, queued, ids = Registry(), 130, list[str]()
+    answers: list[stop_runs.Stopped] = []
+
+    @registry.task
+    def work() -> None:
+        if not answers:
+            for _ in range(queued):
+                time.duetime.run_now(ids[0])
+            schedule = scheduler.find(OPERATOR, ids[0])
+            assert schedule is not None
+            answers.append(unwrap(stop_runs.stop_runs(scheduler, OPERATOR, schedule)))
+
+    with Simulation(NOON, registry=registry) as time:
+        scheduler = time.duetime.app.scheduler
+        ids.append(str(time.duetime.schedule("work", every=timedelta(hours=1), overlap="queue", queue_limit=500)["id"]))
+        time.advance(timedelta(hours=1))
+        [answer] = answers
+        said = stop_runs.what_was_stopped(answer, PACIFIC)
+        active, *rest = answer.runs
+        assert (active.status, active.stop) == ("running", 1) and said.startswith(f"Run {active.id} of work was asked")
+        assert {run.status for run in rest} == {"cancelled"}
+        assert len(rest) == min(queued, 3 * most) and len(said) < 1_500
+        assert ("stop it again" in said) == (most < queued)
+        ended = {run.id: run.status for run in time.runs()}
+        assert all(ended[run.id] == "cancelled" for run in rest)
+        assert len(ended) == queued + 1
 
 
 def test_a_one_off_and_one_that_is_paused(both: Stage) -> None:
