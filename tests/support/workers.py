@@ -200,7 +200,8 @@ class Crew:
     # -- what happened ------------------------------------------------------------------------------------------
 
     def events(self, verb: str | None = None) -> list[Event]:
-        lines = self.events_file.read_text(encoding="utf-8").splitlines()
+        text = self.events_file.read_text(encoding="utf-8")
+        lines = text[: text.rfind("\n") + 1].splitlines()  # the last line may be half written
         found = [Event(verb, key, int(pid)) for verb, key, pid in map(str.split, lines)]
         return [event for event in found if verb in (None, event.verb)]
 
