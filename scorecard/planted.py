@@ -101,7 +101,7 @@ PATCHES = (
         ("engine/policy/catch_up.py", "count = 1 + trigger.count(", "count = 2 + trigger.count("),
     ),
     _patch("one attempt too many", (RECORD, "failures >= policy.max_attempts", "failures > policy.max_attempts")),
-    _patch("the line is never released", (FINISH, "if progress.queued:", "if False:")),
+    _patch("the line is never released", (FINISH, "elif progress.queued:", "elif False:")),
     _patch(
         "every other occurrence is passed over",
         (
