@@ -12,7 +12,7 @@ from tests.support.model_server import ModelServer, call, say
 from tests.support.user_server import TOKEN, user_server
 from tests.support.woken import house, result_of
 
-TOOL_AGENT = str(Path(__file__).parents[1] / "support" / "tool_agent.py")
+TOOL_AGENT = str(Path(__file__).parents[2] / "support" / "tool_agent.py")
 CALLS = 'call builds_latest {"branch": "main"}\ncall builds_delete {"branch": "main"}'
 SETTINGS = """
 [mcp_servers.builds]
