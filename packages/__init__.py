@@ -1,1 +1,1 @@
-"""What is built from a release besides the wheel: the MCP bundle, the registry entry, the Claude Code plugin."""
+"""Builds what a release has besides the wheel: the MCP bundle, the registry entry, the Claude Code plugin."""

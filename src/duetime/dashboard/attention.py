@@ -1,4 +1,4 @@
-"""What needs attention: schedules that paused themselves, prompts that nobody takes, failures, missed occurrences."""
+"""Finds what needs attention: schedules that paused themselves, prompts nobody takes, failures, missed occurrences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a page offers somebody who has no schedule yet."""
+"""First steps that a page offers somebody who has no schedule yet."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ BULK: Final = ("pause", "resume", "cancel")
 
 
 class Asked(NamedTuple):
-    """What the list was asked for, with the defaults filled in."""
+    """Options of the list as they were requested, with the defaults filled in."""
 
     given: dict[str, str]
     view: str

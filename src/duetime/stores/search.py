@@ -102,9 +102,9 @@ STATUSES: dict[str, str] = {
     "resting": "p.state IN ('paused', 'broken')",
     "over": "p.state IN ('ended', 'cancelled')",
 }
+"""The statuses of a schedule that users see, as conditions on its progress row."""
 _SEVERAL_STATES = ("resting", "over")
 """Statuses that no index has in the order of a list: they are counted in any order, so that counting stays bounded."""
-"""The statuses of a schedule that users see, as conditions on its progress row."""
 
 
 NOT_A_FOLLOW_UP = "substr(s.key, 1, 5) <> '~run:'"

@@ -1,4 +1,4 @@
-"""What the keys of `duetime top` do: select a row, show its details, retry a run, pause a schedule."""
+"""Actions of the keys of `duetime top`: select a row, show its details, retry a run, pause a schedule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `duetime top` shows: one reading of the store, as a document for programs and as rows for a screen."""
+"""Frames of `duetime top`: one reading of the store, as a document for programs and as rows for a screen."""
 
 from __future__ import annotations
 

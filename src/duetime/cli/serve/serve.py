@@ -14,7 +14,7 @@ import typer
 from duetime.app import build, sign_in_link, tokens_at_hand, tokens_of, web
 from duetime.cli.serve.demo import LOG, demo_settings
 from duetime.cli.serve.shutdown import log_to
-from duetime.cli.serve.worker import Live, Quiet, Verbose, work_until_stopped
+from duetime.cli.serve.worker import Lease, Live, Quiet, Threads, Verbose, work_until_stopped
 from duetime.engine.errors import InvalidInput
 from duetime.http import url_for
 from duetime.kinds.prompts.access import header_command, stdio_command
@@ -47,12 +47,8 @@ def serve(
     db: Db = None,
     tasks: Tasks = None,
     tools: Tools = None,
-    threads: Annotated[
-        int | None, option("--threads", "Maximum number of runs at the same time.", min=1, max=1000)
-    ] = None,
-    lease: Annotated[
-        float | None, option("--lease", "Seconds without a heartbeat after which other workers take over.", min=1)
-    ] = None,
+    threads: Threads = None,
+    lease: Lease = None,
     no_auth: Annotated[bool, option("--no-auth", "Require no access tokens; only on a loopback address.")] = False,
     print_config: Annotated[
         str | None, option("--print-config CLIENT", "Print the configuration for an agent client, or for all of them.")
@@ -79,7 +75,7 @@ def serve(
 
 
 class Shown(NamedTuple):
-    """What the server prints."""
+    """Parts of the output that the server prints."""
 
     link: bool
     quiet: bool

@@ -92,6 +92,10 @@ def print_stop(stream: Stream | None, left: int, *, demo_db: str | None, json_: 
         print(f"  {program(*add)}\n  {program(*again)}")
 
 
+Threads = Annotated[int | None, option("--threads", "Maximum number of runs at the same time.", min=1, max=1000)]
+Lease = Annotated[
+    float | None, option("--lease", "Seconds without a heartbeat after which other workers take over.", min=1)
+]
 Live = Annotated[bool, option("--live", "Show every run as it happens.")]
 Verbose = Annotated[bool, option("--verbose", "Log the whole traceback of a failed run.")]
 Quiet = Annotated[bool, option("--quiet", "Print nothing but warnings and failures.")]
@@ -103,12 +107,8 @@ commands = single()
 def worker(
     tasks: Tasks = None,
     db: Db = None,
-    threads: Annotated[
-        int | None, option("--threads", "Maximum number of runs at the same time.", min=1, max=1000)
-    ] = None,
-    lease: Annotated[
-        float | None, option("--lease", "Seconds without a heartbeat after which other workers take over.", min=1)
-    ] = None,
+    threads: Threads = None,
+    lease: Lease = None,
     demo: Annotated[bool, option("--demo", "Run sample tasks in a separate SQLite file, and show them live.")] = False,
     live: Live = False,
     verbose: Verbose = False,

@@ -74,9 +74,10 @@ def _same(path: str, guarded: str) -> bool:
 SQL = load_queries("sqlite")
 MEMORY = ":memory:"
 BUSY_SECONDS = 10.0
+"""Longest wait for another process's transaction; a worker waits for at most half of its lease."""
 CACHE_KILOBYTES = 65_536
 SCAN_KILOBYTES = 1_024
-"""Longest wait for another process's transaction; a worker waits for at most half of its lease."""
+"""Size of the page cache while a whole table is read."""
 WATCH_SECONDS = 0.05
 OURS = {"schedules", "progress", "due", "runs"}
 Inode = tuple[int, int]
