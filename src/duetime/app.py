@@ -19,7 +19,7 @@ from duetime.engine.clock import DAY, SECOND, Clock, Instant, SystemClock
 from duetime.engine.errors import InvalidInput, StoreUnusable
 from duetime.engine.kind import LOCAL, Kind
 from duetime.engine.policy.fair_share import Budget
-from duetime.engine.redaction import remember_secrets
+from duetime.engine.redaction import remember_secrets, without_password
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import Store
 from duetime.engine.store_interfaces import Revocation, Revocations
@@ -33,9 +33,10 @@ from duetime.kinds.notifications.delivery import MESSENGER
 from duetime.kinds.notifications.kind import NotificationKind
 from duetime.kinds.prompts.access import load_tokens, runs_under_way
 from duetime.security.redaction import secrets_of
+from duetime.service.errors import refuse
 from duetime.service.kind_spec import BuildContext, load
 from duetime.service.presenters import is_alive
-from duetime.service.published import SERVER_IS_OLDER, differences, publication, read_publication
+from duetime.service.published import SERVER_IS_OLDER, differences, publication, read_publication, without_address
 from duetime.service.services import OPERATOR, Services
 from duetime.settings import RUNS_PER_HOUR, Settings, data_folder, is_postgres, local_zone
 from duetime.settings.locations import make_folder
@@ -156,11 +157,19 @@ class App:
                 log.warning("%s", note)
         return Engine(self.store, self.kinds, self.clock, options, self.exchange_age)
 
-    def publish(self, url: str = "") -> None:
+    def publish(self, url: str = "") -> str:
         """Let other processes on this store use the same zone, agents, channels and default topic, and find the server
-        at its address."""
+        at its address. Return what was published."""
         kinds = {name: self.services.hooks(name).published_settings() for name in self.kinds}
-        self.store.publish(publication(self.settings, self.scheduler.zone, kinds, url))
+        published = publication(self.settings, self.scheduler.zone, kinds, url)
+        self.store.publish(published)
+        return published
+
+    def withdraw_address(self, published: str) -> None:
+        """Remove the address of this stopping server from what it published, unless another server has published
+        since."""
+        if self.store.published() == published:
+            self.store.publish(without_address(published))
 
     def keep_heartbeat(self) -> None:
         """Create, update or end the heartbeat schedule as the settings say.
@@ -311,18 +320,28 @@ def tokens_at_hand(settings: Settings) -> Iterator[Tokens]:
         yield load_tokens(settings, clock, revocations)
 
 
-def server_url(settings: Settings, *, given: bool) -> str:
-    """Return the address of the server on this store: what it published, unless the address is `given` by the user."""
+def server_url(settings: Settings, *, given: bool) -> tuple[str, bool]:
+    """Return the address of the server on this store, and whether it answers there. It is the published address, unless
+    the user has `given` one. Refuse an address at which anything else answers: it would receive what signs in."""
     from duetime.http import url_for
+    from duetime.http.probe import Answer, who_answers
 
-    db, named = settings.path_of_db(), url_for(settings.host, settings.port)
+    db, url, key = settings.path_of_db(), url_for(settings.host, settings.port), ""
     file = None if is_postgres(db) else Path(db.removeprefix("sqlite:///").removeprefix("sqlite://")).expanduser()
-    if given or (file is not None and not file.exists()):
-        return named
-    with closing(open_store(db)) as store:
-        store.migrate()
-        found = read_publication(store.published())
-    return found.url if found is not None and found.url else named
+    if file is None or file.exists():
+        with closing(open_store(db)) as store:
+            store.migrate()
+            found = read_publication(store.published())
+        if found is not None:
+            url, key = (found.url if found.url and not given else url), found.key
+    answer = who_answers(url, key)
+    if answer is Answer.OTHER:
+        raise refuse(
+            "not_possible",
+            f"what answers at {url} is not the server of the store {without_password(db)}, so it gets no token; start "
+            "that server with `duetime serve` on a free --port, or name its store with --db",
+        )
+    return url, answer is Answer.OURS
 
 
 def sign_in_link(url: str, tokens: Tokens, clock: Clock | None = None) -> str:
@@ -347,6 +366,7 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     from duetime.http.auth import ClientCommands, WebContext, by_token
     from duetime.http.browser_sessions import Browsers
     from duetime.http.connection_limits import owner_shares
+    from duetime.http.identity import identity
     from duetime.http.monitoring import metrics, readiness
     from duetime.http.sessions import Proofs, Sessions
     from duetime.kinds.prompts.access import header_command, stdio_command
@@ -366,7 +386,7 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     browsers = Browsers(sessions, Proofs(tokens), sign_in_page)
     commands = ClientCommands(stdio_command(app.settings), header_command(app.settings))
     context = WebContext(services, identify, trusting=tokens is None, commands=commands)
-    watched = [readiness(app.scheduler, app.exchange_age), metrics(context, app.exchange_age)]
+    watched = [readiness(app.scheduler, app.exchange_age), metrics(context, app.exchange_age), identity(app.store)]
     watched.append(calendar_feed(app.scheduler, None if tokens is None else tokens.of_calendars()))
     pages = web_routes(context, browsers)
     described = api(context, version("duetime"), limits)

@@ -319,8 +319,8 @@ def test_a_command_loads_only_what_it_needs(tmp_path: Path) -> None:
             ["job", "list", "--json", "--db", "x.db"],
             {"pydantic", "rich", "psycopg", "asyncio", "duetime.engine.worker.threads"},
         ),
-        (["token", "link"], {"uvicorn", "starlette", "asyncio", "rich"}),
-        (["token", "calendar"], {"uvicorn", "starlette", "asyncio", "rich"}),
+        (["token", "link", "--port", "1"], {"uvicorn", "starlette", "asyncio", "rich"}),
+        (["token", "calendar", "--port", "1"], {"uvicorn", "starlette", "asyncio", "rich"}),
         (["serve", "--print-config", "claude-code"], {"uvicorn", "starlette", "mcp"}),
     ):
         done = subprocess.run(

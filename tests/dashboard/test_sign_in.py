@@ -53,9 +53,9 @@ def test_a_link_signs_in_once(served: Site) -> None:
 
 
 def test_the_command_line_makes_such_links_for_a_server_that_runs(cli: Cli) -> None:
-    link = cli("token", "link", "--port", "9999").out.strip()
+    link = cli("token", "link", "--port", "1").out.strip()
     address, _, token = link.partition("?token=")
-    assert address == "http://127.0.0.1:9999/login"
+    assert address == "http://127.0.0.1:1/login"
     with tokens_at_hand(load_settings()) as tokens:
         sessions = Sessions(tokens, SystemClock())
         assert sessions.verify(sessions.by_link(token)).owner == "local"

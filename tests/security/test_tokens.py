@@ -328,7 +328,7 @@ def test_issue_show_list_revoke(cli: Cli) -> None:
 def test_what_each_token_is_for(cli: Cli) -> None:
     """A session in a browser ends by its id as well; who revokes one should know which it is."""
     made = issued(cli)
-    feed = cli("token", "calendar", "--json").document
+    feed = cli("token", "calendar", "--port", "1", "--json").document
     with tokens_at_hand(load_settings()) as tokens:
         Sessions(tokens, SystemClock()).by_token(made["token"])
     listed = {each["id"]: each["for"] for each in cli("token", "list", "--json").document["tokens"]}

@@ -1,27 +1,72 @@
-"""Ask an address whether Duetime answers there. It needs nothing of the web server, so that commands start quickly."""
+"""Ask an address whether Duetime answers there, and whether it is the server of a certain store. This needs nothing of
+the web server, so that commands start quickly.
+
+After a crash, the address that a server published may belong to another program, which must not be given a token. So a
+server publishes a random key in the store, too, and proves with it that it reads the same store.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
+import secrets
+from enum import Enum
+from typing import Any
 from urllib.parse import urlsplit
 
 SERVICE = "duetime"
 """What `/healthz` answers as its service."""
+PROOF = "/.well-known/duetime"
+"""Path at which a server proves that it reads the store."""
 _PATIENCE = 2.0
 _MOST = 1000
 
 
+class Answer(Enum):
+    NONE = "nothing answers"
+    OTHER = "another program answers, or the server of another store"
+    OURS = "the server of the store answers"
+
+
 def answers(url: str) -> bool:
     """Return whether a Duetime server answers at this address."""
+    said = _said(url, "/healthz")
+    return said is not None and said.get("service") == SERVICE
+
+
+def who_answers(url: str, key: str) -> Answer:
+    """Return who answers at this address. `key` is what the server published in the store; empty if there is none."""
+    nonce = secrets.token_hex(16)
+    said = _said(url, f"{PROOF}?nonce={nonce}")
+    if said is None:
+        return Answer.NONE
+    expected = proof_of(key, nonce, urlsplit(url).port or 0)
+    is_proven = bool(key) and hmac.compare_digest(str(said.get("proof")).encode(), expected.encode())
+    return Answer.OURS if is_proven else Answer.OTHER
+
+
+def proof_of(key: str, nonce: str, port: int) -> str:
+    """Return the proof. It is for one port, so that a program on another port cannot pass on the server's answer."""
+    return hmac.new(key.encode(), f"{nonce}:{port}".encode(), hashlib.sha256).hexdigest()
+
+
+def _said(url: str, path: str) -> dict[str, Any] | None:
+    """Return the JSON object with which a GET request is answered: empty if it is something else, None if nobody can be
+    connected to."""
     from http.client import HTTPConnection, HTTPException
 
     place = urlsplit(url)
     connection = HTTPConnection(place.hostname or "", place.port, timeout=_PATIENCE)
     try:
-        connection.request("GET", "/healthz")
+        connection.connect()
+    except OSError:
+        return None
+    try:
+        connection.request("GET", path)
         said = json.loads(connection.getresponse().read(_MOST))
     except (OSError, HTTPException, ValueError):
-        return False
+        return {}
     finally:
         connection.close()
-    return isinstance(said, dict) and said.get("service") == SERVICE
+    return said if isinstance(said, dict) else {}

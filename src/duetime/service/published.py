@@ -1,15 +1,16 @@
 """Settings that the server publishes in the store, so that other processes on it read times, agents and channels alike.
 
 They are the time zone, the address of the server, and the names and types that each kind publishes
-(`KindHooks.published_settings`). No secret, other address or command is among them: a process that reads them can name
-an agent or a channel, but use only what is in its own settings. `duetime serve` writes them when it starts; the latest
-server counts.
+(`KindHooks.published_settings`). No secret of the settings, other address or command is among them: a process that
+reads them can name an agent or a channel, but use only what is in its own settings. `duetime serve` writes them when it
+starts, and removes its address when it stops; the latest server counts.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,7 +33,9 @@ class Published(NamedTuple):
     changed: int
     """When that file was written last, in nanoseconds."""
     url: str = ""
-    """Address of the server for clients on its machine."""
+    """Address of the server for clients on its machine; empty once it has stopped."""
+    key: str = ""
+    """Random key by which a server proves that it reads this store: see `http.probe`."""
 
     def is_older_than(self, settings: Settings) -> bool:
         """Return whether the server read the same file as this process, but before it was changed."""
@@ -42,7 +45,12 @@ class Published(NamedTuple):
 
 def publication(settings: Settings, zone: str, kinds: Mapping[str, Mapping[str, Any]], url: str = "") -> str:
     """Return what a server publishes, as JSON."""
-    return json.dumps(Published(zone, kinds, *_file(settings), url)._asdict())
+    return json.dumps(Published(zone, kinds, *_file(settings), url, secrets.token_hex(32))._asdict())
+
+
+def without_address(publication: str) -> str:
+    """Return the same publication for when the server has stopped."""
+    return json.dumps(json.loads(publication) | {"url": "", "key": ""})
 
 
 def read_publication(text: str | None) -> Published | None:

@@ -7,7 +7,6 @@ import sys
 from typing import Annotated
 
 from duetime.app import server_url, sign_in_link, tokens_at_hand
-from duetime.http.probe import answers
 from duetime.service.errors import refuse
 from duetime.terminal import output
 from duetime.terminal.context import Db, Json, program, settings_for
@@ -27,8 +26,8 @@ def open_dashboard(
     """Open the dashboard in the browser, signed in. Without a browser, the link is printed: it works once, within 10
     minutes."""
     settings = settings_for({"host": host, "port": port, "db": db})
-    url = server_url(settings, given=host is not None or port is not None)
-    if not answers(url):
+    url, is_running = server_url(settings, given=host is not None or port is not None)
+    if not is_running:
         raise refuse("not_possible", f"no Duetime server answers at {url}; start one: {program('serve')}")
     with tokens_at_hand(settings) as tokens:
         made = sign_in_link(url, tokens)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import socket
 import sys
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -15,7 +15,7 @@ from duetime.app import build, sign_in_link, tokens_at_hand, tokens_of, web
 from duetime.cli.serve.demo import LOG, demo_settings
 from duetime.cli.serve.shutdown import log_to
 from duetime.cli.serve.worker import Lease, Live, Quiet, Threads, Verbose, work_until_stopped
-from duetime.engine.errors import InvalidInput
+from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.http import url_for
 from duetime.kinds.prompts.access import header_command, stdio_command
 from duetime.kinds.prompts.kind import PromptKind
@@ -89,7 +89,7 @@ def _listen_and_serve(settings: Settings, shown: Shown, *, no_auth: bool, demo: 
     from duetime.http.server import HttpServer, listen, url_of
 
     with listen(settings.host, settings.port, only_loopback=no_auth) as bound, closing(build(settings)) as app:
-        app.publish(url_of(bound))
+        published = app.publish(url_of(bound))
         tokens = None if no_auth else tokens_of(settings, app.clock, app.store)
         if tokens is not None:
             tokens.local()  # create it before anybody is told to use it
@@ -102,9 +102,13 @@ def _listen_and_serve(settings: Settings, shown: Shown, *, no_auth: bool, demo: 
             assert access is not None
             access.url = settings.url or f"{url_of(bound)}/mcp"  # clients may reach it by another name
         introduce = partial(_introduce, bound, tokens, shown)
-        return work_until_stopped(
-            app, demo=demo, live=shown.live, quiet=shown.quiet, json_=shown.json, http=http, introduce=introduce
-        )
+        try:
+            return work_until_stopped(
+                app, demo=demo, live=shown.live, quiet=shown.quiet, json_=shown.json, http=http, introduce=introduce
+            )
+        finally:
+            with suppress(DuetimeError):  # the store may be why it stops
+                app.withdraw_address(published)
 
 
 def _introduce(bound: socket.socket, tokens: Tokens | None, shown: Shown) -> None:

@@ -15,7 +15,6 @@ from duetime.engine.clock import SECOND, Instant, SystemClock
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import LOCAL
 from duetime.engine.times import clock_local, iso_local
-from duetime.http.probe import answers
 from duetime.security.claims import Grant, InvalidToken
 from duetime.security.private_files import read_private
 from duetime.security.tokens import Tokens, unverified
@@ -118,11 +117,11 @@ def link(host: Host = None, port: Port = None, db: Db = None, json_: Json = Fals
     """Make a link that signs in to the dashboard of the running server as an operator. It works once, within 10
     minutes."""
     settings = settings_for({"host": host, "port": port, "db": db})
-    url = server_url(settings, given=host is not None or port is not None)
+    url, is_running = server_url(settings, given=host is not None or port is not None)
     with tokens_at_hand(settings) as tokens:
         made = sign_in_link(url, tokens)
     output.print_result(json_, {"link": made}, made)
-    if not json_ and not answers(url):
+    if not json_ and not is_running:
         output.warn([f"no Duetime server answers at {url}; start one with `duetime serve`, or name it with --port"])
 
 
@@ -136,7 +135,7 @@ def calendar(
 ) -> None:
     """Make the address of a calendar feed. Anyone who has the address can read it until its token is revoked."""
     settings = settings_for({"host": host, "port": port})
-    url = server_url(settings, given=host is not None or port is not None)
+    url, _ = server_url(settings, given=host is not None or port is not None)
     with tokens_at_hand(settings) as at_hand:
         tokens = at_hand.of_calendars()
         made = tokens.issue(f"calendar of {owner}", duration(expires_in, "--expires-in"), owner=owner)
