@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from bench.mcp import ERAS, START_BOUND, measure_starts_on_the_processor
-from tests.support.cli import processor_seconds
+from tests.support.cli import environment, processor_seconds
 
 HELP_SECONDS = 0.3
 BARE_PYTHON = 0.015
@@ -19,6 +21,35 @@ def test_help_of_a_command(tmp_path: Path) -> None:
     bound = HELP_SECONDS * max(1.0, bare / BARE_PYTHON)
     measured = (processor_seconds(tmp_path, "-m", "duetime", "job", "list", "--help") for _ in range(6))
     assert any(seconds <= bound for seconds in measured)
+
+
+_IMPORTED = """
+import contextlib, io, sys
+from duetime.cli.main import main
+for arguments in (["--help"], ["job", "--help"], ["job", "list", "--help"]):
+    with contextlib.redirect_stdout(io.StringIO()):
+        main(arguments)
+print(*sys.modules)
+"""
+
+
+def test_help_imports_neither_the_engine_nor_what_it_does_not_need(tmp_path: Path) -> None:
+    """Count what the processor time above is spent on, which no busy machine changes."""
+    loaded = subprocess.run(
+        [sys.executable, "-c", _IMPORTED], cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True
+    ).stdout.split()
+    own = {name for name in loaded if name.startswith("duetime.")}
+    slow = {
+        "duetime.engine.model",
+        "duetime.engine.store",
+        "duetime.engine.times",
+        "duetime.settings",
+        "pydantic",
+        "rich",
+    }
+    assert "duetime.kinds.jobs.cli" in own
+    assert slow.isdisjoint(loaded)
+    assert len(own) <= 40, sorted(own)
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads the processor time of a process from /proc")

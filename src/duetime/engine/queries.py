@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from duetime.engine.clock import Clock, Instant
 from duetime.engine.encoding import is_text
-from duetime.engine.errors import DuetimeError, InvalidInput, UnknownTask
+from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import Caller, Kind
 from duetime.engine.model import (
     Attempt,
@@ -23,7 +23,7 @@ from duetime.engine.model import (
     ScheduleState,
     WorkerRow,
 )
-from duetime.engine.result import Err, Ok, Result
+from duetime.engine.result import Err, Ok, Result, err_of
 from duetime.engine.store import COUNTED, PAGE_BYTES, Page, RunQuery, ScheduleQuery, Store
 from duetime.engine.triggers import Trigger, build_trigger, describe, known_zone, warnings_for
 from duetime.engine.triggers.step_budget import CREATION_STEPS, TooManySteps, budgeted, step_budget
@@ -39,15 +39,6 @@ class Preview(NamedTuple):
     english: str
     instants: list[Instant]
     warnings: list[str]
-
-
-def err_of(error: DuetimeError) -> Err:
-    """Return an exception as a value, with the field that it is about and what is wrong with it."""
-    if not isinstance(error, InvalidInput) or error.field is None:
-        return Err(error.code, error.message)
-    problem = {} if error.problem == error.message else {"problem": error.problem}
-    known = {"known_tasks": error.known} if isinstance(error, UnknownTask) else {}
-    return Err(error.code, error.message, {"field": error.field} | problem | known)
 
 
 def expected(method: Callable[P, Result[T]]) -> Callable[P, Result[T]]:

@@ -6,6 +6,8 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar
 
+from duetime.engine.errors import DuetimeError, InvalidInput, UnknownTask
+
 T = TypeVar("T")
 
 
@@ -42,3 +44,12 @@ class Err:
 
 
 Result: TypeAlias = Ok[T] | Err
+
+
+def err_of(error: DuetimeError) -> Err:
+    """Return an exception as a value, with the field that it is about and what is wrong with it."""
+    if not isinstance(error, InvalidInput) or error.field is None:
+        return Err(error.code, error.message)
+    problem = {} if error.problem == error.message else {"problem": error.problem}
+    known = {"known_tasks": error.known} if isinstance(error, UnknownTask) else {}
+    return Err(error.code, error.message, {"field": error.field} | problem | known)

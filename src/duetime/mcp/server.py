@@ -22,8 +22,9 @@ from duetime.mcp.subscriptions import Watcher
 from duetime.mcp.tool_entries import listed_tool
 from duetime.service.errors import STORE_MESSAGE
 from duetime.service.handover import await_handover
+from duetime.service.limits import MOST_SECONDS
 from duetime.service.owner_limits import OwnerLimits, TooManyRequests
-from duetime.service.run_now import MOST_SECONDS, await_result
+from duetime.service.run_now import await_result
 from duetime.service.services import Call
 
 log = logging.getLogger("duetime.mcp")

@@ -14,7 +14,7 @@ from duetime.engine.triggers import known_zone
 from duetime.service import when as service
 from duetime.service.errors import refuse
 from duetime.service.kind_spec import known_specs
-from duetime.service.run_now import MOST_SECONDS
+from duetime.service.limits import MOST_SECONDS
 from duetime.service.services import Call
 
 MONTH = 30 * DAY / SECOND

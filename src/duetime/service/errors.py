@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple, TypeVar
 
-from duetime.engine import queries
+from duetime.engine import result
 from duetime.engine.errors import DuetimeError, StoreUnavailable, StoreUnusable
 from duetime.engine.result import Err, Result
 
@@ -79,4 +79,4 @@ def refuse(code: str, message: str, field: str | None = None) -> Refused:
 
 def err_of(error: DuetimeError) -> Err:
     """Return an exception as the value that interfaces present."""
-    return error.err if isinstance(error, Refused) else queries.err_of(error)
+    return error.err if isinstance(error, Refused) else result.err_of(error)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from duetime.engine.encoding import json_object
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller
 from duetime.engine.model import LIVE, Definition, Run
-from duetime.engine.queries import err_of
-from duetime.engine.result import Err, Result
+from duetime.engine.result import Err, Result, err_of
 from duetime.engine.scheduler import NO_RUN, Scheduler
 from duetime.service.lookup import find_schedule
 from duetime.service.masking import masked_payload, unmasked_payload
@@ -19,8 +18,6 @@ from duetime.service.services import Services
 
 T = TypeVar("T")
 
-MOST_SECONDS: Final = 60
-"""How long a caller may wait for the end of a run."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
 
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import redirect_stderr
 from typing import Annotated, Any
 
-from duetime.engine.store import RunQuery, ScheduleQuery
 from duetime.service.kind_spec import known_specs
 from duetime.terminal.context import Application, opened, settings_for, store_file
 from duetime.terminal.typer_ext import option
@@ -71,6 +70,7 @@ def _safe(found: str | tuple[str, str]) -> str | tuple[str, str] | None:
 
 def _schedules(app: Application, ctx: Any, incomplete: str) -> Found:
     """Return short ids with names, and names that begin with what was typed."""
+    from duetime.engine.store import ScheduleQuery
     from duetime.service.lookup import short_id
 
     path = ctx.command_path.split()
@@ -87,6 +87,8 @@ def _schedules(app: Application, ctx: Any, incomplete: str) -> Found:
 
 def _runs(status: str | None) -> Finder:
     def find(app: Application, _ctx: Any, _incomplete: str) -> Found:
+        from duetime.engine.store import RunQuery
+
         found = app.store.runs(RunQuery(status=status, limit=MOST, count_to=0)).items
         return [(str(run.id), f"{run.status}: {run.name}") for run in found]
 
@@ -95,6 +97,7 @@ def _runs(status: str | None) -> Finder:
 
 def _topics(app: Application, _ctx: Any, _incomplete: str) -> Found:
     from duetime.engine.kind import LOCAL
+    from duetime.engine.store import ScheduleQuery
 
     living = app.store.search(ScheduleQuery(status="living", limit=1000, count_to=0)).items
     used = (app.services.topic_of(each.definition) for each in living)

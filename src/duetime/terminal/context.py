@@ -17,8 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 from duetime.engine.errors import InvalidInput
-from duetime.engine.redaction import without_password
-from duetime.service.services import WORKER_WARNINGS
 from duetime.terminal import output
 from duetime.terminal.output import clean
 from duetime.terminal.typer_ext import option
@@ -163,6 +161,8 @@ def program(*arguments: str) -> str:
 
 def again(app: Application, *arguments: str) -> str:
     """Return the command line of another command on the same store."""
+    from duetime.engine.redaction import without_password
+
     settings = app.settings
     named = settings.db if "the command line" in settings.sources else ""
     return program(*arguments, *(("--db", without_password(named)) if named else ()))
@@ -172,6 +172,8 @@ def print_warnings(
     app: Application, warnings: Sequence[ScheduleWarning], *, tasks: Sequence[str] | None = None
 ) -> None:
     """Print warnings for a person, and how to start a worker on this store if one is missing."""
+    from duetime.service.services import WORKER_WARNINGS
+
     output.warn([each.text for each in warnings])
     if any(each.code in WORKER_WARNINGS for each in warnings):
         named = [part for module in tasks or () for part in ("--tasks", module)]

@@ -1,4 +1,7 @@
-"""Terminal output: one JSON document for programs, or tables for people. Rich is imported only for people."""
+"""Terminal output: one JSON document for programs, or tables for people.
+
+Rich and the engine are imported when they are needed: a command that only shows its help needs neither.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,10 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from duetime.engine.clock import Instant, datetime_of
-from duetime.engine.model import Run, Schedule
-from duetime.engine.times import clock_local
-from duetime.engine.times.zones import known_zone
-from duetime.service.masking import masked, masked_payload, masked_result
-from duetime.service.presenters import run_view, schedule_view
 from duetime.service.text import UNSAFE, ahead, clean, gist, plural, relative, span
 
 if TYPE_CHECKING:
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
+    from duetime.engine.model import Run, Schedule
     from duetime.engine.store import Page
 
 
@@ -66,15 +66,23 @@ def escaped(document: str) -> str:
 
 
 def coming(instant: Instant | None, zone: str, now: Instant) -> str:
+    from duetime.engine.times import clock_local
+
     return "-" if instant is None else f"{clock_local(instant, zone)} ({ahead(instant, now)})"
 
 
 def clock_time(instant: Instant, zone: str) -> str:
-    return datetime_of(instant).astimezone(known_zone(zone)).strftime("%H:%M:%S")
+    return _in_zone(instant, zone).strftime("%H:%M:%S")
 
 
 def local_time(instant: Instant, zone: str) -> str:
-    return datetime_of(instant).astimezone(known_zone(zone)).strftime("%Y-%m-%d %H:%M:%S")
+    return _in_zone(instant, zone).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _in_zone(instant: Instant, zone: str) -> datetime:
+    from duetime.engine.times.zones import known_zone
+
+    return datetime_of(instant).astimezone(known_zone(zone))
 
 
 _MONTHS = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
@@ -347,15 +355,23 @@ def lines(rows: Sequence[Sequence[object]]) -> None:
 
 
 def schedule_document(schedule: Schedule, zone: str, detail: str | None = None) -> dict[str, Any]:
+    from duetime.service.masking import masked_payload
+    from duetime.service.presenters import schedule_view
+
     view = schedule_view(schedule, zone, detail)
     return view | {"payload": masked_payload(schedule.definition.kind, view["payload"])}
 
 
 def run_document(run: Run, zone: str) -> dict[str, Any]:
+    from duetime.service.masking import masked_result
+    from duetime.service.presenters import run_view
+
     view = run_view(run, zone)
     return view | {"result": masked_result(run.kind, view["result"])}
 
 
 def outcome(run: Run) -> str:
     """Summarize a run: its error, its progress report or its result."""
+    from duetime.service.masking import masked
+
     return gist(run.error, run.report, None if run.result is None else masked(json.loads(run.result)))

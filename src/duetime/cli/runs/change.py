@@ -13,8 +13,9 @@ from duetime.terminal import output
 from duetime.terminal.completion import IDS, one_of
 from duetime.terminal.context import Application, Db, Json, opened
 from duetime.terminal.output import clean, plural
-from duetime.terminal.schedules.change import Note, Until, instant_given
-from duetime.terminal.schedules.kind_view import short_of
+from duetime.terminal.schedules.change import instant_given
+from duetime.terminal.schedules.commands import Note, Until
+from duetime.terminal.schedules.display import short_of
 from duetime.terminal.typer_ext import PlainCommand, argument, option, single
 
 commands = single()

@@ -12,8 +12,9 @@ from duetime.terminal import output
 from duetime.terminal.completion import TOPICS
 from duetime.terminal.context import Cursor, Db, Json, opened, program
 from duetime.terminal.output import counted, schedule_document
-from duetime.terminal.schedules.kind_view import ANY_KIND, MEANT, PAGE, print_schedules
-from duetime.terminal.schedules.read import Status
+from duetime.terminal.schedules.commands import Status
+from duetime.terminal.schedules.display import print_schedules
+from duetime.terminal.schedules.kind_view import ANY_KIND, MEANT, PAGE
 from duetime.terminal.typer_ext import PlainCommand, option, single
 
 LIVING = "living"

@@ -16,7 +16,7 @@ from duetime.terminal import output
 from duetime.terminal.context import Application, Db, Json, opened
 from duetime.terminal.output import ahead, clean, plural
 from duetime.terminal.schedules.change import instant_given
-from duetime.terminal.schedules.kind_view import short_of
+from duetime.terminal.schedules.display import short_of
 from duetime.terminal.typer_ext import PlainCommand, option, single
 
 commands = single()

@@ -23,7 +23,7 @@ from duetime.terminal.context import Application, Cursor, Db, Json, Limit, opene
 from duetime.terminal.context import again as program
 from duetime.terminal.output import clean, counted, local_time, run_document
 from duetime.terminal.schedules.change import instant_given
-from duetime.terminal.schedules.kind_view import outcome_text, print_runs, retry_text
+from duetime.terminal.schedules.display import outcome_text, print_runs, retry_text
 from duetime.terminal.typer_ext import PlainCommand, argument, group, option
 
 # Finding one run of any kind by its number, and showing it as text or JSON.

@@ -18,7 +18,7 @@ from duetime.terminal import output
 from duetime.terminal.completion import one_of
 from duetime.terminal.context import Application, Db, Json, opened
 from duetime.terminal.output import clean, clock_time, outcome, plural, relative, run_document, shortened, span
-from duetime.terminal.schedules.kind_view import retry_text
+from duetime.terminal.schedules.display import retry_text
 from duetime.terminal.typer_ext import PlainCommand, option, single
 
 LONG = 1 * SECOND

@@ -17,7 +17,8 @@ from duetime.terminal import output
 from duetime.terminal.context import Application
 from duetime.terminal.keys import DOWN, ENTER, ESCAPE, UP
 from duetime.terminal.output import clean
-from duetime.terminal.schedules.kind_view import ANY_KIND, schedule_facts
+from duetime.terminal.schedules.display import schedule_facts
+from duetime.terminal.schedules.kind_view import ANY_KIND
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -4,34 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from duetime.engine.model import Definition
-from duetime.engine.validation import NewSchedule
-from duetime.kinds.jobs.kind import JobKind
 from duetime.service.errors import Refused, refuse
-from duetime.terminal.completion import from_store
+from duetime.terminal.completion import Found, from_store
 from duetime.terminal.context import Application, Db, Json, Tasks, opened, pair_of, value_of
 from duetime.terminal.errors import name_fields
-from duetime.terminal.schedules.change import add_change_commands, add_schedule, edit_schedule
+from duetime.terminal.schedules.commands import Id, add_change_commands, add_read_commands
 from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled
 from duetime.terminal.schedules.options import EditOptions, Key, Name, ReportedOptions, TriggerOptions
-from duetime.terminal.schedules.read import Id, add_read_commands
 from duetime.terminal.typer_ext import PlainCommand, argument, bundled, group, under
+
+if TYPE_CHECKING:
+    from duetime.engine.model import Definition
+    from duetime.kinds.jobs.registry import Registry
 
 _what = under("What it runs")
 Args = Annotated[list[str] | None, _what("--arg VALUE", "Argument of the task, as JSON or plain text. Repeatable.")]
 Kwargs = Annotated[list[str] | None, _what("--kwarg NAME=VALUE", "Named argument of the task. Repeatable.")]
-_TASKS = from_store(
-    lambda app, *_: [(task.name, task.description) for task in app.services.kind(JobKind).registry], load_tasks=True
-)
 _TASK = "Registered task, or a pipeline: \"echo('a') | shorten\"."
+
+
+def _registry(app: Application) -> Registry:
+    from duetime.kinds.jobs.kind import JobKind
+
+    return app.services.kind(JobKind).registry
+
+
+def _task_names(app: Application, _ctx: Any, _incomplete: str) -> Found:
+    return [(task.name, task.description) for task in _registry(app)]
 
 
 def _facts(_: Definition, payload: Payload) -> Facts:
     return [("task", payload.get("task", "")), *filled(payload, "args", "kwargs")]
 
 
+_TASKS = from_store(_task_names, load_tasks=True)
 JOB = KindView("job", "job", "jobs", ("NAME",), lambda definition, _: (definition.name,), _facts)
 name_fields({"task": "--task", "args": "--arg", "kwargs": "--kwarg"})
 commands = group(
@@ -62,6 +70,9 @@ def add(
     json_: Json = False,
 ) -> None:
     """Schedule a task. Give exactly one of --at, --delay, --every, --cron, --rrule and --when."""
+    from duetime.engine.validation import NewSchedule
+    from duetime.terminal.schedules.change import add_schedule
+
     payload = {"task": task, "args": _args(arg), "kwargs": _kwargs(kwarg)}
     when = trigger.parsed()
     new = NewSchedule("job", name, when.type, when.config, payload, policy.given(), when.timezone, key)
@@ -84,6 +95,8 @@ def edit(
     json_: Json = False,
 ) -> None:
     """Change a job. Everything that is not given stays the same, and a run in progress keeps its values."""
+    from duetime.terminal.schedules.change import edit_schedule
+
     given: dict[str, Any] = {} if task is None else {"task": task}
     given |= {} if arg is None else {"args": _args(arg)}
     given |= {} if kwarg is None else {"kwargs": _kwargs(kwarg)}
@@ -100,7 +113,7 @@ def _known_tasks(app: Application) -> Iterator[None]:
     except Refused as refused:
         if refused.reason != "unknown_task":
             raise
-        known = ", ".join(task.name for task in app.services.kind(JobKind).registry)
+        known = ", ".join(task.name for task in _registry(app))
         hint = f"known here: {known}; name the module of others with --tasks"
         raise refuse("unknown_task", f"{refused.message}; {hint}") from None
 

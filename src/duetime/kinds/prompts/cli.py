@@ -30,10 +30,10 @@ from duetime.terminal.completion import from_store
 from duetime.terminal.context import Application, Db, Json, again, given_text, opened
 from duetime.terminal.errors import name_fields
 from duetime.terminal.output import clean, coming
-from duetime.terminal.schedules.change import add_change_commands, add_schedule, edit_schedule
+from duetime.terminal.schedules.change import add_schedule, edit_schedule
+from duetime.terminal.schedules.commands import Id, add_change_commands, add_read_commands
 from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled, headline, one_line
 from duetime.terminal.schedules.options import EditOptions, Key, Name, NamedFields, ReportedOptions, TriggerOptions
-from duetime.terminal.schedules.read import Id, add_read_commands
 from duetime.terminal.typer_ext import PlainCommand, argument, bundled, group, option, under
 
 

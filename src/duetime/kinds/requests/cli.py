@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from duetime.engine.model import Definition
 from duetime.kinds.requests.wire import KIND
 from duetime.terminal.context import Db, Json, opened
-from duetime.terminal.schedules.change import add_change_commands, edit_schedule
+from duetime.terminal.schedules.commands import Id, add_change_commands, add_read_commands
 from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled
 from duetime.terminal.schedules.options import EditOptions, Name, PolicyOptions
-from duetime.terminal.schedules.read import Id, add_read_commands
 from duetime.terminal.typer_ext import PlainCommand, bundled, group, option
+
+if TYPE_CHECKING:
+    from duetime.engine.model import Definition
 
 
 def _facts(_: Definition, payload: Payload) -> Facts:
@@ -36,6 +37,8 @@ def edit(
     json_: Json = False,
 ) -> None:
     """Change a request. Everything that is not given stays the same, and a run in progress keeps its values."""
+    from duetime.terminal.schedules.change import edit_schedule
+
     given: dict[str, Any] = {"url": url, "method": method, "body": body}
     payload = {field: value for field, value in given.items() if value is not None}
     with opened(db) as app:

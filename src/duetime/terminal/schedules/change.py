@@ -1,11 +1,9 @@
-"""Adding and editing schedules of any kind, and the commands that run, stop, pause, resume, cancel and delete them."""
+"""Adds, edits, runs, stops, pauses, resumes, cancels and deletes schedules of any kind."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any
-
-import typer
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError, InvalidInput
@@ -18,19 +16,18 @@ from duetime.service.changes import ACTIONS, Changed, ChangeRequest, change_sche
 from duetime.service.edits import EditRequest
 from duetime.service.errors import refuse, unwrap
 from duetime.service.lookup import short_id
-from duetime.service.run_now import MOST_SECONDS, has_ended, wait_for_end
+from duetime.service.run_now import has_ended, wait_for_end
 from duetime.service.services import OPERATOR
 from duetime.service.state_details import detail_of
 from duetime.service.stop_runs import stop_runs, what_was_stopped
 from duetime.service.warnings import ScheduleWarning
 from duetime.service.when import When
 from duetime.terminal import output
-from duetime.terminal.context import Application, Db, Json, again, opened, print_done
+from duetime.terminal.context import Application, again, print_done
 from duetime.terminal.output import clean, coming, run_document, schedule_document
-from duetime.terminal.schedules.kind_view import KindView, found_here, not_found, outcome_text
+from duetime.terminal.schedules.display import found_here, not_found, outcome_text
+from duetime.terminal.schedules.kind_view import KindView
 from duetime.terminal.schedules.options import EditOptions
-from duetime.terminal.schedules.read import Id
-from duetime.terminal.typer_ext import PlainCommand, option
 
 
 def add_schedule(
@@ -87,59 +84,22 @@ def _text(app: Application, verb: str, view: Mapping[str, Any], schedule: Schedu
     )
 
 
-Wait = Annotated[
-    float,
-    option("--wait SECONDS", f"Wait for the run to end, at most {MOST_SECONDS} seconds.", min=0, max=MOST_SECONDS),
-]
-Until = Annotated[str | None, option("--until TIME", 'Resume automatically at this time: "monday 9am".')]
-Note = Annotated[str | None, option("--note TEXT", "Note that says why.")]
+def run_schedule(app: Application, view: KindView, id: str, wait: float, json_: bool) -> None:
+    definition = found_here(app, view, id).definition
+    made = _done(view, short_id(definition), app.scheduler.run_now(OPERATOR, definition.public_id, view.kind))
+    warnings = app.services.worker_warnings(view.kind)
+    seen = wait_for_end(app.scheduler, made, wait)
+    document = {"id": definition.public_id, "run": run_document(seen, app.scheduler.zone)}
+    text = f"Run {made.id} of {clean(definition.name)} {_outcome(seen)}"
+    print_done(app, json_, document, text, [] if has_ended(seen) else warnings)
 
 
-def add_change_commands(commands: typer.Typer, view: KindView) -> None:
-    def run(id: Id, wait: Wait = 0, db: Db = None, json_: Json = False) -> None:
-        with opened(db) as app:
-            definition = found_here(app, view, id).definition
-            made = _done(view, short_id(definition), app.scheduler.run_now(OPERATOR, definition.public_id, view.kind))
-            warnings = app.services.worker_warnings(view.kind)
-            seen = wait_for_end(app.scheduler, made, wait)
-            document = {"id": definition.public_id, "run": run_document(seen, app.scheduler.zone)}
-            text = f"Run {made.id} of {clean(definition.name)} {_outcome(seen)}"
-            print_done(app, json_, document, text, [] if has_ended(seen) else warnings)
-
-    def stop(id: Id, db: Db = None, json_: Json = False) -> None:
-        with opened(db) as app:
-            found, zone = found_here(app, view, id), app.scheduler.zone
-            done = _done(view, found.definition.public_id, stop_runs(app.scheduler, OPERATOR, found))
-            document = {"id": found.definition.public_id, "runs": [run_document(run, zone) for run in done.runs]}
-            output.print_result(json_, document, clean(what_was_stopped(done, zone)))
-
-    def pause(id: Id, until: Until = None, note: Note = None, db: Db = None, json_: Json = False) -> None:
-        with opened(db) as app:
-            _change(app, view, id, ChangeRequest("pause", instant_given(app, until, "--until"), note), json_)
-
-    def resume(id: Id, db: Db = None, json_: Json = False) -> None:
-        with opened(db) as app:
-            _change(app, view, id, ChangeRequest("resume"), json_)
-
-    def cancel(id: Id, db: Db = None, json_: Json = False) -> None:
-        with opened(db) as app:
-            _change(app, view, id, ChangeRequest("cancel"), json_)
-
-    def delete(id: Id, db: Db = None, json_: Json = False) -> None:
-        with opened(db) as app:
-            _change(app, view, id, ChangeRequest("delete"), json_)
-
-    noun = view.noun
-    helped: dict[Callable[..., None], str] = {
-        run: f"Run a {noun} now, in addition to its schedule.",
-        stop: f"Stop the run of a {noun} that is in progress. The {noun} continues at its next time.",
-        pause: f"Pause a {noun}, until it is resumed or until a time.",
-        resume: f"Resume a paused {noun}.",
-        cancel: f"Cancel a {noun}. Nothing more starts, and a run in progress is asked to stop.",
-        delete: f"Delete a {noun}. Its history can still be read.",
-    }
-    for command, help_ in helped.items():
-        commands.command(cls=PlainCommand, help=help_)(command)
+def stop_schedule(app: Application, view: KindView, id: str, json_: bool) -> None:
+    """Stop the runs of a schedule that are in progress."""
+    found, zone = found_here(app, view, id), app.scheduler.zone
+    done = _done(view, found.definition.public_id, stop_runs(app.scheduler, OPERATOR, found))
+    document = {"id": found.definition.public_id, "runs": [run_document(run, zone) for run in done.runs]}
+    output.print_result(json_, document, clean(what_was_stopped(done, zone)))
 
 
 def _outcome(run: Run) -> str:
@@ -160,7 +120,18 @@ def instant_given(
         raise InvalidInput(f"{option}: {error.message}") from error
 
 
-def _change(app: Application, view: KindView, given: str, request: ChangeRequest, json_: bool) -> None:
+def change_one(
+    app: Application,
+    view: KindView,
+    given: str,
+    action: str,
+    json_: bool,
+    *,
+    until: str | None = None,
+    note: str | None = None,
+) -> None:
+    """Pause, resume, cancel or delete a schedule, and print what was done."""
+    request = ChangeRequest(action, instant_given(app, until, "--until"), note)
     result = change_schedule(app.services, OPERATOR, given, request, kind=view.kind)
     if isinstance(result, Err) and result.code in ("not_found", "ambiguous"):
         raise not_found(app, view, given, result)

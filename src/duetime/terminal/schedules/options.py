@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from duetime.engine.errors import InvalidInput
-from duetime.service.when import WAYS, When, duration, parse_when
 from duetime.terminal.completion import TOPICS, ZONES
 from duetime.terminal.typer_ext import option, under
+
+if TYPE_CHECKING:
+    from duetime.service.when import When
 
 Key = Annotated[str | None, option("--key TEXT", "Idempotency key: adding twice with the same key adds once.")]
 Name = Annotated[str | None, option("--name NAME", "Name of the schedule.")]
@@ -16,6 +18,12 @@ Name = Annotated[str | None, option("--name NAME", "Name of the schedule.")]
 _when, _policy, _outcome = under("When it runs"), under("Retries and limits"), under("Outcome")
 _SPANS = ("timeout", "backoff", "expire_after")
 _OVERLAP = "While it still runs: skip (the default), queue, or allow (the default of notifications)."
+
+
+def _parsed(values: dict[str, Any]) -> When:
+    from duetime.service.when import parse_when  # the help of a command needs none of it
+
+    return parse_when(timezone=values.pop("tz"), **values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +44,12 @@ class TriggerOptions:
     jitter: Annotated[str | None, _when("--jitter SPAN", "Delay each run by a random time up to this: 5m.")] = None
 
     def parsed(self) -> When:
-        values = asdict(self)
-        return parse_when(timezone=values.pop("tz"), **values)
+        return _parsed(asdict(self))
 
     def changed(self) -> When | None:
         """Return the new trigger of an edit, or none."""
+        from duetime.service.when import WAYS
+
         if any(getattr(self, way) is not None for way in WAYS):
             return self.parsed()
         for limit in ("tz", "start", "end", "jitter"):
@@ -58,7 +67,7 @@ class EditOptions(TriggerOptions):
     def parsed(self) -> When:
         values = asdict(self)
         del values["starting"]
-        return parse_when(timezone=values.pop("tz"), **values)
+        return _parsed(values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +75,8 @@ class NamedFields:
     """Options with the names of fields of a policy or of a payload."""
 
     def given(self) -> dict[str, Any]:
+        from duetime.service.when import duration
+
         values = {name: value for name, value in asdict(self).items() if value is not None and value is not False}
         spans = {name: duration(values[name], f"--{name.replace('_', '-')}") for name in _SPANS if name in values}
         return values | spans

@@ -1,11 +1,9 @@
-"""Commands that read schedules of one kind: list, show, history."""
+"""Lists schedules of one kind, and shows one of them with its history."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Annotated, Any
-
-import typer
+from collections.abc import Sequence
+from typing import Any
 
 from duetime.engine.clock import Instant
 from duetime.engine.model import Run
@@ -19,88 +17,50 @@ from duetime.service.run_details import next_attempt
 from duetime.service.services import OPERATOR, pages_of
 from duetime.service.state_details import detail_of, details_of
 from duetime.terminal import output
-from duetime.terminal.completion import IDS, STATUSES
-from duetime.terminal.context import Application, Cursor, Db, Json, Limit, opened, program
+from duetime.terminal.context import Application, program
 from duetime.terminal.output import ahead, clean, counted, run_document, schedule_document
-from duetime.terminal.schedules.kind_view import (
-    MEANT,
-    PAGE,
-    KindView,
-    found_here,
-    print_runs,
-    print_schedules,
-    schedule_facts,
-)
-from duetime.terminal.typer_ext import PlainCommand, argument, option
-
-Id = Annotated[str, argument("ID", "Id as lists show it, such as j5, or a unique name.", **IDS)]
-Status = Annotated[
-    str | None,
-    option(
-        "--status STATUS",
-        "Only this status: scheduled, running, completed, failed, cancelled, paused or broken.",
-        **STATUSES,
-    ),
-]
-Everything = Annotated[bool, option("--all", "Show all, without a limit.")]
-Runs = Annotated[int, option("--runs", "Number of runs to show from its history.", min=0, max=1000)]
-HistoryLimit = Annotated[int, option("--limit", "Maximum number of runs to show.", min=1, max=1000)]
+from duetime.terminal.schedules.display import found_here, print_runs, print_schedules, schedule_facts
+from duetime.terminal.schedules.kind_view import MEANT, PAGE, KindView
 
 
-def add_read_commands(commands: typer.Typer, view: KindView) -> None:
-    def list_(
-        status: Status = None,
-        limit: Limit = 50,
-        everything: Everything = False,
-        cursor: Cursor = None,
-        db: Db = None,
-        json_: Json = False,
-    ) -> None:
-        with opened(db) as app:
-            size = PAGE if everything else limit
-            query = ScheduleQuery(
-                kind=view.kind, status=MEANT.get(status or "", status), limit=size, cursor=cursor, newest_first=True
-            )
-            pages = pages_of(app.scheduler.search, OPERATOR, query)
-            read = list(pages) if everything else [next(pages)]
-            items = [item for page in read for item in page.items]
-            _print_list(app, view, read[0]._replace(items=items, cursor=read[-1].cursor), status, json_)
+def list_schedules(
+    app: Application, view: KindView, status: str | None, limit: int | None, cursor: str | None, json_: bool
+) -> None:
+    """Print a page of schedules, or all of them if there is no limit."""
+    query = ScheduleQuery(
+        kind=view.kind, status=MEANT.get(status or "", status), limit=limit or PAGE, cursor=cursor, newest_first=True
+    )
+    pages = pages_of(app.scheduler.search, OPERATOR, query)
+    read = list(pages) if limit is None else [next(pages)]
+    items = [item for page in read for item in page.items]
+    _print_list(app, view, read[0]._replace(items=items, cursor=read[-1].cursor), status, json_)
 
-    def show(id: Id, runs: Runs = 10, db: Db = None, json_: Json = False) -> None:
-        with opened(db) as app:
-            schedule, zone, now = found_here(app, view, id), app.scheduler.zone, app.clock.now()
-            instants, detail = next_instants(schedule, now, 5), detail_of(app.scheduler, schedule)
-            past = _history(app, schedule.definition.public_id, runs).items if runs else []
-            if json_:
-                extra = {
-                    "next_instants": [instant_view(instant, zone) for instant in instants],
-                    "history": [_run_view(app, run) for run in past],
-                }
-                output.print_json(schedule_document(schedule, zone, detail) | extra)
-                return
-            output.facts(schedule_facts(view, schedule, instants, zone, now, detail))
-            if past:
-                print()
-                print_runs(app, past)
 
-    def history(id: Id, limit: HistoryLimit = 20, db: Db = None, json_: Json = False) -> None:
-        with opened(db) as app:
-            page = _history_of(app, view, id, limit)
-            if json_:
-                output.print_json({"runs": [_run_view(app, run) for run in page.items], "total": page.total})
-            elif page.items:
-                print_runs(app, page.items)
-            else:
-                print("It has not run yet.")
+def show_schedule(app: Application, view: KindView, id: str, runs: int, json_: bool) -> None:
+    schedule, zone, now = found_here(app, view, id), app.scheduler.zone, app.clock.now()
+    instants, detail = next_instants(schedule, now, 5), detail_of(app.scheduler, schedule)
+    past = _history(app, schedule.definition.public_id, runs).items if runs else []
+    if json_:
+        extra = {
+            "next_instants": [instant_view(instant, zone) for instant in instants],
+            "history": [_run_view(app, run) for run in past],
+        }
+        output.print_json(schedule_document(schedule, zone, detail) | extra)
+        return
+    output.facts(schedule_facts(view, schedule, instants, zone, now, detail))
+    if past:
+        print()
+        print_runs(app, past)
 
-    noun, plural = view.noun, view.plural
-    helped: dict[Callable[..., None], str] = {
-        list_: f"List {plural}, newest first.",
-        show: f"Show a {noun}: what it does and when, its policy, its next times and its history.",
-        history: f"Show the runs of a {noun}, latest first, with every attempt; also of one that was deleted.",
-    }
-    for command, help_ in helped.items():
-        commands.command(name=command.__name__.rstrip("_"), cls=PlainCommand, help=help_)(command)
+
+def show_history(app: Application, view: KindView, id: str, limit: int, json_: bool) -> None:
+    page = _history_of(app, view, id, limit)
+    if json_:
+        output.print_json({"runs": [_run_view(app, run) for run in page.items], "total": page.total})
+    elif page.items:
+        print_runs(app, page.items)
+    else:
+        print("It has not run yet.")
 
 
 def _print_list(app: Application, view: KindView, page: Page[Any], status: str | None, json_: bool) -> None:

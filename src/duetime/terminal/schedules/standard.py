@@ -14,10 +14,10 @@ from duetime.engine.validation import NewSchedule
 from duetime.service.kind_spec import KindSpec, load
 from duetime.service.payload_model import PayloadField, inputs_of
 from duetime.terminal.context import Db, Json, opened, value_of
-from duetime.terminal.schedules.change import add_change_commands, add_schedule, edit_schedule
+from duetime.terminal.schedules.change import add_schedule, edit_schedule
+from duetime.terminal.schedules.commands import Id, add_change_commands, add_read_commands
 from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled
 from duetime.terminal.schedules.options import EditOptions, Key, Name, ReportedOptions, TriggerOptions
-from duetime.terminal.schedules.read import Id, add_read_commands
 from duetime.terminal.typer_ext import PlainCommand, argument, bundled, group
 
 _RESERVED = {each.name for bundle in (EditOptions, ReportedOptions) for each in dataclasses.fields(bundle)}

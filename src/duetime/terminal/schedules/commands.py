@@ -1,0 +1,115 @@
+"""Declares the commands that every kind of schedule has. What they do is imported when one of them runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from duetime.service.limits import MOST_SECONDS
+from duetime.terminal.completion import IDS, STATUSES
+from duetime.terminal.context import Cursor, Db, Json, Limit, opened
+from duetime.terminal.schedules.kind_view import KindView
+from duetime.terminal.typer_ext import PlainCommand, argument, option
+
+Id = Annotated[str, argument("ID", "Id as lists show it, such as j5, or a unique name.", **IDS)]
+Status = Annotated[
+    str | None,
+    option(
+        "--status STATUS",
+        "Only this status: scheduled, running, completed, failed, cancelled, paused or broken.",
+        **STATUSES,
+    ),
+]
+Everything = Annotated[bool, option("--all", "Show all, without a limit.")]
+Runs = Annotated[int, option("--runs", "Number of runs to show from its history.", min=0, max=1000)]
+HistoryLimit = Annotated[int, option("--limit", "Maximum number of runs to show.", min=1, max=1000)]
+Wait = Annotated[
+    float,
+    option("--wait SECONDS", f"Wait for the run to end, at most {MOST_SECONDS} seconds.", min=0, max=MOST_SECONDS),
+]
+Until = Annotated[str | None, option("--until TIME", 'Resume automatically at this time: "monday 9am".')]
+Note = Annotated[str | None, option("--note TEXT", "Note that says why.")]
+
+
+def add_read_commands(commands: typer.Typer, view: KindView) -> None:
+    def list_(
+        status: Status = None,
+        limit: Limit = 50,
+        everything: Everything = False,
+        cursor: Cursor = None,
+        db: Db = None,
+        json_: Json = False,
+    ) -> None:
+        from duetime.terminal.schedules.read import list_schedules
+
+        with opened(db) as app:
+            list_schedules(app, view, status, None if everything else limit, cursor, json_)
+
+    def show(id: Id, runs: Runs = 10, db: Db = None, json_: Json = False) -> None:
+        from duetime.terminal.schedules.read import show_schedule
+
+        with opened(db) as app:
+            show_schedule(app, view, id, runs, json_)
+
+    def history(id: Id, limit: HistoryLimit = 20, db: Db = None, json_: Json = False) -> None:
+        from duetime.terminal.schedules.read import show_history
+
+        with opened(db) as app:
+            show_history(app, view, id, limit, json_)
+
+    noun, plural = view.noun, view.plural
+    helped: dict[Callable[..., None], str] = {
+        list_: f"List {plural}, newest first.",
+        show: f"Show a {noun}: what it does and when, its policy, its next times and its history.",
+        history: f"Show the runs of a {noun}, latest first, with every attempt; also of one that was deleted.",
+    }
+    for command, help_ in helped.items():
+        commands.command(name=command.__name__.rstrip("_"), cls=PlainCommand, help=help_)(command)
+
+
+def add_change_commands(commands: typer.Typer, view: KindView) -> None:
+    def run(id: Id, wait: Wait = 0, db: Db = None, json_: Json = False) -> None:
+        from duetime.terminal.schedules.change import run_schedule
+
+        with opened(db) as app:
+            run_schedule(app, view, id, wait, json_)
+
+    def stop(id: Id, db: Db = None, json_: Json = False) -> None:
+        from duetime.terminal.schedules.change import stop_schedule
+
+        with opened(db) as app:
+            stop_schedule(app, view, id, json_)
+
+    def pause(id: Id, until: Until = None, note: Note = None, db: Db = None, json_: Json = False) -> None:
+        change("pause", id, db, json_, until=until, note=note)
+
+    def resume(id: Id, db: Db = None, json_: Json = False) -> None:
+        change("resume", id, db, json_)
+
+    def cancel(id: Id, db: Db = None, json_: Json = False) -> None:
+        change("cancel", id, db, json_)
+
+    def delete(id: Id, db: Db = None, json_: Json = False) -> None:
+        change("delete", id, db, json_)
+
+    def change(
+        action: str, id: str, db: str | None, json_: bool, *, until: str | None = None, note: str | None = None
+    ) -> None:
+        from duetime.terminal.schedules.change import change_one
+
+        with opened(db) as app:
+            change_one(app, view, id, action, json_, until=until, note=note)
+
+    noun = view.noun
+    helped: dict[Callable[..., None], str] = {
+        run: f"Run a {noun} now, in addition to its schedule.",
+        stop: f"Stop the run of a {noun} that is in progress. The {noun} continues at its next time.",
+        pause: f"Pause a {noun}, until it is resumed or until a time.",
+        resume: f"Resume a paused {noun}.",
+        cancel: f"Cancel a {noun}. Nothing more starts, and a run in progress is asked to stop.",
+        delete: f"Delete a {noun}. Its history can still be read.",
+    }
+    for command, help_ in helped.items():
+        commands.command(cls=PlainCommand, help=help_)(command)

@@ -1,0 +1,204 @@
+"""Finds a schedule that a command names, and displays schedules and their runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from duetime.engine.clock import Instant
+from duetime.engine.errors import DuetimeError
+from duetime.engine.model import Cause, Run, Schedule, ScheduleId, executed, status_of
+from duetime.engine.policy.options import policy_from_json
+from duetime.engine.result import Err
+from duetime.engine.times import clock_local
+from duetime.service.errors import Refused, refuse
+from duetime.service.lookup import find_schedule, short_id
+from duetime.service.presenters import next_of
+from duetime.service.run_details import next_attempt
+from duetime.service.services import OPERATOR
+from duetime.service.state_details import WAITING_FOR_AGENT
+from duetime.terminal import output
+from duetime.terminal.context import Application, again
+from duetime.terminal.output import ahead, clean, coming, outcome, plural, relative, schedule_document, span
+from duetime.terminal.schedules.kind_view import KindView
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+
+def found_here(app: Application, view: KindView, given: str) -> Schedule:
+    """Find a schedule in this store. For one that is kept externally, raise an error that names the usable commands."""
+    external = app.services.hooks(view.kind).external()
+    possible = () if external is None else external.actions(OPERATOR, given)
+    if external is None or not possible:
+        return found(app, view, given)
+    can = f"{', '.join(('list', *possible[:-1]))} and {possible[-1]}"
+    raise refuse("not_possible", f"{given} is kept at {external.place}, and so is its history; {can} work there")
+
+
+def found(app: Application, view: KindView, given: str) -> Schedule:
+    """Find a schedule by its id, by a unique prefix of its id, or by its name."""
+    result = find_schedule(app.scheduler, OPERATOR, given, view.kind)
+    if isinstance(result, Err):
+        raise not_found(app, view, given, result)
+    return result.value
+
+
+def short_of(app: Application, id: str) -> str:
+    """Return the short id of a schedule, or the id itself for one that is kept elsewhere."""
+    known = app.store.find(id)
+    return id if known is None else short_id(known.definition)
+
+
+def not_found(app: Application, view: KindView, given: str, err: Err) -> Refused:
+    """Return the error of a lookup in the terms of the command line."""
+    shown = given if len(given) <= 60 else given[:60] + "..."
+    if err.code == "ambiguous":
+        ids = ", ".join(err.details["short_ids"])
+        return refuse("ambiguous", f"{shown!r} could mean several {view.plural}; give the id, such as {ids}")
+    if err.code != "not_found":
+        return Refused(err)
+    message = f"there is no {view.noun} {shown!r}; list them: {again(app, view.command, 'list')}"
+    other = err.details.get("found")
+    spec = None if other is None else app.services.specs.get(other["kind"])
+    if spec is not None and spec.command:
+        message = f"{shown!r} is a {spec.name}; use {again(app, spec.command, '--help')}"
+    return refuse("not_found", message)
+
+
+# Schedules and their runs as tables.
+
+SPARE = {"RUNS": 24, "LAST": 24, "OWNER": 24, "WHEN": output.READABLE}
+"""Run count, last status and a common owner are left out before the texts beside them are cut."""
+
+
+def status_word(schedule: Schedule, detail: str | None = None) -> Text:
+    """Return the status that people read: "pending" would sound stuck for what only waits for its next time."""
+    status, last = status_of(schedule.progress), schedule.progress.last_status
+    if status == "pending":
+        return output.status_text("failing" if last in ("failed", "lost") else "scheduled")
+    return output.status_text("waiting" if status == "running" and detail == WAITING_FOR_AGENT else status)
+
+
+def print_schedules(
+    view: KindView,
+    items: list[Schedule],
+    zone: str,
+    now: Instant,
+    details: Mapping[ScheduleId, str] | None = None,
+) -> None:
+    """Print a table of schedules without columns that say nothing, such as the last status before any run."""
+    known = details or {}
+    owners = {item.definition.owner for item in items}
+    news = {
+        "OWNER": owners != {OPERATOR.owner},
+        "LAST": any(item.progress.last_status for item in items),
+    }
+    columns = ["ID", "STATUS", "NEXT", *view.headings, "OWNER", "WHEN", "LAST", "RUNS"]
+    shown = [number for number, name in enumerate(columns) if news.get(name, True)]
+    rows = [_row(view, item, zone, now, known.get(item.definition.id)) for item in items]
+    spare = {name: least for name, least in SPARE.items() if name != "OWNER" or len(owners) == 1}
+    headings, kept = [columns[number] for number in shown], [[row[number] for number in shown] for row in rows]
+    output.table(headings, kept, whole=3, spare=spare)
+
+
+def _row(kind_view: KindView, item: Schedule, zone: str, now: Instant, detail: str | None) -> list[object]:
+    view, progress = schedule_document(item, zone), item.progress
+    return [
+        short_id(item.definition),
+        status_word(item, detail),
+        ahead(next_of(progress), now),
+        *kind_view.cells(item.definition, view["payload"] or {}),
+        view["owner"],
+        view["reads_as"].replace(f" ({zone})", ""),
+        output.status_text(progress.last_status or "-"),
+        view["run_count"],
+    ]
+
+
+def schedule_facts(
+    kind_view: KindView, schedule: Schedule, instants: list[Instant], zone: str, now: Instant, detail: str | None
+) -> list[tuple[str, object]]:
+    """Return what to show of a schedule, with its next times."""
+    definition, progress = schedule
+    view = schedule_document(schedule, zone)
+    state = status_word(schedule, detail)
+    if detail is not None and detail != view["status"]:
+        state.append(f", {detail.replace('_', ' ')}")
+    if progress.note:
+        state.append(f": {clean(progress.note)}")
+    return [
+        (kind_view.noun, f"{definition.name}  ({short_id(definition)})"),
+        *([("id", definition.public_id)] if definition.public_id != str(definition.id) else []),
+        ("status", state),
+        *kind_view.facts(definition, view["payload"] or {}),
+        ("when", view["reads_as"]),
+        *(("next" if number == 0 else "", coming(instant, zone, now)) for number, instant in enumerate(instants)),
+        ("policy", _policy_text(definition.policy)),
+        ("runs", _runs_text(schedule, now)),
+        ("owner", f"{definition.owner}, created {clock_local(definition.created, zone)}"),
+    ]
+
+
+def _runs_text(schedule: Schedule, now: Instant) -> str:
+    progress = schedule.progress
+    text = plural(executed(progress), "run")
+    if progress.last_run is not None:
+        text += f", the last one {progress.last_status} {relative(progress.last_run, now)}"
+    if progress.failures:
+        text += f", {plural(progress.failures, 'failure')} in a row"
+    return text + (f": {progress.last_error}" if progress.last_error else "")
+
+
+_HEARD = {"always": "every run", "failure": "failures", "success": "what went well"}
+
+
+def _policy_text(stored: str) -> str:
+    """Describe a policy. One that cannot be parsed must still be shown, because it broke its schedule."""
+    try:
+        policy = policy_from_json(stored)
+    except DuetimeError as error:
+        return f"cannot be read: {error.message}"
+    parts = [f"catch up {policy.catch_up}", f"overlap {policy.overlap}"]
+    if policy.at_most_once:
+        parts.append("at most once")
+    if policy.max_attempts > 1:
+        parts.append(f"{policy.max_attempts} attempts, {span(policy.backoff)} and more apart")
+    if policy.timeout is not None:
+        parts.append(f"timeout {span(policy.timeout)}")
+    if policy.max_runs is not None:
+        parts.append(f"ends after {plural(policy.max_runs, 'run')}")
+    if policy.deliver_to is not None:
+        parts.append(f"{policy.deliver_to} hears of {_HEARD[policy.notify_on]}")
+    return " · ".join(parts)
+
+
+def print_runs(app: Application, runs: list[Run]) -> None:
+    zone = app.scheduler.zone
+    rows: list[list[object]] = []
+    for run in runs:
+        text = "; ".join(filter(None, (outcome_text(run), retry_text(app, run))))
+        took = "-" if run.started is None or run.finished is None else span(run.finished - run.started)
+        late = "-" if run.started is None or run.attempt > 1 else span(run.started - run.due)
+        status = output.status_text(run.status)
+        rows.append([run.id, status, output.local_time(run.due, zone), run.attempt or "-", took, late, text])
+        if run.attempt > 1 or run.deaths:
+            for attempt in app.scheduler.attempts(OPERATOR, run.id):
+                took = "-" if attempt.started is None else span(attempt.finished - attempt.started)
+                error = output.safe(attempt.error or "", "dim")
+                rows.append(["", output.status_text(attempt.status), "", attempt.number, took, "", error])
+    headings = ["RUN", "STATUS", "DUE", "TRY", "TOOK", "LATE", "RESULT OR ERROR"]
+    output.table(headings, rows, whole=3, fold=True, spare={"LATE": 24})
+
+
+def retry_text(app: Application, run: Run) -> str:
+    """Return when a failed run is tried again; nothing for any other run."""
+    at = next_attempt(app.scheduler, run) if run.attempt and run.error else None
+    return "" if at is None else f"next attempt {coming(at, app.scheduler.zone, app.clock.now())}"
+
+
+def outcome_text(run: Run) -> str:
+    text = outcome(run)
+    if run.last is not None:
+        text = f"{'at least ' if run.number < 0 else ''}{plural(abs(run.number), 'occurrence')}: {text}"
+    return "; ".join(filter(None, ("by hand", text))) if run.cause == Cause.MANUAL else text
