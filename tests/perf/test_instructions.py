@@ -33,7 +33,7 @@ CREATE_BOUNDS = {
     "create a request": 4476,
 }
 """Instructions per create, of which a fifth more is tolerated."""
-STATEMENTS_PER_CREATE = 7
+STATEMENTS_PER_CREATE = 6
 TRIES = 3
 """The threads of the pool are woken in a varying order, which can only add instructions: the least counts."""
 

@@ -336,7 +336,7 @@ def statements_of(store: BaseStore, monkeypatch: pytest.MonkeyPatch, call: Calla
 def test_a_create_takes_few_statements(counted: BaseStore, monkeypatch: pytest.MonkeyPatch) -> None:
     made(counted, once())  # prepares what is prepared once
     number = statements_of(counted, monkeypatch, lambda: made(counted, once()))
-    assert number == (7 if isinstance(counted, SqliteStore) else 1)
+    assert number == (6 if isinstance(counted, SqliteStore) else 1)
 
 
 def test_a_create_does_as_much_work_among_many_as_among_few() -> None:

@@ -20,7 +20,7 @@ from duetime.service.kind_spec import known_specs
 from duetime.service.presenters import IN_SECONDS, policy_given, preview_view
 from duetime.service.services import NO_WORKER
 from duetime.service.shapes import PreviewShape
-from duetime.service.when import When, duration, parse_when
+from duetime.service.when import WAYS, When, duration, parse_when, when_of
 
 TIMES = frozenset(TimeOptions.__annotations__)
 
@@ -182,6 +182,10 @@ def new_schedule(kind: str, title: str, payload: Mapping[str, Any], options: Sch
 
 
 def _when(times: dict[str, Any]) -> When:
+    if len(times) == 1:
+        [(way, given)] = times.items()
+        if way in WAYS and given is not None:
+            return when_of(way, given)
     for name in ("start", "end"):
         if isinstance(given := times.get(name), datetime):
             times[name] = given.isoformat()

@@ -92,7 +92,8 @@ class Scheduler(Queries):
         if isinstance(created, Err):
             return created
         for new, (schedule, fresh) in zip(news, created.value, strict=True):
-            if not fresh and not is_same_request(schedule.definition.fingerprint, new):
+            asked = new.idempotency_key is not None  # without a key, it can only be a create that is repeated here
+            if not fresh and asked and not is_same_request(schedule.definition.fingerprint, new):
                 return KEY_REUSED
         return created
 
@@ -114,7 +115,7 @@ class Scheduler(Queries):
         counts = any(new.kind not in self.kinds or self.kinds[new.kind].counts_depth for new in news)
         if caller.depth > self.limits.depth and counts:
             return self._too_deep(caller, now)
-        return Ok([self.drafter.draft(caller, new, now) for new in news])
+        return Ok(self.drafter.drafts(caller, news, now))
 
     def _too_deep(self, caller: Caller, now: Instant) -> Err:
         """Refuse a run that schedules too deep, and alert the owner: once a day, however often it is tried."""

@@ -6,9 +6,9 @@ import hashlib
 import itertools
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from duetime.engine.clock import DAY, HOUR, SECOND, Instant
 from duetime.engine.encoding import is_text, json_object
@@ -47,6 +47,7 @@ MOST_GAPS = 800
 """Number of gaps to check: BYSETPOS picks at most 2 x 366 times from one period."""
 FARTHEST_GAP = 5 * 366 * DAY
 NOTE_LENGTH = 500
+_KEY = Definition._fields.index("key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,14 @@ class Changes:
     """Refuse the edit while runs are active, also of what recurs."""
 
 
+class Times(NamedTuple):
+    """When a new schedule fires: its trigger, as text too, and the first instant."""
+
+    trigger: Trigger
+    text: str
+    first: Instant
+
+
 class Drafter:
     """Validates requests and turns them into drafts and edits. Raises InvalidInput, naming the field."""
 
@@ -107,36 +116,76 @@ class Drafter:
         self.kinds, self.zone, self.limits = kinds, zone, limits
         self._nonce = uuid.uuid4().hex[:12]
         self._numbers = itertools.count()
+        self._usual_policies: dict[str, tuple[Policy, str]] = {}
 
-    def draft(self, caller: Caller, new: NewSchedule, now: Instant) -> Draft:
+    def drafts(self, caller: Caller, news: Sequence[NewSchedule], now: Instant) -> list[Draft]:
+        """Return the drafts of many requests. What several of them have in common is checked once."""
+        if len(news) == 1:
+            return [self.draft(caller, news[0], now)]
+        times: dict[Any, Times] = {}
+        known: dict[int, Draft] = {}  # by the request itself, which lives at least as long
+        drafts = []
+        for new in news:
+            before = known.get(id(new))
+            if before is None:
+                draft = known[id(new)] = self.draft(caller, new, now, self._times_of(new, now, times))
+            else:
+                draft = self._again(before, new, now)
+            drafts.append(draft)
+        return drafts
+
+    def draft(self, caller: Caller, new: NewSchedule, now: Instant, times: Times | None = None) -> Draft:
         kind = self._kind(new.kind)
         name = self._text("name", new.name, self.limits.name_length)
-        trigger = self._trigger(new.trigger_type, new.trigger_config, new.timezone, now)
+        trigger, trigger_text, first = times or self._times(new, now)
         prepared = kind.prepare(new.payload, caller)
-        policy, policy_text = self._policy({**kind.defaults, **prepared.policy}, new.policy)
+        policy, policy_text = self._policy_of(kind, prepared, new.policy)
         prepared.agree(policy)
         check_can_run(policy, trigger)
+        payload = self._payload(prepared.payload)
+        given = new.idempotency_key
+        return Draft(
+            Definition(
+                ScheduleId(0), kind.public_id(now, trigger.type), new.kind, caller.owner, name, prepared.subject,
+                trigger_text, payload, policy_text, caller.depth, 1, self.key(given, now),
+                "" if given is None else fingerprint(new), now, now,
+            ),
+            first,
+        )  # fmt: skip
+
+    def _again(self, before: Draft, new: NewSchedule, now: Instant) -> Draft:
+        """Return another draft of the same request, with an id and a key of its own."""
+        row, first = before
+        public_id, key = self.kinds[row.kind].public_id(now, new.trigger_type), self.key(new.idempotency_key, now)
+        return Draft(tuple.__new__(Definition, (row.id, public_id, *row[2:_KEY], key, *row[_KEY + 1 :])), first)
+
+    def _times_of(self, new: NewSchedule, now: Instant, known: dict[Any, Times]) -> Times:
+        """Return the times of a request, which others of the same batch may have too; 1 equals True, 01:00 does not."""
+        values = tuple(new.trigger_config.values())
+        key = new.trigger_type, new.timezone, tuple(new.trigger_config), values, tuple(map(type, values))
+        try:
+            found = known.get(key)
+        except TypeError:  # lists, such as weekdays, cannot be looked up
+            return self._times(new, now)
+        if found is None:
+            found = known[key] = self._times(new, now)
+        return found
+
+    def _times(self, new: NewSchedule, now: Instant) -> Times:
+        trigger = self._trigger(new.trigger_type, new.trigger_config, new.timezone, now)
         first = trigger.next_after(Instant(now - 1) if trigger.type == "once" else now)  # once may mean this instant
         if first is None:
             raise InvalidInput(field="trigger_config", problem="it would never fire")
-        definition = Definition(
-            id=ScheduleId(0),
-            public_id=kind.public_id(now, trigger.type),
-            kind=new.kind,
-            owner=caller.owner,
-            name=name,
-            subject=prepared.subject,
-            trigger=trigger_to_json(trigger),
-            payload=self._payload(prepared.payload),
-            policy=policy_text,
-            depth=caller.depth,
-            version=1,
-            key=self.key(new.idempotency_key, now),
-            fingerprint=fingerprint(new),
-            created=now,
-            updated=now,
-        )
-        return Draft(definition, first)
+        return Times(trigger, trigger_to_json(trigger), first)
+
+    def _policy_of(self, kind: Kind, prepared: Prepared, asked: Mapping[str, Any]) -> tuple[Policy, str]:
+        """Return the policy of a new schedule; most ask for nothing and have the usual one of their kind."""
+        if asked or prepared.policy:
+            return self._policy({**kind.defaults, **prepared.policy}, asked)
+        found = self._usual_policies.get(kind.name)
+        if found is None:
+            found = self._usual_policies[kind.name] = self._policy(kind.defaults, asked)
+        return found
 
     def _policy(self, usual: Mapping[str, Any], asked: Mapping[str, Any]) -> tuple[Policy, str]:
         """Build a policy with its text; None asks for the default, as if the option had not been named."""
@@ -164,6 +213,8 @@ class Drafter:
         return self.kinds[name]
 
     def _trigger(self, type_: str, config: Mapping[str, Any], zone: str | None, now: Instant) -> Trigger:
+        if type_ == "once":  # it happens once: nothing is searched, and no pace can be too fast
+            return build_trigger(type_, config, zone=known_zone(zone or self.zone).key, now=now)
         with step_budget(CREATION_STEPS):
             trigger = build_trigger(type_, config, zone=known_zone(zone or self.zone).key, now=now)
             self._check_pace(trigger, now)

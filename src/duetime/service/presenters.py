@@ -36,7 +36,12 @@ from duetime.settings.sections import INBOX
 
 def instant_view(instant: Instant | None, zone: str) -> str | None:
     """Return an instant to the second: nobody reads or plans microseconds."""
-    return None if instant is None else iso_local(Instant(instant - instant % SECOND), zone)
+    return None if instant is None else _second_view(instant // SECOND, zone)
+
+
+@lru_cache(maxsize=4096)
+def _second_view(second: int, zone: str) -> str:
+    return iso_local(Instant(second * SECOND), zone)
 
 
 def moment_view(instant: Instant | None, zone: str) -> str | None:

@@ -16,7 +16,7 @@ from duetime.engine.policy.options import policy_for_ending
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import Page, RunQuery, ScheduleQuery
-from duetime.engine.triggers import trigger_from_json, warnings_for
+from duetime.engine.triggers import OnceTrigger, trigger_from_json, warnings_for
 from duetime.engine.triggers.step_budget import LIST_STEPS, step_budget
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.service.errors import unwrap
@@ -165,6 +165,8 @@ class Services:
         return self.worker_warnings(kind) if found and workers else found
 
     def _warnings_about(self, workers: Sequence[WorkerRow], kind: str | None) -> list[ScheduleWarning]:
+        if not workers:
+            return [warning(NO_WORKER)]
         now = self.scheduler.clock.now()
         alive = living(workers, now, kind)
         if not living(workers, now):
@@ -220,8 +222,11 @@ def _policy_limits(stored: str) -> dict[str, Any]:
 def _trigger_warnings(trigger: str, created: Instant) -> list[ScheduleWarning]:
     """Return what may surprise about the times, such as a day that most months do not have."""
     try:
+        read = trigger_from_json(trigger)
+        if isinstance(read, OnceTrigger) and read.next_after(Instant(created - 1)) is not None:
+            return []  # a single instant that is still to come
         with step_budget(LIST_STEPS):
-            return [ScheduleWarning("trigger", text) for text in warnings_for(trigger_from_json(trigger), created)]
+            return [ScheduleWarning("trigger", text) for text in warnings_for(read, created)]
     except DuetimeError:
         return []
 

@@ -97,25 +97,27 @@ def parse_when(
     if len(named) != 1:
         message = f"give exactly one of {', '.join(WAYS)}, not {', '.join(named) or 'none'}"
         raise InvalidInput(message, field="when")
-    type_, config = _trigger(named[0], given[named[0]])
+    type_, config, _ = when_of(named[0], given[named[0]])
     limits = {"start": start, "end": end, "jitter": None if jitter is None else _seconds(jitter, "jitter")}
     return When(type_, config | {name: value for name, value in limits.items() if value is not None}, timezone)
 
 
-def _trigger(way: str, value: Any) -> tuple[str, dict[str, Any]]:
+def when_of(way: str, value: Any) -> When:
+    """Return the trigger of one of `WAYS`, without limits."""
     match way:
         case "at":
-            return "once", {"run_at": value.isoformat() if isinstance(value, datetime) else value}
+            return When("once", {"run_at": value.isoformat() if isinstance(value, datetime) else value}, None)
         case "delay":
-            return "once", {"run_at": f"in {int(_seconds(value, way))} seconds"}
+            return When("once", {"run_at": f"in {int(_seconds(value, way))} seconds"}, None)
         case "every":
-            return "interval", read_every(value) if isinstance(value, str) else {"seconds": _seconds(value, way)}
+            config = read_every(value) if isinstance(value, str) else {"seconds": _seconds(value, way)}
+            return When("interval", config, None)
         case "cron":
-            return "cron", {"expression": value}
+            return When("cron", {"expression": value}, None)
         case "when":
-            return read_phrase(value)
+            return When(*read_phrase(value), None)
         case _:
-            return "rrule", {"rrule": value}
+            return When("rrule", {"rrule": value}, None)
 
 
 _UNITS = frozenset({"second", "minute", "hour", "day", "week"})

@@ -54,10 +54,11 @@ from duetime.stores.record_and_claim import (
 )
 from duetime.stores.records import RecordsMixin
 from duetime.stores.shared_commit import SharedCommit
-from duetime.stores.transaction import NeedsDecision, Taken, Transaction, is_soon
+from duetime.stores.transaction import SOON, NeedsDecision, Taken, Transaction, is_soon
 
 MOST_LISTED = 2_000
 """Most runs that a heartbeat lists as not begun: far more than a worker claims ahead. The rest count as begun."""
+_new = tuple.__new__  # see `stores.transaction`
 NewRows = tuple[Definition, Progress, DueEntry]
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -89,7 +90,8 @@ def _sets_off_soon(writes: Writes, now: Instant) -> bool:
 
 
 def _created(rows: NewRows) -> Created:
-    return Created(Schedule(rows[0], rows[1]), fresh=True)
+    made: Created = _new(Created, (_new(Schedule, rows[:2]), True))
+    return made
 
 
 class BaseStore(ReadsMixin, RecordsMixin, Store, ABC):
@@ -134,9 +136,12 @@ class BaseStore(ReadsMixin, RecordsMixin, Store, ABC):
         additions = additions_of(requests)
         drafts = [draft for request in requests for draft in request.drafts]
         made = self._insert_at_once(drafts, additions)
-        self._announce(soon=is_soon([entry for _, _, entry in made], additions.now))
-        rows = iter(made)
-        return [[_created(next(rows)) for _ in request.drafts] for request in requests]
+        self._announce(soon=min([entry.at for _, _, entry in made]) - additions.now <= SOON)
+        created = [_created(rows) for rows in made]
+        if len(requests) == 1:
+            return [created]
+        rest = iter(created)
+        return [[next(rest) for _ in request.drafts] for request in requests]
 
     def _create_in_steps(self, request: CreateRequest) -> Result[list[Created]]:
         """Look up keys and count, then create."""

@@ -55,6 +55,8 @@ class Additions(NamedTuple):
     living: list[Addition]
     stored: list[Addition]
     now: Instant
+    unlimited: Sequence[tuple[str, int]] = ()
+    """What is added to the bounds of owners whose number of schedules nobody limits here."""
 
     @property
     def living_counted(self) -> tuple[int, int]:
@@ -70,38 +72,46 @@ def additions_of(requests: Sequence[CreateRequest]) -> Additions:
     """Add up what the requests create. Raise NotAtOnce if the totals or keys have to be looked at one by one."""
     if len(requests) == 1 and len(requests[0].drafts) == 1:
         return _additions_of_one(requests[0])
-    keys, living, stored = set(), Counter[str](), Counter[str]()
-    most: dict[str, int] = {}
-    most_bytes: dict[str, int] = {}
-    for drafts, limits, byte_limits in requests:
-        for definition, _ in drafts:
-            owner = definition.owner
-            if owner not in limits or _has_nul(definition):
-                raise NotAtOnce
-            keys.add((owner, definition.key))
-            living[owner] += 1
-            most[owner] = min(limits[owner], most.get(owner, limits[owner]))
-            if owner in byte_limits:
-                stored[owner] += size_of(definition)
-                most_bytes[owner] = min(byte_limits[owner], most_bytes.get(owner, byte_limits[owner]))
-    if len(keys) < living.total() or not keys:
+    definitions = [definition for request in requests for definition, _ in request.drafts]
+    owners = [definition.owner for definition in definitions]
+    keys = set(zip(owners, [definition.key for definition in definitions], strict=True))
+    if len(keys) < len(definitions) or not keys or any(map(_has_nul, definitions)):
         raise NotAtOnce
+    living = sorted(Counter(owners).items())
+    most = _least([request.limits for request in requests])
+    most_bytes = _least([request.most_bytes for request in requests])
     return Additions(
-        [Addition(owner, living[owner], most[owner]) for owner in sorted(living)],
-        [Addition(owner, stored[owner], most_bytes[owner]) for owner in sorted(stored)],
-        requests[0].drafts[0].definition.created,
+        [Addition(owner, number, most[owner]) for owner, number in living if owner in most],
+        [
+            Addition(owner, sum([size_of(each) for each in definitions if each.owner == owner]), most_bytes[owner])
+            for owner, _ in living
+            if owner in most_bytes
+        ],
+        definitions[0].created,
+        [(owner, number) for owner, number in living if owner not in most],
     )
+
+
+def _least(limits: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """Return the least limit of each owner. Where a request has a higher one or none, it gets its due alone."""
+    least: dict[str, int] = {}
+    for each in limits:
+        for owner, limit in each.items():
+            least[owner] = min(limit, least.get(owner, limit))
+    return least
 
 
 def _additions_of_one(request: CreateRequest) -> Additions:
     """Do the same for one draft, as nearly every create is."""
     definition = request.drafts[0].definition
-    owner = definition.owner
-    if owner not in request.limits or _has_nul(definition):
+    if _has_nul(definition):
         raise NotAtOnce
-    most = request.most_bytes.get(owner)
+    owner = definition.owner
+    limit, most = request.limits.get(owner), request.most_bytes.get(owner)
     stored = [] if most is None else [Addition(owner, size_of(definition), most)]
-    return Additions([Addition(owner, 1, request.limits[owner])], stored, definition.created)
+    if limit is None:
+        return Additions([], stored, definition.created, [(owner, 1)])
+    return Additions([Addition(owner, 1, limit)], stored, definition.created)
 
 
 def _has_nul(definition: Definition) -> bool:

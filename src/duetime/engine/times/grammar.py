@@ -49,11 +49,14 @@ def read_iso(text: str) -> tuple[datetime, bool] | None:
     """Parse an ISO 8601 time; also return whether it was only a date."""
     if not _ISO.fullmatch(text):
         return None
+    upper = text.upper()
+    if " " in upper:
+        upper = upper.replace(" +", "+").replace(" -", "-").replace(" Z", "Z")
     try:
-        moment = datetime.fromisoformat(text.upper().replace(" +", "+").replace(" -", "-").replace(" Z", "Z"))
+        moment = datetime.fromisoformat(upper)
     except ValueError:
         return None
-    return moment, not re.search(r"[T :]", text, re.IGNORECASE)
+    return moment, not ("T" in upper or " " in text or ":" in upper)
 
 
 def read_relative(text: str) -> int | None:

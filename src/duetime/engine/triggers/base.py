@@ -215,5 +215,14 @@ class OnceTrigger(Trigger):
     def _following(self, instant: Instant) -> Instant | None:
         return self.at if self.at > instant else None
 
+    def next_after(self, instant: Instant) -> Instant | None:
+        """Do the same without a step budget, because nothing is searched."""
+        at = self.at
+        if at <= instant or not 0 <= at <= LATEST:
+            return None
+        if (self.start is not None and at < self.start) or (self.end is not None and at > self.end):
+            return None
+        return at
+
     def to_dict(self) -> dict[str, object]:
         return super().to_dict() | {"at": instant_text(self.at)}

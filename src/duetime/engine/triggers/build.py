@@ -16,7 +16,7 @@ from duetime.engine.times import LONGEST_DURATION, ReadTime, iso_local, read_tim
 from duetime.engine.times.grammar import plain_words, read_amounts
 from duetime.engine.times.wall_clock import wall_clock
 from duetime.engine.times.zones import known_zone
-from duetime.engine.triggers.base import OnceTrigger, Trigger, instant_from
+from duetime.engine.triggers.base import OnceTrigger, Trigger, instant_from, instant_text
 from duetime.engine.triggers.cron import CronTrigger, Dst, malformed
 from duetime.engine.triggers.interval import DayIntervalTrigger, IntervalTrigger, WindowTrigger, weekdays_of, window_of
 from duetime.engine.triggers.rrule import RRuleTrigger, local_from
@@ -48,7 +48,11 @@ _built: Final[dict[str, Trigger]] = {}
 
 
 def trigger_to_json(trigger: Trigger) -> str:
-    text = _encode(trigger.to_dict())
+    if isinstance(trigger, OnceTrigger) and trigger.start is None and trigger.end is None and not trigger.jitter:
+        # What the encoder makes of it, at a fraction of its cost: neither part has anything to escape.
+        text = f'{{"at":"{instant_text(trigger.at)}","timezone":"{trigger.timezone}","type":"once"}}'
+    else:
+        text = _encode(trigger.to_dict())
     if len(_built) >= _MOST_BUILT:
         _built.clear()
     _built[text] = trigger
@@ -232,9 +236,9 @@ def build_trigger(type: object, config: Config, *, zone: str, now: Instant) -> T
     keys, example, build = builder
     if not isinstance(config, Mapping):
         raise InvalidTrigger(f"trigger_config must be an object such as {example}.", field="trigger_config")
-    allowed = (*keys, *_SHARED)
     for key in config:
-        if key not in allowed:
+        if key not in keys and key not in _SHARED:
+            allowed = (*keys, *_SHARED)
             message = f"unknown key for the trigger type {type}; use {', '.join(allowed)}, for example {example}."
             raise InvalidTrigger(field=str(key)[:60], problem=message)
     trigger = build(config, _shared(config, zone, now), now)
@@ -245,6 +249,8 @@ def build_trigger(type: object, config: Config, *, zone: str, now: Instant) -> T
 def _shared(config: Config, zone: str, now: Instant) -> Common:
     given = config.get("timezone")
     name = known_zone(zone if given is None else given).key
+    if "start" not in config and "end" not in config and "jitter" not in config:  # as nearly always
+        return Common(timezone=name, start=None, end=None, jitter=0)
     start = bound(config, "start", name, now)
     end = bound(config, "end", name, now)
     if end is not None and end < now:

@@ -131,6 +131,10 @@ class Planner:
 
     def checked(self, text: str, args: Sequence[Any], kwargs: Mapping[str, Any], caller: Caller) -> Plan:
         """Return the plan for a new job. Raises InvalidInput that names the argument that does not fit."""
+        bare = self._registry.visible(text, caller)
+        if bare is not None:
+            bare.arguments.check(bare.name, args, kwargs)
+            return _bare(bare)
         try:
             plan = _plan(lambda name: self._registry.visible(name, caller), text)
         except UnknownTask as error:
@@ -148,10 +152,14 @@ class Planner:
         return plan
 
 
+def _bare(task: Task) -> Plan:
+    return Plan((Stage(task, Step(task.name)),), task)
+
+
 def _plan(find: Callable[[str], Task | None], text: str) -> Plan:
     task = find(text)
     if task is not None:  # also names that Python cannot parse, such as `nightly-report`
-        return Plan((Stage(task, Step(task.name)),), task)
+        return _bare(task)
     try:
         steps = parse(text)
     except Unreadable:

@@ -194,6 +194,8 @@ class PostgresStore(BaseStore):
 
     def _insert_at_once(self, drafts: Sequence[Draft], additions: Additions) -> list[NewRows]:
         """Send one statement, which is a transaction by itself. The server draws the ids, unless jitter needs them."""
+        if additions.unlimited:
+            raise NotAtOnce
         given: Sequence[int | None] = [None] * len(drafts)
         if any("jitter_us" in draft.definition.trigger for draft in drafts):
             given = [row[0] for row in self._named("new_schedule_ids", len(drafts))]

@@ -219,12 +219,20 @@ class SqliteStore(BaseStore):
 
     def _insert_at_once(self, drafts: Sequence[Draft], additions: Additions) -> list[NewRows]:
         with self._write() as tx:
-            counted, within = additions.living_counted, additions.stored_counted
-            if not all(tx.rows("add_living_within", *each, *counted) for each in additions.living):
-                raise NotAtOnce
-            if not all(tx.rows("add_stored_bytes_within", *each, within) for each in additions.stored):
-                raise NotAtOnce
-            rows = [begin(draft, id) for draft, id in zip(drafts, tx.new_schedule_ids(len(drafts)), strict=True)]
+            first = None
+            for each in additions.living:
+                added = tx.rows("add_living_within", *each, *additions.living_counted)
+                if not added:
+                    raise NotAtOnce
+                first = added[0][0]
+            for each in additions.stored:
+                if not tx.rows("add_stored_bytes_within", *each, additions.stored_counted):
+                    raise NotAtOnce
+            for owner, number in additions.unlimited:
+                tx.send("add_living", owner, number)
+            if first is None:
+                first = tx.new_schedule_ids(1)[0]
+            rows = [begin(draft, ScheduleId(id)) for id, draft in enumerate(drafts, start=first)]
             tx.insert_schedules(rows)
             return rows
 

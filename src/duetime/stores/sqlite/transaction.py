@@ -51,15 +51,15 @@ SQL = load_queries("sqlite")
 Row = TypeVar("Row", HeldRun, Schedule)
 
 
-GROUP = 50
-"""The most rows that one statement inserts."""
+GROUPS = (250, 50)
+"""Rows that one statement inserts: as many as possible, but few sizes. The driver keeps only texts up to 16 KB."""
 
 
 @cache
 def _grouped(name: str, size: int) -> str:
     """Return a statement that inserts one row, for a number of rows."""
-    before, values, after = re.split(r"(\([?, ]+\))", SQL[name])
-    return before + ", ".join([values] * size) + after
+    before, values, after = re.split(r"(?<=VALUES )(\([^()]+\))", SQL[name])
+    return before + ",".join([values.replace(" ", "")] * size) + after
 
 
 class SqliteTransaction(Transaction):
@@ -180,17 +180,25 @@ class SqliteTransaction(Transaction):
 
     def _insert(self, name: str, rows: Sequence[tuple[Any, ...]]) -> None:
         """Insert many rows by each statement: the interpreter lock changes hands with every statement."""
-        for begin in range(0, len(rows), GROUP):
-            group = rows[begin : begin + GROUP]
-            self._db.execute(_grouped(name, len(group)), list(chain.from_iterable(group)))
+        if len(rows) == 1:
+            self._db.execute(SQL[name], rows[0])
+            return
+        begin, left = 0, len(rows)
+        while left:
+            size = next((size for size in GROUPS if size <= left), left)
+            self._db.execute(_grouped(name, size), list(chain.from_iterable(rows[begin : begin + size])))
+            begin, left = begin + size, left - size
 
     def insert_schedules(self, rows: Sequence[tuple[Definition, Progress, DueEntry]]) -> None:
+        if not rows:
+            return
+        definitions, progress, entries = zip(*rows, strict=True)
         try:
-            self._db.executemany(SQL["insert_schedule"], (row[0] for row in rows))
+            self._insert("insert_schedule", definitions)
         except apsw.ConstraintError as error:
             raise Taken from error
-        self._db.executemany(SQL["insert_progress"], (row[1] for row in rows))
-        self._db.executemany(SQL["insert_due"], (row[2] for row in rows))
+        self._insert("insert_progress", [(row[0], row[1], row[2], row[4]) for row in progress])
+        self._insert("insert_due", sorted(entries) if len(entries) > 1 else entries)  # next to each other in the queue
 
     def apply(self, writes: Writes, now: Instant) -> None:
         many = self._db.executemany

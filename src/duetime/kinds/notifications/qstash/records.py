@@ -21,8 +21,8 @@ _LATEST = 253_402_214_400_000
 """The last day of the year 9999 in milliseconds: later times cannot be represented."""
 
 
-def record_of(draft: Draft) -> Remote:
-    """Return the record that is stored before QStash is called."""
+def record_of(draft: Draft, fingerprint: str) -> Remote:
+    """Return the record that is stored before QStash is called. By the fingerprint, a repeated request is found."""
     definition, first = draft
     once = trigger_from_json(definition.trigger).type == "once"
     return Remote(
@@ -36,7 +36,7 @@ def record_of(draft: Draft) -> Remote:
         remote=None,
         state=RemoteState.ASKED,
         key=definition.key,
-        fingerprint=definition.fingerprint,
+        fingerprint=fingerprint,
         created=definition.created,
         updated=definition.created,
     )

@@ -20,7 +20,7 @@ from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import KEY_REUSED, Scheduler
 from duetime.engine.store_interfaces import Remote, RemoteKind, RemoteState
 from duetime.engine.triggers import CronTrigger, OnceTrigger, Trigger, trigger_from_json
-from duetime.engine.validation import NewSchedule, is_same_request
+from duetime.engine.validation import NewSchedule, fingerprint, is_same_request
 from duetime.kinds.notifications.channels.ntfy import NtfyServer, address_of, problem_of_topic
 from duetime.kinds.notifications.qstash.client import (
     Account,
@@ -157,7 +157,7 @@ class QStashNotifications:
         if isinstance(drafts, Err):
             return drafts
         _check_trigger(trigger_from_json(drafts.value[0].definition.trigger))
-        fresh = record_of(drafts.value[0])
+        fresh = record_of(drafts.value[0], fingerprint(asked))
         self._check_topic(fresh.topic, fresh.owner)
         limit = self._scheduler.limits.schedules
         kept = known or self._asked_in_vain(asked, fresh) or self._store.keep_remote(fresh, limit)

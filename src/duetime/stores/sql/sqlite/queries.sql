@@ -11,8 +11,10 @@ INSERT INTO schedules (id, public_id, kind, owner, name, subject, trigger, paylo
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: add_living_within
+-- Returns the next schedule id as well: a create needs both, and every statement has its price.
 UPDATE living_counts SET living = living + ?2
-WHERE owner = ?1 AND living + ?2 <= ?3 AND counted BETWEEN ?4 AND ?5 RETURNING 1
+WHERE owner = ?1 AND living + ?2 <= ?3 AND counted BETWEEN ?4 AND ?5
+RETURNING coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'schedules'), 0) + 1
 
 -- name: add_stored_bytes_within
 UPDATE stored_bytes SET bytes = bytes + ?2 WHERE owner = ?1 AND bytes + ?2 <= ?3 AND counted >= ?4 RETURNING 1
@@ -28,9 +30,9 @@ CROSS JOIN schedules s ON s.owner = given.value ->> 0 AND s.key = given.value ->
 CROSS JOIN progress p ON p.schedule = s.id
 
 -- name: insert_progress
-INSERT INTO progress (schedule, owner, kind, state, next, through, run_count, active, queued, gap, last_status,
-  last_run, last_error, failures, note, untaken)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+-- Of a new schedule: nothing has run yet.
+INSERT INTO progress (schedule, owner, kind, next, state, run_count, active, queued, failures)
+VALUES (?, ?, ?, ?, 'active', 0, 0, 0, 0)
 
 -- name: update_progress_state
 UPDATE progress SET state = ? WHERE schedule = ?
