@@ -1,4 +1,4 @@
-"""`duetime dead` and `duetime run`: what failed is tried again under the same id, or forgotten; one run is stopped."""
+"""`duetime dead` and `duetime run`: what failed is tried again under the same id, or dismissed; one run is stopped."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_all_at_once(cli: Cli, tmp_path: Path, ntfy: NtfyReceiver) -> None:
 
 
 def test_letters_of_what_was_deleted_are_marked_and_left_out(cli: Cli, tmp_path: Path, ntfy: NtfyReceiver) -> None:
-    """Nothing of it can go out again, and so it must not make every `retry --all` fail until somebody forgets it."""
+    """Nothing of it can go out again, and so it must not make every `retry --all` fail until somebody dismisses it."""
     gone, alive = failed(cli, tmp_path, "one", "two")
     assert cli("notify", "delete", cli("dead", "show", str(gone), "--json").document["schedule"]).code == 0
     listed = cli("dead", "list")
@@ -101,15 +101,15 @@ def test_letters_of_what_was_deleted_are_marked_and_left_out(cli: Cli, tmp_path:
     assert (again.code, again.document["retried"], again.document["refused"]) == (0, [alive], [])
     assert any("left out: 1 run" in warning for warning in again.document["warnings"])
     assert cli("dead", "retry", str(gone)).code == 4, "asked for by name, it is refused"
-    assert "duetime dead forget --all" in cli("dead", "list").out
-    assert cli("dead", "forget", "--all").out == "Removed 1 run.\n"
+    assert "duetime dead dismiss --all" in cli("dead", "list").out
+    assert cli("dead", "dismiss", "--all").out == "Dismissed 1 run.\n"
 
 
 def test_whoever_watches_sees_how_far_it_is(cli: Cli, tmp_path: Path, ntfy: NtfyReceiver) -> None:
     failed(cli, tmp_path, "one", "two")
     for arguments, doing, done in (
         (("retry", "--all"), "requeuing", "Requeued 2 runs."),
-        (("forget", "--all"), "removing", "Removed 2 runs."),
+        (("dismiss", "--all", "--text", "403"), "dismissing", "Dismissed 2 runs."),
     ):
         with on_terminal("dead", *arguments, "--db", "my.db", folder=tmp_path) as terminal:
             shown = terminal.rest()
@@ -117,13 +117,21 @@ def test_whoever_watches_sees_how_far_it_is(cli: Cli, tmp_path: Path, ntfy: Ntfy
         worked(tmp_path, "failed", 2)
 
 
-def test_what_is_forgotten_stays_in_the_history(cli: Cli, tmp_path: Path, ntfy: NtfyReceiver) -> None:
-    first, *_ = failed(cli, tmp_path, "one", "two")
+def test_what_is_dismissed_stays_in_the_history_and_can_be_restored(
+    cli: Cli, tmp_path: Path, ntfy: NtfyReceiver
+) -> None:
+    second, first = failed(cli, tmp_path, "one", "two")
     schedule = cli("dead", "show", str(first), "--json").document["schedule"]
-    assert cli("dead", "forget", str(first), "--json").document["forgotten"] == [first]
-    assert cli("dead", "list", "--json").document["total"] == 1
+    assert cli("dead", "dismiss", "--all", "--text", "ONE", "--json").document["dismissed"] == [first]
+    assert [each["run_id"] for each in cli("dead", "list", "--json").document["dead"]] == [second]
+    assert "No dead letters match." in cli("dead", "list", "--text", "one").out
+    dismissed = cli("dead", "list", "--dismissed")
+    assert f"duetime dead restore {first} " in dismissed.out and "two" not in dismissed.out
     assert cli("notify", "history", schedule, "--json").document["runs"][0]["status"] == "failed"
-    assert cli("dead", "forget", "--all").out == "Removed 1 run.\n"
+    assert cli("dead", "restore", str(first)).out == "Restored 1 run.\n"
+    assert cli("dead", "list", "--json").document["total"] == 2
+    assert cli("dead", "forget", "--all", "--json").document["forgotten"] == [first, second], "its earlier name"
+    assert "forget" not in cli("dead", "--help").out
     assert cli("dead", "retry", str(first)).code == 0
     assert cli("notify", "delete", schedule).code == 0
 
@@ -156,7 +164,7 @@ def test_what_failed_is_here_whatever_kind_it_is(cli: Cli, tmp_path: Path) -> No
     assert (dead["run_id"], dead["kind"], dead["to"]) == (run["run_id"], "job", "shorten")
     assert cli("dead", "list", "--kind", "notification", "--json").document["total"] == 0
     assert "shorten" in cli("dead", "show", number).out
-    assert cli("dead", "forget", number).out == "Removed 1 run.\n"
+    assert cli("dead", "dismiss", number).out == "Dismissed 1 run.\n"
     assert cli("dead", "list", "--json").document["total"] == 0
     again = cli("dead", "retry", number)
     assert (again.code, again.out) == (0, "Requeued 1 run.\n")
@@ -226,7 +234,8 @@ def test_what_cannot_be_done_with_a_run(cli: Cli, arguments: tuple[str, ...], co
         (("retry",), 2, "give the numbers of runs, or --all"),
         (("retry", "1", "--all"), 2, "give the numbers of runs, or --all"),
         (("retry", "first"), 2, "'first' is not a number"),
-        (("forget", "1"), 3, "there is no run 1"),
+        (("retry", "1", "--text", "x"), 2, "--kind and --text choose among --all"),
+        (("dismiss", "1"), 3, "there is no run 1"),
         (("show", "1"), 3, "dead list"),
         (("list", "--kind", "task"), 2, "--kind: there is no 'task'"),
     ],

@@ -270,7 +270,7 @@ def test_top_shows_workers_what_runs_what_comes_and_what_failed(cli: Cli, tmp_pa
         assert max(map(len, rows)) <= columns
         assert any("in all" in row for row in rows) is (lines < 60)
         assert {"WORKERS", "RUNNING"} <= {row.split("  ")[0].strip() for row in rows}
-    assert cli("dead", "forget", "--all").code == 0
+    assert cli("dead", "dismiss", "--all").code == 0
     assert cli("top", "--json").document["failed"] == [], "nobody needs to look at it any more"
     busy.close()
 

@@ -13,6 +13,7 @@ from duetime.engine.clock import SECOND, Instant
 from duetime.engine.model import Run
 from duetime.engine.result import Err
 from duetime.kinds.jobs.registry import Registry
+from duetime.service import dead_letters
 from duetime.service.dead_letters import DeadLetterQuery, Dealt, change_dead, find_dead, group
 from duetime.service.errors import unwrap
 from duetime.testing import Simulation
@@ -81,6 +82,27 @@ def test_after_an_outage_all_are_retried_in_order(outage: Outage) -> None:
     assert len(outage.runs()) > len(runs), "the schedules go on"
 
 
+def test_all_means_all_however_many_there_are(outage: Outage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dead_letters, "MOST", 5)
+    monkeypatch.setattr(dead_letters, "_PAGE", 7)
+    for name in ("skips", "queues"):
+        outage.job(name, **POLICIES[name])
+    outage.advance(15 * HOUR)
+    parts: list[float] = []
+    services, caller = outage.duetime.app.services, outage.duetime.caller
+    assert len(outage.dead()) == 5, "a page shows the newest"
+    dismissed = unwrap(change_dead(services, caller, DeadLetterQuery(), "dismiss", parts.append))
+    assert len(dismissed.done) == 30 and dismissed.done == sorted(dismissed.done, key=lambda id: (id - 1) // 7) != []
+    assert parts == sorted(parts) and (len(parts), parts[-1]) == (5, 1.0)
+    assert len(outage.change("restore").done) == 30
+    assert len(outage.change("retry", text="queue").done) == 15 and outage.down
+    outage.settle()
+    assert len(outage.change("retry").done) == 30, "what failed again is dead again"
+    outage.down = False
+    outage.settle()
+    assert {run.status for run in outage.runs()} == {"completed"}
+
+
 def test_a_pause_parks_retried_runs_until_the_resume(outage: Outage) -> None:
     id = outage.job("skips")
     outage.advance(5 * HOUR)
@@ -100,12 +122,15 @@ def test_what_is_refused_is_counted_by_its_reason(outage: Outage) -> None:
     outage.duetime.cancel(first)
     outage.duetime.delete(second)
     dealt = outage.change()
-    assert [run.name for run in dealt.done] == ["third"] * 2
+    assert sorted(dealt.done) == sorted(run.id for run in outage.runs() if run.name == "third")
     assert sorted(dealt.reasons()) == ["2 runs: the schedule was cancelled", "2 runs: the schedule was deleted"]
     [letter] = [each for each in group(outage.dead()) if each.latest.name == "first"]
     assert len(outage.change("dismiss", groups=[letter.key]).done) == 2
     assert {run.name for run in outage.dead()} == {"second"}
-    assert outage.change(ids=[dealt.done[0].id]).reasons() == ["1 run: it is pending, so it cannot be retried"]
+    assert {run.name for run in outage.dead(dismissed=True)} == {"first"}
+    assert len(outage.change("restore", groups=[letter.key]).done) == 2 and len(outage.dead()) == 4
+    assert len(outage.change("dismiss", text="FIRST").done) == 2 and outage.change("restore", text="second").done == []
+    assert outage.change(ids=[dealt.done[0]]).reasons() == ["1 run: it is pending, so it cannot be retried"]
     outage.duetime.delete(third)
 
 

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from duetime.engine.kind import LOCAL, Caller
-from duetime.engine.model import Run, RunStatus, Schedule, ScheduleState
+from duetime.engine.model import Run, RunId, RunStatus, Schedule, ScheduleState
+from duetime.engine.policy.decision import Change, Decision, done
+from duetime.engine.policy.rows import Writes
 from duetime.engine.result import Ok
 from duetime.engine.store import RunQuery, ScheduleQuery
 from duetime.engine.validation import NewSchedule
@@ -23,6 +25,7 @@ from tests.support.web import Site, site
 OPERATIONS = [name for name in vars(Interface) if not name.startswith("_")]
 INTERFACES = {each.__name__.lower(): each for each in Interface.__subclasses__()}
 NOT_APPLICABLE = {("create", "request", name) for name in ("mcp", "commandline", "dashboard")}
+NOT_APPLICABLE |= {(name, kind, "mcp") for name in ("dismiss", "restore") for kind in load_specs()}
 """Programs make requests, by the HTTP API, the API of QStash and Python. Everything else is possible everywhere."""
 TABLE = [cell for cell in product(OPERATIONS, load_specs(), INTERFACES) if cell not in NOT_APPLICABLE]
 OWNER = Caller(LOCAL)
@@ -53,6 +56,24 @@ def started(there: Site, id: str, *, ended: bool = False) -> int:
     assert isinstance(run, Ok)
     assert not ended or isinstance(there.room.scheduler.cancel_run(OWNER, run.value.id), Ok)
     return run.value.id
+
+
+def dead(there: Site, kind: str) -> Run:
+    """Make a dead letter."""
+    store, now = there.room.store, there.room.scheduler.clock.now()
+
+    def decide(change: Change, run: Run) -> Decision:
+        broken = run._replace(status=RunStatus.FAILED, finished=now, error="it broke")
+        return done(Writes(runs={run.id: broken}), broken)
+
+    made = store.change_run(RunId(started(there, make(there, kind), ended=True)), now, decide)
+    assert isinstance(made, Ok)
+    run: Run = made.value
+    return run
+
+
+def are_dead(there: Site, kind: str) -> set[int]:
+    return {run.id for run in there.room.store.runs(RunQuery(kind=kind, status="dead", limit=1000)).items}
 
 
 def schedules(there: Site, kind: str) -> set[str]:
@@ -149,6 +170,19 @@ def check_retry(there: Site, reached: Interface, kind: str) -> None:
     reached.retry(kind, run)
     [again] = runs(there, id)
     assert (again.id, again.status) == (run, RunStatus.PENDING)
+
+
+def check_dismiss(there: Site, reached: Interface, kind: str) -> None:
+    run = dead(there, kind)
+    reached.dismiss(kind, run.id)
+    assert run.id not in are_dead(there, kind)
+
+
+def check_restore(there: Site, reached: Interface, kind: str) -> None:
+    run = dead(there, kind)
+    assert isinstance(there.room.scheduler.dismiss(OWNER, run.id), Ok)
+    reached.restore(kind, run.id)
+    assert run.id in are_dead(there, kind)
 
 
 def check_history(there: Site, reached: Interface, kind: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from duetime.engine.model import RunId, Schedule, ScheduleId
 from duetime.engine.outcome import Failed, Retry
 from duetime.engine.policy import changes
 from duetime.engine.queries import Queries
-from duetime.engine.store import EVERY_ONE, RunQuery, ScheduleQuery
+from duetime.engine.store import EVERY_ONE, FAILED_OR_LOST, RunQuery, ScheduleQuery
 from duetime.engine.store_interfaces import BOUNDS, tally_of
 from duetime.engine.triggers import IntervalTrigger
 from duetime.stores import search
@@ -261,6 +262,29 @@ def test_a_tally_counts_as_one_would_by_hand(store: BaseStore, hand: Hand) -> No
     assert store.tally(newest, newest) == []
     others = store.tally(RunId(0), newest, [claim.run.id for claim in claims[:2]])
     assert sum(tally.number for tally in others) == len(claims) - 2
+
+
+def test_runs_from_the_first_on_by_text_and_by_mark(store: BaseStore, hand: Hand) -> None:
+    create(store, *(once(T0, name=name) for name in ("100% sure", "Ada_1", "adam", "other")))
+    claims = sorted(hand.claim(T0 + 1), key=lambda claim: claim.run.id)
+    hand.record(claims, T0 + 2, Failed("No ANSWER from 10.0.0.7"))
+    ids = [claim.run.id for claim in claims]
+
+    def found(**asked: Any) -> list[RunId]:
+        page = store.runs(query := RunQuery(ascending=True, limit=2, **asked))
+        all_ = [run.id for run in page.items]
+        while page.cursor is not None:
+            page = store.runs(replace(query, cursor=page.cursor))
+            all_ += [run.id for run in page.items]
+        return all_
+
+    assert found() == found(text="answer from") == found(text="no") == ids
+    by_name = {claim.definition.name: claim.run.id for claim in claims}
+    wanted = {"ADA": ["Ada_1", "adam"], "a_1": ["Ada_1"], "0%": ["100% sure"], "%": ["100% sure"], "\0": []}
+    for text, names in wanted.items():
+        assert sorted(found(text=text)) == sorted(by_name[name] for name in names), text
+    store.change_run(ids[0], T0, changes.dismiss)
+    assert found(status=FAILED_OR_LOST, mark_from=1) == ids[:1] and found(status="dead") == ids[1:]
 
 
 def test_the_living_and_the_queue(store: BaseStore, hand: Hand) -> None:

@@ -73,6 +73,14 @@ class Interface(ABC):
     def retry(self, kind: str, run: int) -> None: ...
 
     @abstractmethod
+    def dismiss(self, kind: str, run: int) -> None:
+        """Take a dead letter off the list."""
+
+    @abstractmethod
+    def restore(self, kind: str, run: int) -> None:
+        """Put a dead letter back on the list, after finding it among those that were dismissed."""
+
+    @abstractmethod
     def history(self, kind: str, id: str) -> set[int]: ...
 
     @abstractmethod
@@ -135,6 +143,12 @@ class Mcp(Interface):
 
     def retry(self, kind: str, run: int) -> None:
         assert self._use("run_now", run_id=run)["run"]["run_id"] == run
+
+    def dismiss(self, kind: str, run: int) -> None:
+        raise NotImplementedError
+
+    def restore(self, kind: str, run: int) -> None:
+        raise NotImplementedError
 
     def history(self, kind: str, id: str) -> set[int]:
         return {each["run_id"] for each in self._use("history", schedule_id=id)["runs"]}
@@ -201,6 +215,14 @@ class Http(Interface):
     def retry(self, kind: str, run: int) -> None:
         assert self._ask("POST", f"/runs/{run}/retry")["run_id"] == run
 
+    def dismiss(self, kind: str, run: int) -> None:
+        assert self._ask("POST", f"/dead/{run}/dismiss")["run_id"] == run
+
+    def restore(self, kind: str, run: int) -> None:
+        found = self._ask("GET", f"/dead?kind={kind}&text=it+broke&dismissed=true")["runs"]
+        assert run in {each["run_id"] for each in found}
+        assert self._ask("POST", f"/dead/{run}/restore")["run_id"] == run
+
     def history(self, kind: str, id: str) -> set[int]:
         return {each["run_id"] for each in self._ask("GET", f"/schedules/{id}/runs")["runs"]}
 
@@ -264,6 +286,14 @@ class CommandLine(Interface):
 
     def retry(self, kind: str, run: int) -> None:
         assert self._call("dead", "retry", str(run), "--json").document["retried"] == [run]
+
+    def dismiss(self, kind: str, run: int) -> None:
+        assert self._call("dead", "dismiss", str(run), "--json").document["dismissed"] == [run]
+
+    def restore(self, kind: str, run: int) -> None:
+        found = self._call("dead", "list", "--kind", kind, "--text", "IT BROKE", "--dismissed", "--json").document
+        assert run in {each["run_id"] for each in found["dead"]}
+        assert self._call("dead", "restore", str(run), "--json").document["restored"] == [run]
 
     def history(self, kind: str, id: str) -> set[int]:
         return {each["run_id"] for each in self._run(kind, "history", id, "--json").document["runs"]}
@@ -337,6 +367,14 @@ class Dashboard(Interface):
     def retry(self, kind: str, run: int) -> None:
         self._send(f"/runs/{run}/retry")
 
+    def dismiss(self, kind: str, run: int) -> None:
+        self._send("/dead-letters", run=str(run), action="dismiss")
+
+    def restore(self, kind: str, run: int) -> None:
+        page = f"/dead-letters?kind={kind}&text=it+broke&show=dismissed"
+        assert str(run) in self._links(page, r'href="/runs/(\d+)"')
+        self._send("/dead-letters", run=str(run), action="restore", back="show=dismissed")
+
     def history(self, kind: str, id: str) -> set[int]:
         return {int(run) for run in self._links(f"/schedules/{id}", r'href="/runs/(\d+)')}
 
@@ -395,6 +433,16 @@ class Python(Interface):
     def retry(self, kind: str, run: int) -> None:
         with closing(self._duetime()) as duetime:
             assert duetime.retry(run)["run_id"] == run
+
+    def dismiss(self, kind: str, run: int) -> None:
+        with closing(self._duetime()) as duetime:
+            assert duetime.dismiss(run)["run_id"] == run
+
+    def restore(self, kind: str, run: int) -> None:
+        with closing(self._duetime()) as duetime:
+            found = duetime.dead_letters(kind=kind, text="it broke", dismissed=True)
+            assert run in {each["run_id"] for each in found}
+            assert duetime.restore(run)["run_id"] == run
 
     def history(self, kind: str, id: str) -> set[int]:
         with closing(self._duetime()) as duetime:

@@ -24,6 +24,8 @@ from duetime.service.stop_runs import stop_runs
 T = TypeVar("T")
 OPEN = frozenset({"pending", "running", "paused"})
 """Statuses of schedules that may still fire."""
+_PART = 500
+"""Runs that are read at once."""
 LOOK = 0.05
 """Seconds between two reads of the store while waiting."""
 
@@ -107,13 +109,21 @@ class Running(Base):
         """Stop the runs of a schedule that are in progress or wait, and return them; the schedule goes on."""
         return self._runs(unwrap(stop_runs(self.scheduler, self.caller, self._find(id))).runs)
 
-    def dead_letters(self, *, kind: str | None = None, limit: int = 100) -> Runs:
-        """Return the runs that failed for good or were lost, and were neither retried nor dismissed."""
-        return self._runs(self._page(RunQuery(kind=kind, status="dead", limit=limit)).items)
+    def dead_letters(
+        self, *, kind: str | None = None, text: str = "", dismissed: bool = False, limit: int = 100
+    ) -> Runs:
+        """Return the runs that failed for good or were lost, and were neither retried nor dismissed; or those that were
+        dismissed. `text` is part of the name or of the error."""
+        asked = DeadLetterQuery(kind=kind, text=text, dismissed=dismissed)
+        return self._runs(self._page(asked.runs(limit)).items)
 
     def dismiss(self, run_id: int) -> RunShape:
-        """Remove a run from the dead letters. It stays in the history."""
+        """Take a run off the dead letters. It stays in the history."""
         return self._one(unwrap(self.scheduler.dismiss(self.caller, run_id)))
+
+    def restore(self, run_id: int) -> RunShape:
+        """Put a dead letter that was dismissed back on the list."""
+        return self._one(unwrap(self.scheduler.dismiss(self.caller, run_id, undo=True)))
 
     def retry_dead_letters(self, *, kind: str | None = None, text: str = "") -> Runs:
         """Retry all dead letters, or those of a kind or with this text in their name or error, and return them.
@@ -127,6 +137,10 @@ class Running(Base):
         """Take all dead letters, or those that match, off the list and return them. They stay in the history."""
         return self._change_dead("dismiss", kind, text)
 
+    def restore_dead_letters(self, *, kind: str | None = None, text: str = "") -> Runs:
+        """Put all dead letters that were dismissed, or those that match, back on the list and return them."""
+        return self._change_dead("restore", kind, text)
+
     def inbox(self, topic: str | None = None, *, limit: int = 100) -> Messages:
         """Return the notifications that were delivered, through any channel; the latest first."""
         runs = self._page(RunQuery(kind="notification", status="completed", subject=topic, limit=limit)).items
@@ -138,7 +152,9 @@ class Running(Base):
 
     def _change_dead(self, action: Action, kind: str | None, text: str) -> Runs:
         asked = DeadLetterQuery(kind=kind, text=text)
-        return self._runs(unwrap(change_dead(self.app.services, self.caller, asked, action)).done)
+        done = unwrap(change_dead(self.app.services, self.caller, asked, action)).done
+        parts = (tuple(done[start : start + _PART]) for start in range(0, len(done), _PART))
+        return [run for ids in parts for run in self._runs(self._page(RunQuery(ids=ids, limit=_PART)).items)]
 
     def _run(self, run_id: int) -> Run:
         run = self.scheduler.run(self.caller, run_id)

@@ -146,7 +146,7 @@ _SECTIONS: Mapping[str, tuple[Command, ...]] = {
     ),
     "Runs": (
         _own("run", "runs.run", "Single runs: list, show, run again, stop."),
-        _own("dead", "runs.dead", "Dead letters: list, show, retry or forget what failed."),
+        _own("dead", "runs.dead", "Dead letters: list, show, retry or dismiss what failed."),
         _own("tail", "runs.tail", "Follow runs as they start, end and fail."),
         _own("top", "runs.top", "Watch workers, running and upcoming work, and failures."),
     ),

@@ -27,12 +27,13 @@ from duetime.service.errors import refuse, unwrap
 from duetime.service.presenters import View, instant_view, run_shapes
 from duetime.service.text import plural, whole_number
 
-PLACE: Final = ("kind", "text", "page")
+PLACE: Final = ("kind", "text", "show", "page")
+DISMISSED: Final = "dismissed"
 GROUPS: Final = 50
 """Problems on one page."""
 RUNS: Final = 25
 """Runs of a problem that are listed one by one."""
-_DONE: Final[dict[Action, str]] = {"retry": "requeued", "dismiss": "dismissed"}
+_DONE: Final[dict[Action, str]] = {"retry": "requeued", "dismiss": "dismissed", "restore": "restored"}
 
 
 class Refusals:
@@ -73,20 +74,21 @@ class Problem(NamedTuple):
 
 
 def dead_letters_page(request: PageRequest) -> Response:
-    """Render what failed for good or was lost, until somebody retries or dismisses it."""
+    """Render what failed for good or was lost, until somebody retries or dismisses it; or what was dismissed."""
     specs, asked = request.call.services.specs, _asked(request)
     found = find_dead(request.call.services, request.caller, asked)
     groups = group(found)
     page = whole_number(request.parameter("page"), 6) or 1
     here = groups[(page - 1) * GROUPS : page * GROUPS]
-    filters = request.encode_parameters("kind", "text")
+    filters = request.encode_parameters("kind", "text", "show")
     return request.render(
         "dead_letters.html",
         problems=[_problem(request, each) for each in here],
         first_page=f"?{filters}" if page > 1 else None,
         next_page=f"?{filters}&page={page + 1}" if len(groups) > page * GROUPS else None,
         number=len(found),
-        total=f"{len(found):,}" if len(found) < MOST else f"more than {MOST:,}",
+        total=f"{len(found):,}" if len(found) < MOST else f"{MOST:,}+",
+        dismissed=asked.dismissed,
         problem_number=len(groups),
         kind_asked=asked.kind or "",
         text=asked.text,
@@ -98,7 +100,11 @@ def dead_letters_page(request: PageRequest) -> Response:
 
 def _asked(request: PageRequest) -> DeadLetterQuery:
     kind = request.parameter("kind")
-    return DeadLetterQuery(kind=kind if kind in request.call.services.specs else None, text=request.parameter("text"))
+    return DeadLetterQuery(
+        kind=kind if kind in request.call.services.specs else None,
+        text=request.parameter("text"),
+        dismissed=request.parameter("show") == DISMISSED,
+    )
 
 
 def _problem(request: PageRequest, each: Group) -> Problem:
@@ -109,7 +115,7 @@ def _problem(request: PageRequest, each: Group) -> Problem:
 
 
 def change_dead_letters(request: PageRequest, form: Form) -> Response:
-    """Retry or dismiss: one problem (`one`), all that match the filters (`all`), or what was selected (`action`)."""
+    """Retry, dismiss or restore: one problem (`one`), all that match (`all`), or what was selected (`action`)."""
     back = form.back(*PLACE)
     asked = DeadLetterQuery(kind=back.get("kind") or None, text=back.get("text", ""))
     one, _, key = form.get("one").partition(":")
@@ -120,15 +126,16 @@ def change_dead_letters(request: PageRequest, form: Form) -> Response:
     everything = bool(key or form.get("all"))
     if not (everything or groups or ids):
         return request.redirect("/dead-letters", **back, did="nothing")
-    dealt = Dealt([], [])
+    dealt = Dealt([], [], set())
     if everything or groups:
-        asked = replace(asked, groups=[] if form.get("all") else groups)
+        dismissed = back.get("show") == DISMISSED
+        asked = replace(asked, groups=[] if form.get("all") else groups, dismissed=dismissed)
         dealt = unwrap(change_dead(request.call.services, request.caller, asked, action))
-    known = {run.id for run in dealt.done}
+    known = set(dealt.done)
     if single := [] if everything else [id for id in ids if id not in known]:
-        done, refused = unwrap(change_dead(request.call.services, request.caller, DeadLetterQuery(ids=single), action))
-        dealt = Dealt(dealt.done + done, dealt.refused + refused)
-    undo = request.offer_undo(action, [str(run.id) for run in dealt.done])
+        more = unwrap(change_dead(request.call.services, request.caller, DeadLetterQuery(ids=single), action))
+        dealt = Dealt(dealt.done + more.done, dealt.refused + more.refused, dealt.kinds | more.kinds)
+    undo = request.offer_undo(action, [str(id) for id in dealt.done] if len(dealt.done) <= MOST else [])
     return request.redirect("/dead-letters", **back, **_result(request, action, dealt), **undo)
 
 
@@ -136,7 +143,7 @@ def _action(text: str) -> Action:
     for action in _DONE:
         if text == action:
             return action
-    raise refuse("invalid", "choose what to do: retry or dismiss")
+    raise refuse("invalid", "choose what to do: retry, dismiss or restore")
 
 
 def _result(request: PageRequest, action: Action, dealt: Dealt) -> dict[str, Any]:

@@ -47,6 +47,7 @@ DONE = {
     "fired": "It runs now.",
     "retried": "It will be retried now.",
     "dismissed": "Dismissed; it stays in the history.",
+    "restored": "Restored.",
     "stopped": "It was asked to stop.",
     "undone": "Undone.",
     "not_undone": "This can no longer be undone.",
@@ -63,6 +64,7 @@ MANY = {
     "cancelled": "cancelled",
     "retried": "requeued",
     "dismissed": "dismissed",
+    "restored": "restored",
     "read": "marked as read",
 }
 ONCE = ("did", "number", "failed", "undo", "refused", "reasons")

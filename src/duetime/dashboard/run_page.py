@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from starlette.responses import Response
@@ -28,6 +29,7 @@ Change = Callable[[Scheduler, Caller, int], Result[Any]]
 ACTIONS: Final[dict[str, tuple[str, Change]]] = {
     "retry": ("retried", Scheduler.retry),
     "dismiss": ("dismissed", Scheduler.dismiss),
+    "restore": ("restored", partial(Scheduler.dismiss, undo=True)),
     "cancel": ("stopped", Scheduler.cancel_run),
 }
 
@@ -63,6 +65,7 @@ def run_page(request: PageRequest) -> Response:
         commands=_commands(run, schedule),
         may_retry=run.status in RETRIED and schedule is not None,
         may_dismiss=run.status in (RunStatus.FAILED, RunStatus.LOST) and not run.stop,
+        may_restore=run.status in (RunStatus.FAILED, RunStatus.LOST) and bool(run.stop),
         may_stop=run.status in LIVE and not run.stop,
         may_run_again=schedule is not None and bool(payload),
     )

@@ -259,9 +259,9 @@ class Scheduler(Queries):
         return self._change_run(caller, run_id, decide)
 
     @expected
-    def dismiss(self, caller: Caller, run_id: int) -> Result[Run]:
-        """Mark a failed run as dealt with: it stays in the history, marked by `stop`."""
-        return self._change_run(caller, run_id, policy_changes.dismiss)
+    def dismiss(self, caller: Caller, run_id: int, *, undo: bool = False) -> Result[Run]:
+        """Mark a failed run as dealt with, or undo that: it stays in the history, marked by `stop`."""
+        return self._change_run(caller, run_id, partial(policy_changes.dismiss, undo=undo))
 
     @expected
     def retry_all(self, caller: Caller, runs: Sequence[Run]) -> Result[list[Result[Run]]]:
@@ -279,7 +279,7 @@ class Scheduler(Queries):
     @expected
     def restore_all(self, caller: Caller, runs: Sequence[Run]) -> Result[list[Result[Run]]]:
         """Undo `dismiss_all` for runs that this caller found."""
-        return Ok(self._change_all(runs, lambda change, seen: policy_changes.dismiss(change, seen, undo=True)))
+        return Ok(self._change_all(runs, partial(policy_changes.dismiss, undo=True)))
 
     @expected
     def mark_all(self, runs: Sequence[Run], as_: int) -> Result[list[Result[Run]]]:

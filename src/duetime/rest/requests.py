@@ -261,7 +261,8 @@ class BulkGiven(Given):
 
 
 class DeadGiven(Given):
-    """Which dead letters: `ids`, or all that match the filters; without any, all of the caller's own."""
+    """Which dead letters: `ids`, or all that match the filters; without any, all of the caller's own. All are changed,
+    however many they are."""
 
     ids: Annotated[list[Annotated[int, Field(ge=1, le=2**63 - 1)]], Field(min_length=1, max_length=10_000)] | None = (
         Field(default=None, description="Numbers of runs, instead of a filter.")
@@ -309,11 +310,16 @@ class Owned(Paged):
     owner: Name | None = Field(default=None, description=OF_OWNER)
 
 
-class DeadAsked(Owned):
+class OfKind(Owned):
     kind: Key | None = Field(default=None, description=OF_KIND)
 
 
-class SchedulesAsked(DeadAsked):
+class DeadAsked(OfKind):
+    text: Name | None = Field(default=None, description="Part of the name or of the error.")
+    dismissed: bool = Field(default=False, description="Those that were dismissed, instead of those that were not.")
+
+
+class SchedulesAsked(OfKind):
     status: ScheduleStatus | None = Field(
         default=None, description="The current status; `failed` includes recurring schedules whose latest run failed."
     )
@@ -325,7 +331,7 @@ class SchedulesAsked(DeadAsked):
     )
 
 
-class RunsAsked(DeadAsked):
+class RunsAsked(OfKind):
     status: RunStatus | None = Field(
         default=None, description="The status; `missed` and `skipped` runs were due but did not run, and say why."
     )

@@ -59,7 +59,7 @@ class RefusedRun(Shape):
 
 
 class DealtShape(Shape):
-    runs: list[int] = Field(description="Numbers of the runs that were retried or dismissed.")
+    runs: list[int] = Field(description="Numbers of the runs that were retried, dismissed or restored.")
     refused: list[RefusedRun] = Field(description="Those that were refused, each with the reason.")
 
 

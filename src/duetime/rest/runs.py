@@ -111,15 +111,11 @@ def cancel(call: Caller, id: Id) -> Response:
 
 @routes.get("/dead", response_model=RunsShape, tags=_DEAD)
 def dead(call: Caller, asked: Annotated[DeadAsked, Query()]) -> Response:
-    """List runs of every kind that failed for good or were lost, and were not dismissed."""
-    query = RunQuery(
-        owner=owner_of(call, asked.owner),
-        kind=asked.kind,
-        status="dead",
-        limit=asked.limit,
-        cursor=asked.cursor,
+    """List runs of every kind that failed for good or were lost, and were not dismissed; or those that were."""
+    wanted = DeadLetterQuery(
+        owner=owner_of(call, asked.owner), kind=asked.kind, text=asked.text or "", dismissed=asked.dismissed
     )
-    return _page(call, query, zone_of(call, asked.timezone))
+    return _page(call, wanted.runs(asked.limit, asked.cursor), zone_of(call, asked.timezone))
 
 
 @routes.post("/dead/retry", response_model=DealtShape, dependencies=_JSON, responses=problems(404, 415), tags=_DEAD)
@@ -130,16 +126,22 @@ def retry_many(call: Caller, body: Annotated[DeadGiven, Body()]) -> Response:
 
 @routes.post("/dead/dismiss", response_model=DealtShape, dependencies=_JSON, responses=problems(404, 415), tags=_DEAD)
 def dismiss_many(call: Caller, body: Annotated[DeadGiven, Body()]) -> Response:
-    """Dismiss many. They stay in the history and can still be retried."""
+    """Dismiss many. They stay in the history and can still be retried or restored."""
     return _change_dead(call, body, "dismiss")
+
+
+@routes.post("/dead/restore", response_model=DealtShape, dependencies=_JSON, responses=problems(404, 415), tags=_DEAD)
+def restore_many(call: Caller, body: Annotated[DeadGiven, Body()]) -> Response:
+    """Put many that were dismissed back on the list."""
+    return _change_dead(call, body, "restore")
 
 
 def _change_dead(call: Call, body: DeadGiven, action: Action) -> Response:
     """Change the caller's own dead letters. An operator reaches those of others by their ids."""
     asked = DeadLetterQuery(ids=body.ids, owner=call.caller.owner, kind=body.kind, text=body.text)
-    done, refused = unwrap(change_dead(call.services, call.caller, asked, action))
-    errors = [{"run_id": run.id, "code": err.code, "message": err.message} for run, err in refused]
-    return JSONResponse({"runs": [run.id for run in done], "refused": errors})
+    dealt = unwrap(change_dead(call.services, call.caller, asked, action))
+    errors = [{"run_id": id, "code": err.code, "message": err.message} for id, err in dealt.refused]
+    return JSONResponse({"runs": dealt.done, "refused": errors})
 
 
 @routes.post(
@@ -157,9 +159,16 @@ def retry_dead(call: Caller, id: Id) -> Response:
 
 @routes.post("/dead/{id}/dismiss", response_model=RunShape, responses=problems(404, 409), tags=_DEAD)
 def dismiss_dead(call: Caller, id: Id) -> Response:
-    """Dismiss a dead letter. It stays in the history and can still be retried."""
+    """Dismiss a dead letter. It stays in the history and can still be retried or restored."""
     _dead_letter(call, id)
     return answer_run(call, unwrap(call.scheduler.dismiss(call.caller, id)))
+
+
+@routes.post("/dead/{id}/restore", response_model=RunShape, responses=problems(404, 409), tags=_DEAD)
+def restore_dead(call: Caller, id: Id) -> Response:
+    """Put a dead letter that was dismissed back on the list."""
+    _dead_letter(call, id)
+    return answer_run(call, unwrap(call.scheduler.dismiss(call.caller, id, undo=True)))
 
 
 def _dead_letter(call: Call, id: int) -> None:

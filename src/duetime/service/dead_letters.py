@@ -4,30 +4,34 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Final, Literal, NamedTuple
 
 from duetime.engine.clock import Instant
 from duetime.engine.kind import Caller
-from duetime.engine.model import OVER, Run, ScheduleId
+from duetime.engine.model import OVER, Run, RunId, ScheduleId
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import NO_RUN, ordered
-from duetime.engine.store import RunQuery
+from duetime.engine.store import FAILED_OR_LOST, RunQuery
 from duetime.service.errors import Refused, refuse, unwrap
 from duetime.service.services import Services, pages_of
 from duetime.service.text import plural
 
 MOST: Final = 10_000
-"""Dead letters that one call reads, retries or dismisses: the newest."""
-MOST_READ: Final = 64 * 1024 * 1024
-"""Bytes of results after which no further page is read."""
-_PAGE: Final = 1000
+"""Dead letters that a page shows, or that one call names by their ids. A filter reaches all that match."""
+_PAGE: Final = 500
+"""Dead letters that are read and changed at once."""
+_MOST_BYTES: Final = 4 * 1024 * 1024
+"""Size at which a page of them ends early: their results may be long."""
+_COUNTED: Final = 1_000_000
 _NUMBERS: Final = re.compile(r"\b[0-9a-f]{8,}\b|\d+(?:\.\d+)?")
 """What differs between two occurrences of one problem: durations, ports, ids."""
 Action = Literal["retry", "dismiss", "restore"]
 """`restore` undoes `dismiss`."""
+Told = Callable[[float], None]
+"""Receives the part that is done, from 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +46,21 @@ class DeadLetterQuery:
     """Part of the name or of the error, in any case."""
     groups: Sequence[str] = ()
     """Keys of the groups that `group` makes."""
+    dismissed: bool = False
+    """Those that were dismissed, instead of those that were not."""
+
+    def runs(self, limit: int, cursor: str | None = None) -> RunQuery:
+        """Return the query for those that match, but for their groups."""
+        return RunQuery(
+            owner=self.owner,
+            kind=self.kind,
+            schedule=self.schedule,
+            status=FAILED_OR_LOST if self.dismissed else "dead",
+            mark_from=1 if self.dismissed else None,
+            text=self.text,
+            limit=limit,
+            cursor=cursor,
+        )
 
 
 class Group(NamedTuple):
@@ -56,15 +75,26 @@ class Group(NamedTuple):
 
 
 class Dealt(NamedTuple):
-    """What became of the dead letters that were to be retried or dismissed."""
+    """What became of the dead letters that were to be retried, dismissed or restored: ids only, since they may be
+    many."""
 
-    done: list[Run]
-    refused: list[tuple[Run, Err]]
+    done: list[RunId]
+    refused: list[tuple[RunId, Err]]
+    kinds: set[str]
+    """Of those that were changed."""
 
     def reasons(self) -> list[str]:
         """Return one line for each reason why some were refused, with their number."""
         counted = Counter(_reason(err) for _, err in self.refused)
         return [f"{plural(number, 'run')}: {reason}" for reason, number in counted.most_common()]
+
+    def add(self, runs: Sequence[Run], results: Sequence[Result[Run]]) -> None:
+        for run, result in zip(runs, results, strict=True):
+            if isinstance(result, Ok):
+                self.done.append(run.id)
+                self.kinds.add(run.kind)
+            else:
+                self.refused.append((run.id, result))
 
 
 def ended_at(run: Run) -> Instant:
@@ -74,22 +104,13 @@ def ended_at(run: Run) -> Instant:
 
 def find_dead(services: Services, caller: Caller, asked: DeadLetterQuery) -> list[Run]:
     """Return the dead letters that match, the latest first; at most the newest of MOST."""
-    query = RunQuery(
-        owner=asked.owner, kind=asked.kind, schedule=asked.schedule, status="dead", limit=_PAGE, count_to=0
-    )
+    query = replace(asked.runs(_PAGE), count_to=0, most_bytes=_MOST_BYTES)
     found: list[Run] = []
-    read = 0
     for page in pages_of(services.scheduler.runs, caller, query):
-        read += sum(len(run.result or "") for run in page.items)
         found += [run._replace(result=None) for run in page.items]  # nobody looks at it, and it may be long
-        if len(found) >= MOST or read >= MOST_READ:
+        if len(found) >= MOST:
             break
-    text, keys = asked.text.casefold(), frozenset(asked.groups)
-    matching = [
-        run
-        for run in found[:MOST]
-        if (not text or text in f"{run.name}\n{run.error or ''}".casefold()) and (not keys or _key(run) in keys)
-    ]
+    matching = [run for run in found[:MOST] if not asked.groups or _key(run) in asked.groups]
     return sorted(matching, key=lambda run: (ended_at(run), run.id), reverse=True)
 
 
@@ -106,38 +127,50 @@ def _key(run: Run) -> str:
     return sha256(f"{run.schedule}\n{error}".encode()).hexdigest()[:16]
 
 
-def change_dead(services: Services, caller: Caller, asked: DeadLetterQuery, action: Action) -> Result[Dealt]:
-    """Retry, dismiss or restore dead letters. Each one that is retried runs again under its own id, those of a schedule
-    one after the other in the order in which they were due, whatever its overlap policy and its queue limit."""
-    scheduler = services.scheduler
+def change_dead(
+    services: Services, caller: Caller, asked: DeadLetterQuery, action: Action, told: Told = lambda part: None
+) -> Result[Dealt]:
+    """Retry, dismiss or restore dead letters: all that match, however many, a page at a time from the oldest on. Each
+    one that is retried runs again under its own id, those of a schedule one after the other in the order in which they
+    were due, whatever its overlap policy and its queue limit."""
+    scheduler, dealt = services.scheduler, Dealt([], [], set())
     if caller.depth > 0:
         return Err("run_token", f"an agent's run cannot {action} many runs at once; ask a person to do it")
+    change = {"retry": scheduler.retry_all, "dismiss": scheduler.dismiss_all, "restore": scheduler.restore_all}[action]
     try:
-        runs = find_dead(services, caller, asked) if asked.ids is None else _by_ids(services, caller, asked.ids)
-        change = {
-            "retry": scheduler.retry_all,
-            "dismiss": scheduler.dismiss_all,
-            "restore": scheduler.restore_all,
-        }[action]
-        results = unwrap(change(caller, runs))
+        for runs, part in _chosen(services, caller, asked if action != "restore" else replace(asked, dismissed=True)):
+            results = unwrap(change(caller, runs))
+            dealt.add(ordered(runs), results)
+            told(part)
     except Refused as refused:
         return refused.err
-    dealt = Dealt([], [])
-    for run, result in zip(ordered(runs), results, strict=True):
-        if isinstance(result, Ok):
-            dealt.done.append(result.value)
-        else:
-            dealt.refused.append((run, result))
     return Ok(dealt)
+
+
+def _chosen(services: Services, caller: Caller, asked: DeadLetterQuery) -> Iterator[tuple[list[Run], float]]:
+    """Yield what is to be changed, some at a time, each with the part of the whole that it completes."""
+    if asked.ids is not None:
+        named = ordered(_by_ids(services, caller, asked.ids))
+        for start in range(0, len(named), _PAGE):
+            yield named[start : start + _PAGE], min(1.0, (start + _PAGE) / len(named))
+        return
+    # What fails from now on, perhaps because it is retried, is not meant: a run keeps its id, and new ones get higher.
+    below = RunId(services.scheduler.store.newest_run() + 1)
+    query = replace(asked.runs(_PAGE), below=below, ascending=True, count_to=_COUNTED, most_bytes=_MOST_BYTES)
+    seen = total = 0
+    for page in pages_of(services.scheduler.runs, caller, query):
+        total, seen = total or page.total, seen + len(page.items)
+        matching = [run for run in page.items if not asked.groups or _key(run) in asked.groups]
+        yield matching, min(1.0, seen / max(1, total))
 
 
 def _by_ids(services: Services, caller: Caller, ids: Sequence[int]) -> list[Run]:
     if len(ids) > MOST:
-        raise refuse("invalid", f"ids: at most {MOST:,}", "ids")
+        raise refuse("invalid", f"ids: at most {MOST:,}; give a filter instead", "ids")
     found = [services.scheduler.run(caller, id) for id in dict.fromkeys(ids)]
     if None in found:
         raise Refused(NO_RUN)
-    return [run for run in found if run is not None]
+    return [run._replace(result=None) for run in found if run is not None]
 
 
 def _reason(err: Err) -> str:

@@ -14,6 +14,7 @@ from importlib.resources.abc import Traversable
 from typing import Any, Final
 
 from duetime.engine.clock import DAY
+from duetime.engine.encoding import clean_text
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import Attempt, Definition, Progress, Run, Schedule, WorkerRow, lane_of
 from duetime.engine.store import FAILED_OR_LOST, RunQuery, ScheduleQuery
@@ -175,12 +176,16 @@ def schedule_filter(query: ScheduleQuery, *, along_queue: bool = False) -> Where
     return where
 
 
+def _part(text: str) -> str:
+    """Return the pattern of what contains a text. Lowercase ASCII only, as lower() does in both databases here: folding
+    more on one side would miss equal names."""
+    escaped = clean_text(text).translate(_LOWER).replace("!", "!!").replace("%", "!%").replace("_", "!_")
+    return f"%{escaped}%"
+
+
 def _matching(where: Where, query: ScheduleQuery) -> None:
     if query.text:
-        # Lowercase ASCII only, as lower() does in both databases here: folding more on one side would miss equal names.
-        folded = query.text.translate(_LOWER)
-        escaped = folded.replace("!", "!!").replace("%", "!%").replace("_", "!_")
-        where.add("lower(s.name) LIKE ? ESCAPE '!'", f"%{escaped}%")
+        where.add("lower(s.name) LIKE ? ESCAPE '!'", _part(query.text))
     if query.due_from is not None:
         where.add("coalesce(p.next, p.through) >= ?", query.due_from)
     if query.due_to is not None:
@@ -299,6 +304,16 @@ def _run_waiting(where: Where, query: RunQuery) -> None:
         where.equal("holder", query.holder)
 
 
+def _run_marks(where: Where, query: RunQuery) -> None:
+    if query.mark_below is not None:
+        where.add("stop < ?", query.mark_below)
+    if query.mark_from is not None:
+        where.add("stop >= ?", query.mark_from)
+    if query.text:
+        part = _part(query.text)
+        where.add("(lower(name) LIKE ? ESCAPE '!' OR lower(error) LIKE ? ESCAPE '!')", part, part)
+
+
 def run_filter(query: RunQuery) -> Where:
     where = Where()
     # Within one schedule its own index is used, whatever a planner without statistics thinks of the owner's.
@@ -313,8 +328,7 @@ def run_filter(query: RunQuery) -> Where:
     where.equal("worker", query.worker)
     if query.above is not None:
         where.add("id > ?", query.above)
-    if query.mark_below is not None:
-        where.add("stop < ?", query.mark_below)
+    _run_marks(where, query)
     if query.ids is not None:
         where.add(f"id IN ({marks(query.ids)})" if query.ids else "1 = 0", *query.ids)
     if query.subject is not None:
@@ -346,14 +360,14 @@ def run_page(query: RunQuery) -> tuple[str, list[Any]]:
     """Return a page. Latest first: by id across schedules, by due instant within one. Oldest first: by due instant."""
     where = run_filter(query)
     by_due = runs_by_due(query)
-    direction, beyond = ("ASC", ">") if query.oldest_first else ("DESC", "<")
-    order = f"due {direction}, id {direction}" if by_due else "id DESC"
+    direction, beyond = ("ASC", ">") if query.oldest_first or query.ascending else ("DESC", "<")
+    order = f"due {direction}, id {direction}" if by_due else f"id {direction}"
     if query.cursor is not None:
         at, last = read_cursor(query.cursor, 2 if by_due else 1)
         if by_due:
             where.add(f"(due, id) {beyond} (?, ?)", at, last)
         else:
-            where.add("id < ?", last)
+            where.add(f"id {beyond} ?", last)
     statement = f"SELECT r.* FROM runs r{where.sql()} ORDER BY {order} LIMIT ?"  # noqa: S608
     return whole_rows(statement), [*where.values, query.limit + 1]
 

@@ -70,9 +70,14 @@ class PlainGroup(TyperGroup):
     def get_params(self, ctx: Any) -> list[Any]:
         return [_plainly(param) for param in super().get_params(ctx)]
 
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of the subcommands, without earlier names that are only kept working."""
+        return [name for name in super().list_commands(ctx) if not self.commands[name].hidden]
+
     def sections(self, ctx: Any) -> Sequence[tuple[str, Rows]]:
         """Return the subcommands with their summaries, by heading."""
-        return [("Commands", [(name, first_sentence(each.help or "")) for name, each in self.commands.items()])]
+        shown = [(name, self.commands[name]) for name in self.list_commands(ctx)]
+        return [("Commands", [(name, first_sentence(each.help or "")) for name, each in shown])]
 
     def get_help(self, ctx: Any) -> str:
         return help_text(self, ctx, self.sections(ctx))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -11,22 +12,32 @@ from duetime.cli.runs.run import OVER, Kind, found_run, known_kind, over, payloa
 from duetime.engine.clock import Instant
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import Run, Schedule
-from duetime.engine.scheduler import ordered
-from duetime.engine.store import RunQuery
-from duetime.service.dead_letters import Action, DeadLetterQuery, Dealt, change_dead, find_dead
+from duetime.service.dead_letters import Action, DeadLetterQuery, Dealt, change_dead
 from duetime.service.errors import REFUSED, unwrap
 from duetime.service.services import OPERATOR
 from duetime.service.warnings import ScheduleWarning
 from duetime.terminal import output
-from duetime.terminal.completion import DEAD_RUNS
+from duetime.terminal.completion import DEAD_RUNS, RUNS
 from duetime.terminal.context import Application, Cursor, Db, Json, Limit, again, opened, print_warnings
 from duetime.terminal.output import counted, plural, relative
-from duetime.terminal.typer_ext import PlainCommand, argument, group, option
+from duetime.terminal.typer_ext import PlainCommand, argument, bundled, group, option
 
-PAGE = 500
-"""Dead letters between two updates of the progress bar."""
-Chosen = Annotated[list[str] | None, argument("[RUN]...", "Numbers of runs, as `dead list` shows them.", **DEAD_RUNS)]
-Everything = Annotated[bool, option("--all", "All dead letters, or all of --kind.")]
+_NUMBERS = ("[RUN]...", "Numbers of runs, as `dead list` shows them.")
+Runs = Annotated[list[str] | None, argument(*_NUMBERS, **DEAD_RUNS)]
+DismissedRuns = Annotated[list[str] | None, argument(*_NUMBERS, **RUNS)]
+Everything = Annotated[bool, option("--all", "All dead letters, or all that match --kind and --text.")]
+Part = Annotated[str | None, option("--text TEXT", "Only those with this text in their name or error.")]
+Dismissed = Annotated[bool, option("--dismissed", "Those that were dismissed, instead of those that were not.")]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Which dead letters to change, unless their numbers are given."""
+
+    all_: Everything = False
+    kind: Kind = None
+    text: Part = None
+
 
 commands = group("Dead letters are runs that failed after all their attempts, or were lost.")
 
@@ -34,20 +45,24 @@ commands = group("Dead letters are runs that failed after all their attempts, or
 @commands.command("list", cls=PlainCommand)
 def list_(
     kind: Kind = None,
+    text: Part = None,
+    dismissed: Dismissed = False,
     limit: Limit = 50,
     cursor: Cursor = None,
     db: Db = None,
     json_: Json = False,
 ) -> None:
-    """List dead letters that were neither retried nor forgotten, newest first."""
+    """List dead letters that were neither retried nor dismissed, newest first."""
+    asked = DeadLetterQuery(kind=known_kind(kind), text=text or "", dismissed=dismissed)
     with opened(db) as app:
-        query = RunQuery(kind=known_kind(kind), status="dead", limit=limit, cursor=cursor)
-        page = unwrap(app.scheduler.runs(OPERATOR, query))
+        page = unwrap(app.scheduler.runs(OPERATOR, asked.runs(limit, cursor)))
         letters = [(run, app.scheduler.schedule_of(OPERATOR, run)) for run in page.items]
         zone, now = app.scheduler.zone, app.clock.now()
         alive = next((run for run, schedule in letters if over(schedule) is None), None)
-        if alive is None:
-            advice = f"Remove them: {again(app, 'dead', 'forget', '--all')}"
+        if dismissed and letters:
+            advice = f"Put one back: {again(app, 'dead', 'restore', str(letters[0][0].id))}"
+        elif alive is None:
+            advice = f"Dismiss them: {again(app, 'dead', 'dismiss', '--all')}"
         else:
             advice = f"Retry: {again(app, 'dead', 'retry', str(alive.id))}"
         notes = app.services.failure_notes(kind)
@@ -57,7 +72,9 @@ def list_(
         output.print_json({"dead": views, "total": page.total, "next_cursor": page.cursor, **more})
         return
     if not letters:
-        print("No dead letters." if not notes else "No dead letters here.")
+        what = "dismissed dead letters" if dismissed else "dead letters"
+        matching = " match" if kind or text else ""
+        print(f"No {what}{matching or (' here' if notes else '')}.")
     else:
         rows = [_row(run, schedule, now) for run, schedule in letters]
         output.table(
@@ -82,66 +99,79 @@ def show(
 
 _RETRY_EXAMPLES = """\
 duetime dead retry 91 92
-duetime dead retry --all --kind job
+duetime dead retry --all --kind job --text "connection refused"
 """
 
 
 @commands.command(cls=PlainCommand, epilog=_RETRY_EXAMPLES)
-def retry(
-    run: Chosen = None, everything: Everything = False, kind: Kind = None, db: Db = None, json_: Json = False
-) -> None:
+@bundled
+def retry(chosen: Chosen, run: Runs = None, db: Db = None, json_: Json = False) -> None:
     """Retry dead letters. Each keeps its id, so that a receiver recognises it. Those of a schedule run one after the
     other, in the order in which they were due. The exit code is 4 if one is refused. --all leaves out the runs of
     schedules that were deleted or cancelled."""
     with opened(db) as app:
-        done, refused = _each(app, run, everything, kind, "retry", "requeuing")
-        kinds = dict.fromkeys(each.kind for each in done)
-        warnings = list(dict.fromkeys(each for name in kinds for each in app.services.worker_warnings(name)))
-        if everything and (left_out := [item for item in refused if item[1].details.get("state") in OVER]):
-            refused = [item for item in refused if item[1].details.get("state") not in OVER]
+        dealt = _each(app, run, chosen, "retry", "requeuing")
+        found = [app.services.worker_warnings(name) for name in sorted(dealt.kinds)]
+        warnings = list(dict.fromkeys(each for warned in found for each in warned))
+        if chosen.all_ and (left_out := [item for item in dealt.refused if item[1].details.get("state") in OVER]):
+            refused = [item for item in dealt.refused if item[1].details.get("state") not in OVER]
+            dealt = dealt._replace(refused=refused)
             what = f"{plural(len(left_out), 'run')} of schedules that were deleted or cancelled"
-            text = f"left out: {what}; {again(app, 'dead', 'list')} marks them, `dead forget` removes them"
+            text = f"left out: {what}; {again(app, 'dead', 'list')} marks them, `dead dismiss` removes them"
             warnings.append(ScheduleWarning("left_out", text))
-        _print_changed(app, "retried", "requeued", Dealt(done, refused), warnings, json_)
+        _print_changed(app, "retried", "requeued", dealt, warnings, json_)
+
+
+_DISMISS_EXAMPLES = """\
+duetime dead dismiss 91 92
+duetime dead dismiss --all --text "certificate has expired"
+"""
+
+
+@commands.command(cls=PlainCommand, epilog=_DISMISS_EXAMPLES)
+@bundled
+def dismiss(chosen: Chosen, run: Runs = None, db: Db = None, json_: Json = False) -> None:
+    """Take dead letters off the list. They stay in the history, and `dead list --dismissed` still shows them."""
+    with opened(db) as app:
+        _print_changed(app, "dismissed", "dismissed", _each(app, run, chosen, "dismiss", "dismissing"), [], json_)
 
 
 @commands.command(cls=PlainCommand)
-def forget(
-    run: Chosen = None, everything: Everything = False, kind: Kind = None, db: Db = None, json_: Json = False
-) -> None:
-    """Remove runs from this list. They stay in the history."""
+@bundled
+def restore(chosen: Chosen, run: DismissedRuns = None, db: Db = None, json_: Json = False) -> None:
+    """Put dismissed dead letters back on the list."""
     with opened(db) as app:
-        dealt = _each(app, run, everything, kind, "dismiss", "removing")
-        _print_changed(app, "forgotten", "removed", dealt, [], json_)
+        _print_changed(app, "restored", "restored", _each(app, run, chosen, "restore", "restoring"), [], json_)
 
 
-def _each(
-    app: Application, given: list[str] | None, everything: bool, kind: str | None, action: Action, doing: str
-) -> Dealt:
-    if bool(given) == everything:
+@commands.command(cls=PlainCommand, hidden=True)
+@bundled
+def forget(chosen: Chosen, run: Runs = None, db: Db = None, json_: Json = False) -> None:
+    """Dismiss dead letters, as `dead dismiss` does: its name until 0.2."""
+    with opened(db) as app:
+        _print_changed(app, "forgotten", "dismissed", _each(app, run, chosen, "dismiss", "dismissing"), [], json_)
+
+
+def _each(app: Application, given: list[str] | None, chosen: Chosen, action: Action, doing: str) -> Dealt:
+    if bool(given) == chosen.all_:
         raise InvalidInput("give the numbers of runs, or --all")
-    where, asked = again(app, "dead", "list"), DeadLetterQuery(kind=known_kind(kind))
-    numbers = [run_number(text, "`dead list`") for text in given or ()]
-    chosen = [found_run(app, id, where) for id in numbers] or find_dead(app.services, OPERATOR, asked)
-    ids, dealt = [run.id for run in ordered(chosen)], Dealt([], [])
+    if given and (chosen.kind or chosen.text):
+        raise InvalidInput("--kind and --text choose among --all; leave them out where you give numbers of runs")
+    where, asked = again(app, "dead", "list"), DeadLetterQuery(kind=known_kind(chosen.kind), text=chosen.text or "")
+    if given:
+        numbers = [run_number(text, "`dead list`") for text in given]
+        asked = DeadLetterQuery(ids=[found_run(app, id, where).id for id in numbers])
     with output.bar(doing) as told:
-        for start in range(0, len(ids), PAGE):
-            part = DeadLetterQuery(ids=ids[start : start + PAGE])
-            done, refused = unwrap(change_dead(app.services, OPERATOR, part, action))
-            dealt.done.extend(done)
-            dealt.refused.extend(refused)
-            told(min(1.0, (start + PAGE) / len(ids)))
-    return dealt
+        return unwrap(change_dead(app.services, OPERATOR, asked, action, told))
 
 
 def _print_changed(
     app: Application, key: str, participle: str, dealt: Dealt, warnings: Sequence[ScheduleWarning], json_: bool
 ) -> None:
-    done, refused = dealt
+    done, refused, _ = dealt
     if json_:
-        errors = [{"run_id": run.id, "code": err.code, "message": err.message} for run, err in refused]
-        texts = [each.text for each in warnings]
-        output.print_json({key: [run.id for run in done], "refused": errors, "warnings": texts})
+        errors = [{"run_id": id, "code": err.code, "message": err.message} for id, err in refused]
+        output.print_json({key: done, "refused": errors, "warnings": [each.text for each in warnings]})
     else:
         number = plural(len(done), "run")
         print(f"{participle.capitalize()} {number}." if done else f"Nothing was {participle}.")

@@ -278,7 +278,7 @@ def _asked_amid_pause(change: Change, in_line: bool) -> Instant | None:
 def dismiss(change: Change, run: Run, *, undo: bool = False) -> Decision:
     """Mark a failed run that nobody needs to look at any more. Its status stays; `undo` or a retry reverts this."""
     if run.status not in (RunStatus.FAILED, RunStatus.LOST):
-        return not_possible("dismissed", run.status)
+        return not_possible("restored" if undo else "dismissed", run.status)
     marked = run._replace(stop=0 if undo else 1)
     return done(Writes(runs={run.id: marked}), marked)
 

@@ -314,7 +314,7 @@ def _admit(
         return progress
     waits = before.active > 0 and before.active == before.untaken
     active = "an earlier run is still waiting for an agent" if waits else "an earlier run was still active"
-    reason = "the line of waiting runs is full" if may_queue else active
+    reason = "its queue was full" if may_queue else active
     run = span_run(plan.new_id(), entry.definition, Span(due, due, 1), RunStatus.SKIPPED, reason, plan.now)
     plan.writes.new_runs.append(run)
     return progress._replace(gap=run.id)
