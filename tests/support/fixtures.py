@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
 from duetime.app import build
 from duetime.cli.main import main
@@ -21,6 +23,8 @@ from tests.support.web import Site, site
 STORED = frozenset({"job", "prompt", "notify", "request", "change", "dead", "run", "import", "db"})
 STORED_ALONE = frozenset({"doctor", "export", "backup", "list", "tail", "top"})
 """Commands that open a store: those with subcommands, and those without."""
+BUILT_ONCE = cache(get_command)
+"""Typer builds a command anew for each call, which takes as long as most commands: a process calls only one."""
 
 
 @pytest.fixture
@@ -30,6 +34,7 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("duetime.cli.main.get_command", BUILT_ONCE)
 
     def call(*arguments: str) -> Answer:
         command = arguments[0] if arguments else ""
