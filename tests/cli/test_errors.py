@@ -104,7 +104,7 @@ def test_what_is_refused(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     id = cli(*ADD, "--every", "2h", "--key", "k", "--json").document["id"]
     is_one_clear_line(cli(*ADD, "--every", "3h", "--key", "k"), 4, "used with other arguments")
     assert cli("job", "run", id).code == 0
-    is_one_clear_line(cli("job", "run", id), 4, "already running")
+    is_one_clear_line(cli("job", "run", id), 4, "an earlier run has not started yet")
     assert cli("job", "cancel", id).code == 0
     is_one_clear_line(cli("job", "edit", id, "--name", "y"), 4, "cannot be edited")
     is_one_clear_line(cli("job", "run", id), 4, "job j1: it is cancelled")

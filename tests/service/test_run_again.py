@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from duetime import Duetime
+from duetime.engine.kind import LOCAL, Caller
+from duetime.kinds.jobs.registry import Registry
+from duetime.testing import Simulation
+from tests.support.agent import Agent
 from tests.support.api import Api, Client, serving_api
 from tests.support.cli import Cli
+from tests.support.stage import NOON
 from tests.support.workers import eventually
 
 
@@ -94,3 +100,38 @@ def test_it_is_run_again_from_a_terminal_and_from_python(cli: Cli, tmp_path: Pat
         again = duetime.run_again(id, fields={"args": ["a long text", 1]}, wait=20)
         assert (again["status"], again["cause"]) == ("completed", "manual")
         assert "2" not in str(duetime.get("cut")["payload"]["args"]), "the schedule keeps its own"
+
+
+@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+def test_run_now_says_what_it_waits_for(store: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """A run that failed waits for its next attempt; while its schedule is paused, it waits for the resume."""
+    url = request.getfixturevalue("clean_postgres_url") if store == "postgres" else str(tmp_path / "my.db")
+    registry = Registry()
+
+    @registry.task
+    def fails() -> None:
+        raise RuntimeError("as always")
+
+    with closing(Simulation(NOON, url=url, registry=registry)) as time:
+        duetime = time.duetime
+        ids = {
+            overlap: duetime.schedule("fails", every="1h", name=overlap, overlap=overlap, max_attempts=3)["id"]
+            for overlap in ("skip", "queue")
+        }
+        agent = Agent(duetime.app.services, Caller(LOCAL), "UTC")
+
+        def answer(overlap: str) -> str:
+            told = agent.knows("run_now", schedule_id=ids[overlap])
+            return str(told.get("error") or told["note"])
+
+        for id in ids.values():
+            duetime.run_now(id)
+        assert "an earlier run has not started yet" in answer("skip")
+        assert answer("queue").startswith("It is queued behind an earlier run. It has not ended yet; history")
+        time.settle()
+        assert "an earlier run failed and is about to be retried" in answer("skip")
+        for id in ids.values():
+            duetime.pause(id)
+        assert "its schedule is paused; resume it, or stop that run" in answer("skip")
+        waits = "It is queued behind an earlier run, which waits until the schedule is resumed."
+        assert answer("queue").startswith(waits)

@@ -45,6 +45,7 @@ DONE = {
     "cancelled": "Cancelled.",
     "deleted": "Deleted; its history is kept.",
     "fired": "It runs now.",
+    "queued": "It is queued behind an earlier run.",
     "retried": "It will be retried now.",
     "dismissed": "Dismissed; it stays in the history.",
     "restored": "Restored.",

@@ -12,7 +12,7 @@ from duetime.dashboard.timeline.charts import SPARKS, Spark, sparks
 from duetime.dashboard.undo import leads_back
 from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError
-from duetime.engine.model import Schedule, ScheduleId
+from duetime.engine.model import Run, RunStatus, Schedule, ScheduleId
 from duetime.engine.store_interfaces import Trace
 from duetime.engine.times import read_instant
 from duetime.service.changes import ACTIONS, ChangeRequest, change_found
@@ -47,8 +47,9 @@ def act(request: PageRequest, form: Form) -> Response:
     schedule = schedule_at(request)
     public_id = schedule.definition.public_id
     if action == "run":
-        unwrap(request.scheduler.run_now(request.caller, public_id))
-        return request.redirect(goal_of(form, at(public_id)), did="fired")
+        run: Run = unwrap(request.scheduler.run_now(request.caller, public_id))
+        did = "queued" if run.status == RunStatus.QUEUED else "fired"
+        return request.redirect(goal_of(form, at(public_id)), did=did)
     if action == "stop":
         unwrap(stop_runs(request.scheduler, request.caller, schedule))
         return request.redirect(goal_of(form, at(public_id)), did="stopped")

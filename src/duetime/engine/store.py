@@ -120,6 +120,7 @@ class RunQuery:
     due_from: Instant | None = None
     due_to: Instant | None = None
     free_at: Instant | None = None  # waiting then without a holder, and its schedule is active
+    """With a subject, runs that have an input of their own are found too: it may be for somebody else."""
     holder: str | None = None  # waiting and taken by this holder
     depth_below: int | None = None  # its schedule's depth is below this
     above: RunId | None = None  # created after this one

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 
 from duetime.engine.errors import DuetimeError
@@ -17,7 +18,7 @@ from duetime.service.kind_spec import ScheduleWarning
 from duetime.service.limits import MOST_SECONDS
 from duetime.service.masking import masked
 from duetime.service.presenters import View
-from duetime.service.run_now import has_ended, kept_elsewhere, look_again
+from duetime.service.run_now import has_ended, kept_elsewhere, look_again, why_it_waits
 from duetime.service.services import Call
 
 
@@ -77,12 +78,14 @@ def _started(served: Served, call: Call, given: Arguments) -> Result[Run]:
 
 def _unfinished(call: Call, run: Run, zone: str, view: View, warnings: Sequence[ScheduleWarning]) -> Reply:
     note = f"It has not ended yet; history with run_id {run.id} shows what comes of it."
+    with suppress(DuetimeError):  # the run was started, whether or not the store can be reached just now
+        note = " ".join(filter(None, (why_it_waits(call.scheduler, run), note)))
     answer = with_warnings({"run": view, "ended": False, "note": note}, warnings)
     return Reply(answer, later=partial(_look, call, run, zone, view, warnings))
 
 
 def _look(call: Call, run: Run, zone: str, view: View, warnings: Sequence[ScheduleWarning]) -> Reply:
-    """Return the answer as of now. The run was started, whether or not the store can be reached just now."""
+    """Return the answer as of now."""
     try:
         seen = look_again(call.scheduler, run)
         if has_ended(seen):

@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 from duetime.engine.encoding import json_object
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller
-from duetime.engine.model import LIVE, Definition, Run
+from duetime.engine.model import LIVE, Definition, Run, RunStatus, ScheduleState
 from duetime.engine.result import Err, Result, err_of
 from duetime.engine.scheduler import NO_RUN, Scheduler
+from duetime.engine.store import RunQuery
 from duetime.service.lookup import find_schedule
 from duetime.service.masking import masked_payload, unmasked_payload
 from duetime.service.services import Services
@@ -50,8 +51,11 @@ def run_again(
         return Err("not_possible", "its schedule was deleted; create a new one with this input")
     if payload is not None and fields:
         return Err("invalid", "payload: give either the whole input or the fields to change", {"field": "payload"})
+    definition = schedule.definition
     try:
-        given = _edited(schedule.definition, payload, fields or {})
+        # The run names whom it is for, such as an agent, so that it stays theirs if the schedule goes to another one.
+        whom = services.hooks(definition.kind).handed_to({}, definition.subject)
+        given = whom | dict(_edited(definition, payload, fields or {}))
     except InvalidInput as error:
         return err_of(error)
     return scheduler.run_with(caller, schedule, given)
@@ -70,6 +74,19 @@ def kept_elsewhere(services: Services, caller: Caller, given: str | int) -> Err 
     place = next((each.place for each in services.external() if each.actions(caller, str(given))), None)
     reason = f"{given} is kept at {place}, which sends it at its own time only"
     return None if place is None else Err("kept_elsewhere", reason)
+
+
+def why_it_waits(scheduler: Scheduler, run: Run) -> str | None:
+    """Return why a run that was asked for does not start at once; None if it does."""
+    if run.status != RunStatus.QUEUED:
+        return None
+    reason, schedule = "It is queued behind an earlier run", scheduler.store.get(run.schedule)
+    if schedule is None or schedule.progress.state != ScheduleState.PAUSED:
+        return f"{reason}."
+    query = RunQuery(schedule=run.schedule, status="live", count_to=0)
+    active = [each for each in scheduler.store.runs(query).items if each.status != RunStatus.QUEUED]
+    held = [each for each in active if each.status == RunStatus.PENDING and scheduler.store.starts_at(each) is None]
+    return f"{reason}, which waits until the schedule is resumed." if active and held == active else f"{reason}."
 
 
 def has_ended(run: Run) -> bool:

@@ -304,6 +304,9 @@ def _run_waiting(where: Where, query: RunQuery) -> None:
         where.equal("holder", query.holder)
 
 
+_OF_SUBJECT: Final = "EXISTS (SELECT 1 FROM schedules s WHERE s.id = r.schedule AND s.subject = ?)"
+
+
 def _run_marks(where: Where, query: RunQuery) -> None:
     if query.mark_below is not None:
         where.add("stop < ?", query.mark_below)
@@ -332,7 +335,8 @@ def run_filter(query: RunQuery) -> Where:
     if query.ids is not None:
         where.add(f"id IN ({marks(query.ids)})" if query.ids else "1 = 0", *query.ids)
     if query.subject is not None:
-        where.add("EXISTS (SELECT 1 FROM schedules s WHERE s.id = r.schedule AND s.subject = ?)", query.subject)
+        own = "" if query.free_at is None else "r.payload IS NOT NULL OR "
+        where.add(f"({own}{_OF_SUBJECT})", query.subject)
     if query.depth_below is not None:
         where.add("EXISTS (SELECT 1 FROM schedules s WHERE s.id = r.schedule AND s.depth < ?)", query.depth_below)
     _run_waiting(where, query)

@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from duetime.engine.kind import Caller
 from duetime.engine.model import Schedule
 from duetime.security.tokens import Tokens
+from duetime.service.errors import unwrap
+from duetime.service.run_now import run_again
 from duetime.settings import AgentSettings
 from tests.support.api import Api, Client
 from tests.support.browsing import filled, page_of, signed_in
@@ -89,3 +92,35 @@ def test_by_the_form(waiting: Waiting, tmp_path: Path) -> None:
         assert "Saved." in browser.follow(browser.send(page_of(schedule, "edit"), form | {"agent": "inbox"}))
     assert json.loads(waiting.schedule().definition.payload)["agent"] == "inbox"
     assert waiting.is_taken()
+
+
+# -- a run with an input of its own ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+def test_a_run_with_its_own_input_stays_with_its_agent(
+    store: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Also when it is retried after its schedule has gone to another one, unless its own is no longer there."""
+    url = request.getfixturevalue("clean_postgres_url") if store == "postgres" else str(tmp_path / "my.db")
+    inboxes = {name: AgentSettings(type="inbox") for name in ("desk", "yard")}
+    stage = Stage(url, agents=inboxes, agent="desk")
+    number = stage.make("water the plants", every="1 day", max_attempts=1, overlap="allow")
+    usual = stage.ada.knows("run_now", schedule_id=number)["run"]["run_id"]
+    services, caller = stage.app.services, Caller("ada")
+    own = unwrap(run_again(services, caller, usual, fields={"prompt": "water the cactus"})).id
+    assert stage.ada.knows("edit_schedule", schedule_id=str(number), agent="yard")["schedule_id"] == str(number)
+    for again in (False, True):
+        stage.time.advance(MINUTE)
+        if not again:
+            assert stage.ada.knows("take_prompt", agent="yard")["run_id"] == usual, "without its own, with its schedule"
+        assert stage.ada.knows("take_prompt", agent="yard")["message"] == "Nothing is due."
+        taken = stage.ada.knows("take_prompt", agent="desk")
+        assert (taken["run_id"], taken["prompt"]) == (own, "water the cactus")
+        stage.ada.knows("finish_prompt", run_id=own, error="no water")
+        assert stage.ada.knows("run_now", run_id=own)["run"]["run_id"] == own
+    stage.time.close()
+    without = Stage(url, start=NOON + 3 * MINUTE, agents={"yard": AgentSettings(type="inbox")})
+    without.time.advance(MINUTE)
+    assert without.ada.knows("take_prompt")["run_id"] == own, "nobody else is there for it"
+    without.time.close()

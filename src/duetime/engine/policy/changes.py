@@ -203,9 +203,7 @@ def fire(change: Change, payload: str | None = None) -> Decision:
     # What is queued while the schedule is paused waits for the resume, and nothing else: it blocks no other run.
     busy = progress.active > 0 or (progress.queued > 0 and progress.state != ScheduleState.PAUSED)
     if busy and policy.overlap == Overlap.SKIP:
-        if 0 < progress.active == progress.untaken:
-            return Err("busy", "an earlier run is still waiting for an agent; have one take it, or cancel that run")
-        return Err("busy", "it is already running; wait for it to end, or allow overlaps")
+        return Err("busy", _why_busy(change))
     if busy and policy.overlap == Overlap.QUEUE and progress.queued >= policy.queue_limit:
         return Err("busy", "its queue is full")
     due = change.reader.free_due(definition.id, change.now)
@@ -225,6 +223,21 @@ def fire(change: Change, payload: str | None = None) -> Decision:
     state = ScheduleState.ACTIVE if progress.state == ScheduleState.ENDED else progress.state
     writes.progress[definition.id] = progress._replace(run_count=progress.run_count + 1, state=state)
     return done(writes, run)
+
+
+def _why_busy(change: Change) -> str:
+    """Return what an earlier run is doing, and what to do about it."""
+    progress = change.schedule.progress
+    if 0 < progress.active == progress.untaken:
+        return "an earlier run is still waiting for an agent; have one take it, or cancel that run"
+    live = change.reader.live_runs(progress.schedule)
+    if any(run.status in (RunStatus.RUNNING, RunStatus.WAITING) for run in live):
+        return "it is already running; wait for it to end, or allow overlaps"
+    if progress.state == ScheduleState.PAUSED:
+        return "an earlier run has not ended, and its schedule is paused; resume it, or stop that run"
+    if any(run.attempt and run.status == RunStatus.PENDING for run in live):
+        return "an earlier run failed and is about to be retried; wait for it to end, or stop that run"
+    return "an earlier run has not started yet; wait for it to end, or allow overlaps"
 
 
 _AGAIN = frozenset({RunStatus.FAILED, RunStatus.LOST, RunStatus.CANCELLED})

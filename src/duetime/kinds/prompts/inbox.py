@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from duetime.engine.kind import Caller
 from duetime.engine.model import Run, run_holder
@@ -14,7 +15,7 @@ from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import RunQuery
 from duetime.kinds.prompts.access import life_of
 from duetime.kinds.prompts.agent import NO_REPLY_YET, Agent, AgentRequest, DuePrompt, Reply, answers_later
-from duetime.kinds.prompts.kind import KIND, PromptKind, allowance_of, prompt_of
+from duetime.kinds.prompts.kind import KIND, PromptKind, allowance_of, is_for, prompt_of
 from duetime.kinds.prompts.runner import ending_of
 from duetime.service.services import Services
 from duetime.settings.sections import INBOX
@@ -42,7 +43,8 @@ class RunCheckout:
         lease = life_of(request.patience)
         while len(due) < _MOST_DUE:
             # At least as long as this run, however short the prompt's own timeout: nobody else may do it meanwhile.
-            taken = self._scheduler_of().take(_caller(request), KIND, INBOX, lease, least=lease)
+            accepts = partial(is_for, INBOX)
+            taken = self._scheduler_of().take(_caller(request), KIND, INBOX, lease, least=lease, accepts=accepts)
             if isinstance(taken, Err) or taken.value is None:
                 break
             run, definition, _ = taken.value
@@ -121,8 +123,9 @@ def finish_later(services: Services, caller: Caller, run: Run, reply: Reply) -> 
     schedule = scheduler.schedule_of(caller, run)
     if schedule is None:  # deleted meanwhile, and the run with it
         return not_yours(run.id)
-    definition = schedule.definition
-    ended = scheduler.finish(caller, run.id, ending_of(reply, definition.subject), KIND)
+    definition, kind = schedule.definition, services.kind(PromptKind)
+    name = kind.agent_of(definition)
+    ended = scheduler.finish(caller, run.id, ending_of(reply, name), KIND)
     if isinstance(ended, Ok):
-        services.kind(PromptKind).waking.count(definition, reply.spent)
+        kind.waking.count(definition, name, reply.spent)
     return ended

@@ -80,6 +80,20 @@ def may_take(caller: Caller, definition: Definition) -> bool:
     return most is None or held is None or not most.lacks(held)
 
 
+def named_agent(definition: Definition) -> str:
+    """Return the agent that the input of a run names, or else that of its schedule."""
+    return (
+        str(payload_of(definition).get("agent", definition.subject))
+        if '"agent"' in definition.payload
+        else definition.subject
+    )
+
+
+def is_for(agent: str, definition: Definition) -> bool:
+    """Return whether a waiting prompt is for this agent."""
+    return named_agent(definition) == agent
+
+
 CUT = 60
 """Characters of a prompt in a table, and in the name of its schedule."""
 
@@ -177,8 +191,15 @@ class PromptKind(KindHooks):
             prepared["allow"] = allowed.view()
         return Prepared({**prepared, "agent": agent} if "agent" in given else prepared, agent)
 
+    def agent_of(self, definition: Definition) -> str:
+        """Return the agent that does a run, given its schedule with the input of the run: the one that the input names,
+        also if the schedule has gone to another one since; that of the schedule if the named one is not there."""
+        named = named_agent(definition)
+        is_there = named in self.inboxes or named in self.waking.wakers
+        return named if is_there and self._is_there(named, definition.owner) else definition.subject
+
     def execute(self, work: Work) -> Outcome:
-        payload, agent = work.payload, work.claim.definition.subject
+        payload, agent = work.payload, self.agent_of(work.claim.definition)
         if payload.get("remind"):
             told = {"title": "Reminder", "text": payload["prompt"]}
             return Completed(json.dumps(told, ensure_ascii=False))

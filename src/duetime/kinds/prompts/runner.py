@@ -173,7 +173,7 @@ class Waking:
         left = self._reserve(definition, caps, day)
         if isinstance(left, Returned):
             return left
-        reply = waker.agent.wake(self._agent_request(work, waker, prompt, left))
+        reply = waker.agent.wake(self._agent_request(work, name, prompt, left))
         refund = 0 if waker.failures_count else _failed_runs(reply)
         if not isinstance(reply, Reply):
             self._spend(definition.owner, day, caps, Spent(), refund)
@@ -203,9 +203,9 @@ class Waking:
             return False
         return before.due >= self._day()
 
-    def count(self, definition: Definition, spent: Spent) -> None:
+    def count(self, definition: Definition, name: str, spent: Spent) -> None:
         """Record the usage of an agent that answered later."""
-        self._spend(definition.owner, self._day(), self._caps(definition, definition.subject, NOTHING), spent)
+        self._spend(definition.owner, self._day(), self._caps(definition, name, NOTHING), spent)
 
     def _reserve(self, definition: Definition, caps: Sequence[Cap], day: Instant) -> Left | Returned:
         """Count the run. At a limit it is given back until the next day, and its owner is alerted once a day."""
@@ -231,9 +231,9 @@ class Waking:
         except (StoreUnavailable, StoreUnusable) as error:
             log.warning("what an agent of %s used is not counted (%s): %s", owner, used, error)
 
-    def _agent_request(self, work: Work, waker: Waker, prompt: str, left: Left) -> AgentRequest:
-        run, definition, _ = work.claim
-        patience = self.patience(definition)
+    def _agent_request(self, work: Work, name: str, prompt: str, left: Left) -> AgentRequest:
+        waker, (run, definition, _) = self.wakers[name], work.claim
+        patience = self.patience(definition, name)
         zone, depth = zone_of(definition, self._zone), definition.depth + 1
         allowance = waker.allowance.narrowed(Allowance.stored(work.payload.get("allow")))
         deeper = partial(self._access, work.claim, patience)
@@ -300,9 +300,9 @@ class Waking:
         limits = [Used(runs=self._runs_per_day), *self._agent_limits(name).values(), limit]
         return Used(*(min(filter(None, numbers), default=0) for numbers in zip(*limits, strict=True)))
 
-    def patience(self, definition: Definition) -> float:
-        """Return the seconds that whoever does the prompt has for it."""
-        waker, timeout = self.wakers.get(definition.subject), policy_for_ending(definition.policy).timeout
+    def patience(self, definition: Definition, name: str | None = None) -> float:
+        """Return the seconds that whoever does the prompt has for it: the agent of this name, or the schedule's."""
+        waker, timeout = self.wakers.get(name or definition.subject), policy_for_ending(definition.policy).timeout
         if timeout is None:
             return LEASE / SECOND if waker is None else waker.patience
         return timeout / SECOND if waker is None else min(waker.patience, timeout / SECOND)

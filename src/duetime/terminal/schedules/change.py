@@ -16,7 +16,7 @@ from duetime.service.changes import ACTIONS, Changed, ChangeRequest, change_sche
 from duetime.service.edits import EditRequest
 from duetime.service.errors import refuse, unwrap
 from duetime.service.lookup import short_id
-from duetime.service.run_now import has_ended, wait_for_end
+from duetime.service.run_now import has_ended, wait_for_end, why_it_waits
 from duetime.service.services import OPERATOR
 from duetime.service.state_details import detail_of
 from duetime.service.stop_runs import stop_runs, what_was_stopped
@@ -91,6 +91,8 @@ def run_schedule(app: Application, view: KindView, id: str, wait: float, json_: 
     seen = wait_for_end(app.scheduler, made, wait)
     document = {"id": definition.public_id, "run": run_document(seen, app.scheduler.zone)}
     text = f"Run {made.id} of {clean(definition.name)} {_outcome(seen)}"
+    if waits := why_it_waits(app.scheduler, seen):
+        document["note"], text = waits, f"Run {made.id} of {clean(definition.name)}: {waits}"
     print_done(app, json_, document, text, [] if has_ended(seen) else warnings)
 
 

@@ -3,15 +3,14 @@ prompts that wait, and `prompts://runs/{run_id}`, one run and its result."""
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from duetime.engine.encoding import encode, shorten_error
-from duetime.engine.model import Run
+from duetime.engine.model import Definition, Run
 from duetime.engine.outcome import Completed, Failed
 from duetime.engine.result import Err
 from duetime.engine.store import EVERY_ONE, Page, RunQuery
-from duetime.kinds.prompts.kind import KIND, may_take, prompt_of
+from duetime.kinds.prompts.kind import KIND, is_for, may_take, prompt_of
 from duetime.kinds.prompts.mcp.results import run_of_prompt, whole_view
 from duetime.kinds.prompts.mcp.text import Refusal, accepted, error, number_in, prompt_shown, refusing, shown
 from duetime.mcp.definitions import Arguments, Reply, Resource
@@ -28,8 +27,12 @@ NOTHING = "Nothing is due."
 def take_prompt(call: Call, given: Arguments) -> Reply:
     """Take the oldest due prompt that waits for an agent, and do what it says, as its owner's wish. It is yours until
     expires_at; end it with finish_prompt."""
-    zone = zone_of(call, given)
-    held = accepted(call.scheduler.take(call.caller, KIND, given.get("agent"), accepts=partial(may_take, call.caller)))
+    zone, agent = zone_of(call, given), given.get("agent")
+
+    def accepts(definition: Definition) -> bool:
+        return may_take(call.caller, definition) and (agent is None or is_for(agent, definition))
+
+    held = accepted(call.scheduler.take(call.caller, KIND, agent, accepts=accepts))
     if held is None:
         return Reply({"message": NOTHING}, NOTHING)
     run, definition, _ = held
