@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import os
 import re
+import select
 import sys
+import threading
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import anyio
+import anyio.to_thread
 import mcp_types as types
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
@@ -58,25 +63,73 @@ def serve_stdio(server: McpServer, wire: Wire) -> None:
 
 
 async def _serve(server: McpServer, wire: Wire) -> None:
-    lines = _Lines(anyio.wrap_file(wire.read))
-    streams = stdio_server(lines, anyio.wrap_file(wire.write))  # type: ignore[arg-type]  # it only iterates over it
+    lines = _Lines(wire.read)
+    streams: Any = stdio_server(lines, _Output(wire.write))  # type: ignore[arg-type]  # it iterates, writes and flushes
     async with streams as (read, write), server.watcher.running():
         answering: Any = _Answering(read, write, lines)
         await server.sdk.run(answering, write, server.sdk.create_initialization_options())
 
 
-class _Lines:
-    """Iterates over the input lines and remembers the latest."""
+WAITING = 100
+"""Lines that are read before the first of them is handled."""
 
-    def __init__(self, file: anyio.AsyncFile[str]) -> None:
+
+class _Lines:
+    """Iterates over the input lines and remembers the latest. One thread reads them all: handing every line to another
+    thread and back, as files of AnyIO do, would be a good part of what a short call costs."""
+
+    def __init__(self, file: io.TextIOWrapper) -> None:
         self._file = file
+        self._room = threading.Semaphore(WAITING)
+        self._read: asyncio.Queue[str] = asyncio.Queue()
         self.latest = ""
 
     async def __aiter__(self) -> AsyncIterator[str]:
-        async for line in self._file:
+        loop = asyncio.get_running_loop()
+        threading.Thread(target=self._read_all, args=(loop,), name="duetime-stdin", daemon=True).start()
+        while line := await self._read.get():
+            self._room.release()
             if not line.isspace():
                 self.latest = line
                 yield line
+
+    def _read_all(self, loop: asyncio.AbstractEventLoop) -> None:
+        with suppress(RuntimeError):  # the event loop was closed while this waited for input
+            with suppress(OSError, ValueError):
+                while line := self._file.readline():
+                    self._room.acquire()
+                    loop.call_soon_threadsafe(self._read.put_nowait, line)
+            loop.call_soon_threadsafe(self._read.put_nowait, "")  # the end
+
+
+class _Output:
+    """Writes messages. A short one is written at once if the client's end of the pipe takes it without waiting."""
+
+    def __init__(self, file: io.TextIOWrapper) -> None:
+        self._file = file
+        self._pending = ""
+        self._poll = select.poll() if hasattr(select, "poll") else None  # unlike `select`, it knows no highest number
+        if self._poll is not None:
+            self._poll.register(file.fileno(), select.POLLOUT)
+
+    async def write(self, text: str) -> None:
+        self._pending += text
+
+    async def flush(self) -> None:
+        text, self._pending = self._pending, ""
+        data = text.encode()
+        if self._poll is not None and len(data) <= select.PIPE_BUF and self._poll.poll(0) == self._writable:
+            os.write(self._file.fileno(), data)  # whole: a pipe that is ready takes at least this many bytes
+        else:
+            await anyio.to_thread.run_sync(self._write, text)
+
+    @property
+    def _writable(self) -> list[tuple[int, int]]:
+        return [(self._file.fileno(), select.POLLOUT)]
+
+    def _write(self, text: str) -> None:
+        self._file.write(text)
+        self._file.flush()
 
 
 class _Answering:
