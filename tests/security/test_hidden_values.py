@@ -40,6 +40,12 @@ REQUEST: dict[str, Any] = {
 ELSEWHERE = {**REQUEST, "url": f"http://127.0.0.1:9/?token={CANARY}-failed", "retries": 0}
 BINARY = {"url": "https://crm.example.org/y", "body_base64": base64.b64encode(PASSWORD.encode()).decode()}
 JOB = {"task": "echo", "args": [{"token": f"{CANARY}-arg", "url": f"https://u:{CANARY}-arg@x.example.org/"}]}
+NOTIFICATION = {
+    "message": f"wifi password={CANARY}-message x",
+    "title": f"token={CANARY}-title",
+    "click": f"https://x.example.org/?token={CANARY}-click",
+    "topic": "home",
+}
 
 
 class Stage:
@@ -54,7 +60,8 @@ class Stage:
             self._made("request", ELSEWHERE, SOON),
             self._made("job", JOB, SOON),
             self._made("job", JOB, DAILY),
-            self._made("notification", {"message": "hi", "topic": "home"}, SOON),
+            self._made("notification", NOTIFICATION, SOON),
+            self._made("notification", NOTIFICATION, DAILY),
             self._made("prompt", {"prompt": f"look with password={CANARY}-prompt"}, DAILY),
         ]
         api.pass_time(minutes=10)
@@ -64,7 +71,8 @@ class Stage:
 
     def _made(self, kind: str, payload: dict[str, Any], trigger: dict[str, Any]) -> dict[str, Any]:
         policy = {"max_attempts": 1} if kind == "job" else {}
-        return self.ada.job(kind=kind, name=kind, payload=payload, trigger=trigger, policy=policy)
+        name = f"{kind} token={CANARY}-name"
+        return self.ada.job(kind=kind, name=name, payload=payload, trigger=trigger, policy=policy)
 
     def _run_token(self) -> str:
         store, now = self.api.room.store, self.api.room.clock.now()

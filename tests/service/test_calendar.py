@@ -257,10 +257,11 @@ def test_events_are_whole_and_text_is_only_text() -> None:
     ],
 )
 def test_credentials_are_not_in_a_calendar(kind: str, payload: dict[str, str]) -> None:
-    definition, progress = schedule_of(cron("0 9 * * *", "UTC"))
+    definition, progress = schedule_of(cron("0 9 * * *", "UTC"), name="with token=hunter2hunter2")
     schedule = Schedule(definition._replace(kind=kind, payload=json.dumps(payload)), progress)
     (event,) = Calendar.from_ical(calendar_of([schedule], NOW)).walk("VEVENT")
     assert "hunter2" not in str(event["DESCRIPTION"]) and "***" in str(event["DESCRIPTION"])
+    assert str(event["SUMMARY"]) == "with token=***"
 
 
 def test_uids_differ_where_instants_are_written_out() -> None:

@@ -13,6 +13,7 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.model import Schedule
 from duetime.engine.policy.options import make_policy, policy_to_json
 from duetime.engine.scheduler import Scheduler
+from duetime.service.masking import masked
 from duetime.service.presenters import View, policy_given, policy_shape, trigger_shape
 from duetime.service.when import When, duration, read_phrase
 
@@ -199,7 +200,7 @@ def policy_values(stored: str, usual: View) -> Values:
 def values_of(schedule: Schedule, usual: View) -> Values:
     definition = schedule.definition
     return {
-        "name": definition.name,
+        "name": masked(definition.name),
         STARTING: "",
         "timezone": str(trigger_shape(definition.trigger).get("timezone", "")),
         **timing_values(definition.trigger),

@@ -103,7 +103,7 @@ def summary(schedule: Schedule, zone: str, id_name: str = "id", detail: str | No
     trigger = trigger_shape(definition.trigger)  # also of a trigger that is no longer valid
     return {
         id_name: definition.public_id,
-        "name": definition.name,
+        "name": masked(definition.name),
         "status": status_of(progress),
         "state_detail": detail,
         "trigger_type": trigger["type"],
@@ -151,7 +151,7 @@ def create(call: Call, given: Arguments, kind: str, payload: Mapping[str, Any], 
     facts = call.services.facts(schedule, zone)
     view = {
         id_name: schedule.definition.public_id,
-        "name": schedule.definition.name,
+        "name": masked(schedule.definition.name),
         "next_run": facts["next_run"],
         "status": status_of(schedule.progress),
         **facts,

@@ -11,7 +11,7 @@ from duetime.engine.model import ScheduleState
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.store import ScheduleQuery
 from duetime.service.changes import ACTIONS, ChangeRequest, change_schedule
-from duetime.service.errors import Refused, refuse, unwrap
+from duetime.service.errors import Refused, refuse, refuse_many, unwrap
 from duetime.service.lookup import candidate, find_schedule
 from duetime.service.presenters import brief_view
 from duetime.service.services import Services, pages_of
@@ -90,8 +90,7 @@ def change_schedules(
 
 
 def _check(caller: Caller, selection: Selection, request: ChangeRequest) -> None:
-    if caller.depth > 0:
-        raise refuse("run_token", "an agent's run cannot change many schedules at once; change them one by one")
+    refuse_many(caller, "change many schedules", "change them one by one")
     if request.action not in ACTIONS:
         raise refuse("invalid", f"action: must be one of {', '.join(ACTIONS)}", "action")
     if request.action != "pause" and (request.until is not None or request.note is not None):

@@ -26,7 +26,7 @@ from duetime.engine.triggers import (
 from duetime.engine.triggers.base import WallTrigger
 from duetime.engine.triggers.step_budget import spend, step_budget
 from duetime.service.kind_spec import known_specs
-from duetime.service.masking import masking_of
+from duetime.service.masking import masked, masking_of
 from duetime.service.presenters import reads_as
 from duetime.service.text import clean
 
@@ -308,7 +308,7 @@ def _event(schedule: Schedule, uid: str, now: Instant) -> Event:
     event.add("uid", uid)
     event.add("dtstamp", datetime_of(now).replace(microsecond=0))
     event.add("last-modified", datetime_of(definition.updated).replace(microsecond=0))
-    event.add("summary", clean(definition.name))
+    event.add("summary", clean(masked(definition.name)))
     event.add("description", _description(schedule))
     event.add("categories", [definition.kind])
     event.add("transp", "TRANSPARENT")  # does not mark anyone as busy

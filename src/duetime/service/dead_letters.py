@@ -15,7 +15,7 @@ from duetime.engine.model import OVER, Run, RunId, ScheduleId
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import NO_RUN, ordered
 from duetime.engine.store import FAILED_OR_LOST, RunQuery
-from duetime.service.errors import Refused, refuse, unwrap
+from duetime.service.errors import Refused, refuse, refuse_many, unwrap
 from duetime.service.services import Services, pages_of
 from duetime.service.text import plural
 
@@ -134,10 +134,9 @@ def change_dead(
     one that is retried runs again under its own id, those of a schedule one after the other in the order in which they
     were due, whatever its overlap policy and its queue limit."""
     scheduler, dealt = services.scheduler, Dealt([], [], set())
-    if caller.depth > 0:
-        return Err("run_token", f"an agent's run cannot {action} many runs at once; ask a person to do it")
     change = {"retry": scheduler.retry_all, "dismiss": scheduler.dismiss_all, "restore": scheduler.restore_all}[action]
     try:
+        refuse_many(caller, f"{action} many runs", "ask a person to do it")
         for runs, part in _chosen(services, caller, asked if action != "restore" else replace(asked, dismissed=True)):
             results = unwrap(change(caller, runs))
             dealt.add(ordered(runs), results)

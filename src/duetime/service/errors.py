@@ -6,6 +6,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from duetime.engine import result
 from duetime.engine.errors import DuetimeError, StoreUnavailable, StoreUnusable
+from duetime.engine.kind import Caller
 from duetime.engine.result import Err, Result
 
 T = TypeVar("T")
@@ -75,6 +76,12 @@ def unwrap(result: Result[T]) -> T:
 
 def refuse(code: str, message: str, field: str | None = None) -> Refused:
     return Refused(Err(code, message, {} if field is None else {"field": field}))
+
+
+def refuse_many(caller: Caller, doing: str, instead: str) -> None:
+    """Refuse to an agent's run what may change many things at once: whatever it read may have misled it."""
+    if caller.depth > 0:
+        raise refuse("run_token", f"an agent's run cannot {doing} at once; {instead}")
 
 
 def err_of(error: DuetimeError) -> Err:

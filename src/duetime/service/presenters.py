@@ -334,10 +334,12 @@ def run_shape(run: Run, ids: Mapping[ScheduleId, str], zone: str, *, brief: bool
     }
 
 
-def message_shape(run: Run, zone: str) -> View:
-    """Return the view of a delivered notification, read from the result of its run."""
+def message_shape(run: Run, zone: str, depth: int = 0) -> View:
+    """Return the view of a delivered notification, read from the result of its run. An agent's run (`depth` above 0)
+    sees no credentials in it."""
     kept = json.loads(run.result) if run.result else None
     kept = kept if isinstance(kept, dict) else {}
+    kept = masked(kept) if depth else kept
     return {
         "id": kept.get("notification_id"),
         "arrived": instant_view(run.finished, zone),

@@ -47,6 +47,30 @@ def test_a_message_is_shown_while_it_is_on_its_way(desk: Counter) -> None:
     desk.ask("GET", f"/v2/messages/{id}", status=404)
 
 
+def test_a_run_of_an_agent_cancels_and_retries_one_message_at_a_time(desk: Counter) -> None:
+    desk.requester.answer = turned_down
+    [first, *others] = [desk.publish(Upstash_Delay="1h") for _ in range(3)]
+    failed = [desk.publish(Upstash_Retries="0", Upstash_Label=f"failed {number}") for number in range(3)]
+    desk.simulation.advance(timedelta(seconds=1))
+    dead = [each["dlqId"] for each in desk.ask("GET", "/v2/dlq")["messages"]]
+    desk.depth = 1
+    for method, path, body in (
+        ("DELETE", "/v2/messages", b""),
+        ("DELETE", "/v2/messages?label=failed", b""),
+        ("DELETE", "/v2/messages", {"messageIds": others}),
+        ("POST", "/v2/dlq/retry?all=true", b""),
+        ("POST", "/v2/dlq/retry", {"dlqIds": dead}),
+        ("DELETE", "/v2/dlq?all=true", b""),
+        ("DELETE", "/v2/dlq", {"dlqIds": dead}),
+    ):
+        assert "an agent's run cannot change many" in desk.ask(method, path, body=body, status=403)["error"]
+    assert len(desk.ask("GET", "/v2/dlq")["messages"]) == len(failed)
+    assert desk.ask("DELETE", "/v2/messages", body={"messageIds": [first]}, status=202) == {"cancelled": 1}
+    assert desk.ask("DELETE", "/v2/dlq", body={"dlqIds": dead[:1]}) == {"deleted": 1}
+    assert len(desk.ask("POST", "/v2/dlq/retry", body={"dlqIds": dead[1:2]})["responses"]) == 1
+    assert [desk.ask("GET", f"/v2/messages/{id}")["messageId"] for id in others] == others
+
+
 @pytest.mark.parametrize(
     ("headers", "after"),
     [

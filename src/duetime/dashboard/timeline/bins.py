@@ -96,7 +96,7 @@ class Density:
                     known[alike] = _counted(schedule, self.window, now, share)
                 bins, about = known[alike]
                 if bins:
-                    row = Row(definition.public_id, definition.name, definition.kind, bins, {}, about)
+                    row = Row(definition.public_id, masked(definition.name), definition.kind, bins, {}, about)
                     row.owner = definition.owner
                     self.rows[definition.id] = row
 
@@ -107,7 +107,7 @@ class Density:
                 continue
             row = self.rows.get(run.schedule)
             if row is None:
-                row = self.rows[run.schedule] = Row(ids.get(run.schedule), run.name, run.kind, owner=run.owner)
+                row = self.rows[run.schedule] = Row(ids.get(run.schedule), masked(run.name), run.kind, owner=run.owner)
             rank = OUTCOMES.index(run.status)
             for bin, number in spread.items():
                 row.past.setdefault(bin, Counter())[run.status] += number

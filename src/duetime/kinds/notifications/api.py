@@ -45,6 +45,7 @@ def inbox(call: Caller, asked: Annotated[InboxAsked, Query()]) -> Response:
     page = unwrap(call.scheduler.runs(call.caller, query))
     ids = call.scheduler.store.public_ids([run.schedule for run in page.items])
     messages: list[dict[str, Any]] = [
-        {"run_id": run.id, "schedule": ids.get(run.schedule), **message_shape(run, zone)} for run in page.items
+        {"run_id": run.id, "schedule": ids.get(run.schedule), **message_shape(run, zone, call.caller.depth)}
+        for run in page.items
     ]
     return page_of("messages", messages, page)

@@ -100,7 +100,7 @@ def _messages(request: PageRequest, runs: Sequence[Run]) -> list[dict[str, Any]]
     ids = request.scheduler.store.public_ids([run.schedule for run in runs])
     lately = request.scheduler.store.newest_run() - LATELY
     return [
-        message_shape(run, request.zone)
+        message_shape(run, request.zone, request.caller.depth)
         | {
             "run_id": run.id,
             "schedule": ids.get(run.schedule),

@@ -215,21 +215,26 @@ def list_scheduled_notifications(call: Call, given: Arguments) -> Reply:
         raise ToolProblem(f"notification_{error.message}") from error
     if isinstance(found, Err):
         raise ToolProblem(f"The notifications cannot be listed: {without_secrets(found.message)}")
-    return Reply(listing_view(found.value, zone))
+    return Reply(listing_view(found.value, zone, call.caller.depth))
 
 
-def listing_view(found: Sequence[Notification], zone: str) -> dict[str, Any]:
+def listing_view(found: Sequence[Notification], zone: str, depth: int) -> dict[str, Any]:
+    """Return the notifications. An agent's run (`depth` above 0) sees no credentials in them."""
+
+    def hide(text: str | None) -> Any:
+        return masked(text) if depth else text
+
     schedules = [
         {
             "schedule_id": each.id,
             "cron_expression": each.cron,
             "timezone": each.timezone,
             "notification_topic": each.topic,
-            "label": each.label,
+            "label": hide(each.label),
             "paused": each.paused,
             "next_occurrence": instant_view(each.next, zone),
             "last_occurrence": instant_view(each.last, zone),
-            "notification_body": each.body,
+            "notification_body": hide(each.body),
             **_further(each, zone),
         }
         for each in found
@@ -240,7 +245,7 @@ def listing_view(found: Sequence[Notification], zone: str) -> dict[str, Any]:
             "message_id": each.id,
             "scheduled_time": instant_view(each.next, zone),
             "notification_topic": each.topic,
-            "notification_body": each.body,
+            "notification_body": hide(each.body),
             **({"paused": True} if each.paused else {}),
             **_further(each, zone),
         }

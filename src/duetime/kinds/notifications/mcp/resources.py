@@ -70,7 +70,7 @@ def _read(call: Call, topic: str) -> dict[str, Any] | None:
     found = service_of(call).scheduled(call.caller, topic)
     if isinstance(found, Err):
         raise StoreUnavailable(found.message)
-    return {"notification_topic": topic, **listing_view(found.value, call.zone)}
+    return {"notification_topic": topic, **listing_view(found.value, call.zone, call.caller.depth)}
 
 
 def _digest(call: Call, topic: str) -> object:

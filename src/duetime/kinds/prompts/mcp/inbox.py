@@ -16,7 +16,7 @@ from duetime.kinds.prompts.mcp.text import Refusal, accepted, error, number_in, 
 from duetime.mcp.definitions import Arguments, Reply, Resource
 from duetime.mcp.schemas import zone_of
 from duetime.service.handover import is_own_run
-from duetime.service.masking import shortened
+from duetime.service.masking import masked, shortened
 from duetime.service.presenters import instant_view
 from duetime.service.services import Call
 
@@ -110,7 +110,9 @@ def _read_due(call: Call, _: str) -> dict[str, Any]:
 def _prompt_text(call: Call, run: Run) -> str:
     """Return the text that whoever takes the run gets; the beginning of a long one."""
     schedule = call.scheduler.schedule_of(call.caller, run)
-    return run.name if schedule is None else str(shortened(prompt_shown(schedule.definition, call.caller.depth)))
+    if schedule is None:
+        return str(masked(run.name))
+    return str(shortened(prompt_shown(schedule.definition, call.caller.depth)))
 
 
 def _due_digest(call: Call, _: str) -> object:

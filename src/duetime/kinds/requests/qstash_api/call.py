@@ -17,7 +17,7 @@ from duetime.engine.scheduler import Scheduler
 from duetime.engine.times import read_duration
 from duetime.kinds.requests.qstash_api.views import without_nothing
 from duetime.kinds.requests.wire import CALLBACKS, KIND, RETRIES, callback_to
-from duetime.service.errors import STORE_ERRORS, Refused, err_of, refuse
+from duetime.service.errors import STORE_ERRORS, Refused, err_of, refuse, refuse_many
 from duetime.service.when import When
 
 # Errors as QStash clients expect them: a status, and a sentence under `error`.
@@ -25,7 +25,7 @@ from duetime.service.when import When
 _STATUSES = {
     **dict.fromkeys(("busy", "conflict", "not_possible", "broken"), 409),
     **dict.fromkeys(STORE_ERRORS, 503),
-    "depth": 403,
+    **dict.fromkeys(("depth", "run_token"), 403),
     "not_found": 404,
     "not_offered": 501,
     "quota": 412,
@@ -93,6 +93,13 @@ class Asking(NamedTuple):
             raise InvalidInput(f"{name}: must be a list of texts")
         if len(listed) > MOST_IDS:
             raise InvalidInput(f"{name}: has {len(listed)} ids, and a request takes at most {MOST_IDS}; send several")
+        return listed
+
+    def few_ids(self, name: str) -> list[str] | None:
+        """Return the ids of what is to be changed. An agent's run must name exactly one."""
+        listed = self.ids(name)
+        if listed is None or len({*listed}) > 1:
+            refuse_many(self.caller, "change many messages", f"name one in {name}")
         return listed
 
     def filters(self, ids: str) -> dict[str, list[str]]:

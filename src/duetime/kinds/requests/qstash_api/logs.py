@@ -218,7 +218,7 @@ def retry_failures(asking: Asking) -> ApiResponse:
 
 def _chosen(asking: Asking) -> Sequence[Failure]:
     """Return the failures that are named or match the filter; selecting all requires `all=true`."""
-    ids = asking.ids("dlqIds")
+    ids = asking.few_ids("dlqIds")
     wanted = Filter(asking.filters("dlqIds")).must_be_known()
     if ids is None:
         if wanted.is_empty and asking.query.get("all") != ["true"]:

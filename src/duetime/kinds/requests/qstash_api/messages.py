@@ -125,7 +125,7 @@ def _living(asking: Asking) -> Message:
 
 def cancel_messages(asking: Asking) -> ApiResponse:
     """Cancel the named messages, those that match the filter, or all; at most 1000, so that a call ends in time."""
-    ids = asking.ids("messageIds")
+    ids = asking.few_ids("messageIds")
     if ids is not None:
         found = [each for id in dict.fromkeys(ids) if (each := find_living(asking, id)) is not None]
     else:
