@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +10,7 @@ import pytest
 from duetime.dashboard import schedule_stats
 from duetime.engine.clock import DAY, Instant
 from duetime.http.sessions import Sessions
-from tests.support.api import Api, Client, serving_api
+from tests.support.api import Api, Client
 from tests.support.browsing import FORM, words
 from tests.support.web import Reply
 
@@ -43,17 +41,6 @@ class Pages:
         assert proof is not None
         answer = self.http.post(path, data={**fields, "csrf": proof[1]}, headers=FORM, follow_redirects=False)
         return Reply(answer.status_code, answer.headers, answer.content)
-
-
-@pytest.fixture
-def api(tmp_path: Path) -> Iterator[Api]:
-    with serving_api(tmp_path) as made:
-        yield made
-
-
-@pytest.fixture
-def ada(api: Api) -> Client:
-    return api.client("ada")
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +18,6 @@ from duetime.http import browser_sessions
 from duetime.kinds.requests.kind import RequestKind
 from duetime.settings import ChannelSettings
 from tests.support.api import PROBLEM, V1, Api, Client, serving_api
-
-
-@pytest.fixture
-def api(tmp_path: Path) -> Iterator[Api]:
-    with serving_api(tmp_path) as made:
-        yield made
 
 
 @pytest.fixture

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
 from starlette.responses import Response
 from starlette.types import Message
 
@@ -22,13 +19,7 @@ from duetime.service.change_feed import Look, Position
 from duetime.service.errors import Refused
 from duetime.service.owner_limits import OwnerLimits
 from duetime.service.services import Call
-from tests.support.api import Api, serving_api
-
-
-@pytest.fixture
-def api(tmp_path: Path) -> Iterator[Api]:
-    with serving_api(tmp_path) as made:
-        yield made
+from tests.support.api import Api
 
 
 def test_all_callers_together_get_no_more_than_there_are_places(api: Api) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -15,21 +14,10 @@ from duetime.engine.kind import LOCAL, Caller
 from duetime.kinds.jobs.registry import Registry
 from duetime.testing import Simulation
 from tests.support.agent import Agent
-from tests.support.api import Api, Client, serving_api
+from tests.support.api import Api, Client
 from tests.support.cli import Cli
 from tests.support.stage import NOON
 from tests.support.workers import eventually
-
-
-@pytest.fixture
-def api(tmp_path: Path) -> Iterator[Api]:
-    with serving_api(tmp_path) as made:
-        yield made
-
-
-@pytest.fixture
-def ada(api: Api) -> Client:
-    return api.client("ada")
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from typer.main import get_command
 from duetime.app import build
 from duetime.cli.main import main
 from duetime.settings import Settings
+from tests.support.api import Api, Client, serving_api
 from tests.support.browsing import Browser, signed_in
 from tests.support.cli import Answer, Cli
 from tests.support.qstash import Counter, counter
@@ -90,3 +91,16 @@ def both(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
     made = Stage(url)
     yield made
     made.time.close()
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Iterator[Api]:
+    """The REST API and the dashboard in this process, on a settable clock."""
+    with serving_api(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def ada(api: Api) -> Client:
+    """An owner that uses the API."""
+    return api.client("ada")

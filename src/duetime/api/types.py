@@ -48,7 +48,7 @@ class Allow(TypedDict, total=False):
 
 
 class TimeOptions(TypedDict, total=False):
-    """When a schedule fires: exactly one of the first six options, and optional limits."""
+    """The times at which a schedule fires: exactly one of the first six options, and optional limits."""
 
     when: str
     """A time or rule in words, such as `tomorrow at 9` or `every weekday at 8:30`."""
@@ -73,7 +73,7 @@ class TimeOptions(TypedDict, total=False):
 
 
 class PolicyOptions(TypedDict, total=False):
-    """What happens when a run is late, overlaps another one, fails or ends."""
+    """Rules for runs that are late, overlap another one, fail or end."""
 
     catch_up: Literal["once", "all", "skip"]
     """Which of the missed occurrences run after downtime: the newest (`once`), all of them, or none."""
@@ -214,7 +214,7 @@ class RunDetails(RunWithAttempts):
 
 
 class ServerStatus(TypedDict):
-    """What is set up, whether it works, usage and failures."""
+    """The state of a server: what is set up, whether it works, usage and failures."""
 
     now: str
     """The current time."""

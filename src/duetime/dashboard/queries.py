@@ -64,7 +64,7 @@ class Found(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """Which schedules and runs a chart shows."""
+    """The schedules and runs that a chart shows."""
 
     owner: str | None = None
     kind: str | None = None

@@ -1,4 +1,4 @@
-"""How one schedule has been doing: a ribbon of 30 days, its durations and lateness, success rate and failures.
+"""Statistics of one schedule: a ribbon of 30 days, its durations and lateness, success rate and failures.
 
 All of it is read by the index of the schedule's own runs, and of each day at most `EACH` rows: a schedule that fires
 every second costs no more than that, and the history of other schedules costs nothing.

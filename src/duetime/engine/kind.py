@@ -112,7 +112,7 @@ class Work:
 
 
 class ThreadUse(StrEnum):
-    """How the runs of a kind share the threads of a worker with other kinds."""
+    """The share that the runs of a kind have of the threads of a worker."""
 
     SHARED = "shared"
     RESERVED = "reserved"  # a quarter of the threads is left to such kinds, because their runs are short and urgent

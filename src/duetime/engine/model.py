@@ -82,7 +82,7 @@ class Definition(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far a schedule has come: the frequently written half, whose row is the lock for the whole schedule."""
+    """Progress of a schedule: the frequently written half, whose row is the lock for the whole schedule."""
 
     schedule: ScheduleId
     owner: str

@@ -1,4 +1,4 @@
-"""How a run can end, as reported by its kind. What follows from it (retry, pause, release) is policy."""
+"""The ways in which a run can end, as reported by its kind. What follows from it (retry, pause, release) is policy."""
 
 from __future__ import annotations
 

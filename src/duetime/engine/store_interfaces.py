@@ -172,7 +172,7 @@ class Timing(NamedTuple):
 
 
 class PeriodCount(NamedTuple):
-    """How many occurrences of a schedule ended alike in one of several periods."""
+    """The number of occurrences of a schedule that ended alike in one of several periods."""
 
     period: int
     """Position of the period."""

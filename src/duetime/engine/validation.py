@@ -102,7 +102,7 @@ class Changes:
 
 
 class Times(NamedTuple):
-    """When a new schedule fires: its trigger, as text too, and the first instant."""
+    """The trigger of a new schedule, as text too, and the first instant at which it fires."""
 
     trigger: Trigger
     text: str

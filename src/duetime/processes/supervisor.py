@@ -86,8 +86,8 @@ LIMITS = Limits()
 
 
 class ExitStatus(NamedTuple):
-    """How a command ended: with a code, by a signal, or not even started. Nothing is known if it was stopped, or if
-    its guard was killed with it."""
+    """The way in which a command ended: with a code, by a signal, or not even started. Nothing is known if it was
+    stopped, or if its guard was killed with it."""
 
     code: int | None = None
     signal: int | None = None

@@ -54,7 +54,7 @@ class Argument(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """How the arguments of an endpoint are taken from a request."""
+    """The way in which the arguments of an endpoint are taken from a request."""
 
     endpoint: Callable[..., Response]
     dependencies: Mapping[str, Any]

@@ -24,7 +24,7 @@ _MATCHING: Final = {"pause": (ScheduleState.ACTIVE,), "resume": (ScheduleState.P
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which schedules: exactly one of `ids`, a filter, and `everything`. A filter matches the caller's own."""
+    """The schedules to change: exactly one of `ids`, a filter, and `everything`. A filter matches the caller's own."""
 
     ids: Sequence[str | int] = ()
     kind: str | None = None

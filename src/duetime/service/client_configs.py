@@ -21,7 +21,7 @@ Entry: TypeAlias = dict[str, Any]
 
 
 class Reach(NamedTuple):
-    """How a client connects to this server."""
+    """The way in which a client connects to this server."""
 
     url: str
     token: str | None
@@ -36,7 +36,7 @@ class Reach(NamedTuple):
 
 
 class Machine(NamedTuple):
-    """What decides where a client keeps its files."""
+    """The conditions that decide where a client keeps its files."""
 
     home: PurePath
     platform: str

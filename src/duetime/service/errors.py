@@ -22,7 +22,7 @@ INTERRUPTED, PIPE_CLOSED = 130, 141
 
 
 class Shown(NamedTuple):
-    """How an error is shown: the status of an HTTP response and the exit code of a command."""
+    """Presentation of an error: the status of an HTTP response and the exit code of a command."""
 
     status: int
     exit: int

@@ -32,7 +32,7 @@ _DELIVERED = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.LOST})
 
 
 class HistoryQuery(NamedTuple):
-    """Which runs are asked for."""
+    """The runs that are asked for."""
 
     schedule: ScheduleId | None = None
     kinds: Sequence[str] | None = None

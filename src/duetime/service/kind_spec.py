@@ -150,7 +150,7 @@ class BuildContext:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Which upcoming occurrences are asked for."""
+    """The upcoming occurrences that are asked for."""
 
     now: Instant
     count: int

@@ -25,7 +25,7 @@ _NOT_YET: Final = "It has not ended yet: a task ends when it checks for the requ
 
 
 class Stopped(NamedTuple):
-    """What was stopped, and the schedule that goes on."""
+    """The runs that were stopped, and the schedule that goes on."""
 
     runs: list[Run]
     """As they are now: cancelled, or still running and asked to stop."""

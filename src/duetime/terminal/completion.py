@@ -1,4 +1,4 @@
-"""What Tab completes besides commands and options: ids and names, runs, zones, topics, and whatever a kind adds.
+"""Completion with Tab beyond commands and options: ids and names, runs, zones, topics, and whatever a kind adds.
 
 The functions that complete are declared only while a shell asks, because Typer inspects each of them.
 """

@@ -44,10 +44,6 @@ def help_text(command: Any, context: Any, sections: Sequence[tuple[str, Rows]]) 
     return "\n".join(lines)
 
 
-def examples_of(command: Any) -> list[str]:
-    return _epilog(command.epilog or "")[0]
-
-
 def first_sentence(text: str) -> str:
     return re.split(r"(?<=[.!?])\s", " ".join(text.split()), maxsplit=1)[0]
 

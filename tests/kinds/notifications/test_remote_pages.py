@@ -39,11 +39,6 @@ def api(tmp_path: Path, kept_there: NotificationSettings) -> Iterator[Api]:
         yield made
 
 
-@pytest.fixture
-def ada(api: Api) -> Client:
-    return api.client("ada")
-
-
 @pytest.mark.parametrize("trigger", [CRON, {"type": "once", "run_at": "in 2 hours"}, {"type": "interval", "hours": 1}])
 def test_the_api_makes_no_notification_here(api: Api, ada: Client, trigger: dict[str, Any]) -> None:
     problem = ada.refused("POST", "/schedules", 409, json={**BODY, "trigger": trigger})

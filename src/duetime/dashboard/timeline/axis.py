@@ -11,7 +11,7 @@ from duetime.engine.times.zones import known_zone
 
 
 class Zoom(NamedTuple):
-    """How much of the future and of the past is shown, and how wide the bins are, in microseconds."""
+    """Extent of the future and the past that is shown, and the width of the bins, in microseconds."""
 
     name: str
     label: str

@@ -1,4 +1,4 @@
-"""Which occurrences of a claimed entry run and which were missed. Pure arithmetic on the trigger."""
+"""Decide which occurrences of a claimed entry run and which were missed, by arithmetic on the trigger alone."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Cursor:
 
 
 class Turns(NamedTuple):
-    """How a claim shares its limit between owners."""
+    """The way in which a claim shares its limit between owners."""
 
     cursor: Cursor | None = None
     """If None, the owner that has waited longest is first."""

@@ -201,7 +201,7 @@ _BASE = 4
 
 
 class Excuses:
-    """Which runs of a dead worker had not begun at its last heartbeat, and how often each was spared before.
+    """The runs of a dead worker that had not begun at its last heartbeat, and how often each was spared before.
 
     The latter is a number in the run's row: how often, combined with the fence of the last time, so that it counts only
     if nothing happened to the run in between. Only this class computes and interprets it.

@@ -1,4 +1,4 @@
-"""How much work a worker claims ahead of its threads, by how long runs take and how fast they are recorded."""
+"""Decide how much work a worker claims ahead of its threads, by how long runs take and how fast they are recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How messages are delivered: their interface, the built-in inbox, and the messenger of the engine."""
+"""Delivery of messages: its interface, the built-in inbox, and the messenger of the engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the command line names a kind of schedule and which of its fields it shows.
+"""The name of a kind of schedule on the command line, and the fields that it shows.
 
 `display` shows its schedules; it is imported when a command runs, not for its help.
 """
