@@ -78,11 +78,11 @@ def test_nobody_is_declared_dead_while_nobody_can_write(team: Crew) -> None:
 def test_a_worker_waits_for_the_write_lock_for_less_than_its_lease(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "store.db")
     store.migrate()
-    store.register("worker", ["job"], False, Instant(0), lease=SECOND // 2)
+    store.register("worker", ["job"], False, Instant(0), lease=2 * SECOND)
     with write_lock(store.path):
         began = CLOCK.monotonic()
         with pytest.raises(StoreUnavailable, match="locked"):
             store.probe()
-        assert CLOCK.monotonic() - began < 0.5
+        assert CLOCK.monotonic() - began < 2.0
     store.probe()
     store.close()

@@ -112,9 +112,9 @@ def test_reading_a_rule_with_every_second_of_a_day_is_quick_and_small() -> None:
         '{"type":"rrule","timezone":"UTC","dtstart":"2026-11-15T18:00:00",'
         f'"rrule":"FREQ=DAILY;BYHOUR={HOURS};BYMINUTE={SIXTY};BYSECOND={SIXTY}"}}'
     )
-    begun = time.process_time()
+    begun = time.thread_time()
     trigger = trigger_from_json(text)
-    assert time.process_time() - begun < 0.02
+    assert time.thread_time() - begun < 0.02
     assert isinstance(trigger, RRuleTrigger)
     now = instant_of(datetime(2026, 11, 15, 23, 59, 58, tzinfo=UTC))
     assert trigger.count(now, Instant(now + 5 * SECOND)) == 5
