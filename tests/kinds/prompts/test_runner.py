@@ -323,7 +323,7 @@ def test_what_an_agent_used_that_answers_later_is_counted() -> None:
     stage = Stage(Reply(waiting_until=Instant(T0 + HOUR)), limit=Used(tokens=150))
     claim = stage.claim()
     assert isinstance(stage.run(claim), Waiting)
-    stage.kind.waking.count(claim.definition, Spent(100, 50))
+    stage.kind.waking.count(claim.definition, "coder", Spent(100, 50))
     outcome = stage.run(stage.claim())
     assert isinstance(outcome, Returned) and outcome.reason is not None and "150 tokens" in outcome.reason
 
