@@ -49,7 +49,7 @@ imports: $(VENV)/.dev ## import-linter: imports point down
 
 unit: $(VENV)/.dev ## pytest without tests/e2e, on SQLite and a real PostgreSQL; ARGS="-k name" chooses
 	$(call stage,unit,$(BIN)/python -m pytest -q -n $(TOGETHER) --dist loadfile --no-loadscope-reorder \
-	  --ignore tests/scorecard --ignore tests/e2e $(ARGS))
+	  --ignore tests/scorecard/test_small_timed.py --ignore tests/e2e $(ARGS))
 
 e2e: $(VENV)/.dev ## tests/e2e: real servers, clients, browsers and packages; CI runs it after `make test`
 	$(call stage,e2e,$(BIN)/python -m pytest -q -n $(TOGETHER) --dist loadfile tests/e2e $(ARGS))
@@ -58,8 +58,8 @@ screenshots: $(VENV)/.dev ## pictures of every page, wide and narrow, light and 
 	@$(BIN)/python -m tests.support.screenshots $(or $(FOLDER),.cache/screenshots) $(ARGS)
 
 # One line after the other: they measure, and would measure each other.
-scorecard-small: $(VENV)/.dev ## every line of the scorecard with a few of each sort, within a minute
-	$(call stage,scorecard-small,$(BIN)/python -m pytest -q -p no:xdist tests/scorecard)
+scorecard-small: $(VENV)/.dev ## the lines of the scorecard that measure time, with a few of each sort; unit runs the others
+	$(call stage,scorecard-small,$(BIN)/python -m pytest -q -p no:xdist tests/scorecard/test_small_timed.py)
 
 clients: $(VENV)/.dev ## the TypeScript SDK's client and the Inspector against a real server; installs them from npm
 	@$(BIN)/python -m tests.support.node

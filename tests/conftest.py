@@ -99,6 +99,7 @@ def private_postgres() -> Iterator[postgres.PostgresServer]:
 
 
 LONG = (
+    "scorecard/test_small_counted.py",
     "e2e/test_builtin_agents.py",
     "e2e/test_xss.py",
     "e2e/test_dashboard.py",

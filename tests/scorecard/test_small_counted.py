@@ -1,0 +1,20 @@
+"""The lines of the scorecard that measure no time, with a few of each sort. `make scorecard` runs more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from scorecard.line import Line
+from scorecard.lines import LINES
+from tests.scorecard.conftest import COUNTED
+
+
+@pytest.mark.parametrize("line", [line for line in LINES if line.name in COUNTED], ids=lambda line: line.name)
+def test_line(line: Line, measure: Callable[[Line], None]) -> None:
+    measure(line)
+
+
+def test_every_counted_line_exists() -> None:
+    assert {line.name for line in LINES} >= COUNTED
