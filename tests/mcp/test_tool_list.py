@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp import Client
 
+from duetime.app import build, mcp_server
 from duetime.engine.errors import InvalidInput
+from duetime.engine.kind import LOCAL, Caller
 from duetime.kinds import load_specs
 from duetime.mcp.catalog import catalog_of
 from duetime.mcp.tool_entries import OF_ANY_ANSWER
+from duetime.service.services import Call
+from duetime.settings.settings_file import load_only
 from tests.support.agents import ERAS, call, over_stdio, talk
 from tests.support.raw import stdio_line
 
@@ -112,7 +118,7 @@ WOKEN = '[agents.echo]\ntype = "command"\ncommand = ["/bin/cat"]\n'
     ids=["inbox by default", "all are woken", "an inbox agent", "a heartbeat", "named"],
 )
 def test_taking_is_listed_only_where_prompts_can_wait(settings: str, are_listed: bool, tmp_path: Path) -> None:
-    """Where it is not listed, it still answers."""
+    """Where it is not listed, it still answers. Only that case is asked in a process of its own."""
     file = tmp_path / "settings.toml"
     file.write_text(settings)
 
@@ -120,4 +126,9 @@ def test_taking_is_listed_only_where_prompts_can_wait(settings: str, are_listed:
         assert ({"take_prompt", "finish_prompt"} <= await names_of(client)) is are_listed
         assert (await call(client, "take_prompt"))["message"] == "Nothing is due."
 
-    talk(over_stdio(tmp_path, ERAS[0], "--config", str(file)), say)
+    if not are_listed:
+        talk(over_stdio(tmp_path, ERAS[0], "--config", str(file)), say)
+        return
+    with closing(build(replace(load_only(file), db=str(tmp_path / "my.db")))) as app:
+        server = mcp_server(app.settings.tools, lambda: Call(app.services, Caller(LOCAL), "UTC"), services=app.services)
+        talk(Client(server.sdk, mode=ERAS[0]), say)
