@@ -28,8 +28,8 @@ log = logging.getLogger("duetime.worker")
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
     threads: int = 16
-    batch: int = 250
-    """The most runs that one transaction claims; it records up to twice as many."""
+    batch: int | None = None
+    """The most runs that one transaction claims; it records up to twice as many. None: as many as suit the store."""
     ahead: float = 0.05
     """Seconds of work that may be claimed beyond what the threads are busy with."""
     lease: float = 10.0
@@ -61,8 +61,10 @@ class Worker:
         self.claimed: dict[RunId, ClaimedRun] = {}
         self._changing = threading.Lock()
         """Held while claimed runs and suspects are changed, by the thread that claims or by the one that records."""
-        # A thread that only claims never waits for a record: it is ahead with fewer runs.
-        most_ahead = (2 if store.writes_overlap else 4) * options.batch
+        # Across a network every transaction has a fixed cost. A thread that only claims never waits for a record: it is
+        # ahead with fewer batches.
+        self.batch = options.batch or (500 if store.writes_overlap else 250)
+        most_ahead = (2 if store.writes_overlap else 4) * self.batch
         self.pace = Pace(clock, options.ahead, most_ahead)
         self.shares = ClaimShares(options.ahead, most_ahead)
         self.requests = ClaimRequests(store, kinds, clock, self.shares, options.lead)
@@ -195,7 +197,7 @@ class Worker:
         threads = self.executor.size - len(self._strays)
         # Hold one run per thread and what ends in a moment; long work is left to others.
         slots = threads + self.pace.runs_ahead(threads, held)
-        capacity = min(self.options.batch, max(slots - held, self.shares.idle))
+        capacity = min(self.batch, max(slots - held, self.shares.idle))
         exact = min(capacity, self.executor.free, threads - held)
         return self.requests.choose(now, exact, min(self.suspects.capacity(), capacity), capacity)
 
@@ -267,7 +269,7 @@ class Worker:
 
     def _take_finished(self, worker: WorkerId) -> list[Done]:
         """Take what finished off the list. Outcomes of an earlier registration are dropped: nobody waits for them."""
-        done = [self.done.popleft() for _ in range(min(len(self.done), 2 * self.options.batch))]
+        done = [self.done.popleft() for _ in range(min(len(self.done), 2 * self.batch))]
         batch = [pair for pair in done if pair[0].worker == worker]
         with self._changing:
             released = self.suspects.ended(batch)
@@ -326,7 +328,7 @@ class Worker:
         back = self._last_now == 0 or now < self._last_now - SECOND
         self._last_now = now
         if back:
-            count_from(self.store, now, self.options.batch)
+            count_from(self.store, now, self.batch)
 
     # -- executing ----------------------------------------------------------------------------------------------
 
