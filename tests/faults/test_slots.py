@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from collections.abc import Callable
@@ -80,6 +81,30 @@ def test_a_thread_whose_time_is_up_keeps_its_slot_until_it_returns(store: RealSt
         (attempt,) = store.attempts(run.id)
         assert (run.attempt, attempt.number, attempt.error) == (2, 1, "timed out after 0.2 s")
         invariants(store)
+
+
+def test_no_outcome_ends_a_thread(store: RealStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that ended would be missing for good, and its run would stay running while the worker beats."""
+
+    def act(work: Work) -> Any:
+        if work.claim.definition.name == "raises":
+            raise ValueError("wrong: abcdefg")
+        return None if work.claim.definition.name == "returns nothing" else Completed()
+
+    with Running(store, act) as running:
+        monkeypatch.setattr(running.engine.worker.pace, "took", lambda _: 1 / 0)
+        running.add(2, name="is not measured")
+        eventually(lambda: running.statuses() == ["failed"] * 2, PATIENCE, "both fail")
+        monkeypatch.undo()
+        running.add(2, name="raises", payload=json.dumps({"body": '{"password": "\\ud800abcdefg"}'}))
+        running.add(2, name="returns nothing")
+        eventually(lambda: running.statuses() == ["failed"] * 6, PATIENCE, "all of them fail")
+        running.add(2)
+        eventually(lambda: running.statuses().count("completed") == 2, PATIENCE, "the threads go on")
+    errors = {run.name: run.error for run in store.runs(RunQuery()).items}
+    assert errors["returns nothing"] == "TypeError: its kind returned NoneType instead of an outcome"
+    assert errors["raises"] == "ValueError: wrong: abcdefg"
+    invariants(store)
 
 
 def test_a_running_job_hears_of_its_cancellation_within_a_beat(store: RealStore) -> None:

@@ -153,7 +153,8 @@ def without_values(text: str, values: Iterable[str]) -> str:
     values |= {line for line in lines if len(line) >= SHORTEST}
     for value in sorted(values, key=len, reverse=True):  # the longest first: one may be part of another
         escaped = (repr(value)[1:-1], json.dumps(value)[1:-1])
-        for form in (value, *escaped, quote(value, safe=""), quote(value), unquote(value)):
+        quoted = (quote(value, safe="", errors="replace"), quote(value, errors="replace"))  # it may be invalid Unicode
+        for form in (value, *escaped, *quoted, unquote(value)):
             text = text.replace(form, MASK)
     return text
 

@@ -15,13 +15,14 @@ from duetime.engine.worker.runner import ClaimedRun, execute_run
 from duetime.stores.sqlite.store import SqliteStore
 from duetime.testing import SettableClock
 from tests.support.drafts import T0, once
-from tests.support.hand import Hand, create
+from tests.support.hand import Hand, create, the_run
 
 
 class Late:
     """Comes back after its time was up."""
 
     name = "job"
+    reason = StopReason.TIMEOUT
     defaults: Mapping[str, Any] = {}
     counts_depth = True
     thread_use = ThreadUse.SHARED
@@ -37,7 +38,7 @@ class Late:
         return Prepared(payload, "x")
 
     def execute(self, work: Work) -> Outcome:
-        work.stop.set(StopReason.TIMEOUT)
+        work.stop.set(self.reason)
         return self._outcome
 
     def close(self) -> None: ...
@@ -62,4 +63,24 @@ def test_what_came_back_too_late_failed_and_is_kept(outcome: Outcome, result: st
     [claim] = Hand(store).claim(T0)
     ended = execute_run(ClaimedRun(claim, WorkerId(1)), {"job": Late(outcome)}, SettableClock(Instant(T0)))
     assert ended.outcome == Failed("timed out after 2 s", result=result)
+    store.close()
+
+
+@pytest.mark.parametrize("reason", [StopReason.SHUTDOWN, StopReason.LEASE])
+@pytest.mark.parametrize("at_most_once", [False, True])
+def test_what_was_handed_over_while_its_worker_stopped_waits_for_the_answer(
+    reason: StopReason, at_most_once: bool
+) -> None:
+    """Else the agent that accepted it would be woken a second time, and its answer refused."""
+    store = SqliteStore(":memory:")
+    store.migrate()
+    hand = Hand(store)
+    create(store, once(at_most_once=at_most_once))
+    [claim] = hand.claim(T0)
+    kind = Late(Waiting(Instant(T0 + SECOND), "the agent"))
+    kind.reason = reason
+    ended = execute_run(ClaimedRun(claim, WorkerId(1)), {"job": kind}, SettableClock(Instant(T0)))
+    hand.record([claim], T0, ended.outcome)
+    run = the_run(store, claim.run.id)
+    assert (run.status, run.holder) == ("waiting", "the agent")
     store.close()

@@ -10,7 +10,7 @@ from duetime.engine.clock import SECOND, Clock
 from duetime.engine.encoding import clean_text, error_text
 from duetime.engine.kind import Kind, StopReason, StopSignal, Work
 from duetime.engine.model import RunId, WorkerId
-from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned
+from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
 from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.options import policy_for_ending
 from duetime.engine.policy.record import Finished
@@ -52,16 +52,40 @@ def execute_run(item: ClaimedRun, kinds: Mapping[str, Kind], clock: Clock, lease
     outcome: Outcome
     try:
         outcome = kinds[definition.kind].execute(Work(item.claim, item.stop, item.tell, lease))
+        if type(outcome) is not Completed or item.stop.is_set():
+            outcome = _stored_outcome(item, outcome)
     except BaseException as error:  # whatever a task raises must not end the thread that executes it
+        outcome = _failure(item, error)
+    return Finished(run.id, run.fence, outcome, started, clock.now())
+
+
+def _stored_outcome(item: ClaimedRun, outcome: Outcome) -> Outcome:
+    if not isinstance(outcome, Outcome):  # a kind may come from another package
+        raise TypeError(f"its kind returned {type(outcome).__name__} instead of an outcome")
+    if item.stop.is_set():
+        outcome = _outcome_after_stop(item, outcome)
+    return redacted_outcome(outcome, item.claim.definition.payload)
+
+
+def _failure(item: ClaimedRun, error: BaseException) -> Outcome:
+    """Return the outcome of a run that raised. If even that fails, only the type of the error is kept and logged: its
+    text may contain secrets."""
+    definition = item.claim.definition
+    try:
         trace = traceback_of(error)
         shown = redacted(trace, secrets_of(definition.payload))
         log.error("run %s of %s failed\n%s", item.id, definition.public_id, shown)
-        outcome = Failed(error_text(error), traceback=trace)
-    if item.stop.is_set():
-        outcome = _outcome_after_stop(item, outcome)
-    if type(outcome) is not Completed:
-        outcome = redacted_outcome(outcome, definition.payload)
-    return Finished(run.id, run.fence, outcome, started, clock.now())
+        return _stored_outcome(item, Failed(error_text(error), traceback=trace))
+    except BaseException as second:
+        names = type(error).__name__, type(second).__name__
+        log.error("run %s of %s failed: %s; describing it raised %s", item.id, definition.public_id, *names)
+        return Failed(f"{names[0]}; its message cannot be shown")
+
+
+def execution_failed(item: ClaimedRun, error: BaseException, clock: Clock) -> Finished:
+    """Return the report on a run whose execution raised outside its kind, so that it does not stay running for ever."""
+    run = item.claim.run
+    return Finished(run.id, run.fence, _failure(item, error), None, clock.now())
 
 
 def give_back(item: ClaimedRun, clock: Clock) -> Finished:
@@ -82,6 +106,8 @@ def _outcome_after_stop(item: ClaimedRun, outcome: Outcome) -> Outcome:
         return outcome
     if reason is StopReason.CANCELLED:
         return Cancelled("stopped on request")
+    if isinstance(outcome, Waiting):
+        return outcome  # it was handed over: executing it again would wake the agent a second time
     # Interrupted. After a lost lease the outcome counts only if nobody has rescued the run: else its fence is stale.
     if not policy_for_ending(item.claim.definition.policy).at_most_once:
         return Returned()  # it runs again, as after a crash

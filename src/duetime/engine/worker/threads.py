@@ -105,13 +105,16 @@ class Engine:
             self.pool.put([item])
 
     def _execute(self, item: ClaimedRun) -> None:
-        timeout = item.timeout
-        if timeout is None:
+        try:
+            timeout = item.timeout
+            if timeout is None:
+                self.worker.execute(item)
+                return
+            limit = self.timer.after(timeout / SECOND, lambda: item.stop.set(StopReason.TIMEOUT))
             self.worker.execute(item)
-            return
-        limit = self.timer.after(timeout / SECOND, lambda: item.stop.set(StopReason.TIMEOUT))
-        self.worker.execute(item)
-        limit.cancel()
+            limit.cancel()
+        except BaseException as error:  # a thread that ends would be missing for good, and its run stay running
+            self.worker.execution_failed(item, error)
 
     def _ran(self) -> None:
         if not self._ended.is_set():

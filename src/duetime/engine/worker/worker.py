@@ -19,7 +19,14 @@ from duetime.engine.worker.claim_requests import LONGEST_SLEEP, ClaimRequests
 from duetime.engine.worker.lease import FailureDetector, Lease
 from duetime.engine.worker.pace import Pace
 from duetime.engine.worker.poison import Done, Suspects, count_from, record_and_claim_in_parts
-from duetime.engine.worker.runner import ClaimedRun, InlineExecutor, RunExecutor, execute_run, give_back
+from duetime.engine.worker.runner import (
+    ClaimedRun,
+    InlineExecutor,
+    RunExecutor,
+    execute_run,
+    execution_failed,
+    give_back,
+)
 from duetime.engine.worker.shares import ClaimShares
 
 log = logging.getLogger("duetime.worker")
@@ -345,6 +352,12 @@ class Worker:
             self.shares.took(item.claim.definition.owner, took)
         item.over = True
         self.done.append((item, finished))
+
+    def execution_failed(self, item: ClaimedRun, error: BaseException) -> None:
+        """Record a run as failed whose execution raised, unless its outcome is known already."""
+        if not item.over:
+            item.over = True
+            self.done.append((item, execution_failed(item, error, self.clock)))
 
     def leave_to_others(self, stalled: float) -> None:
         """Release runs that have waited for long while every thread is busy: other workers may have idle threads.
