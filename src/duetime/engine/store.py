@@ -298,6 +298,9 @@ class Store(Remotes, Revocations, Publication, Figures, Protocol):
     def wait(self, timeout: float) -> bool:
         """Block until another process wrote (True) or the timeout passes. For one watching thread."""
 
+    def stop_waiting(self) -> None:
+        """End a wait that is in progress in another thread."""
+
     def on_change(self, listener: Callable[[], None], *, only_soon: bool = False) -> Callable[[], None]:
         """Call `listener` after every write of this process that may make work due earlier; return how to stop that.
 

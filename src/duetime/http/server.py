@@ -7,6 +7,7 @@ import errno
 import ipaddress
 import socket
 import threading
+from contextlib import suppress
 from functools import partial
 
 import uvicorn
@@ -77,7 +78,24 @@ def url_of(bound: socket.socket) -> str:
 
 
 class _Server(uvicorn.Server):
-    """Ends streams at shutdown, before uvicorn waits for all responses."""
+    """Ends streams at shutdown, before uvicorn waits for all responses. It wakes once in a second, for the date in the
+    headers of responses; uvicorn's own server wakes ten times to check whether it should stop."""
+
+    _loop: asyncio.AbstractEventLoop | None = None
+
+    async def main_loop(self) -> None:
+        self._asked, self._loop = asyncio.Event(), asyncio.get_running_loop()  # in this order: it may be asked now
+        while not await self.on_tick(0):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(1.0):
+                    await self._asked.wait()
+
+    def ask_to_stop(self) -> None:
+        """Stop soon. Any thread may call this."""
+        self.should_exit = True
+        if self._loop is not None:
+            with suppress(RuntimeError):  # it has ended already
+                self._loop.call_soon_threadsafe(self._asked.set)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -136,7 +154,7 @@ class HttpServer:
 
     def ask_to_stop(self) -> None:
         """Stop accepting connections; open responses get a moment to end."""
-        self._server.should_exit = True
+        self._server.ask_to_stop()
 
     def stop(self) -> None:
         self.ask_to_stop()

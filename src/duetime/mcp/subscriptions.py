@@ -63,6 +63,7 @@ class Watcher:
         self._shares = shares or Shares(watches=MOST)
         self._watches: dict[object, Watch] = {}
         self._streams: Counter[str] = Counter()
+        self._added = anyio.Event()
         self._polls, self._first_polls = anyio.CapacityLimiter(1), anyio.CapacityLimiter(4)
         """Separate threads, so that busy requests do not delay notifications."""
 
@@ -77,10 +78,11 @@ class Watcher:
 
     async def _loop(self, group: TaskGroup) -> None:
         while True:
+            if not self._watches:
+                self._added = anyio.Event()
+                await self._added.wait()
             await anyio.sleep(EVERY)
             watches = list(self._watches.items())
-            if not watches:
-                continue
             watched = {watch.subject: watch for _, watch in watches}
             digests = await anyio.to_thread.run_sync(_digests, watched, limiter=self._polls)
             for key, watch in watches:
@@ -105,6 +107,7 @@ class Watcher:
                 # If the store is unavailable, the digest is unknown and the first successful poll counts as a change.
                 watch.last = await anyio.to_thread.run_sync(_digest, watch, limiter=self._first_polls)
                 self._watches[key] = watch
+                self._added.set()
                 return
 
     def _canonical(self, uri: str) -> str:

@@ -20,8 +20,10 @@ from duetime.engine.worker.worker import Worker, WorkerOptions
 
 log = logging.getLogger("duetime.worker")
 
-WATCH = 0.2
-"""Seconds that the watching thread waits for the store before it checks its stop signal."""
+WATCH = 1.0
+"""Seconds that the watching thread waits for the store at a time."""
+TIDY_PAUSE = 0.2
+"""Seconds between two batches of history that is deleted."""
 
 TIDY_BATCH = 200
 TIDY_FIRST = 60.0
@@ -73,6 +75,7 @@ class Engine:
         self._forget_store: Callable[[], None] = lambda: None
         self._next_beat = 0.0
         self._next_tidy = clock.monotonic() + TIDY_FIRST
+        self._is_tidying = False
         self.failure: BaseException | None = None
 
     def start(self) -> None:
@@ -175,7 +178,7 @@ class Engine:
     # -- liveness -----------------------------------------------------------------------------------------------
 
     def _beat(self) -> None:
-        while not self._stopping.wait(self.worker.watch_interval):
+        while not self._stopping.wait(self._seconds_to_beat()):
             try:
                 # A worker that hangs in an exchange must not look alive.
                 if self._clock.monotonic() - min(self._advanced.values()) < self._longest_pause:
@@ -189,6 +192,12 @@ class Engine:
             except Exception as error:
                 self._fail(error)
                 return
+
+    def _seconds_to_beat(self) -> float:
+        """Return the pause of the thread that beats. Beside other workers it is short, because their deaths are noticed
+        by it; alone, a worker has nothing to do before its next heartbeat."""
+        alone = self._next_beat - self._clock.monotonic() if self.worker.is_alone else 0.0
+        return max(self.worker.watch_interval, alone)
 
     def _mind_the_lease(self) -> None:
         """Stop all runs when the lease expires; by timer, because the heartbeat thread may hang in the store then."""
@@ -211,7 +220,7 @@ class Engine:
     def _watch(self) -> None:
         while not self._stopping.is_set():
             try:
-                if self._store.wait(WATCH):
+                if self._store.wait(TIDY_PAUSE if self._is_tidying else WATCH):
                     self._noticed()
                 self._tidy()
             except TRANSIENT:
@@ -226,8 +235,8 @@ class Engine:
         if self.options.retention is None or now < self._next_tidy:
             return
         before = Instant(self._clock.now() - int(self.options.retention * SECOND))
-        more = self._store.prune(before, TIDY_BATCH) > 0
-        self._next_tidy = now + (WATCH if more else TIDY_EVERY)
+        self._is_tidying = self._store.prune(before, TIDY_BATCH) > 0
+        self._next_tidy = now + (TIDY_PAUSE if self._is_tidying else TIDY_EVERY)
 
     # -- stopping -----------------------------------------------------------------------------------------------
 
@@ -238,6 +247,7 @@ class Engine:
         self._stopping.set()
         self._wake.set()
         self._ended.set()
+        self._store.stop_waiting()
         for thread in self._threads:
             if thread.is_alive() and thread is not threading.current_thread():
                 thread.join()

@@ -82,6 +82,8 @@ class Worker:
         """True: no further run is started; runs that were not started are released."""
         self.suspects = Suspects(clock)
         self.executor: RunExecutor = InlineExecutor(self.execute)
+        self.is_alone = False
+        """True if no other worker was registered when this was last read."""
         self._gone: WorkerId | None = None
         self._strays: list[ClaimedRun] = []
         self._doubt = False
@@ -141,6 +143,7 @@ class Worker:
             self.failure_detector.forget()
             raise
         self.suspects.look_at(row.id for row in workers)
+        self.is_alone = all(row.id == self.id for row in workers)
         given_back = 0
         if dead_workers:
             self.beat()

@@ -57,6 +57,12 @@ class Listener:
                 self._ready(None, timeout)
                 return False
 
+    def interrupt(self) -> None:
+        """End the wait that is in progress, or else the next one."""
+        with self._closing:
+            if not self._closed:
+                self._cord.send(b".")
+
     def close(self) -> None:
         with self._closing:
             if self._closed:
@@ -89,7 +95,10 @@ class Listener:
             if connection is not None:
                 selector.register(connection.fileno(), selectors.EVENT_READ)
             ready = [key for key, _ in selector.select(timeout)]
-        return bool(ready) and bell not in ready
+        if bell in ready:
+            self._bell.recv(1024)
+            return False
+        return bool(ready)
 
     def _drop(self) -> None:
         if self._connection is not None:
@@ -240,6 +249,9 @@ class PostgresStore(BaseStore):
 
     def wait(self, timeout: float) -> bool:
         return self._listener.wait(timeout)
+
+    def stop_waiting(self) -> None:
+        self._listener.interrupt()
 
     def now(self) -> Instant | None:
         """Return the server's time, by which a worker corrects its own clock."""

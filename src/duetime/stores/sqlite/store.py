@@ -27,6 +27,7 @@ from duetime.stores.base import BaseStore, NewRows
 from duetime.stores.create import Additions, NotAtOnce
 from duetime.stores.search import load_migrations, load_queries
 from duetime.stores.sqlite.transaction import SqliteTransaction
+from duetime.stores.sqlite.watch import CommitWatch
 from duetime.stores.transaction import Transaction
 
 # Keeps the sqlite3 module away from our files: two SQLite libraries in one process lose acknowledged commits.
@@ -78,7 +79,6 @@ BUSY_SECONDS = 10.0
 CACHE_KILOBYTES = 65_536
 SCAN_KILOBYTES = 1_024
 """Size of the page cache while a whole table is read."""
-WATCH_SECONDS = 0.05
 OURS = {"schedules", "progress", "due", "runs"}
 Inode = tuple[int, int]
 
@@ -97,7 +97,10 @@ class SqliteStore(BaseStore):
         self.known_schema = self._migrations[-1][0]
         self._lock = threading.RLock()
         self._read_lock = threading.RLock()
+        self._watching = threading.RLock()
         self._watch: apsw.Connection | None = None
+        self._commits: CommitWatch | None = None
+        self._woken = threading.Event()
         self._wrote = False
         self._closed = threading.Event()
         self._busy = BUSY_SECONDS
@@ -110,8 +113,6 @@ class SqliteStore(BaseStore):
         else:
             guard(self.path)
         self._file = self._identity()
-        self._log_mark = (0, 0)
-        self._looks = 0
 
     @property
     def in_memory(self) -> bool:
@@ -281,44 +282,32 @@ class SqliteStore(BaseStore):
         return None
 
     def wait(self, timeout: float) -> bool:
-        """Wait for another process's commit, which changes `data_version`; reading that costs microseconds."""
         if self.in_memory:
-            self._closed.wait(timeout)
+            self._woken.wait(timeout)
+            self._woken.clear()
             return False
         with translated(self.path):
-            if self._watch is None:
+            commits = self._commit_watch()
+            return commits is not None and commits.wait(timeout) and not self._closed.is_set()
+
+    def stop_waiting(self) -> None:
+        self._woken.set()
+        with self._watching:
+            if self._commits is not None:
+                self._commits.interrupt()
+
+    def _commit_watch(self) -> CommitWatch | None:
+        """Return what waits for commits of others, or None if the store is closed."""
+        with self._watching:
+            if self._commits is None and not self._closed.is_set():
                 self._watch = self._connect()
-                self._foreign_version = self._writer_version()  # first: what comes between the two counts as seen
-                self._version = self._watch.pragma("data_version")
-            deadline = self._clock.monotonic() + timeout
-            while not self._closed.wait(WATCH_SECONDS):
-                if self._may_have_changed() and (version := self._watch.pragma("data_version")) != self._version:
-                    self._version = version
-                    if self._others_wrote():
-                        return True
-                if self._clock.monotonic() >= deadline:
-                    return False
-        return False
+                log = f"{self.path}-wal"
+                self._commits = CommitWatch(self._watched_version, self._writer_version, log, self._clock)
+            return None if self._closed.is_set() else self._commits
 
-    def _may_have_changed(self) -> bool:
-        """Return whether the WAL was written since the last call or the one before: asking SQLite costs far more.
-
-        Times of files advance in steps, so that a second write within a step is found by the next call. Not every file
-        system keeps them, so that every tenth call returns True.
-        """
-        try:
-            seen = os.stat(f"{self.path}-wal")  # noqa: PTH116 - as below
-            mark = seen.st_mtime_ns, seen.st_size
-        except FileNotFoundError:
-            mark = 0, 0
-        self._looks = 0 if mark != self._log_mark else self._looks + 1
-        self._log_mark = mark
-        return self._looks < 2 or self._looks % 10 == 0
-
-    def _others_wrote(self) -> bool:
-        """Return whether the change came from elsewhere: a connection's own commits do not change its version."""
-        before, self._foreign_version = self._foreign_version, self._writer_version()
-        return self._foreign_version != before
+    def _watched_version(self) -> int:
+        with self._watching:
+            return 0 if self._closed.is_set() or self._watch is None else int(self._watch.pragma("data_version"))
 
     def _writer_version(self) -> int:
         with self._lock:
@@ -369,7 +358,11 @@ class SqliteStore(BaseStore):
 
     def close(self) -> None:
         self._closed.set()
-        with self._lock, self._read_lock:
+        self._woken.set()
+        with self._watching:
+            if self._commits is not None:
+                self._commits.close()
+        with self._watching, self._lock, self._read_lock:
             for connection in (self._watch, self._reader, self._writer):
                 if connection is not None:
                     connection.close()

@@ -1,0 +1,49 @@
+"""A worker that has nothing to do does next to nothing: what it reads is counted, because a busy machine only reads
+less."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from duetime.engine.clock import SystemClock
+from duetime.engine.worker.threads import Engine
+from duetime.engine.worker.worker import WorkerOptions
+from duetime.stores.sqlite.store import SqliteStore
+from duetime.stores.sqlite.watch import CommitWatch
+
+SECONDS = 3.0
+READS_A_SECOND = 4
+"""Reads of the queue and of the list of workers, on average: one and two thirds, and more at the start."""
+LOOKS_A_SECOND = 8
+"""Looks for commits of other processes: 20 where the system does not report writes."""
+
+
+def test_an_idle_worker_reads_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = SqliteStore(tmp_path / "my.db")
+    store.migrate()
+    reads, looks = [0], [0]
+    read, look = SqliteStore._rows, CommitWatch._is_changed
+
+    def counted_read(self: SqliteStore, *arguments: object) -> list[tuple[object, ...]]:
+        reads[0] += 1
+        return read(self, *arguments)  # type: ignore[arg-type]
+
+    def counted_look(self: CommitWatch) -> bool:
+        looks[0] += 1
+        return look(self)
+
+    engine = Engine(store, {}, SystemClock(), WorkerOptions(threads=1))
+    engine.start()
+    try:
+        threading.Event().wait(1.0)  # what a start reads is not counted
+        monkeypatch.setattr(SqliteStore, "_rows", counted_read)
+        monkeypatch.setattr(CommitWatch, "_is_changed", counted_look)
+        threading.Event().wait(SECONDS)
+    finally:
+        engine.stop()
+        store.close()
+    assert 1 <= reads[0] <= SECONDS * READS_A_SECOND
+    assert looks[0] <= SECONDS * LOOKS_A_SECOND
