@@ -240,6 +240,8 @@ def test_a_callback_that_is_added_is_elsewhere_too(stage: Stage) -> None:
     [
         pytest.param({"task": "fail"}, id="another task"),
         pytest.param({"args": [{"token": "***", "url": "https://evil.example.org/"}]}, id="another address"),
+        pytest.param({"args": [{"token": "***", "url": "https://***@x.example.org/", "shop": "b"}]}, id="argument"),
+        pytest.param({"kwargs": {"value": "evil.example.org"}}, id="another field"),
     ],
 )
 def test_the_arguments_of_a_job_are_not_handed_to_another(stage: Stage, change: dict[str, Any]) -> None:
@@ -247,6 +249,24 @@ def test_the_arguments_of_a_job_are_not_handed_to_another(stage: Stage, change: 
     shown = stage.agent.get(f"/schedules/{id}")["payload"]
     problem = stage.agent.refused("PATCH", f"/schedules/{id}", 422, json={"payload": {**shown, **change}})
     assert "anew" in problem["detail"]
+    run = stage.ada.ask("POST", f"/schedules/{id}/run").json()["run_id"]
+    problem = stage.agent.refused("POST", f"/runs/{run}/again", 422, json={"payload": {**shown, **change}})
+    assert "anew" in problem["detail"]
+    woken = Agent(stage.api.room.services, Caller("ada", depth=2))
+    assert "anew" in str(woken.use("edit_schedule", schedule_id=id, payload={"kwargs": {"value": "x"}}))
+
+
+def test_a_person_may_change_a_harmless_argument_beside_a_hidden_one(stage: Stage) -> None:
+    id = stage.ada.job(payload={"task": "echo", "args": [{"token": CANARY, "page": "one", "to": "a.example"}]})["id"]
+
+    def changed(client: Client, **more: str) -> Any:
+        payload = {"task": "echo", "args": [{"token": "***", "page": "one", "to": "a.example", **more}]}
+        return client.ask("PATCH", f"/schedules/{id}", json={"payload": payload})
+
+    assert changed(stage.ada, to="evil.example").status_code == changed(stage.agent, page="two").status_code == 422
+    assert changed(stage.ada, page="two").status_code == 200
+    found = stage.api.room.store.find(id)
+    assert found is not None and json.loads(found.definition.payload)["args"][0]["token"] == CANARY
 
 
 def test_a_run_hands_no_hidden_prompt_to_another_agent(stage: Stage) -> None:

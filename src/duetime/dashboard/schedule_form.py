@@ -27,6 +27,7 @@ from duetime.engine.times.zones import known_zone
 from duetime.engine.triggers.cron_faults import with_cron_fault
 from duetime.engine.validation import Changes, NewSchedule, fingerprint
 from duetime.service.errors import err_of, shown, unwrap
+from duetime.service.masking import masked_payload, refuse_other_places
 from duetime.service.presenters import View, preview_view, schedule_shape
 from duetime.service.text import whole_number
 
@@ -211,6 +212,8 @@ def _changes(request: PageRequest, schedule: Schedule, values: Values, version: 
     further = fields.prefix and any(name.startswith(fields.prefix) for name in values)
     if further or form_fields.differing(before, values, fields.fields):
         payload = fields.payload(kind, values, stored)
+        if request.caller.depth and masked_payload(kind, stored) != stored:
+            refuse_other_places(kind, payload, stored, request.caller.depth)
         given |= {"payload": payload} if payload != fields.payload(kind, before, stored) else {}
     if changed := form_fields.differing(before, values, form_fields.POLICY):
         given["policy"] = form_fields.policy(values, changed, usual)

@@ -218,7 +218,8 @@ def _changes(call: Call, schedule: Schedule, body: EditGiven, version: int | Non
     zone = schedule_zone(schedule, call)
     payload = body.payload
     if payload is not None:
-        payload = unmasked_payload(schedule.definition.kind, payload, json.loads(schedule.definition.payload))
+        stored = json.loads(schedule.definition.payload)
+        payload = unmasked_payload(schedule.definition.kind, payload, stored, call.caller.depth)
         # Masked values were restored from this version, so it must still be the current one.
         version = schedule.definition.version if version is None and payload != body.payload else version
     return Changes(

@@ -52,7 +52,7 @@ class Edited(NamedTuple):
 def edit_schedule(services: Services, caller: Caller, found: Schedule, request: EditRequest) -> Result[Edited]:
     """Edit a schedule that was found. The same id and history stay with it."""
     try:
-        changes = _changes(services, found, request)
+        changes = _changes(services, caller, found, request)
     except DuetimeError as error:
         return err_of(error)
     result = services.edit(caller, found, changes)
@@ -63,9 +63,9 @@ def edit_schedule(services: Services, caller: Caller, found: Schedule, request: 
     return Ok(Edited(result.value, warnings, found.progress.active > 0))
 
 
-def _changes(services: Services, found: Schedule, request: EditRequest) -> Changes:
+def _changes(services: Services, caller: Caller, found: Schedule, request: EditRequest) -> Changes:
     when, name, version = request.when, request.name, request.version
-    payload = _merged(found, request) if request.fields else request.payload
+    payload = _merged(found, request, caller.depth) if request.fields else request.payload
     if payload is not None:
         name = name or _following_name(services, found, payload)
     if request.fields:
@@ -84,13 +84,13 @@ def _changes(services: Services, found: Schedule, request: EditRequest) -> Chang
     )
 
 
-def _merged(found: Schedule, request: EditRequest) -> dict[str, Any]:
+def _merged(found: Schedule, request: EditRequest, depth: int) -> dict[str, Any]:
     """Return the stored payload with the new fields. Values that are hidden from readers do not go to others."""
     definition, stored = found.definition, json_object(found.definition.payload) or {}
     whole = {**stored, **request.fields}
     kept = {name: value for name, value in stored.items() if name not in request.fields}
     if request.guarded and masked_payload(definition.kind, kept) != kept:
-        refuse_other_places(definition.kind, whole, stored)
+        refuse_other_places(definition.kind, whole, stored, depth)
     return whole
 
 

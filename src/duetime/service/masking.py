@@ -18,13 +18,17 @@ from duetime.service.kind_spec import known_specs, load
 
 _URL = re.compile(r"(?i)\b[a-z][a-z0-9+.-]{0,30}://[^\s\"'<>\\]{1,2000}")
 _NAMED_PLACES = re.compile(
-    r"(?i)(?:^|[_-])(url|uri|host|hostname|server|endpoint|address|command|destination|webhook)s?$"
+    r"(?i)(?:^|[_-])"
+    r"(url|uri|host|hostname|domain|server|endpoint|address|command|destination|webhook|target|recipient|to)s?$"
 )
 _PORTS: Final = {"http": 80, "https": 443}
 
 
 class PayloadMasking:
     """Masking of one kind's payloads and results; this one hides values that look like credentials."""
+
+    knows_places = False
+    """Whether `other_places` finds every destination that a payload of this kind can have."""
 
     def hide(self, payload: Any) -> Any:
         return masked(payload)
@@ -75,14 +79,20 @@ def masking_of(kind: str) -> PayloadMasking:
     return masking
 
 
-def refuse_other_places(kind: str, changed: Mapping[str, Any], stored: Mapping[str, Any]) -> None:
-    """Raise InvalidInput if a payload with restored credentials has another destination than the stored payload."""
-    spec = known_specs().get(kind)
+def refuse_other_places(kind: str, changed: Mapping[str, Any], stored: Mapping[str, Any], depth: int) -> None:
+    """Raise InvalidInput if a payload with restored credentials has another destination than the stored payload.
+
+    Any argument of a task may be a destination. A person knows which are and may change the others; an agent's run
+    (`depth` above 0) may change none, unless the kind knows where its destinations are.
+    """
+    spec, masking = known_specs().get(kind), masking_of(kind)
     recipient = "" if spec is None else spec.recipient
     if recipient and changed.get(recipient) != stored.get(recipient):
         place: str | None = f"another {recipient}"
     else:
-        place = next(masking_of(kind).other_places(changed, stored), None)
+        place = next(masking.other_places(changed, stored), None)
+    if place is None and depth > 0 and not masking.knows_places and changed != stored:
+        place = "a payload that an agent's run changed"
     if place is not None:
         raise InvalidInput(
             field="payload",
@@ -224,11 +234,11 @@ def _unmasked_list(given: list[Any], stored: list[Any]) -> list[Any]:
     return restored
 
 
-def unmasked_payload(kind: str, given: Any, stored: Any) -> Any:
+def unmasked_payload(kind: str, given: Any, stored: Any, depth: int = 0) -> Any:
     """Undo `masked_payload`. Raise InvalidInput if the payload now has another destination."""
     restored = masking_of(kind).restore(given, stored)
     if restored != given and isinstance(restored, dict) and isinstance(stored, dict):
-        refuse_other_places(kind, restored, stored)
+        refuse_other_places(kind, restored, stored, depth)
     return restored
 
 

@@ -55,17 +55,19 @@ def run_again(
     try:
         # The run names whom it is for, such as an agent, so that it stays theirs if the schedule goes to another one.
         whom = services.hooks(definition.kind).handed_to({}, definition.subject)
-        given = whom | dict(_edited(definition, payload, fields or {}))
+        given = whom | dict(_edited(definition, payload, fields or {}, caller.depth))
     except InvalidInput as error:
         return err_of(error)
     return scheduler.run_with(caller, schedule, given)
 
 
-def _edited(definition: Definition, payload: Mapping[str, Any] | None, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+def _edited(
+    definition: Definition, payload: Mapping[str, Any] | None, fields: Mapping[str, Any], depth: int
+) -> Mapping[str, Any]:
     stored = json_object(definition.payload) or {}
     if payload is None:
         payload = {**masked_payload(definition.kind, stored), **fields}
-    restored: Mapping[str, Any] = unmasked_payload(definition.kind, dict(payload), stored)
+    restored: Mapping[str, Any] = unmasked_payload(definition.kind, dict(payload), stored, depth)
     return restored
 
 

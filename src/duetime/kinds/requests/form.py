@@ -39,7 +39,7 @@ class RequestForm(KindForm):
         held = {name: stored[name] for name in _HELD_BACK if name in stored and name not in given}
         changed = restored(kind, given, stored) | held
         if any(held.values()):
-            refuse_other_places(kind, changed, stored)
+            refuse_other_places(kind, changed, stored, depth=0)
         return changed
 
 

@@ -20,6 +20,8 @@ _ADDRESSES: Final = ("url", *CALLBACKS)
 class RequestMasking(PayloadMasking):
     """Also applies the client's own `redact` list, and looks into bodies, which are stored in base64."""
 
+    knows_places = True
+
     def hide(self, payload: Any) -> Any:
         if not isinstance(payload, dict):
             return masked(payload)
