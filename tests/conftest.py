@@ -8,7 +8,9 @@ import os
 import ssl
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -47,6 +49,47 @@ def _entry_points(**selected: str) -> Any:
 
 
 _ONCE.setattr(importlib.metadata, "entry_points", _entry_points)
+
+
+@pytest.fixture(scope="session")
+def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The file of a new SQLite store."""
+    from duetime.stores.sqlite.store import SqliteStore
+
+    path = tmp_path_factory.mktemp("migrated") / "new.db"
+    store = SqliteStore(path)
+    store.migrate()
+    store.close()
+    return path.read_bytes()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def new_stores(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let new SQLite files begin with all tables, except where stores themselves are tested: applying every migration
+    takes longer than most tests. A file appears whole, as it may be opened by several at once."""
+    from duetime.stores.sqlite import store
+
+    folder = request.path.relative_to(Path(__file__).parent).parts[0]
+    if folder in ("faults", "perf", "scorecard", "stores"):
+        yield
+        return
+    make, content = store._make_private, request.getfixturevalue("migrated_file")
+
+    def make_with_tables(path: str) -> None:
+        whole = Path(f"{path}.{os.getpid()}.{threading.get_ident()}")
+        try:
+            whole.touch(0o600)
+            whole.write_bytes(content)
+            Path(path).hardlink_to(whole)
+        except OSError:
+            make(path)
+        finally:
+            with suppress(OSError):
+                whole.unlink(missing_ok=True)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store, "_make_private", make_with_tables)
+        yield
 
 
 @pytest.fixture(scope="session")
