@@ -112,6 +112,14 @@ def test_a_job_from_add_to_delete(cli: Cli) -> None:
     assert run["status"] == "cancelled"
 
 
+def test_a_history_says_that_there_is_more(cli: Cli) -> None:
+    add(cli, "twice", "--overlap", "allow")
+    for _ in range(2):
+        cli("job", "run", "twice")
+    assert "1 of 2; --limit shows more" in cli("job", "history", "twice", "--limit", "1").out
+    assert "shows more" not in cli("job", "history", "twice").out
+
+
 def test_values_are_json_or_else_text(cli: Cli) -> None:
     add(cli, "values", "--kwarg", 'value={"a": [1, true, null]}')
     add(cli, "text", "--arg", "NaN")

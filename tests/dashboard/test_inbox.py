@@ -80,6 +80,7 @@ def test_a_waiting_prompt_is_answered_by_a_person(inbox: Site) -> None:
     page = browser.get("/inbox").body.decode()
     assert "Read my <em>mail</em>" in page and "Wake scribe now" in page
     assert browser.send(f"/waiting/{prompt.id}/answer", {"answer": "  "}).status == 422
+    assert browser.send(f"/waiting/{prompt.id}/answer", {"answer": "x" * 20_001}).status == 422, "it is not cut"
     assert browser.send(f"/waiting/{prompt.id}/explode", {}).status == 404
     assert "Answered." in browser.follow(browser.send(f"/waiting/{prompt.id}/answer", {"answer": "Nothing new."}))
     run = inbox.room.store.run(prompt.id)

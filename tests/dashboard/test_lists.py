@@ -147,14 +147,18 @@ def test_all_that_match_are_changed_and_that_is_undone(served: Site) -> None:
     assert "Active 61 Paused 0" in browser.text("/schedules?view=all")
     asked = browser.send("/schedules", [("matching", "1"), ("action", "cancel"), ("back", "text=match")])
     assert "Cancel 60 schedules?" in words(asked)
-    sure = [("matching", "1"), ("action", "cancel"), ("sure", "yes"), ("back", "text=match")]
+    late = made(served, "match created meanwhile", owner="matching")
+    sure = [("matching", "1"), ("action", "cancel"), ("sure", "60"), ("back", "text=match")]
+    assert "Cancel 61 schedules?" in words(browser.send("/schedules", sure)), "other schedules than were confirmed"
+    unwrap(served.room.scheduler.delete(Caller("matching"), late.definition.public_id))
     assert "60 items cancelled." in browser.follow(browser.send("/schedules", sure))
 
 
 def test_undo_leaves_alone_what_a_change_of_many_did_not_change(served: Site) -> None:
     browser, caller, scheduler = signed_in_as(served, "careful"), Caller("careful"), served.room.scheduler
     firing, resting = (made(served, name, owner="careful") for name in ("firing", "resting"))
-    unwrap(scheduler.pause(caller, resting.definition.public_id, note="until the move"))
+    end = Instant(scheduler.clock.now() + DAY)
+    unwrap(scheduler.pause(caller, resting.definition.public_id, until=end, note="until the move"))
     both = [("id", each.definition.public_id) for each in (firing, resting)]
     paused = browser.send("/schedules", [*both, ("action", "pause")])
     assert "1 item paused." in browser.follow(paused)
@@ -166,6 +170,18 @@ def test_undo_leaves_alone_what_a_change_of_many_did_not_change(served: Site) ->
     resumed = browser.send("/schedules", [*both, ("action", "resume")])
     browser.send("/undo", {"undo": resumed.headers["location"].partition("undo=")[2], "to": "/schedules"})
     assert [found(served, each).progress.state for each in (firing, resting)] == ["active", "paused"]
+    as_before = found(served, resting)
+    assert (as_before.progress.note, as_before.definition.resume_at) == ("until the move", end)
+
+
+def test_undo_says_what_could_not_be_undone(served: Site) -> None:
+    browser, scheduler = signed_in_as(served, "hasty"), served.room.scheduler
+    names = [made(served, name, owner="hasty").definition.public_id for name in ("kept", "gone")]
+    for left, said in ((1, "1 item changed back; 1 item could not be"), (0, "no longer be undone")):
+        paused = browser.send("/schedules", [("id", id) for id in names] + [("action", "pause")])
+        unwrap(scheduler.delete(Caller("hasty"), names[left]))
+        key = paused.headers["location"].partition("undo=")[2]
+        assert said in browser.follow(browser.send("/undo", {"undo": key, "to": "/schedules"}))
 
 
 def test_a_row_has_its_own_actions_and_leads_back_to_the_list(served: Site) -> None:

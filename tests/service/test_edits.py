@@ -84,6 +84,17 @@ def test_at_moves_the_next_time_alone(stage: Stage) -> None:
     assert progress.last_run is not None and progress.next == progress.last_run + 18 * HOUR
 
 
+@pytest.mark.parametrize(
+    "given",
+    [{"when": "tomorrow at 9", "at": "in 5 minutes"}, {"every": "2h", "at": "tomorrow 3pm", "start": "tomorrow 4pm"}],
+)
+def test_two_first_times_are_refused(stage: Stage, given: dict[str, Any]) -> None:
+    id = make(stage, "job")
+    before = found(stage, id)
+    assert "give one of them" in stage.ada.knows("edit_schedule", schedule_id=id, **given)["error"]
+    assert found(stage, id) == before
+
+
 def test_a_one_off_is_moved_until_it_has_begun(stage: Stage) -> None:
     once = make(stage, "job", trigger=("once", {"run_at": "in 1 hour"}))
     stage.ada.knows("edit_schedule", schedule_id=once, at="in 2 hours")

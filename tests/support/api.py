@@ -32,7 +32,8 @@ class Described:
 
     def __init__(self, document: dict[str, Any]) -> None:
         self.document = document
-        self._paths = {re.compile(re.sub(r"\{\w+\}", "[^/]+", path)): item for path, item in document["paths"].items()}
+        paths = sorted(document["paths"].items(), key=lambda each: each[0].count("{"))  # a literal path goes first
+        self._paths = {re.compile(re.sub(r"\{\w+\}", "[^/]+", path)): item for path, item in paths}
 
     def check(self, method: str, path: str, reply: httpx2.Response) -> None:
         item: dict[str, Any] = next(

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from starlette.responses import Response
 
 from duetime.dashboard.request import Form, Notice, PageRequest, notice_of
+from duetime.dashboard.undo import RESTORE
 from duetime.service.dead_letters import (
     MOST,
     Action,
@@ -135,7 +136,8 @@ def change_dead_letters(request: PageRequest, form: Form) -> Response:
     if single := [] if everything else [id for id in ids if id not in known]:
         more = unwrap(change_dead(request.call.services, request.caller, DeadLetterQuery(ids=single), action))
         dealt = Dealt(dealt.done + more.done, dealt.refused + more.refused, dealt.kinds | more.kinds)
-    undo = request.offer_undo(action, [str(id) for id in dealt.done] if len(dealt.done) <= MOST else [])
+    can_undo = action == "dismiss" and len(dealt.done) <= MOST
+    undo = request.offer_undo(*((str(id), RESTORE) for id in dealt.done if can_undo))
     return request.redirect("/dead-letters", **back, **_result(request, action, dealt), **undo)
 
 

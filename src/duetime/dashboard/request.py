@@ -30,6 +30,7 @@ from duetime.engine.kind import Caller
 from duetime.engine.scheduler import Scheduler
 from duetime.http.auth import WebContext
 from duetime.http.browser_sessions import SESSION, Browsers, is_page
+from duetime.service.changes import ChangeRequest
 from duetime.service.counts import Count
 from duetime.service.errors import STORE_ERRORS, STORE_MESSAGE, err_of, refuse, shown
 from duetime.service.kind_spec import load
@@ -67,6 +68,7 @@ MANY = {
     "dismissed": "dismissed",
     "restored": "restored",
     "read": "marked as read",
+    "undone": "changed back",
 }
 ONCE = ("did", "number", "failed", "undo", "refused", "reasons")
 """Query parameters about the last change, which are not part of the page's address."""
@@ -206,9 +208,10 @@ class PageRequest:
             return notice
         return notice._replace(undo=key)
 
-    def offer_undo(self, action: str, ids: Sequence[str]) -> dict[str, str]:
-        """Return the parameter for `redirect` that lets the viewer undo a change of schedules or runs, if it can be."""
-        return UNDO.offer(self.scheduler.clock, self.session or "", action, ids)
+    def offer_undo(self, *changes: tuple[str, ChangeRequest | None]) -> dict[str, str]:
+        """Return the parameter for `redirect` that lets the viewer undo a change of schedules or runs, if it can be:
+        each one's id with what reverses its change."""
+        return UNDO.offer(self.scheduler.clock, self.session or "", changes)
 
     def redirect(self, path: str, **parameters: object) -> RedirectResponse:
         """Redirect after a change, so that reloading the page does not repeat it."""

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from duetime.dashboard.request import Form, PageRequest, goal_of
 from duetime.dashboard.run_trace import run_trace
+from duetime.dashboard.undo import RESTORE
 from duetime.engine.kind import Caller
 from duetime.engine.model import LIVE, Run, RunStatus, Schedule
 from duetime.engine.result import Err, Result
@@ -109,7 +110,8 @@ def act_on_run(request: PageRequest, form: Form) -> Response:
     done, change = ACTIONS[action]
     unwrap(change(request.scheduler, request.caller, run.id))
     usual = "/dead-letters" if form.get("back") == "dead-letters" else f"/runs/{run.id}"
-    return request.redirect(goal_of(form, usual), did=done, **request.offer_undo(action, [str(run.id)]))
+    undo = request.offer_undo((str(run.id), RESTORE if action == "dismiss" else None))
+    return request.redirect(goal_of(form, usual), did=done, **undo)
 
 
 # -- running again with an edited input -----------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from duetime.dashboard.first_steps import first_steps
 from duetime.dashboard.kind_forms import form_of
 from duetime.dashboard.request import Form, PageRequest
 from duetime.dashboard.schedules import sparklines
-from duetime.dashboard.undo import leads_back
+from duetime.dashboard.undo import reverse_of
 from duetime.engine.model import Schedule, ScheduleState
 from duetime.engine.store import Page, ScheduleQuery
 from duetime.service.bulk_changes import MOST as MOST_CHANGED
@@ -222,7 +222,9 @@ def bulk(request: PageRequest, form: Form) -> Response:
     ids = _matching(request, asked_of(back)) if matching else list(dict.fromkeys(form.all("id")))[:MOST_CHOSEN]
     if not ids:
         return request.redirect("/schedules", **back, did="nothing")
-    if action == "cancel" and not form.get("sure"):
+    sure = form.get("sure")
+    confirmed = sure == str(len(ids)) if matching else sure  # by now, others may match
+    if action == "cancel" and not confirmed:
         found = [each for id in ids[:MOST_CHOSEN] if (each := request.scheduler.find(request.caller, id)) is not None]
         rows = [schedule_shape(each, request.zone, brief=True) for each in found]
         number = len(ids) if matching else len(rows)
@@ -235,8 +237,8 @@ def bulk(request: PageRequest, form: Form) -> Response:
     services, chosen = request.call.services, Selection(ids=ids)
     changed = unwrap(change_schedules(services, request.caller, chosen, ChangeRequest(action)))
     number, failed = changed.changed, len(changed.failed)
-    restored = {each.definition.public_id for each in before.values() if each and leads_back(action, each)}
-    undo = request.offer_undo(action, [id for id in _changed_ids(changed.matched, changed.failed) if id in restored])
+    reverse = {each.definition.public_id: reverse_of(action, each) for each in before.values() if each}
+    undo = request.offer_undo(*((id, reverse.get(id)) for id in _changed_ids(changed.matched, changed.failed)))
     return request.redirect("/schedules", **back, did=ACTIONS[action], number=number, failed=failed, **undo)
 
 

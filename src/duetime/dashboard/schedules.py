@@ -9,7 +9,7 @@ from starlette.responses import Response
 from duetime.dashboard.queries import schedule_at
 from duetime.dashboard.request import Form, PageRequest, at, goal_of
 from duetime.dashboard.timeline.charts import SPARKS, Spark, sparks
-from duetime.dashboard.undo import leads_back
+from duetime.dashboard.undo import reverse_of
 from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError
 from duetime.engine.model import Run, RunStatus, Schedule, ScheduleId
@@ -56,7 +56,7 @@ def act(request: PageRequest, form: Form) -> Response:
     until = form.get("until").strip()
     asked = ChangeRequest(action, _instant(request, until) if until else None, form.get("note").strip() or None)
     unwrap(change_found(request.call.services, request.caller, schedule, asked))
-    undo = request.offer_undo(action, [public_id] if leads_back(action, schedule) else [])
+    undo = request.offer_undo((public_id, reverse_of(action, schedule)))
     usual = "/schedules" if action == "delete" else at(public_id)
     return request.redirect(goal_of(form, usual), did=ACTIONS[action], **undo)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from starlette.responses import Response
 
 from duetime.dashboard import preferences
@@ -42,9 +44,19 @@ def undo(request: PageRequest, form: Form) -> Response:
     found = UNDO.take(request.scheduler.clock, request.session or "", form.get("undo"))
     if found is None:
         return request.redirect(goal, did="not_undone")
+    results = [_reverse(request, change, ids) for change, ids in found.changes.items()]
+    number, failed = sum(each[0] for each in results), sum(each[1] for each in results)
+    if not number:
+        return request.redirect(goal, did="not_undone")
+    return request.redirect(goal, did="undone", **({"number": number, "failed": failed} if failed else {}))
+
+
+def _reverse(request: PageRequest, change: ChangeRequest, ids: Sequence[str]) -> tuple[int, int]:
+    """Make a change that reverses another one; return how many were changed, and how many could not be."""
     services, caller = request.call.services, request.caller
-    if found.action == RESTORE:
-        unwrap(change_dead(services, caller, DeadLetterQuery(ids=[int(id) for id in found.ids]), "restore"))
-    else:
-        unwrap(change_schedules(services, caller, Selection(ids=found.ids), ChangeRequest(found.action)))
-    return request.redirect(goal, did="undone")
+    if change == RESTORE:
+        asked = DeadLetterQuery(ids=[int(id) for id in ids])
+        restored = len(unwrap(change_dead(services, caller, asked, "restore")).done)
+        return restored, len(ids) - restored
+    done = unwrap(change_schedules(services, caller, Selection(ids=ids), change))
+    return done.changed, len(done.failed)

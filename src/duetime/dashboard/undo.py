@@ -2,35 +2,39 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Sequence
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterable, Mapping
 from secrets import token_hex
 from threading import Lock
 from typing import Final, NamedTuple
 
 from duetime.engine.clock import MINUTE, Clock, Instant
 from duetime.engine.model import Schedule, ScheduleState
+from duetime.service.changes import ChangeRequest
 
-RESTORE: Final = "restore"
+RESTORE: Final = ChangeRequest("restore")
 """Reverses the dismissal of runs; the other changes are about schedules."""
-_REVERSE: Final = {"pause": "resume", "resume": "pause", "dismiss": RESTORE}
-"""The changes that the engine can reverse: neither a cancelled nor a deleted schedule fires again."""
-_BEFORE: Final = {"pause": ScheduleState.ACTIVE, "resume": ScheduleState.PAUSED}
-"""The state of a schedule to which the reverse of a change leads back."""
 _LIFE: Final = 10 * MINUTE
 _MOST: Final = 200
 """Changes that are kept, of all sessions together."""
 
 
-def leads_back(action: str, before: Schedule) -> bool:
-    """Return whether undoing a change restores the state that a schedule had before it."""
-    return before.progress.state == _BEFORE.get(action)
+def reverse_of(action: str, before: Schedule) -> ChangeRequest | None:
+    """Return what leads a schedule back to how it was before a change, or None. Neither a cancelled nor a deleted
+    schedule fires again."""
+    match action, before.progress.state:
+        case "pause", ScheduleState.ACTIVE:
+            return ChangeRequest("resume")
+        case "resume", ScheduleState.PAUSED:
+            return ChangeRequest("pause", before.definition.resume_at, before.progress.note)
+        case _:
+            return None
 
 
 class Reversal(NamedTuple):
     session: str
-    action: str
-    ids: tuple[str, ...]
+    changes: Mapping[ChangeRequest, list[str]]
+    """The ids of what each change is made to."""
     until: Instant
 
 
@@ -39,13 +43,18 @@ class UndoLog:
         self._kept: OrderedDict[str, Reversal] = OrderedDict()
         self._lock = Lock()
 
-    def offer(self, clock: Clock, session: str, action: str, ids: Sequence[str]) -> dict[str, str]:
-        """Keep what reverses a change; return the query parameter that offers it, or none if nothing reverses it."""
-        if action not in _REVERSE or not ids:
+    def offer(self, clock: Clock, session: str, changes: Iterable[tuple[str, ChangeRequest | None]]) -> dict[str, str]:
+        """Keep what reverses a change, by the id of what was changed; return the query parameter that offers it, or
+        none if nothing reverses it."""
+        ids = defaultdict[ChangeRequest, list[str]](list)
+        for id, change in changes:
+            if change is not None:
+                ids[change].append(id)
+        if not ids:
             return {}
         key = token_hex(8)
         with self._lock:
-            self._kept[key] = Reversal(session, _REVERSE[action], tuple(ids), Instant(clock.now() + _LIFE))
+            self._kept[key] = Reversal(session, ids, Instant(clock.now() + _LIFE))
             while len(self._kept) > _MOST:
                 self._kept.popitem(last=False)
         return {"undo": key}

@@ -53,7 +53,11 @@ def act(request: PageRequest, form: Form) -> Response:
     services, caller = request.call.services, request.caller
     match action:
         case "answer":
-            unwrap(answer_waiting(services, caller, run, form.get("answer")[:LONGEST]))
+            answer = form.get("answer")
+            if len(answer) > LONGEST:
+                text = f"answer: it has {len(answer):,} characters, and {LONGEST:,} are possible; shorten it"
+                raise refuse("invalid", text, "answer")
+            unwrap(answer_waiting(services, caller, run, answer))
             return request.redirect("/inbox", did="answered")
         case "dismiss":
             unwrap(request.scheduler.cancel_run(caller, run))

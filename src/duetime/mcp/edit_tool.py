@@ -133,7 +133,9 @@ def _request(call: Call, given: Arguments, schedule: Schedule, fields: Mapping[s
 
 def _when(call: Call, given: Arguments, zone: str) -> tuple[When | None, Instant | None]:
     """Return the new rule, and the next time where it alone is moved."""
-    if "when" in given and read_phrase(given["when"])[0] == "once":  # a time, as in `at`
+    if given.get("when") is not None and read_phrase(given["when"])[0] == "once":  # a time, as in `at`
+        if given.get("at") is not None:
+            raise ToolProblem("when and at are both a time; give one of them.")
         given = {**given, "at": given["when"], "when": None}
     named = [name for name in _RULES if given.get(name) is not None]
     at, now = instant_in(call, given, "at", zone), call.scheduler.clock.now()
@@ -145,7 +147,9 @@ def _when(call: Call, given: Arguments, zone: str) -> tuple[When | None, Instant
             raise ToolProblem("start and end belong to a rule; give when, cron, every or rrule with them.")
         return None, at
     if at is not None:
-        limits.setdefault("start", iso_local(at, zone))
+        if limits.get("start") is not None:
+            raise ToolProblem("at and start are both the first time of the new rule; give one of them.")
+        limits["start"] = iso_local(at, zone)
     rule = parse_when(**{name: given[name] for name in named}, **limits, timezone=given.get("timezone"))
     return rule, None
 

@@ -91,7 +91,7 @@ def create(call: Caller, body: Annotated[NewScheduleGiven, Body()], idempotency_
     return _answer(
         call,
         made.schedule,
-        call.zone,
+        zone_of(call, body.timezone),
         201 if made.fresh else 200,
         **made.warning_facts,
         limits=call.services.limits(made.schedule),
@@ -203,7 +203,7 @@ def edit(call: Caller, id: Id, body: Annotated[EditGiven, Body()], if_match: IfM
     if isinstance(result, Err) and result.code == "conflict" and expected is not None:
         raise refuse("changed", result.message)
     edited = unwrap(result)
-    return _answer(call, edited, call.zone, limits=call.services.limits(edited))
+    return _answer(call, edited, zone_of(call, body.timezone), limits=call.services.limits(edited))
 
 
 def _expected(if_match: str | None, version: int) -> int | None:
@@ -215,7 +215,7 @@ def _expected(if_match: str | None, version: int) -> int | None:
 
 
 def _changes(call: Call, schedule: Schedule, body: EditGiven, version: int | None) -> Changes:
-    zone = schedule_zone(schedule, call)
+    zone = zone_of(call, body.timezone)
     payload = body.payload
     if payload is not None:
         stored = json.loads(schedule.definition.payload)
@@ -233,13 +233,6 @@ def _changes(call: Call, schedule: Schedule, body: EditGiven, version: int | Non
         starting=time_of(body.starting, "starting", zone, call.scheduler.clock.now()),
         version=version,
     )
-
-
-def schedule_zone(schedule: Schedule, call: Call) -> str:
-    """Return the zone in which times are read: that of the schedule if its trigger is readable, else the caller's."""
-    stored = json.loads(schedule.definition.trigger)
-    zone = stored.get("timezone") if isinstance(stored, dict) else None
-    return zone if isinstance(zone, str) and zone else call.zone
 
 
 def _changed(call: Call, id: str, request: ChangeRequest, zone: str | None = None) -> Response:
@@ -320,6 +313,7 @@ def change(call: Caller, body: Annotated[BulkGiven, Body()]) -> Response:
             ChangeRequest(body.action, until, body.note),
             dry_run=body.dry_run,
             expected_count=body.expected_count,
+            zone=zone,
         )
     )
     counts = {"matched": len(done.matched), "changed": done.changed, "dry_run": body.dry_run}

@@ -109,8 +109,8 @@ def outcome(scheduler: Scheduler, run: Run, ids: Mapping[ScheduleId, str], zone:
 
 
 def latest_results(scheduler: Scheduler, schedules: Sequence[Schedule]) -> dict[ScheduleId, Any]:
-    """Return the results of the latest runs that completed, of at most so many schedules as a usual page has."""
-    done = [each for each in schedules[:MOST] if each.progress.last_status == RunStatus.COMPLETED]
+    """Return the results of the latest runs that completed, of schedules."""
+    done = [each for each in schedules if each.progress.last_status == RunStatus.COMPLETED]
     found: dict[ScheduleId, Any] = {}
     for definition, _ in done:
         query = RunQuery(schedule=definition.id, status=RunStatus.COMPLETED, limit=1, count_to=0)

@@ -8,6 +8,7 @@ from typing import Any
 from duetime.engine.kind import Caller
 from duetime.engine.outcome import Failed
 from duetime.engine.store import ScheduleQuery
+from duetime.kinds.requests.qstash_api.messages import MOST_BODY_BYTES
 from duetime.kinds.requests.wire import KIND
 from tests.support.qstash import CRON, HOOK, TAKEN, Counter, turned_down
 
@@ -52,6 +53,14 @@ def test_a_schedule_is_shown_with_all_it_has(desk: Counter) -> None:
         "isPaused": False,
         "nextScheduleTime": 1_772_438_400_000,  # Monday, 2 March 2026, 09:00 in Berlin
     }
+
+
+def test_the_list_leaves_out_bodies_that_together_are_too_long(desk: Counter) -> None:
+    half = b"x" * (MOST_BODY_BYTES // 10)
+    made = [desk.ask("POST", f"/v2/schedules/{HOOK}", body=half, **CRON)["scheduleId"] for _ in range(12)]
+    listed = {each["scheduleId"]: each for each in desk.ask("GET", "/v2/schedules")}
+    assert set(listed) == set(made) and sum("body" in each for each in listed.values()) == 10
+    assert len(desk.ask("GET", f"/v2/schedules/{made[0]}")["body"]) == len(half)
 
 
 def test_each_occurrence_is_sent_and_the_last_one_is_shown(desk: Counter) -> None:

@@ -94,7 +94,7 @@ def status(db: Db = None, json_: Json = False) -> None:
         ("agents", _names(view.get("agents", []))),
         ("limits", ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in view["limits"].items())),
         *((("used", f"today {_amount(spent['today'])}; this week {_amount(spent['this_week'])}"),) if spent else ()),
-        ("failed", f"{failed['count']} in the last day"),
+        ("failed", f"{'at least ' if 'at_least' in failed else ''}{failed['count']} in the last day"),
     ])  # fmt: skip
     for each in view["warnings"]:
         output.warn([each["text"]])

@@ -59,6 +59,8 @@ def show_history(app: Application, view: KindView, id: str, limit: int, json_: b
         output.print_json({"runs": [_run_view(app, run) for run in page.items], "total": page.total})
     elif page.items:
         print_runs(app, page.items)
+        if len(page.items) < page.total:
+            output.say(f"{len(page.items)} of {counted(page)}; --limit shows more")
     else:
         print("It has not run yet.")
 

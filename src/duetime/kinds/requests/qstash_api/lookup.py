@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
@@ -206,14 +206,14 @@ def find_schedules(asking: Asking, status: str, cursor: str | None, limit: int) 
     return unwrap(asking.scheduler.search(asking.caller, query))
 
 
-def living_schedules(asking: Asking, prefix: str) -> list[Schedule]:
-    """Return all one-offs or all recurring schedules that are not over, by the prefix of their ids."""
+def living_schedules(asking: Asking, prefix: str) -> Iterator[Schedule]:
+    """Yield all one-offs or all recurring schedules that are not over, by the prefix of their ids."""
     query = ScheduleQuery(kind=KIND, status="living", newest_first=True, limit=PAGE)
     pages = pages_of(asking.scheduler.search, asking.caller, query)
-    return [each for page in pages for each in page.items if each.definition.public_id.startswith(prefix)]
+    return (each for page in pages for each in page.items if each.definition.public_id.startswith(prefix))
 
 
-def living_runs(asking: Asking) -> list[Run]:
-    queries = [RunQuery(kind=KIND, status=status, limit=PAGE) for status in sorted(LIVE)]
-    pages = [page for query in queries for page in pages_of(asking.scheduler.runs, asking.caller, query)]
-    return [run for page in pages for run in page.items]
+def living_runs(asking: Asking) -> Iterator[Run]:
+    queries = (RunQuery(kind=KIND, status=status, limit=PAGE) for status in sorted(LIVE))
+    pages = (page for query in queries for page in pages_of(asking.scheduler.runs, asking.caller, query))
+    return (run for page in pages for run in page.items)

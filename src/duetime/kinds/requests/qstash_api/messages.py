@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from duetime.engine.clock import MINUTE, Instant
@@ -45,6 +46,9 @@ from duetime.service.errors import err_of, refuse, unwrap
 WINDOW = 10 * MINUTE
 """How long a further message with the same deduplication id counts as a duplicate."""
 MOST_AT_ONCE = 1000
+BODY_FIELDS = ("body", "bodyBase64")
+MOST_BODY_BYTES = 2 * 1024 * 1024
+"""Of all bodies in the list of schedules."""
 
 
 def publish(asking: Asking) -> ApiResponse:
@@ -127,17 +131,20 @@ def cancel_messages(asking: Asking) -> ApiResponse:
     """Cancel the named messages, those that match the filter, or all; at most 1000, so that a call ends in time."""
     ids = asking.few_ids("messageIds")
     if ids is not None:
-        found = [each for id in dict.fromkeys(ids) if (each := find_living(asking, id)) is not None]
+        found = (each for id in dict.fromkeys(ids) if (each := find_living(asking, id)) is not None)
     else:
         wanted = Filter(asking.filters("messageIds")).must_be_known()
-        found = [each for each in _all(asking) if wanted.fits(message_view(*each, asking.caller.depth))]
-    return ApiResponse({"cancelled": sum(_cancel(asking, each) for each in found[:MOST_AT_ONCE])}, 202)
+        found = (each for each in _all(asking) if wanted.fits(message_view(*each, asking.caller.depth)))
+    return ApiResponse({"cancelled": sum(_cancel(asking, each) for each in islice(found, MOST_AT_ONCE))}, 202)
 
 
-def _all(asking: Asking) -> list[Message]:
-    once = [Message(each, None) for each in living_schedules(asking, ONCE)]
-    recurring = [message_of(asking, run) for run in living_runs(asking)]
-    return once + [each for each in recurring if each is not None and not each.is_once]
+def _all(asking: Asking) -> Iterator[Message]:
+    """Yield every message that is not over. One at a time, since their bodies together may not fit into memory."""
+    yield from (Message(each, None) for each in living_schedules(asking, ONCE))
+    for run in living_runs(asking):
+        message = message_of(asking, run)
+        if message is not None and not message.is_once:
+            yield message
 
 
 def _cancel(asking: Asking, message: Message) -> bool:
@@ -222,7 +229,17 @@ def _upsert(scheduler: Scheduler, caller: Caller, new: NewSchedule) -> None:
 
 
 def list_schedules(asking: Asking) -> ApiResponse:
-    return ApiResponse([schedule_view(each, asking.caller.depth) for each in living_schedules(asking, RECURRING)])
+    """List the schedules. Bodies are left out once they together exceed a limit; each schedule alone shows its own."""
+    views, room = [], MOST_BODY_BYTES
+    for each in living_schedules(asking, RECURRING):
+        view = schedule_view(each, asking.caller.depth)
+        size = sum(len(view.get(name) or "") for name in BODY_FIELDS)
+        if size > room:
+            view = {name: value for name, value in view.items() if name not in BODY_FIELDS}
+        else:
+            room -= size
+        views.append(view)
+    return ApiResponse(views)
 
 
 def get_schedule(asking: Asking) -> ApiResponse:
