@@ -61,6 +61,11 @@ def test_messages_are_grouped_marked_and_dismissed(inbox: Site) -> None:
     assert "1 item dismissed" in act(browser, "dismiss")
     assert "Call back" not in browser.text("/inbox") and "Build" in browser.text("/inbox")
     assert inbox.room.store.runs(RunQuery(kind="notification", status="completed")).total == 4, "the history keeps it"
+    dismissed = browser.get("/inbox?show=dismissed").body.decode()
+    found = re.search(r'name="do" value="(restore:\d+)"', dismissed)
+    assert "Call back" in dismissed and found is not None
+    assert "1 item restored" in browser.follow(browser.send("/inbox", {"do": found[1], "back": "show=dismissed"}))
+    assert "No dismissed messages." in browser.text("/inbox?show=dismissed") and "Call back" in browser.text("/inbox")
 
 
 def test_what_belongs_to_others_is_neither_read_nor_answered(inbox: Site) -> None:

@@ -50,6 +50,12 @@ async def check_outcomes(client: Client) -> None:
     kept = await call(client, "history", schedule_id=made["job_id"])
     assert kept["total"] == 1 and kept["runs"][0]["run_id"] == ran["run_id"] and kept["runs"][0]["result"] == "hi"
 
+    for which in ({"schedule_id": made["job_id"]}, {"run_id": ran["run_id"]}):
+        edited = await call(client, "run_now", **which, fields={"args": ["edited"]}, wait_seconds=20)
+        assert edited["run"]["result"] == "edited" and edited["run"]["run_id"] != ran["run_id"]
+    wrong = await call(client, "run_now", schedule_id=made["job_id"], fields={"colour": "red"})
+    assert "colour" in wrong["error"]
+
     failing = await call(client, "schedule_job", name="failing", task="broken", **DAILY)
     ran = (await call(client, "run_now", schedule_id=failing["job_id"], wait_seconds=20))["run"]
     assert ran["status"] == "failed" and "no water" in ran["error"] and "hunter2" not in json.dumps(ran)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 from duetime.api.base import Base
@@ -15,7 +16,7 @@ from duetime.engine.store import FAILED_OR_LOST, Page, RunQuery
 from duetime.service.dead_letters import Action, DeadLetterQuery, change_dead
 from duetime.service.errors import Refused, unwrap
 from duetime.service.history import deliveries_of
-from duetime.service.presenters import message_shape
+from duetime.service.inbox import Mark, Show, mark_all_read, mark_messages, message_views, messages
 from duetime.service.run_details import run_details
 from duetime.service.run_now import run_again, run_now
 from duetime.service.shapes import RunShape, ScheduleShape
@@ -141,12 +142,21 @@ class Running(Base):
         """Put all dead letters that were dismissed, or those that match, back on the list and return them."""
         return self._change_dead("restore", kind, text)
 
-    def inbox(self, topic: str | None = None, *, limit: int = 100) -> Messages:
-        """Return the notifications that were delivered, through any channel; the latest first."""
-        runs = self._page(RunQuery(kind="notification", status="completed", subject=topic, limit=limit)).items
-        ids = self.scheduler.store.public_ids([run.schedule for run in runs])
-        found = [(run.id, ids.get(run.schedule), message_shape(run, self.zone)) for run in runs]
-        return cast("Messages", [{"run_id": id, "schedule": schedule, **shape} for id, schedule, shape in found])
+    def inbox(self, topic: str | None = None, *, show: Show = "kept", limit: int = 100) -> Messages:
+        """Return the notifications that were delivered, through any channel; the latest first. `show` is kept (those
+        that were not dismissed), unread or dismissed."""
+        query = messages(self.app.services, self.caller, show, topic=topic)
+        found = [] if query is None else self._page(replace(query, limit=limit)).items
+        return cast("Messages", message_views(self.app.services, self.caller, found, self.zone))
+
+    def mark_messages(self, run_ids: Sequence[int], mark: Mark = "read") -> int:
+        """Mark messages of the inbox as read, dismiss them (they stay in the history), or restore dismissed ones.
+        `mark` is read, dismiss or restore. Return how many were marked; those of others are not."""
+        return mark_messages(self.app.services, self.caller, run_ids, mark)
+
+    def mark_all_read(self) -> int:
+        """Mark all unread messages of the inbox as read, and return how many they were."""
+        return mark_all_read(self.app.services, self.caller)
 
     # -- helpers ------------------------------------------------------------------------------------------------
 

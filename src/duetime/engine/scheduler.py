@@ -282,9 +282,9 @@ class Scheduler(Queries):
         return Ok(self._change_all(runs, partial(policy_changes.dismiss, undo=True)))
 
     @expected
-    def mark_all(self, runs: Sequence[Run], as_: int) -> Result[list[Result[Run]]]:
-        """Mark runs that the caller found and that completed, such as messages that were read."""
-        return Ok(self._change_all(runs, lambda change, seen: policy_changes.mark(change, seen, as_)))
+    def mark_all(self, runs: Sequence[Run], as_: int, *, undo: bool = False) -> Result[list[Result[Run]]]:
+        """Mark runs that the caller found and that completed, such as messages that were read; or lower their marks."""
+        return Ok(self._change_all(runs, partial(policy_changes.mark, as_=as_, undo=undo)))
 
     def _change_all(self, runs: Sequence[Run], decide: Callable[[Change, Run], Decision]) -> list[Result[Run]]:
         """Change many runs, some in each transaction, so that none takes long."""

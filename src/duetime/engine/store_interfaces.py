@@ -210,6 +210,10 @@ class Figures(Protocol):
         """Return about the first run that was due at an instant or later. Ids are nearly in the order of due instants,
         which a binary search relies on."""
 
+    def latest_but(self, owner: str, kind: str, number: int) -> RunId:
+        """Return the id of an owner's run of another kind than jobs that has this many newer ones of its kind; 0 if
+        there are not so many."""
+
     def newest_run(self) -> RunId:
         """Return the highest run id; 0 if there is none."""
 

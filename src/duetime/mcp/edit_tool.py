@@ -161,7 +161,7 @@ def edit_tool(served: Served) -> Tool:
     further: Schema = {"type": "object", "description": "Other fields, such as {priority: 4, max_runs_per_day: 3}."}
     return Tool(
         "edit_schedule",
-        "Edit a schedule",
+        "Edit",
         "Change any field of a schedule of any kind; what is not given stays, as do id and history. A run in progress "
         "keeps its values. A one-off that has begun cannot be edited.",
         object_schema(

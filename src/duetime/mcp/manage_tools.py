@@ -126,7 +126,7 @@ def manage_tools(served: Served) -> list[Tool]:
 def _pause_tool(served: Served) -> Tool:
     return Tool(
         "pause_schedule",
-        "Pause a schedule",
+        "Pause",
         "Stop a schedule of any kind until resume_schedule or until a time. What falls into the pause is not made up "
         "for. Pausing twice is no error.",
         object_schema(
@@ -142,7 +142,7 @@ def _pause_tool(served: Served) -> Tool:
 def _resume_tool(served: Served) -> Tool:
     return Tool(
         "resume_schedule",
-        "Resume a schedule",
+        "Resume",
         "Let a paused schedule fire again, from its next time on. Resuming one that is not paused is no error.",
         object_schema({"schedule_id": SCHEDULE_ID, "timezone": ZONE}, ("schedule_id",)),
         _changed_schema({"paused": {"type": "boolean"}, "limits": LIMITS_IN_FORCE, **BRIEF}),
@@ -154,7 +154,7 @@ def _resume_tool(served: Served) -> Tool:
 def _delete_tool(served: Served) -> Tool:
     return Tool(
         "delete_schedule",
-        "Delete a schedule",
+        "Delete",
         "Delete a scheduled notification by its ID.\n\nPermanently removes a cron schedule. The schedule will stop "
         "firing and cannot be recovered. Use the schedule_id returned from schedule_cron_notification.\n\nIt "
         "deletes schedules of every kind; the history stays. Ask the user if in doubt. To stop for a while use "
@@ -176,7 +176,7 @@ def _changed_schema(fields: Mapping[str, Schema]) -> Schema:
 def _change_many_tool(served: Served) -> Tool:
     return Tool(
         "change_schedules",
-        "Change many schedules",
+        "Change many",
         "Pause, resume, cancel or delete many schedules: those in ids, those that match kind, topic and label, or "
         "all. Try dry_run first and show the user what matches.",
         object_schema(

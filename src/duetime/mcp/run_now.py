@@ -18,7 +18,7 @@ from duetime.service.kind_spec import ScheduleWarning
 from duetime.service.limits import MOST_SECONDS
 from duetime.service.masking import masked
 from duetime.service.presenters import View
-from duetime.service.run_now import has_ended, kept_elsewhere, look_again, why_it_waits
+from duetime.service.run_now import has_ended, kept_elsewhere, look_again, run_again, run_edited, why_it_waits
 from duetime.service.services import Call
 
 
@@ -47,6 +47,7 @@ def run_now_tool(served: Served) -> Tool:
         {
             "schedule_id": ID,
             "run_id": number("Or a failed run, to try it again."),
+            "fields": {"type": "object", "description": "Inputs changed for a new run: {prompt: ...}."},
             "wait_seconds": {
                 "type": "number",
                 "minimum": 0,
@@ -67,12 +68,19 @@ def run_now_tool(served: Served) -> Tool:
 
 
 def _started(served: Served, call: Call, given: Arguments) -> Result[Run]:
+    fields = given.get("fields")
     if one_of(given, "schedule_id", "run_id") == "run_id":
         failed = served_run(call, given["run_id"], served)
-        return failed if isinstance(failed, Err) else call.scheduler.retry(call.caller, failed.value.id)
+        if isinstance(failed, Err):
+            return failed
+        if fields:
+            return run_again(call.services, call.caller, failed.value.id, fields=fields)
+        return call.scheduler.retry(call.caller, failed.value.id)
     found = find(call, given["schedule_id"], served)
     if isinstance(found, Err):
         return kept_elsewhere(call.services, call.caller, given["schedule_id"]) or found
+    if fields:
+        return run_edited(call.services, call.caller, found.value, None, fields)
     return call.scheduler.run_now(call.caller, found.value.definition.public_id)
 
 

@@ -18,7 +18,7 @@ from duetime.service.warnings import ScheduleWarning
 from duetime.service.when import duration
 
 ZONE = text("The user's: Europe/Berlin.")
-KEY = text("The same key again creates nothing new.")
+KEY = text("Used again, it creates nothing new.")
 NAME = text("Name to find it by later.")
 POLICY: dict[str, Schema] = {
     "max_attempts": number("Tries if it fails; default 1."),

@@ -14,6 +14,9 @@ from duetime.service.services import Call
 from duetime.service.stop_runs import Stopped, stop_runs, what_was_stopped
 from duetime.service.stop_runs import stop_run as stop_one
 
+_SHOWN = 100
+"""Runs that the answer lists."""
+
 
 def stop_run_tool(served: Served) -> Tool:
     def stop_run(call: Call, given: Arguments) -> Reply:
@@ -24,8 +27,9 @@ def stop_run_tool(served: Served) -> Tool:
             return Reply({**error_result(done).structured, **lookup_fields(done)})
         schedule = done.value.schedule
         view = {} if schedule is None else {"schedule_id": schedule.definition.public_id, **brief_view(schedule, zone)}
-        runs = [row_of(call, outcome_of(call.scheduler, run, zone)) for run in done.value.runs]
-        return Reply({"stopped": runs, "confirmation": what_was_stopped(done.value, zone), **view})
+        runs = [row_of(call, outcome_of(call.scheduler, run, zone)) for run in done.value.runs[:_SHOWN]]
+        facts = {"stopped_count": len(done.value.runs), "confirmation": what_was_stopped(done.value, zone)}
+        return Reply({"stopped": runs, **facts, **view})
 
     return tool(
         errors_as_results(stop_run),
@@ -33,6 +37,7 @@ def stop_run_tool(served: Served) -> Tool:
         {"schedule_id": ID, "run_id": number("Or one run of it."), "timezone": ZONE},
         {
             "stopped": {"type": "array", "items": {"type": "object"}},
+            "stopped_count": {"type": "integer", "description": "How many; the list shows at most 100."},
             "confirmation": {"type": "string"},
             "schedule_id": {"type": "string"},
             **{name: BRIEF[name] for name in ("kind", "name", "next_run", "reads_as", "paused_until", "note")},

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Final, Literal
 
 from duetime.engine.clock import MINUTE
 from duetime.engine.kind import Caller
@@ -19,35 +20,67 @@ from duetime.engine.scheduler import NO_RUN
 from duetime.engine.store import RunQuery
 from duetime.engine.validation import Changes
 from duetime.service.counts import MOST as COUNTED
-from duetime.service.errors import unwrap
+from duetime.service.errors import refuse, unwrap
+from duetime.service.presenters import View, message_shape
 from duetime.service.services import Services, pages_of
 
-LATELY: Final = 10_000
-"""Latest runs, of all owners, among which messages count as unread; older ones do not."""
+LATELY: Final = 5_000
+"""Latest messages of an owner that can be unread; older ones count as read, so that counting stays cheap."""
+MOST_MARKED: Final = 1_000
+"""Messages that one call names by their ids."""
+_PAGE: Final = 500
 _LEASE: Final = 1 * MINUTE
+Mark = Literal["read", "dismiss", "restore"]
+"""`restore` undoes `dismiss`: the message is back in the inbox, as one that was read."""
+Show = Literal["kept", "unread", "dismissed"]
+"""Which messages: those that were not dismissed, the caller's unread ones, or those that were dismissed."""
 
 
-def unread(services: Services, caller: Caller, *, limit: int = 1) -> RunQuery | None:
-    """Return the query for the caller's own unread messages; None if nothing carries messages here."""
+def messages(
+    services: Services, caller: Caller, show: Show = "kept", *, topic: str | None = None, owner: str | None = None
+) -> RunQuery | None:
+    """Return the query for messages; None if nothing carries messages here. `owner`: only those of this owner."""
     store = services.scheduler.store
     if store.messenger is None:
         return None
-    lately = RunId(max(0, store.newest_run() - LATELY))
-    return RunQuery(
-        owner=caller.owner,
-        kind=store.messenger.kind,
-        status=RunStatus.COMPLETED,
-        mark_below=READ,
-        above=lately,
-        limit=limit,
-        count_to=COUNTED,
-    )
+    query = RunQuery(owner=owner, kind=store.messenger.kind, status=RunStatus.COMPLETED, subject=topic)
+    if show == "unread":
+        return replace(query, owner=caller.owner, mark_below=READ, above=_long_ago(services, caller))
+    return replace(query, mark_from=DISMISSED) if show == "dismissed" else replace(query, mark_below=DISMISSED)
+
+
+def _long_ago(services: Services, caller: Caller) -> RunId:
+    """Return the latest of the caller's messages that count as read in any case."""
+    store = services.scheduler.store
+    return RunId(0) if store.messenger is None else store.latest_but(caller.owner, store.messenger.kind, LATELY)
+
+
+def message_views(services: Services, caller: Caller, runs: Sequence[Run], zone: str) -> list[View]:
+    """Return messages as all interfaces show them, each with its mark: unread, read or dismissed."""
+    ids, long_ago = services.scheduler.store.public_ids([run.schedule for run in runs]), _long_ago(services, caller)
+
+    def mark(run: Run) -> str:
+        if run.stop >= DISMISSED:
+            return "dismissed"
+        return "read" if run.stop or (run.owner == caller.owner and run.id <= long_ago) else "unread"
+
+    return [
+        {
+            "run_id": run.id,
+            "schedule": ids.get(run.schedule),
+            "mark": mark(run),
+            **message_shape(run, zone, caller.depth),
+        }
+        for run in runs
+    ]
 
 
 def unread_count(services: Services, caller: Caller) -> int:
     """Return the number of the caller's unread messages, at most one more than COUNTED."""
-    query = unread(services, caller)
-    return 0 if query is None else unwrap(services.scheduler.runs(caller, query)).total
+    query = messages(services, caller, "unread")
+    if query is None:
+        return 0
+    return unwrap(services.scheduler.runs(caller, replace(query, limit=1, count_to=COUNTED))).total
 
 
 def waiting_count(services: Services, caller: Caller) -> int:
@@ -58,9 +91,12 @@ def waiting_count(services: Services, caller: Caller) -> int:
     return unwrap(services.scheduler.runs(caller, query)).total
 
 
-def mark_messages(services: Services, caller: Caller, ids: Sequence[int], *, dismiss: bool = False) -> int:
-    """Mark the caller's own messages as read, or dismiss them: they leave the inbox and stay in the history. Return how
-    many were marked."""
+def mark_messages(services: Services, caller: Caller, ids: Sequence[int], mark: Mark = "read") -> int:
+    """Mark the caller's own messages as read, dismiss them or restore them. Dismissed ones leave the inbox and stay in
+    the history. Return how many were marked."""
+    _refuse_runs(caller)
+    if len(ids) > MOST_MARKED:
+        raise refuse("invalid", f"ids: at most {MOST_MARKED:,}", "ids")
     messenger = services.scheduler.store.messenger
     found = (services.scheduler.run(caller, id) for id in dict.fromkeys(ids))
     own = [
@@ -68,18 +104,25 @@ def mark_messages(services: Services, caller: Caller, ids: Sequence[int], *, dis
         for run in found
         if run is not None and messenger and run.kind == messenger.kind and run.owner == caller.owner
     ]
-    results = unwrap(services.scheduler.mark_all(own, DISMISSED if dismiss else READ))
+    as_ = DISMISSED if mark == "dismiss" else READ
+    results = unwrap(services.scheduler.mark_all(own, as_, undo=mark == "restore"))
     return sum(isinstance(result, Ok) for result in results)
+
+
+def _refuse_runs(caller: Caller) -> None:
+    if caller.depth > 0:
+        raise refuse("run_token", "an agent's run cannot mark the messages of a person; ask a person to do it")
 
 
 def mark_all_read(services: Services, caller: Caller) -> int:
     """Mark all of the caller's unread messages as read, and return how many."""
-    query, number = unread(services, caller, limit=500), 0
+    _refuse_runs(caller)
+    query, number = messages(services, caller, "unread"), 0
     if query is None:
         return 0
-    found: list[Run] = [run for page in pages_of(services.scheduler.runs, caller, query) for run in page.items]
-    for result in unwrap(services.scheduler.mark_all(found, READ)):
-        number += isinstance(result, Ok)
+    for page in pages_of(services.scheduler.runs, caller, replace(query, limit=_PAGE, count_to=0)):
+        results = unwrap(services.scheduler.mark_all(page.items, READ))
+        number += sum(isinstance(result, Ok) for result in results)
     return number
 
 

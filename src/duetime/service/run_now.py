@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from duetime.engine.encoding import json_object
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller
-from duetime.engine.model import LIVE, Definition, Run, RunStatus, ScheduleState
+from duetime.engine.model import LIVE, Definition, Run, RunStatus, Schedule, ScheduleState
 from duetime.engine.result import Err, Result, err_of
 from duetime.engine.scheduler import NO_RUN, Scheduler
 from duetime.engine.store import RunQuery
@@ -51,14 +51,25 @@ def run_again(
         return Err("not_possible", "its schedule was deleted; create a new one with this input")
     if payload is not None and fields:
         return Err("invalid", "payload: give either the whole input or the fields to change", {"field": "payload"})
+    return run_edited(services, caller, schedule, payload, fields or {})
+
+
+def run_edited(
+    services: Services,
+    caller: Caller,
+    schedule: Schedule,
+    payload: Mapping[str, Any] | None,
+    fields: Mapping[str, Any],
+) -> Result[Run]:
+    """Start a new run of a schedule with its input, with another whole input, or with some fields of it changed."""
     definition = schedule.definition
     try:
         # The run names whom it is for, such as an agent, so that it stays theirs if the schedule goes to another one.
         whom = services.hooks(definition.kind).handed_to({}, definition.subject)
-        given = whom | dict(_edited(definition, payload, fields or {}, caller.depth))
+        given = whom | dict(_edited(definition, payload, fields, caller.depth))
     except InvalidInput as error:
         return err_of(error)
-    return scheduler.run_with(caller, schedule, given)
+    return services.scheduler.run_with(caller, schedule, given)
 
 
 def _edited(

@@ -173,6 +173,8 @@ class MessageShape(TypedDict):
     """The run that delivered it."""
     schedule: str | None
     """The id of its schedule."""
+    mark: str
+    """`unread`, `read` or `dismissed`."""
     id: str | None
     """The id of the message."""
     arrived: Moment | None

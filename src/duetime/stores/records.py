@@ -65,6 +65,11 @@ _TRACES = (
     "SELECT * FROM (SELECT schedule, due, status, started, finished FROM runs WHERE schedule = ?"
     " ORDER BY due DESC, id DESC LIMIT ?) AS latest"
 )
+# Along the index of the other kinds than jobs, without reading the runs.
+_LATEST_BUT = (
+    "SELECT id FROM runs WHERE owner = ? AND kind = ? AND kind <> 'job' ORDER BY owner DESC, kind DESC, id DESC"
+    " LIMIT 1 OFFSET ?"
+)
 # Of one schedule, by the index of its occurrences; each period reads a bounded number of rows.
 _TIMINGS = (
     "SELECT id, due, status, cause, attempt, started, finished FROM runs WHERE schedule = ?"
@@ -193,6 +198,10 @@ class RecordsMixin(Queries, Remotes, Revocations, Publication, Figures):
 
     def newest_run(self) -> RunId:
         return RunId(self._rows("SELECT coalesce(max(id), 0) FROM runs", ())[0][0])
+
+    def latest_but(self, owner: str, kind: str, number: int) -> RunId:
+        rows = self._rows(_LATEST_BUT, (owner, kind, number))
+        return RunId(rows[0][0] if rows else 0)
 
     def tally(self, above: RunId, upto: RunId, but: Sequence[RunId] = ()) -> list[Tally]:
         statement = _TALLY.format(f" AND id NOT IN ({marks(but)})" if but else "")

@@ -297,6 +297,12 @@ def test_a_store_that_is_away_is_an_answer_without_paths(ann: Agent, monkeypatch
 # -- once ---------------------------------------------------------------------------------------------------------
 
 
+def test_a_later_notification_has_a_priority(simulation: Simulation, ann: Agent) -> None:
+    made = ann("schedule_notification", **PLAIN, delay="1h", priority=5)
+    found = simulation.duetime.app.store.find(made["message_id"])
+    assert found is not None and json.loads(found.definition.payload)["priority"] == 5
+
+
 def test_a_notification_at_an_instant(simulation: Simulation, ann: Agent) -> None:
     made = ann("schedule_notification", **PLAIN, datetime="2026-02-10T16:30:00Z")
     assert made == {

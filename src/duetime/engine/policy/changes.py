@@ -296,11 +296,12 @@ def dismiss(change: Change, run: Run, *, undo: bool = False) -> Decision:
     return done(Writes(runs={run.id: marked}), marked)
 
 
-def mark(change: Change, run: Run, as_: int) -> Decision:
-    """Mark a run that completed, such as a message that was read. A mark is only ever replaced by a higher one."""
+def mark(change: Change, run: Run, as_: int, *, undo: bool = False) -> Decision:
+    """Mark a run that completed, such as a message that was read. A mark is only replaced by a higher one; with `undo`,
+    only by a lower one."""
     if run.status != RunStatus.COMPLETED:
         return not_possible("marked", run.status)
-    marked = run._replace(stop=max(run.stop, as_))
+    marked = run._replace(stop=min(run.stop, as_) if undo else max(run.stop, as_))
     return done(Writes(runs={run.id: marked}), marked)
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import Definition
 from duetime.engine.redaction import without_secrets
-from duetime.engine.store import RunQuery
 from duetime.engine.times import clock_local
 from duetime.engine.times.zones import known_zone
 from duetime.engine.validation import NewSchedule
@@ -26,17 +25,19 @@ from duetime.kinds.notifications.service import (
     arrival_warnings,
     new_notification,
 )
-from duetime.service.errors import FAILED, unwrap
-from duetime.service.presenters import instant_view, message_shape
+from duetime.service.errors import FAILED, REFUSED, unwrap
+from duetime.service.inbox import Mark, Show, mark_all_read, mark_messages, message_views, messages
+from duetime.service.presenters import instant_view
 from duetime.service.services import OPERATOR
+from duetime.service.text import whole_number
 from duetime.service.warnings import ScheduleWarning
 from duetime.service.when import When
 from duetime.settings.sections import INBOX
 from duetime.terminal import output
-from duetime.terminal.completion import TOPICS
+from duetime.terminal.completion import TOPICS, one_of
 from duetime.terminal.context import Application, Db, Json, given_text, opened, print_done
 from duetime.terminal.errors import name_fields
-from duetime.terminal.output import clean, coming
+from duetime.terminal.output import clean, coming, plural
 from duetime.terminal.schedules.change import add_schedule, edit_schedule, time_notes
 from duetime.terminal.schedules.commands import Id, add_change_commands, add_read_commands
 from duetime.terminal.schedules.display import short_of
@@ -232,31 +233,71 @@ add_read_commands(commands, NOTIFICATION)
 add_change_commands(commands, NOTIFICATION)
 
 
-# `duetime inbox`: show notifications that arrived, in the built-in inbox or elsewhere.
+# `duetime inbox`: show notifications that arrived, in the built-in inbox or elsewhere, and mark them.
 
 inbox_commands = single()
+_MARKED = {"read": "marked as read", "dismiss": "dismissed", "restore": "restored"}
+
+_INBOX_EXAMPLES = """\
+duetime inbox --unread
+duetime inbox read --all
+duetime inbox dismiss 412 413
+"""
 
 
-@inbox_commands.command(cls=PlainCommand)
+@inbox_commands.command(cls=PlainCommand, epilog=_INBOX_EXAMPLES)
 def inbox(
+    action: Annotated[
+        str, argument("[ACTION]", "list, read, dismiss or restore.", **one_of("list", *_MARKED))
+    ] = "list",
+    message: Annotated[list[str] | None, argument("[MESSAGE]...", "Numbers of messages to mark.")] = None,
     topic: Annotated[str | None, option("--topic TOPIC", "Only messages of this topic.", **TOPICS)] = None,
+    unread: Annotated[bool, option("--unread", "Only unread messages.")] = False,
+    dismissed: Annotated[bool, option("--dismissed", "Messages that were dismissed, instead of the others.")] = False,
+    everything: Annotated[bool, option("--all", "With read: all unread messages.")] = False,
     limit: Annotated[int, option("--limit", "Maximum number to show, newest first.", min=1, max=1000)] = 20,
     db: Db = None,
     json_: Json = False,
 ) -> None:
-    """Show the notifications that were delivered, newest first."""
+    """Show the notifications that were delivered, newest first, or mark them. An asterisk is on what is unread. What is
+    dismissed leaves the inbox and stays in the history."""
+    show: Show = "unread" if unread else "dismissed" if dismissed else "kept"
     with opened(db) as app:
-        query = RunQuery(kind=KIND, status="completed", subject=topic, limit=limit)
-        runs = unwrap(app.scheduler.runs(OPERATOR, query)).items
+        if action != "list":
+            _mark(app, action, message or [], everything, json_)
+            return
+        if message or everything:
+            raise InvalidInput("say what to do with the messages: read, dismiss or restore")
+        query = messages(app.services, OPERATOR, show, topic=topic)
+        runs = [] if query is None else unwrap(app.scheduler.runs(OPERATOR, replace(query, limit=limit))).items
         zone = app.scheduler.zone
-    messages = [message_shape(run, zone) for run in runs]
+        found = message_views(app.services, OPERATOR, runs, zone)
     if json_:
-        output.print_json({"messages": messages, "count": len(messages)})
+        output.print_json({"messages": found, "count": len(found)})
         return
-    if not messages:
-        print("Nothing has arrived yet.")
-    for run, message in zip(runs, messages, strict=True):
-        where = message["topic"] if message["channel"] == INBOX else f"{message['topic']} via {message['channel']}"
-        title = f"{clean(str(message['title']))}: " if message["title"] else ""
+    if not found:
+        print("Nothing has arrived yet." if show == "kept" and topic is None else "There are no such messages.")
+    for run, each in zip(runs, found, strict=True):
+        where = each["topic"] if each["channel"] == INBOX else f"{each['topic']} via {each['channel']}"
+        title = f"{clean(str(each['title']))}: " if each["title"] else ""
         arrived = clock_local(run.finished or run.due, zone)
-        output.say(f"{arrived}  [{clean(str(where))}]  {title}{clean(str(message['message']))}")
+        number = f"{run.id}{'*' if each['mark'] == 'unread' else ' '}"
+        output.say(f"{number:<5}  {arrived}  [{clean(str(where))}]  {title}{clean(str(each['message']))}")
+
+
+def _mark(app: Application, action: str, given: Sequence[str], everything: bool, json_: bool) -> None:
+    mark: Mark | None = next((each for each in get_args(Mark) if each == action), None)
+    if mark is None:
+        raise InvalidInput(f"ACTION: there is no {action[:40]!r}; there are list, {', '.join(_MARKED)}")
+    if bool(given) == everything or (everything and mark != "read"):
+        raise InvalidInput("give the numbers of messages, or --all to mark all of them as read")
+    ids = [id for text in given if (id := whole_number(text, 18)) is not None]
+    if len(ids) < len(given):
+        raise InvalidInput("MESSAGE: give numbers, as `duetime inbox` shows them")
+    services = app.services
+    number = mark_all_read(services, OPERATOR) if everything else mark_messages(services, OPERATOR, ids, mark)
+    left = plural(len(set(ids)) - number, "message") if number < len(set(ids)) else None
+    output.print_result(json_, {"marked": number}, f"{plural(number, 'message')} {_MARKED[mark]}.")
+    if left is not None:
+        output.warn([f"not {_MARKED[mark]}: {left}; there is no such message of yours"])
+        raise typer.Exit(REFUSED)

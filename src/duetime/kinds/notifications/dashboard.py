@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_args
 from urllib.parse import urlencode
 
 from starlette.responses import Response
@@ -12,14 +13,22 @@ from starlette.responses import Response
 from duetime.dashboard.kind_forms import KindForm, Values, number_of
 from duetime.dashboard.request import Form, KindPage, PageRequest
 from duetime.dashboard.waiting import waiting_rows
-from duetime.engine.model import DISMISSED, READ, Run, RunStatus
+from duetime.engine.model import Run
 from duetime.engine.store import RunQuery
 from duetime.kinds.notifications.service import KIND
 from duetime.service.counts import MOST as COUNTED
 from duetime.service.counts import Count
 from duetime.service.errors import refuse, unwrap
-from duetime.service.inbox import LATELY, mark_all_read, mark_messages, unread_count, waiting_count
-from duetime.service.presenters import message_shape
+from duetime.service.inbox import (
+    Mark,
+    Show,
+    mark_all_read,
+    mark_messages,
+    message_views,
+    messages,
+    unread_count,
+    waiting_count,
+)
 from duetime.service.services import Call
 from duetime.service.text import whole_number
 
@@ -53,7 +62,7 @@ FORM = NotificationForm()
 
 PAGE: Final = 100
 PLACE: Final = ("topic", "cursor", "show")
-UNREAD: Final = "unread"
+_DONE: Final[dict[Mark, str]] = {"read": "read", "dismiss": "dismissed", "restore": "restored"}
 
 
 class MessageGroup(NamedTuple):
@@ -66,20 +75,13 @@ class MessageGroup(NamedTuple):
 
 def inbox_page(request: PageRequest) -> Response:
     """Render the notifications that arrived, latest first, and the runs that wait for an agent."""
-    topic, only_unread = request.parameter("topic"), request.parameter("show") == UNREAD
+    topic, asked = request.parameter("topic"), request.parameter("show")
+    show: Show = "unread" if asked == "unread" else "dismissed" if asked == "dismissed" else "kept"
     services, number = request.call.services, unread_count(request.call.services, request.caller)
-    query = RunQuery(
-        kind=KIND,
-        status=RunStatus.COMPLETED,
-        subject=topic or None,
-        mark_below=READ if only_unread else DISMISSED,
-        owner=request.caller.owner if only_unread else None,
-        limit=PAGE,
-        cursor=request.parameter("cursor") or None,
-        count_to=0,
-    )
+    query = messages(services, request.caller, show, topic=topic or None) or RunQuery(ids=())
+    query = replace(query, limit=PAGE, cursor=request.parameter("cursor") or None, count_to=0)
     page = unwrap(request.scheduler.runs(request.caller, query))
-    following = {"topic": topic, "show": UNREAD if only_unread else "", "cursor": page.cursor}
+    following = {"topic": topic, "show": "" if show == "kept" else show, "cursor": page.cursor}
     waiting, more_waiting = waiting_rows(request, request.parameter("waiting") or None)
     return request.render(
         "notification/inbox.html",
@@ -88,7 +90,8 @@ def inbox_page(request: PageRequest) -> Response:
         waiting=waiting,
         more_waiting=None if more_waiting is None else "?" + urlencode({"waiting": more_waiting}),
         topic=topic,
-        only_unread=only_unread,
+        show=show,
+        only_unread=show == "unread",
         unread=Count(min(number, COUNTED), exact=number <= COUNTED) if number else "",
         next_page=None if page.cursor is None else "?" + urlencode({k: v for k, v in following.items() if v}),
         back=request.encode_parameters(*PLACE),
@@ -97,17 +100,11 @@ def inbox_page(request: PageRequest) -> Response:
 
 
 def _messages(request: PageRequest, runs: Sequence[Run]) -> list[dict[str, Any]]:
-    ids = request.scheduler.store.public_ids([run.schedule for run in runs])
-    lately = request.scheduler.store.newest_run() - LATELY
+    latest_first = sorted(runs, key=lambda run: (run.finished or run.due, run.id), reverse=True)
+    views = message_views(request.call.services, request.caller, latest_first, request.zone)
     return [
-        message_shape(run, request.zone, request.caller.depth)
-        | {
-            "run_id": run.id,
-            "schedule": ids.get(run.schedule),
-            "owner": run.owner,
-            "unread": not run.stop and run.id > lately and run.owner == request.caller.owner,
-        }
-        for run in sorted(runs, key=lambda run: (run.finished or run.due, run.id), reverse=True)
+        view | {"owner": run.owner, "unread": view["mark"] == "unread" and run.owner == request.caller.owner}
+        for run, view in zip(latest_first, views, strict=True)
     ]
 
 
@@ -120,17 +117,18 @@ def _grouped(messages: Sequence[dict[str, Any]]) -> list[MessageGroup]:
 
 
 def change_inbox(request: PageRequest, form: Form) -> Response:
-    """Mark messages as read or dismiss them; `all` marks everything as read."""
+    """Mark messages as read, dismiss or restore them; `all` marks everything as read."""
     services, back = request.call.services, form.back(*PLACE)
     if form.get("all"):
         number = mark_all_read(services, request.caller)
         return request.redirect("/inbox", **back, did="read", number=number)
     action, _, key = form.get("do").partition(":")
-    if action not in ("read", "dismiss"):
-        raise refuse("invalid", "choose what to do: mark as read or dismiss")
+    mark: Mark | None = next((each for each in get_args(Mark) if each == action), None)
+    if mark is None:
+        raise refuse("invalid", "choose what to do: mark as read, dismiss or restore")
     ids = [id for text in key.split(",") if (id := whole_number(text, 18)) is not None]
-    number = mark_messages(services, request.caller, ids, dismiss=action == "dismiss")
-    return request.redirect("/inbox", **back, did="read" if action == "read" else "dismissed", number=number)
+    number = mark_messages(services, request.caller, ids, mark)
+    return request.redirect("/inbox", **back, did=_DONE[mark], number=number)
 
 
 def _new(call: Call) -> Count:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from duetime.kinds.notifications.delivery import ATTEMPTS
 from duetime.mcp.definitions import Schema, number, text
-from duetime.mcp.schemas import KEY, LIMITS_IN_FORCE, POLICY, READS_AS, WARNINGS, ZONE
+from duetime.mcp.schemas import KEY, LIMITS_IN_FORCE, NAME, POLICY, READS_AS, WARNINGS, ZONE
 
 TOPIC = text("Topic the person's phone listens to, such as home-alerts; ask, never invent it.")
 ONLY_TOPIC = text("Only this topic, such as home-alerts.")
@@ -65,6 +65,8 @@ LOOKS: dict[str, Schema] = {
     "attach": text("URL of a file to attach."),
     "filename": text("Name of the attached file."),
 }
+
+NAMED: dict[str, Schema] = {"name": NAME, "priority": LOOKS["priority"]}
 
 
 EDITABLE: dict[str, tuple[str, Schema]] = {

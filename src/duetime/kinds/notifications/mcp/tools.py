@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from duetime.kinds.notifications.mcp import handlers, text
 from duetime.mcp.definitions import tool
-from duetime.mcp.schemas import LIMITS, NAME, WARNINGS, WHEN, ZONE
+from duetime.mcp.schemas import LIMITS, WARNINGS, WHEN, ZONE
 
 _NOW = ("datetime", "date", "time", "timezone", "timestamp_ms")
 _FACTS = ("next_run", "reads_as", "limits", *WARNINGS)
@@ -12,7 +12,7 @@ _FACTS = ("next_run", "reads_as", "limits", *WARNINGS)
 TOOLS = [
     tool(
         handlers.send_push_notification,
-        "Send a notification now",
+        "Notify now",
         text.TO | text.LOOKS | text.RETRIES | text.IDEMPOTENCY,
         text.results("success", "message_id", "reached", "confirmation", "error", *WARNINGS),
         ("message", "notification_topic"),
@@ -21,8 +21,8 @@ TOOLS = [
     ),
     tool(
         handlers.schedule_notification,
-        "Schedule a notification",
-        text.TO | {"name": NAME} | text.TIMES | {"when": WHEN} | LIMITS | text.ONCE_POLICY | text.IDEMPOTENCY,
+        "Notify later",
+        text.TO | text.NAMED | text.TIMES | {"when": WHEN} | LIMITS | text.ONCE_POLICY | text.IDEMPOTENCY,
         text.results("success", "message_id", "schedule_id", "scheduled_time", "delay", "confirmation", *_FACTS),
         ("message", "notification_topic"),
         always=("success", "message_id", "confirmation"),
@@ -30,7 +30,7 @@ TOOLS = [
     ),
     tool(
         handlers.schedule_cron_notification,
-        "Schedule a recurring notification",
+        "Notify regularly",
         text.TO | text.CRON | {"when": text.CRON_WHEN} | LIMITS | text.CRON_POLICY | text.IDEMPOTENCY,
         text.results("success", "schedule_id", "cron", "confirmation", *_FACTS),
         ("message", "notification_topic", "cron", "timezone"),
@@ -39,7 +39,7 @@ TOOLS = [
     ),
     tool(
         handlers.list_scheduled_notifications,
-        "List scheduled notifications",
+        "List notifications",
         {"notification_topic": text.ONLY_TOPIC, "timezone": ZONE},
         text.results("schedules", "count", "messages"),
         always=("schedules", "count", "messages"),

@@ -107,7 +107,7 @@ TOOLS = [
     ),
     tool(
         schedule_list,
-        "List scheduled prompts",
+        "List prompts",
         {
             "status": text("Only this status; default pending.", enum=[*STATUSES, "all"]),
             "from": text("Fires from, such as today."),
@@ -128,7 +128,7 @@ TOOLS = [
     ),
     tool(
         schedule_edit,
-        "Change a scheduled prompt",
+        "Edit a prompt",
         {
             "id": TASK_ID,
             "at": text("New time; of what recurs, its next."),
@@ -145,7 +145,7 @@ TOOLS = [
     ),
     tool(
         schedule_cancel,
-        "Cancel a scheduled prompt",
+        "Cancel a prompt",
         {"id": TASK_ID, "stop_running": {"type": "boolean", "description": STOP_RUNNING}},
         {"id": {"type": "integer"}, "status": {"type": "string"}, "error": ERROR, **LOOKUP},
         ("id",),
@@ -196,7 +196,7 @@ TOOLS = [
     ),
     tool(
         take_prompt,
-        "Take a due prompt",
+        "Take a prompt",
         {"agent": text("Only prompts for this agent."), "timezone": ZONE},
         {
             "id": {"type": "integer"},
@@ -210,7 +210,7 @@ TOOLS = [
     ),
     tool(
         finish_prompt,
-        "Finish a taken prompt",
+        "Finish a prompt",
         {
             "run_id": number("Of take_prompt or a heartbeat; not the id."),
             "result": text("What was done or found."),

@@ -1,0 +1,116 @@
+"""Marks of messages: every interface lists, marks, dismisses and restores them; unread is counted for each owner."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duetime import Duetime
+from duetime.engine.clock import Instant
+from duetime.engine.kind import LOCAL, Caller
+from duetime.engine.model import RunId, RunStatus
+from duetime.engine.policy.decision import Change, Decision, done
+from duetime.engine.policy.rows import Writes
+from duetime.engine.result import Ok
+from duetime.engine.validation import NewSchedule
+from duetime.service import inbox
+from duetime.service.errors import Refused
+from duetime.service.services import Services
+from tests.support.cli import Cli
+from tests.support.web import Site, site
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def there(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
+    db = request.getfixturevalue("clean_postgres_url") if request.param == "postgres" else ""
+    with site(tmp_path, db=db) as made:
+        yield made
+
+
+def arrived(there: Site, number: int, owner: str = LOCAL) -> list[RunId]:
+    """Make messages that have arrived, without a worker."""
+    scheduler, store = there.room.scheduler, there.room.store
+
+    def decide(change: Change, run: Any) -> Decision:
+        kept = json.dumps({"topic": "builds", "message": f"Build {run.id}"})
+        ended = run._replace(status=RunStatus.COMPLETED, finished=Instant(scheduler.clock.now()), result=kept)
+        return done(Writes(runs={run.id: ended}), ended)
+
+    payload = {"message": "Build", "topic": "builds"}
+    new = NewSchedule("notification", "build", "cron", {"expression": "0 9 * * *"}, payload, {"overlap": "allow"})
+    made = scheduler.create(Caller(owner), new)
+    assert isinstance(made, Ok)
+    ids = []
+    for _ in range(number):
+        run = scheduler.run_now(Caller(owner), made.value.definition.public_id)
+        assert isinstance(run, Ok)
+        assert isinstance(store.change_run(run.value.id, scheduler.clock.now(), decide), Ok)
+        ids.append(run.value.id)
+    return ids
+
+
+def shown(services: Services, caller: Caller, show: inbox.Show) -> list[int]:
+    query = inbox.messages(services, caller, show)
+    assert query is not None
+    return [run.id for run in services.scheduler.store.runs(query).items]
+
+
+def test_what_is_unread_is_exact_for_each_owner(there: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many runs others have; only among one's own, very old messages count as read."""
+    monkeypatch.setattr(inbox, "LATELY", 3)
+    services, ada, bob = there.room.services, Caller("ada"), Caller("bob")
+    [first] = arrived(there, 1, "ada")
+    arrived(there, 12, "bob")
+    assert (inbox.unread_count(services, ada), inbox.unread_count(services, bob)) == (1, 3)
+    assert shown(services, ada, "unread") == [first]
+    assert len(shown(services, bob, "kept")) == 13, "an operator lists all"
+    assert inbox.mark_messages(services, bob, [first], "dismiss") == 0, "those of others are not marked"
+    assert inbox.mark_all_read(services, bob) == 3 and inbox.unread_count(services, bob) == 0
+    for mark in (inbox.mark_all_read, lambda services, caller: inbox.mark_messages(services, caller, [first])):
+        with pytest.raises(Refused, match="agent's run"):
+            mark(services, ada._replace(depth=1))
+    assert inbox.unread_count(services, ada) == 1
+
+
+def test_every_interface_marks_and_lists_by_mark(there: Site, cli: Cli) -> None:
+    first, second, third = arrived(there, 3)
+    db = there.room.settings.db
+
+    def http(method: str, path: str, body: Any = None, status: int = 200) -> Any:
+        headers = {**there.bearer(LOCAL), "Content-Type": "application/json"}
+        reply = there.ask(method, f"/api/v1{path}", headers, None if body is None else json.dumps(body).encode())
+        assert reply.status == status, reply.body
+        return json.loads(reply.body)
+
+    def marks(document: Any) -> dict[int, str]:
+        return {each["run_id"]: each["mark"] for each in document["messages"]}
+
+    assert marks(http("GET", "/inbox")) == dict.fromkeys((first, second, third), "unread")
+    assert http("POST", "/inbox/read", {"ids": [first, 10**12]}) == {"marked": 1}
+    assert http("POST", "/inbox/dismiss", {"ids": [first]}) == {"marked": 1}
+    assert marks(http("GET", "/inbox?show=dismissed")) == {first: "dismissed"}
+    for path, body in {"dismiss": {"all": True}, "read": {}, "restore": {"ids": []}, "burn": {"ids": [first]}}.items():
+        http("POST", f"/inbox/{path}", body, 422)
+
+    listed = cli("inbox", "--db", db).out
+    assert f"{third}*" in listed and f"Build {first}\n" not in listed
+    assert cli("inbox", "restore", str(first), "--db", db).out == "1 message restored.\n"
+    assert marks(cli("inbox", "--json", "--db", db).document)[first] == "read"
+    assert cli("inbox", "dismiss", str(second), "--db", db, "--json").document == {"marked": 1}
+    assert set(marks(cli("inbox", "--unread", "--json", "--db", db).document)) == {third}
+    assert cli("inbox", "read", "--all", "--db", db).out == "1 message marked as read.\n"
+    refused = cli("inbox", "read", "987654", "--db", db)
+    assert refused.code == 4 and "no such message of yours" in refused.err
+    for wrong in (("burn", "1"), ("read",), ("dismiss", "--all"), ("list", "7"), ("read", "x")):
+        assert cli("inbox", *wrong, "--db", db).code == 2, wrong
+
+    with closing(Duetime(settings=there.room.settings)) as duetime:
+        assert [each["run_id"] for each in duetime.inbox(show="dismissed")] == [second]
+        assert duetime.mark_messages([second], "restore") == 1 and duetime.inbox(show="dismissed") == []
+        assert (duetime.mark_all_read(), duetime.inbox(show="unread")) == (0, [])
+        assert {each["mark"] for each in duetime.inbox("builds")} == {"read"}
