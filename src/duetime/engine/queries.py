@@ -90,8 +90,8 @@ class Queries:
 
     @expected
     def search(self, caller: Caller, query: ScheduleQuery) -> Result[Page[Schedule]]:
-        query = replace(query, most_bytes=query.most_bytes or PAGE_BYTES)
-        return Ok(self.store.search(query if caller.operator else replace(query, owner=caller.owner)))
+        owner = query.owner if caller.operator else caller.owner
+        return Ok(self.store.search(replace(query, most_bytes=query.most_bytes or PAGE_BYTES, owner=owner)))
 
     def coming(
         self,
@@ -124,8 +124,8 @@ class Queries:
 
     @expected
     def runs(self, caller: Caller, query: RunQuery) -> Result[Page[Run]]:
-        query = replace(query, most_bytes=query.most_bytes or PAGE_BYTES)
-        return Ok(self.store.runs(query if caller.operator else replace(query, owner=caller.owner)))
+        owner = query.owner if caller.operator else caller.owner
+        return Ok(self.store.runs(replace(query, most_bytes=query.most_bytes or PAGE_BYTES, owner=owner)))
 
     @expected
     def history(

@@ -85,7 +85,7 @@ def read_page(
         if query.most_bytes is not None:
             fitting = (query.most_bytes - size) * len(items) // max(1, size)
             chunk = min(chunk, LARGEST_CHUNK, max(CHUNK, fitting))
-        found = read(replace(asked, limit=chunk))
+        found = read(asked if asked.limit == chunk else replace(asked, limit=chunk))
         for number, (place, item) in enumerate(found[:chunk], start=1):
             items.append(item)
             size += size_of(item)
