@@ -33,7 +33,7 @@ def rows(first: int, count: int, now: Instant) -> Iterator[Row]:
             RunId(number), definition.id, "trigger", now, status, 1, 0, 1, None, None, now, now, None, None,
             None if failed else '"done"', "as always" if failed else None, None, 0, None, 1, kind, OWNER, "filled",
         )  # fmt: skip
-        yield Row((definition, progress._replace(last_status=status, last_run=now), entry), run)
+        yield Row((definition, progress, entry), run)
 
 
 def fill_week(store: SqliteStore, count: int, now: Instant) -> None:
@@ -62,4 +62,8 @@ def fill(store: SqliteStore, count: int, now: Instant) -> None:
         batch = list(rows(first, min(CHUNK, count + 1 - first), now))
         with store._write() as tx:
             tx.insert_schedules([row.schedule for row in batch])
+            store._writer.executemany(  # rows of new schedules have neither
+                "UPDATE progress SET last_status = ?, last_run = ? WHERE schedule = ?",
+                ((row.run.status, now, row.run.schedule) for row in batch),
+            )
             store._writer.executemany(SQL["insert_run"], (row.run for row in batch))
