@@ -25,12 +25,12 @@ BOUNDS = {
     "1 cron expression, 10 times": Bound(34.0, 13788.2, 1.2),
 }
 CREATE_BOUNDS = {
-    "create a one-off job": 3994,
-    "create a cron job": 4222,
+    "create a one-off job": 3625,
+    "create a cron job": 4178,
     "create an interval job": 4257,
-    "create a prompt": 3957,
-    "create a notification": 4001,
-    "create a request": 4476,
+    "create a prompt": 3762,
+    "create a notification": 3710,
+    "create a request": 4267,
 }
 """Instructions per create, of which a fifth more is tolerated."""
 STATEMENTS_PER_CREATE = 6

@@ -137,6 +137,19 @@ def test_what_others_created_counts_within_a_minute(counted: BaseStore) -> None:
     assert refused(counted, once(created=Instant(T0 - MINUTE - 1)), limit=3), "the clock was set back"
 
 
+def test_what_has_no_limit_is_created_at_once_and_counted(only_at_once: BaseStore) -> None:
+    several = [once() for _ in range(300)]
+    created = value_of(only_at_once.create(several))
+    assert [each.schedule for each in created] == [only_at_once.get(each.schedule.definition.id) for each in created]
+    value_of(only_at_once.create([once()]))
+    assert total(only_at_once) == 302
+    with pytest.raises(AssertionError, match="looked something up"):
+        only_at_once.create([once()], {"ada": 302})
+    with pytest.raises(AssertionError, match="looked something up"):
+        only_at_once.create([several[0], once()])
+    assert total(only_at_once) == 302
+
+
 def test_a_smaller_limit_elsewhere_does_not_mislead_a_larger_one(counted: BaseStore) -> None:
     made(counted, *[once() for _ in range(9)], limit=20)
     assert refused(counted, once(), limit=2)

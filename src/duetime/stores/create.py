@@ -80,6 +80,8 @@ def additions_of(requests: Sequence[CreateRequest]) -> Additions:
     living = sorted(Counter(owners).items())
     most = _least([request.limits for request in requests])
     most_bytes = _least([request.most_bytes for request in requests])
+    if most and any(owner not in most for owner, _ in living):
+        raise NotAtOnce  # the rows of both kinds of owners are locked in one order only if they are added one by one
     return Additions(
         [Addition(owner, number, most[owner]) for owner, number in living if owner in most],
         [

@@ -202,14 +202,25 @@ class PostgresStore(BaseStore):
                 raise
 
     def _insert_at_once(self, drafts: Sequence[Draft], additions: Additions) -> list[NewRows]:
-        """Send one statement, which is a transaction by itself. The server draws the ids, unless jitter needs them."""
-        if additions.unlimited:
-            raise NotAtOnce
+        """Send one statement, which is a transaction by itself unless an owner has no limit. The server draws the ids,
+        unless jitter needs them."""
         given: Sequence[int | None] = [None] * len(drafts)
         if any("jitter_us" in draft.definition.trigger for draft in drafts):
             given = [row[0] for row in self._named("new_schedule_ids", len(drafts))]
         entries = [first_entry(draft, ScheduleId(id or 0)) for draft, id in zip(drafts, given, strict=True)]
         values = creation(drafts, given, entries, additions)
+        if additions.unlimited:
+            with self._write() as tx:
+                for owner, number in additions.unlimited:
+                    tx.send("add_living", owner, number)
+                found = tx.rows("create_at_once", *values)
+                if not found:
+                    raise NotAtOnce
+        else:
+            found = self._created_at_once(values)
+        return [begin(draft, row[0]) for draft, row in zip(drafts, found, strict=True)]
+
+    def _created_at_once(self, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         with translated(), self._writers.lend() as connection:
             try:
                 found = connection.cursor(binary=True).execute(SQL["create_at_once"], values, prepare=True).fetchall()
@@ -217,7 +228,7 @@ class PostgresStore(BaseStore):
                 raise Taken from error
         if not found:
             raise NotAtOnce
-        return [begin(draft, row[0]) for draft, row in zip(drafts, found, strict=True)]
+        return found
 
     def _texts(self, values: Sequence[str]) -> str:
         return texts(values)
