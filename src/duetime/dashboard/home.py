@@ -57,7 +57,7 @@ def home_page(request: PageRequest) -> Response:
         horizon=view,
         chart=chart(seen.density, HORIZON_HEIGHT, request.now),
         zoom_at=lambda bar: bar.start // SECOND - 10 * 60,
-        in_an_hour=sum(each.total() for each in seen.density.totals()[0]),
+        in_an_hour=sum(each.total() for each in seen.density.totals[0]),
         more_coming=seen.more_schedules,
         about=seen.density.about,
         here=view.place(request.now),

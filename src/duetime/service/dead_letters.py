@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from hashlib import sha256
 from typing import Final, Literal, NamedTuple
 
@@ -66,8 +67,12 @@ class DeadLetterQuery:
 class Group(NamedTuple):
     """Dead letters of one schedule with the same error, the latest first."""
 
-    key: str
     runs: list[Run]
+
+    @property
+    def key(self) -> str:
+        """Name of the group in a request."""
+        return _key(self.latest)
 
     @property
     def latest(self) -> Run:
@@ -107,7 +112,8 @@ def find_dead(services: Services, caller: Caller, asked: DeadLetterQuery) -> lis
     query = replace(asked.runs(_PAGE), count_to=0, most_bytes=_MOST_BYTES)
     found: list[Run] = []
     for page in pages_of(services.scheduler.runs, caller, query):
-        found += [run._replace(result=None) for run in page.items]  # nobody looks at it, and it may be long
+        # Nobody looks at the result, and it may be long.
+        found += [run if run.result is None else run._replace(result=None) for run in page.items]
         if len(found) >= MOST:
             break
     matching = [run for run in found[:MOST] if not asked.groups or _key(run) in asked.groups]
@@ -116,15 +122,22 @@ def find_dead(services: Services, caller: Caller, asked: DeadLetterQuery) -> lis
 
 def group(runs: Sequence[Run]) -> list[Group]:
     """Group by schedule and error, so that one cause is one entry however often it struck. The latest group first."""
-    groups: dict[str, Group] = {}
+    groups: dict[tuple[ScheduleId, str], Group] = {}
     for run in runs:
-        groups.setdefault(_key(run), Group(_key(run), [])).runs.append(run)
+        same = run.schedule, _without_numbers(run.error or run.status)
+        if same not in groups:
+            groups[same] = Group([])
+        groups[same].runs.append(run)
     return list(groups.values())
 
 
 def _key(run: Run) -> str:
-    error = _NUMBERS.sub("#", run.error or run.status)
-    return sha256(f"{run.schedule}\n{error}".encode()).hexdigest()[:16]
+    return sha256(f"{run.schedule}\n{_without_numbers(run.error or run.status)}".encode()).hexdigest()[:16]
+
+
+@lru_cache(maxsize=1000)
+def _without_numbers(error: str) -> str:
+    return _NUMBERS.sub("#", error)
 
 
 def change_dead(

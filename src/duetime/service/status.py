@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from duetime.engine.clock import DAY, SECOND, Instant
 from duetime.engine.kind import LOCAL
+from duetime.engine.model import ScheduleState
 from duetime.engine.redaction import without_password
 from duetime.engine.result import Err
 from duetime.engine.store import ScheduleQuery
@@ -25,6 +26,7 @@ WHEN_OFF: Final = (
 _MOST_FAILURES: Final = 5
 _LOOKED_AT: Final = 1000
 """Schedules whose topics are listed."""
+_LIVING: Final = (ScheduleState.ACTIVE, ScheduleState.PAUSED, ScheduleState.BROKEN)
 _ALWAYS = "A worker runs without an agent client, so that work is carried out whether or not a client is open."
 
 
@@ -89,10 +91,11 @@ def _version() -> str:
 
 def _topics(call: Call) -> list[str]:
     """Return the topics that living schedules of the caller send to or report to."""
-    query = ScheduleQuery(owner=call.caller.owner, status="living", limit=_LOOKED_AT, newest_first=True, count_to=0)
+    # Not by status, which would read and sort all of the owner's schedules.
+    query = ScheduleQuery(owner=call.caller.owner, limit=_LOOKED_AT, newest_first=True, count_to=0)
     page = call.scheduler.search(call.caller, query)
     items = [] if isinstance(page, Err) else page.value.items
-    found = {call.services.topic_of(each.definition) for each in items}
+    found = {call.services.topic_of(each.definition) for each in items if each.progress.state in _LIVING}
     for external in call.services.external():
         there = external.list(call.caller)
         found |= set() if isinstance(there, Err) else {each.fields.get("topic") for each in there.value}

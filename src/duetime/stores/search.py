@@ -295,6 +295,8 @@ def _run_kinds(where: Where, kinds: Collection[str]) -> None:
 
 
 def _run_waiting(where: Where, query: RunQuery) -> None:
+    if (query.free_at is not None or query.holder is not None) and query.kind is None and not query.kinds:
+        where.add("kind >= ''")  # always true: leads SQLite to the index of waiting runs by owner and kind
     if query.free_at is not None:
         where.add("status = 'waiting'")  # spelled out, so that the partial index of waiting runs applies
         where.add("(holder IS NULL OR expires <= ?)", query.free_at)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
@@ -119,15 +120,21 @@ class Density:
     def about(self) -> bool:
         return any(row.about for row in self.rows.values())
 
+    @cached_property
     def totals(self) -> tuple[list[Counter[str]], list[Counter[str]]]:
-        """Return for every bin the future occurrences by kind, and the past ones by status."""
+        """For every bin, the future occurrences by kind, and the past ones by status, once all have been added."""
         coming = [Counter[str]() for _ in range(self.window.bins)]
         past = [Counter[str]() for _ in range(self.window.bins)]
+        alike = Counter((id(row.bins), row.kind) for row in self.rows.values())  # those that fire together share bins
+        for bins, kind in {(id(row.bins), row.kind): (row.bins, row.kind) for row in self.rows.values()}.values():
+            rows = alike[id(bins), kind]
+            for bin, number in bins.items():
+                coming[bin][kind] += number * rows
         for row in self.rows.values():
-            for bin, number in row.bins.items():
-                coming[bin][row.kind] += number
             for bin, outcomes in row.past.items():
-                past[bin].update(outcomes)
+                inside = past[bin]
+                for status, number in outcomes.items():
+                    inside[status] += number
         return coming, past
 
     def sorted(self, order: str) -> list[Row]:
@@ -174,10 +181,14 @@ def _counted(schedule: Schedule, window: Window, now: Instant, share: int) -> tu
 
 
 def _divided(trigger: IntervalTrigger, window: Window, after: Instant) -> Counter[int]:
-    begin = max(0, window.bin_of(after))
-    edges = [Instant(max(after, window.begin_of(bin) - 1)) for bin in range(begin, window.bins + 1)]
-    pairs = enumerate(pairwise(edges), begin)
-    return +Counter({bin: trigger.count(low, high) for bin, (low, high) in pairs if high > low})
+    """Count by one division for each bin: there may be thousands of schedules, and hundreds of bins."""
+    first, last = trigger.next_after(after), trigger.latest(after, Instant(window.end - 1))
+    if first is None or last is None:
+        return Counter()
+    begin, period, step = max(0, window.bin_of(after)), trigger.period, window.zoom.step
+    ends = range(window.start + (begin + 1) * step - 1, window.start + window.bins * step, step)
+    until = [0, *((min(end, last) - first) // period + 1 if end >= first else 0 for end in ends)]
+    return Counter({bin: high - low for bin, (low, high) in enumerate(pairwise(until), begin) if high > low})
 
 
 def _walked(

@@ -93,7 +93,7 @@ class Chart(NamedTuple):
 
 def chart(density: Density, height: int, now: Instant) -> Chart:
     """Build a bar chart. Its scale is linear; a few bars that would dwarf the others are cut off."""
-    coming, past = density.totals()
+    coming, past = density.totals
     scale, cut = scale_for((a.total() + b.total() for a, b in zip(coming, past, strict=True)), height)
     view = density.window
     bars = []
@@ -186,24 +186,26 @@ class _Stretch:
 
 def strip(row: Row, window: Window, now: Instant) -> list[Mark]:
     """Build the marks of one schedule; adjacent bins that look alike share a mark."""
-    nothing = Counter[str]()
-    ahead_look = (row.kind, f"{kind_class(row.kind)} ahead")
-    drawn = [(bin, _worst(seen), seen, nothing) for bin, seen in sorted(row.past.items())]
-    drawn += [(bin, ahead_look, nothing, Counter({row.kind: number})) for bin, number in sorted(row.bins.items())]
     stretches: list[_Stretch] = []
-    for bin, name_and_style, before, ahead in drawn:
-        number = before.total() + ahead.total()
-        look = (*name_and_style, 1 + sum(number >= bound for bound in (2, 10, 100)))
-        if not stretches or (stretches[-1].last, stretches[-1].look) != (bin - 1, look):
-            stretches.append(_Stretch(bin, bin, look, Counter(), Counter()))
-        stretch = stretches[-1]
-        stretch.last = bin
-        stretch.before.update(before)
-        stretch.ahead.update(ahead)
-        notable = row.notable.get(bin) if before else None
+    for bin, seen in sorted(row.past.items()):
+        stretch = _stretch_with(stretches, bin, _worst(seen), seen.total())
+        stretch.before.update(seen)
+        notable = row.notable.get(bin)
         if notable is not None and (stretch.worst is None or notable.rank > stretch.worst.rank):
             stretch.worst = notable
+    ahead_look = (row.kind, f"{kind_class(row.kind)} ahead")
+    for bin, number in sorted(row.bins.items()):
+        _stretch_with(stretches, bin, ahead_look, number).ahead[row.kind] += number
     return [_mark(each, window, now) for each in stretches]
+
+
+def _stretch_with(stretches: list[_Stretch], bin: int, name_and_style: tuple[str, str], number: int) -> _Stretch:
+    """Return the last stretch, extended by a bin that looks the same, or else a new one."""
+    look = (*name_and_style, 1 + (number >= 2) + (number >= 10) + (number >= 100))
+    if not stretches or stretches[-1].last != bin - 1 or stretches[-1].look != look:
+        stretches.append(_Stretch(bin, bin, look, Counter(), Counter()))
+    stretches[-1].last = bin
+    return stretches[-1]
 
 
 def _mark(stretch: _Stretch, window: Window, now: Instant) -> Mark:

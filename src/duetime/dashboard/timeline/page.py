@@ -121,7 +121,7 @@ def _restricted(density: Density, status: str) -> Density:
 
 
 def _summary(density: Density, bars: list[Bar], now: Instant) -> dict[str, Any]:
-    ahead, before = density.totals()
+    ahead, before = density.totals
     ahead_bars = [bar for bar in bars if bar.start >= now]
     return {
         "legend": _legend(sum(ahead, Counter()), sum(before, Counter())),
