@@ -1,7 +1,8 @@
 """`python -m tests.support.screenshots FOLDER`: pictures of every page of the dashboard, to be looked at.
 
 Each page is taken wide and narrow, light and dark, in three stores: one with a day of history, an empty one, and one
-in which much has failed. A name at the end chooses pages: `... FOLDER now timeline`.
+in which much has failed. A name at the end chooses pages: `... FOLDER now timeline`. `index.html` in the folder shows
+all pictures that are there.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ PAGES: Final = {
     "new-notification": "/new?kind=notification",
     "inbox": "/inbox",
     "dead-letters": "/dead-letters",
+    "settings": "/settings",
+    "connect": "/connect",
     "help": "/help",
     "preferences": "/preferences",
 }
@@ -90,6 +93,23 @@ def take(browser: Browser, served: Served, folder: Path, state: str, wanted: set
     return number
 
 
+def write_index(folder: Path) -> None:
+    """Write a page that shows every picture, smaller, and links to it."""
+    names = sorted(path.name for path in folder.glob("*.png"))
+    figures = "\n".join(
+        f'<figure><a href="{name}"><img src="{name}" alt="" loading="lazy"></a>'
+        f"<figcaption>{name.removesuffix('.png')}</figcaption></figure>"
+        for name in names
+    )
+    style = (
+        "body { font: 14px system-ui; margin: 20px } main { display: flex; flex-wrap: wrap; gap: 16px }"
+        " figure { margin: 0; width: 280px } img { width: 280px; height: 220px; object-fit: cover;"
+        " object-position: top; border: 1px solid #ccc }"
+    )
+    head = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Screenshots</title><style>{style}</style>'
+    (folder / "index.html").write_text(f"{head}<h1>{len(names)} screenshots</h1><main>\n{figures}\n</main>\n")
+
+
 def main(arguments: list[str]) -> int:
     if not arguments:
         sys.stderr.write("Name a folder: python -m tests.support.screenshots FOLDER [PAGE ...]\n")
@@ -105,7 +125,8 @@ def main(arguments: list[str]) -> int:
                 (place / "household.py").write_text(TASKS)
                 with serving(place, "--tasks", "household.py") as served:
                     number += take(browser, served, folder, state, wanted)
-    sys.stdout.write(f"{number} pictures in {folder}\n")
+    write_index(folder)
+    sys.stdout.write(f"{number} pictures in {folder}; {folder / 'index.html'} shows them\n")
     return 0
 
 
