@@ -262,6 +262,7 @@ def test_nodes_that_share_a_store_are_told_to_share_the_secret(monkeypatch: pyte
         ('[notifications]\nserver = "https://ntfy.example.org"\ntoken = "tk_canary"\n', "notifications.token"),
         ('db = "postgresql://me:canary@127.0.0.1:1/db"\n', "db"),
         ('[channels.phone]\nurl = "tgram://canary/1"\n', "channels.phone"),
+        ('[mcp_servers.crm]\nurl = "https://x.example.org"\nheaders = {X-Key = "canary"}\n', "mcp_servers.crm"),
     ],
 )
 def test_a_settings_file_with_secrets_that_others_can_read_is_warned_of(

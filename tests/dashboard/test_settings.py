@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 
 from duetime.engine.kind import Caller
 from duetime.engine.store import ScheduleQuery
 from duetime.settings import AgentSettings
-from tests.support.browsing import signed_in, signed_in_as, words
+from tests.support.browsing import FORM, Browser, cookie_of, signed_in, signed_in_as, words
 from tests.support.web import Site, site
 
 
@@ -37,6 +38,26 @@ def test_an_operator_issues_and_revokes_tokens(there: Site) -> None:
     assert there.ask("GET", "/api/v1/whoami", bearer).status == 401
     wrong = browser.send("/settings", {"issue": "yes", "email": "nobody", "life": "1d"})
     assert wrong.status == 422 and "email" in words(wrong)
+
+
+def test_a_token_that_a_session_issues_ends_with_the_token_that_opened_it(there: Site) -> None:
+    browser = signed_in_as(there, "root@example.org", scopes=["operator"])
+    [opener] = [each for each in there.tokens.issued() if each.owner == "root@example.org" and not each.purpose]
+    asked = {"issue": "yes", "email": "heir@example.org", "scope": "operator"}
+    assert browser.send("/settings", {**asked, "life": "3650d"}).status == 422
+    found = re.search(r'id="issued-token">([^<]+)<', browser.send("/settings", {**asked, "life": "1d"}).body.decode())
+    assert found is not None
+    grant = there.tokens.verify(found[1])
+    assert (grant.parent, grant.expires <= opener.expires) == (opener.id, True)
+    heir = Browser(there, cookie_of(there.ask("POST", "/login", FORM, urlencode({"token": found[1]}).encode())))
+    assert "issues no others" in words(heir.send("/settings", {**asked, "life": "1d"}))
+    there.tokens.revoke(opener.id)
+    assert there.ask("GET", "/api/v1/whoami", {"Authorization": f"Bearer {found[1]}"}).status == 401
+
+
+def test_an_unknown_token_cannot_be_revoked(there: Site) -> None:
+    assert signed_in(there).send("/settings", {"revoke": "nosuchtoken"}).status == 404
+    assert not there.tokens.is_revoked("nosuchtoken")
 
 
 def test_others_see_their_own_and_change_nothing(there: Site) -> None:

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from duetime.dashboard.request import Form, PageRequest, at
 from duetime.dashboard.templates import is_https
 from duetime.engine.clock import SECOND, Instant
-from duetime.engine.errors import DuetimeError
+from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.engine.validation import NewSchedule
 from duetime.security.claims import OPERATOR, Grant
 from duetime.security.tokens import Tokens
@@ -108,20 +108,36 @@ def change_settings(request: PageRequest, form: Form) -> Response:
     if tokens is None or not request.caller.operator:
         raise refuse("operators_only", "only an operator issues and revokes tokens")
     if form.get("revoke"):
-        tokens.revoke(form.get("revoke"))
+        _revoke(tokens, form.get("revoke"))
         return request.redirect("/settings", did="revoked")
     try:
-        issued = _issue(tokens, form)
+        issued = _issue(request, tokens, form)
     except DuetimeError as error:
         return _page(request, problem=err_of(error).message, typed=form)
     return _page(request, issued=issued)
 
 
-def _issue(tokens: Tokens, form: Form) -> str:
+def _revoke(tokens: Tokens, id: str) -> None:
+    if all(each.id != id for each in tokens.records()):
+        raise refuse("not_found", "There is no token with this id; the list on this page shows those that are valid.")
+    tokens.revoke(id)
+
+
+def _issue(request: PageRequest, tokens: Tokens, form: Form) -> str:
+    """Issue a token. One that is issued in a session that a token opened ends with that token, at the latest."""
     email, owner = form.get("email").strip(), form.get("owner").strip()
-    life = duration(form.get("life").strip() or "30d", "life")
-    scopes = [OPERATOR] if form.get("scope") else []
-    return tokens.issue(email, life, email=email, owner=owner or None, scopes=scopes)
+    given, scopes = form.get("life").strip() or "30d", [OPERATOR] if form.get("scope") else []
+    if given not in LIVES:
+        raise InvalidInput(field="life", problem=f"must be one of {', '.join(LIVES)}")
+    life, visitor = duration(given, "life"), request.browsers.visitor(request.http.scope)
+    parent = "" if visitor is None else visitor.grant.parent
+    if visitor is not None and parent:
+        opened_by = next((each for each in tokens.records() if each.id == parent), visitor.grant._replace(parent=""))
+        if opened_by.parent:  # a third one would not end with the first
+            text = "a token that was issued here issues no others; sign in with `duetime open` or the first token"
+            raise refuse("not_possible", text)
+        life = min(life, max(opened_by.expires * SECOND - request.now, SECOND))
+    return tokens.issue(email, life, email=email, owner=owner or None, scopes=scopes, parent=parent or None)
 
 
 def _test(request: PageRequest, target: str) -> Response:

@@ -147,6 +147,7 @@ class Tokens:
             "iat": grant.issued,
             "exp": grant.expires,
             "for": self._purpose,
+            "parent": grant.parent,
         }
         self._tidy()
         create_private(self._records / f"{grant.id}.json", json.dumps(record) + "\n")

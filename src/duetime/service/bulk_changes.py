@@ -135,7 +135,7 @@ def _by_ids(
         if isinstance(found, Ok) and (kinds is None or found.value.definition.kind in kinds):
             id = found.value.definition.public_id
             targets[id] = Target(id, candidate(found.value))
-        elif (row := _elsewhere(services, caller).get(str(given))) is not None:
+        elif (row := _elsewhere(services, caller, kinds).get(str(given))) is not None:
             targets[str(given)] = Target(str(given), row)
         else:
             failed.append(
@@ -144,9 +144,9 @@ def _by_ids(
     return list(targets.values()), failed
 
 
-def _elsewhere(services: Services, caller: Caller) -> dict[str, dict[str, Any]]:
+def _elsewhere(services: Services, caller: Caller, kinds: Collection[str] | None) -> dict[str, dict[str, Any]]:
     """Return what other services keep for the caller, each with its row."""
-    pairs = ((external, each) for external in services.external() for each in unwrap(external.list(caller)))
+    pairs = ((external, each) for external in services.external(kinds=kinds) for each in unwrap(external.list(caller)))
     return {each.id: {"id": each.id, "kept_at": external.place, **each.fields} for external, each in pairs}
 
 
@@ -172,15 +172,15 @@ def _matching(
                 yield Target(each.definition.public_id, candidate(each))
         if number > MOST:
             return
-    yield from _matching_elsewhere(services, caller, selection, request)
+    yield from _matching_elsewhere(services, caller, selection, request, kinds)
 
 
 def _matching_elsewhere(
-    services: Services, caller: Caller, selection: Selection, request: ChangeRequest
+    services: Services, caller: Caller, selection: Selection, request: ChangeRequest, kinds: Collection[str] | None
 ) -> Iterator[Target]:
     if selection.label is not None:  # other services keep no names
         return
-    for external in services.external(selection.kind):
+    for external in services.external(selection.kind, kinds):
         for each in unwrap(external.list(caller)):
             fits = selection.topic is None or selection.topic in each.fields.values()
             possible = request.action == "cancel" or request.action in external.actions(caller, each.id)

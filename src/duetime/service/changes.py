@@ -57,7 +57,7 @@ def change_schedule(
         if (kinds is not None and of not in kinds) or (not gone and services.hooks(of).is_gone(found.value)):
             return NOT_FOUND
     if isinstance(found, Err) and found.code == "not_found":
-        elsewhere = _change_elsewhere(services, caller, str(given), request, kind)
+        elsewhere = _change_elsewhere(services, caller, str(given), request, kind, kinds)
         return found if elsewhere is None else elsewhere
     return found if isinstance(found, Err) else change_found(services, caller, found.value, request)
 
@@ -81,10 +81,15 @@ def change_found(services: Services, caller: Caller, found: Schedule, request: C
 
 
 def _change_elsewhere(
-    services: Services, caller: Caller, id: str, request: ChangeRequest, kind: str | None
+    services: Services,
+    caller: Caller,
+    id: str,
+    request: ChangeRequest,
+    kind: str | None,
+    kinds: Collection[str] | None,
 ) -> Result[Changed] | None:
     """Change a schedule that another service keeps; return None if none of them has it."""
-    for external in services.external(kind):
+    for external in services.external(kind, kinds):
         done = change_external(external, caller, id, request)
         if not isinstance(done, Err) or done.code != "not_found":
             return done

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
@@ -85,9 +85,11 @@ class Services:
         found: object = self.kinds.get(kind)
         return found if isinstance(found, KindHooks) else _DEFAULT_HOOKS
 
-    def external(self, kind: str | None = None) -> list[ExternalSchedules]:
-        """Return the services that keep the schedules of one kind, or of any, instead of this store."""
-        found = [self.hooks(each).external() for each in (self.kinds if kind is None else [kind])]
+    def external(self, kind: str | None = None, kinds: Collection[str] | None = None) -> list[ExternalSchedules]:
+        """Return the services that keep the schedules of one kind, or of any, instead of this store. Of `kinds` alone,
+        if they are given."""
+        asked = self.kinds if kind is None else [kind]
+        found = [self.hooks(each).external() for each in asked if kinds is None or each in kinds]
         return [each for each in found if each is not None]
 
     # -- creating and editing -----------------------------------------------------------------------------------------

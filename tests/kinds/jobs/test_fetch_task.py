@@ -200,3 +200,18 @@ def test_every_owner_may_use_it(tmp_path: Path) -> None:
 )
 def test_text_of_pages(html: str, text: str) -> None:
     assert page_text(html) == text
+
+
+@pytest.mark.parametrize("task", ["fetch", "echo('https://example.org') | fetch"])
+def test_a_run_of_an_agent_without_the_web_cannot_schedule_it(tmp_path: Path, task: str) -> None:
+    payload = {"task": task, "args": ["https://example.org"] if task == "fetch" else []}
+    app = opened(tmp_path)
+    try:
+        for grant in ("{}", '{"web": false}'):
+            with pytest.raises(InvalidInput, match="may not; ask a person"):
+                app.kinds["job"].prepare(payload, Caller("ada", depth=1, grant=grant))
+        app.kinds["job"].prepare({"task": "echo"}, Caller("ada", depth=1, grant="{}"))
+        for caller in (Caller("ada"), Caller("ada", depth=1, grant='{"web": true}')):
+            assert app.kinds["job"].prepare(payload, caller).payload["task"] == task
+    finally:
+        app.close()

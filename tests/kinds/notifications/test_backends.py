@@ -9,8 +9,12 @@ from typing import Any
 import pytest
 
 from duetime.engine.errors import StoreUnavailable
+from duetime.engine.kind import Caller
 from duetime.engine.store_interfaces import Remote
+from duetime.kinds import load_specs
 from duetime.kinds.notifications.channels.ntfy import NtfyServer, real_topic
+from duetime.mcp.catalog import catalog_of
+from duetime.service.services import Call
 from tests.support.agent import TOOLS
 from tests.support.backends import Backend, kept_at_qstash, kept_here
 from tests.support.notifying import Agent
@@ -360,3 +364,18 @@ def test_what_qstash_took_without_our_hearing_of_it_turns_up(
         assert agent("delete_schedule", schedule_id=id)["success"] is True
         backend.pass_(days=1)
         assert backend.arrived == []
+
+
+def test_tools_that_are_switched_off_change_nothing_at_qstash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    with kept_at_qstash(tmp_path) as there:
+        ann = there.agent("ann")
+        id = ann("schedule_cron_notification", **PLAIN, **CRON)["schedule_id"]
+        call = Call(there.app.services, Caller("ann"), "UTC")
+        jobs = {tool.name: tool for tool in catalog_of(load_specs().values(), ["jobs"]).tools}
+        for chosen in ({"all": True}, {"ids": [id]}):
+            done = jobs["change_schedules"].answer(call, {"action": "cancel", **chosen}).structured
+            assert (done["changed"], done["matched"]) == (0, 0)
+        refused = jobs["delete_schedule"].answer(call, {"schedule_id": id}).structured
+        assert refused["error"].startswith("Schedule not found")
+        assert [each["schedule_id"] for each in ann("list_scheduled_notifications")["schedules"]] == [id]

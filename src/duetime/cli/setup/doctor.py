@@ -100,6 +100,9 @@ def secrets_in(settings: Settings) -> list[str]:
     names += [f"notifications.{name}" for name in own if getattr(settings.notifications, name)]
     names += [f"channels.{name}" for name, each in settings.channels.items() if each.url or each.headers]
     names += [f"agents.{name}" for name, each in settings.agents.items() if each.secret or _PASSWORD.search(each.url)]
+    for name, each in settings.mcp_servers.items():
+        given = [value for value in (*each.headers.values(), *each.env.values()) if "${" not in value]
+        names += [f"mcp_servers.{name}"] if given or _PASSWORD.search(each.url) else []
     return [clean(name) for name in names]
 
 

@@ -149,4 +149,4 @@ def operator_tasks(backup: Callable[[], dict[str, Any]], prune: Callable[[], dic
 def fetch_task(settings: Settings) -> Task:
     """Return the task `fetch`. It runs in its own process: a hostile page blocks nothing, and a timeout ends it."""
     constants = {"allowed_hosts": list(settings.allowed_hosts)}
-    return Task(fetch, isolation="process", portable=True, constants=constants)
+    return Task(fetch, isolation="process", portable=True, constants=constants, web=True)

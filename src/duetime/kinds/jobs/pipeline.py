@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
+from duetime.engine.encoding import json_object
 from duetime.engine.errors import InvalidInput, UnknownTask
 from duetime.engine.kind import Caller
 from duetime.kinds.jobs.registry import Registry, Task
@@ -134,7 +135,10 @@ class Planner:
         bare = self._registry.visible(text, caller)
         if bare is not None:
             bare.arguments.check(bare.name, args, kwargs)
-            return _bare(bare)
+            plan = _bare(bare)
+            if caller.grant is not None:
+                _check_grant(plan, caller.grant)
+            return plan
         try:
             plan = _plan(lambda name: self._registry.visible(name, caller), text)
         except UnknownTask as error:
@@ -149,7 +153,19 @@ class Planner:
                         raise InvalidInput(field=name, problem="given twice, in the task and in kwargs")
                 given_kwargs |= kwargs
             task.arguments.check(task.name, given_args, given_kwargs, piped=index > 0)
+        if caller.grant is not None:
+            _check_grant(plan, caller.grant)
         return plan
+
+
+def _check_grant(plan: Plan, grant: str) -> None:
+    """Refuse what an agent's run may not use itself: otherwise a job would give it more than its settings do."""
+    name = next((stage.task.name for stage in plan.stages if stage.task.web), None)
+    if name is not None and (json_object(grant) or {}).get("web") is not True:
+        problem = (
+            f"{name} uses the web, which this agent's run may not; ask a person to schedule it or to allow the web"
+        )
+        raise InvalidInput(field="task", problem=problem)
 
 
 def _bare(task: Task) -> Plan:

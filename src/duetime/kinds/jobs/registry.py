@@ -47,10 +47,11 @@ class Task:
         local: bool = False,
         constants: Mapping[str, Any] | None = None,
         portable: bool = False,
+        web: bool = False,
     ) -> None:
         """`operator`: only for operators. `local`: only for operators on this machine, without a token. `constants`:
         named arguments from the settings, which callers neither see nor change. `portable`: in a pipeline, it can run
-        in the process of another step.
+        in the process of another step. `web`: not for runs of agents that may not use the web.
         """
         self.function = function
         self.name = _name_of(function) if name is None else name
@@ -60,6 +61,7 @@ class Task:
         self.local = local
         self.constants = dict(constants or {})
         self.portable = portable
+        self.web = web
         _check(self)
 
     @cached_property
