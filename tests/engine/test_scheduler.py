@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -12,6 +13,7 @@ import pytest
 from duetime.engine.clock import SECOND, instant_of
 from duetime.engine.kind import Caller
 from duetime.engine.model import Schedule
+from duetime.engine.policy.changes import Edit
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import ScheduleQuery
@@ -158,6 +160,22 @@ def test_an_edit_of_an_older_version_is_refused(scheduler: Scheduler) -> None:
     schedule = made(scheduler.create(ANN, JOB)).definition.public_id
     made(scheduler.edit(ANN, schedule, Changes(name="one", version=1)))
     assert refusal(scheduler.edit(ANN, schedule, Changes(name="two", version=1))).code == "conflict"
+
+
+def test_two_edits_at_once_both_take_effect(scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
+    schedule = made(scheduler.create(ANN, JOB)).definition.public_id
+    patch = scheduler.drafter.patch
+
+    def patch_amid_another_edit(*arguments: Any) -> Edit:
+        edit = patch(*arguments)
+        monkeypatch.undo()
+        made(scheduler.edit(ANN, schedule, Changes(policy={"at_most_once": True})))
+        return edit
+
+    monkeypatch.setattr(scheduler.drafter, "patch", patch_amid_another_edit)
+    edited = made(scheduler.edit(ANN, schedule, Changes(policy={"pause_after": 3}))).definition
+    policy = json.loads(edited.policy)
+    assert (policy["at_most_once"], policy["pause_after"], edited.version) == (True, 3, 3)
 
 
 def test_a_bad_edit_changes_nothing(scheduler: Scheduler) -> None:

@@ -82,6 +82,21 @@ def test_a_worker_outlives_the_fault_and_breaks_nothing(
     assert "retried" in caplog.text
 
 
+def test_a_worker_that_is_too_old_for_the_store_leaves_its_work_to_others(store: SqliteStore) -> None:
+    outdated, current = (
+        Engine(store, {"job": Play()}, CLOCK, WorkerOptions(threads=2, lease=1.0, known_schema=schema))
+        for schema in (1, store.known_schema)
+    )
+    outdated.start()
+    eventually(lambda: isinstance(outdated.failure, StoreUnusable), 10, "it hears of the upgrade with a heartbeat")
+    create_one(store, once(at=CLOCK.now()))
+    current.start()
+    eventually(lambda: store.runs(RunQuery(status="completed", limit=1)).total == 1, 10, "the other one runs it")
+    eventually(lambda: len(store.workers()) == 1, 20, "and finds the outdated one silent")
+    current.stop()
+    outdated.stop()
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_zone_that_cannot_be_read_just_now_breaks_no_schedule(
     store: SqliteStore, fault: str, monkeypatch: pytest.MonkeyPatch

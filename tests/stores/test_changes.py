@@ -16,6 +16,7 @@ from duetime.engine.policy import changes, checkout
 from duetime.engine.policy.changes import Change, Decision, Edit
 from duetime.engine.policy.record import Finished
 from duetime.engine.result import Err, Result
+from duetime.engine.store import RunQuery
 from duetime.engine.triggers import IntervalTrigger, OnceTrigger, trigger_to_json
 from duetime.stores.base import BaseStore
 from tests.support.drafts import T0, every, once
@@ -470,6 +471,15 @@ def test_what_a_run_sets_off_is_as_deep_as_if_it_had_made_it(store: BaseStore, h
     assert depth_after(0, lambda change: changes.edit(change, Edit(name="other"))) == 1
     assert depth_after(0, changes.fire) == 1
     assert depth_after(3, lambda change: changes.edit(change, Edit(name="third"))) == 3
+
+
+def test_a_listener_that_fails_does_not_undo_what_is_committed(store: BaseStore) -> None:
+    heard: list[int] = []
+    store.on_change(lambda: heard.remove(0))
+    store.on_change(lambda: heard.append(1))
+    made = create_one(store, every(HOUR))
+    value_of(store.change(made, T0, changes.fire))
+    assert len(heard) == 2 and store.runs(RunQuery(schedule=made)).total == 1
 
 
 def test_what_is_due_later_wakes_no_worker(store: BaseStore) -> None:

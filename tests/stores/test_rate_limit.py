@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from duetime.app import build
 from duetime.engine.clock import HOUR, MINUTE, SECOND, Instant
 from duetime.engine.outcome import Returned
+from duetime.engine.policy import changes
 from duetime.engine.policy.claim import LEAD, Claim
 from duetime.engine.policy.fair_share import Budget
 from duetime.engine.policy.record import Finished
@@ -16,7 +18,7 @@ from duetime.engine.store import ClaimRequest
 from duetime.kinds.jobs.registry import Registry
 from duetime.settings import Settings
 from duetime.stores.base import BaseStore
-from tests.support.drafts import T0, once
+from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand, create, the
 
 NEXT_HOUR = Instant(T0 - T0 % HOUR + HOUR)
@@ -53,6 +55,15 @@ def test_the_limit_is_per_owner_and_counts_over_claims(store: BaseStore, hand: H
         owners += [each.definition.owner for each in claims]
         hand.record(claims, T0 + step)
     assert sorted(owners) == ["ada", "ada", "bob", "bob"]
+
+
+def test_a_pause_ends_at_its_time_though_the_limit_is_reached(store: BaseStore, hand: Hand) -> None:
+    begin = T0 - T0 % HOUR
+    running, resting = (made.definition.id for made in create(store, every(MINUTE, begin), every(MINUTE, begin)))
+    store.change(resting, Instant(begin + 1), partial(changes.pause, until=Instant(begin + 5 * MINUTE), note="lunch"))
+    assert [each.definition.id for each in claim(store, hand, begin + MINUTE, budget=1)] == [running]
+    claim(store, hand, begin + 5 * MINUTE, budget=1)
+    assert the(store, resting).progress.state == "active"
 
 
 def test_without_a_limit_nothing_is_held_back(store: BaseStore, hand: Hand) -> None:

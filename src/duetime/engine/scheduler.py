@@ -43,6 +43,8 @@ KEY_REUSED = Err(
 )
 NO_RUN = Err("not_found", "there is no such run")
 _BATCH = 50
+_EDITS = 10
+"""How often an edit is tried while others edit the same schedule."""
 """Runs that one transaction changes."""
 OPERATORS_OWN = "duetime:"
 """Prefix of the idempotency keys of schedules that belong to the operator, such as the heartbeat."""
@@ -229,6 +231,15 @@ class Scheduler(Queries):
 
     @expected
     def edit(self, caller: Caller, public_id: str, changes: Changes, kind: str | None = None) -> Result[Schedule]:
+        """Edit a schedule. Two edits at the same time both take effect, unless the caller names the version it has
+        seen: what is derived from stored values is derived again if they changed meanwhile."""
+        for _ in range(_EDITS):
+            result = self._edit(caller, public_id, changes, kind)
+            if changes.version is not None or not isinstance(result, Err) or result.code != "conflict":
+                break
+        return result
+
+    def _edit(self, caller: Caller, public_id: str, changes: Changes, kind: str | None) -> Result[Schedule]:
         schedule = self.find(caller, public_id, kind)
         if schedule is None:
             return NOT_FOUND
@@ -236,6 +247,8 @@ class Scheduler(Queries):
             return refused
         patch = self.drafter.patch(caller, schedule, changes, self.clock.now())
         before, payload = schedule.definition, patch.payload
+        if patch.version is None and (patch.policy, patch.trigger) != (None, None):
+            patch = patch._replace(version=before.version)
         more = 0 if payload is None else len(payload.encode()) - len(before.payload.encode())
         for owner, limit in self._most_bytes(before.owner).items() if more > 0 else ():
             added = self.store.add_bytes(owner, more, limit, self.clock.now())

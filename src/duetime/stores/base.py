@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
@@ -55,6 +56,8 @@ from duetime.stores.record_and_claim import (
 from duetime.stores.records import RecordsMixin
 from duetime.stores.shared_commit import SharedCommit
 from duetime.stores.transaction import SOON, NeedsDecision, Taken, Transaction, is_soon
+
+log = logging.getLogger("duetime.store")
 
 MOST_LISTED = 2_000
 """Most runs that a heartbeat lists as not begun: far more than a worker claims ahead. The rest count as begun."""
@@ -117,10 +120,14 @@ class BaseStore(ReadsMixin, RecordsMixin, Store, ABC):
         return lambda: self._listeners.remove(entry)
 
     def _announce(self, *, soon: bool = True) -> None:
-        """Call the listeners; `soon`: something may be due within SOON."""
+        """Call the listeners; `soon`: something may be due within SOON. What they are told of is committed, so their
+        errors are not those of whoever committed it."""
         for listener, only_soon in list(self._listeners):
             if soon or not only_soon:
-                listener()
+                try:
+                    listener()
+                except Exception:
+                    log.exception("a listener for changes of the store failed")
 
     def create(
         self, drafts: Sequence[Draft], limits: Mapping[str, int] = {}, most_bytes: Mapping[str, int] = {}

@@ -128,6 +128,23 @@ def test_a_worker_that_failed_is_not_started_again_and_again(scene: Scene) -> No
         failing.step()
 
 
+def test_it_survives_a_short_lack_of_resources(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    workers, failures = scene.store.workers, [OSError(24, "Too many open files"), MemoryError()]
+
+    def sometimes() -> Any:
+        if failures:
+            raise failures.pop()
+        return workers()
+
+    monkeypatch.setattr(scene.store, "workers", sometimes)
+    stand_in = scene.stand_in()
+    stand_in.start()
+    try:
+        assert stand_in.decided.wait(20) and not failures and stand_in.working
+    finally:
+        stand_in.stop(0)
+
+
 def test_stopping_leaves_no_row_behind(scene: Scene) -> None:
     alone = scene.stand_in()
     alone.start()

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from duetime.engine.clock import HOUR, Instant
-from duetime.engine.model import NO_RUN, RunStatus, limit_reached
+from duetime.engine.model import NO_RUN, RunStatus, ScheduleState, limit_reached
 from duetime.engine.policy.claim import LEAD, Entry
 from duetime.engine.policy.options import Overlap, policy_for_ending
 from duetime.engine.policy.rows import Writes
@@ -116,6 +116,8 @@ def _starts(entry: Entry) -> bool:
     """Return whether the entry may start a run: not if a hold expires, nor if the occurrence will be skipped."""
     if entry.due.run != NO_RUN:
         return entry.run is not None and entry.run.status == RunStatus.PENDING
+    if entry.progress.state != ScheduleState.ACTIVE:  # a pause ends
+        return False
     busy = entry.progress.active > 0
     return not busy or policy_for_ending(entry.definition.policy).overlap != Overlap.SKIP
 

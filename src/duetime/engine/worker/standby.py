@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 
 from duetime.engine.clock import Clock
-from duetime.engine.errors import DuetimeError, StoreUnavailable
+from duetime.engine.errors import TRANSIENT, DuetimeError
 from duetime.engine.kind import StopReason
 from duetime.engine.model import WorkerId, WorkerRow
 from duetime.engine.store import Store
@@ -60,7 +60,7 @@ class Standby:
                 try:
                     self.step()
                     self.decided.set()
-                except StoreUnavailable as error:
+                except TRANSIENT as error:
                     log.warning("the store is away: %s", error)
                     self._failure_detector.forget()
                 self._stopping.wait(self._interval)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from duetime.engine.clock import SECOND, Clock, Instant
-from duetime.engine.errors import StoreUnavailable, WorkerGone
+from duetime.engine.errors import StoreUnavailable, StoreUnusable, WorkerGone
 from duetime.engine.kind import Kind, StopReason
 from duetime.engine.model import RunId, WorkerId
 from duetime.engine.policy.claim import LEAD, Answers, Claim, evaluate
@@ -125,7 +125,8 @@ class Worker:
             item.reported = item.reported or item.report == reports.get(item.id)
         if answer.floor > self.options.known_schema:
             self.claiming = False
-            log.error("the store was upgraded and this worker is too old to write to it; install a newer Duetime")
+            text = "the store was upgraded and this worker is too old to write to it; install a newer Duetime"
+            raise StoreUnusable(text)  # a worker that went on beating would keep others from taking over
         for run in answer.stop:
             if (held := self.claimed.get(run)) is not None:
                 held.stop.set(StopReason.CANCELLED)
