@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from duetime.engine import result
 from duetime.engine.errors import DuetimeError, StoreUnavailable, StoreUnusable
-from duetime.engine.kind import Caller
 from duetime.engine.result import Err, Result
+
+if TYPE_CHECKING:
+    from duetime.engine.kind import Caller
 
 T = TypeVar("T")
 
