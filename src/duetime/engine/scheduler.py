@@ -43,8 +43,8 @@ KEY_REUSED = Err(
 )
 NO_RUN = Err("not_found", "there is no such run")
 _BATCH = 50
-_EDITS = 10
-"""How often an edit is tried while others edit the same schedule."""
+_REPEATED_EDITS = 10
+"""How often an edit is repeated while others edit the same schedule."""
 """Runs that one transaction changes."""
 OPERATORS_OWN = "duetime:"
 """Prefix of the idempotency keys of schedules that belong to the operator, such as the heartbeat."""
@@ -233,10 +233,11 @@ class Scheduler(Queries):
     def edit(self, caller: Caller, public_id: str, changes: Changes, kind: str | None = None) -> Result[Schedule]:
         """Edit a schedule. Two edits at the same time both take effect, unless the caller names the version it has
         seen: what is derived from stored values is derived again if they changed meanwhile."""
-        for _ in range(_EDITS):
-            result = self._edit(caller, public_id, changes, kind)
+        result = self._edit(caller, public_id, changes, kind)
+        for _ in range(_REPEATED_EDITS):
             if changes.version is not None or not isinstance(result, Err) or result.code != "conflict":
                 break
+            result = self._edit(caller, public_id, changes, kind)
         return result
 
     def _edit(self, caller: Caller, public_id: str, changes: Changes, kind: str | None) -> Result[Schedule]:
