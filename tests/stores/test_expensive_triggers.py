@@ -72,6 +72,28 @@ def test_a_costly_trigger_is_claimed_in_the_exchange_after_it_was_evaluated(stor
     assert (the(store, schedule).progress.next or 0) > T0
 
 
+def test_the_costly_triggers_of_one_owner_delay_no_other_owner(store: BaseStore, hand: Hand) -> None:
+    create(store, *(ruled(COSTLY, owner="mallory") for _ in range(20)))
+    others = create(store, *(every(SECOND, T0 - SECOND, owner=owner) for owner in ("bob", "carol")))
+    wants = [ClaimRequest("job", 100, T0)]
+    first = store.record_and_claim(hand.id, T0, [], wants)
+    assert [claim.run.schedule for claim in first.claims] == [each.definition.id for each in others]
+    assert len(first.postponed) == 20
+
+
+def test_owners_take_turns_with_their_costly_triggers(store: BaseStore, hand: Hand) -> None:
+    """Each round answers one of these questions."""
+    create(store, *(ruled(COSTLY, owner="ada") for _ in range(5)), *(ruled(COSTLY, owner=of) for of in ("bob", "cy")))
+    postponed = store.record_and_claim(hand.id, T0, [], [ClaimRequest("job", 100, T0)]).postponed
+    answers = evaluate(postponed, T0)
+    owners = [question.owner for question in answers]
+    for _ in range(3):
+        postponed = [question for question in postponed if question not in answers]
+        answers = evaluate(postponed, T0, answers)
+        owners += [question.owner for question in answers]
+    assert owners == ["ada", "bob", "cy", "ada"]
+
+
 def test_an_answer_about_a_schedule_that_changed_meanwhile_is_not_used(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, ruled(COSTLY))
     wants = [ClaimRequest("job", 10, Instant(T0 + SECOND))]

@@ -11,12 +11,14 @@ import pytest
 from duetime.engine.clock import DAY, HOUR, MINUTE, Instant
 from duetime.engine.errors import StoreUnavailable, StoreUnusable
 from duetime.engine.model import RunStatus
-from duetime.engine.outcome import Failed
+from duetime.engine.outcome import Failed, Waiting
 from duetime.engine.policy import changes
 from duetime.engine.store import RunQuery
 from duetime.stores.base import BaseStore
+from duetime.stores.postgres import transaction as postgres
 from duetime.stores.postgres.store import PostgresStore
 from duetime.stores.search import load_migrations, load_queries
+from duetime.stores.sqlite import transaction as sqlite
 from duetime.stores.sqlite.store import SqliteStore
 from tests.stores.conftest import Engine, Opener
 from tests.support.drafts import T0, every, once
@@ -151,6 +153,23 @@ def test_prune_keeps_what_lives_and_what_still_grows(store: BaseStore, hand: Han
     _, skipped = runs_of(store, schedule)
     assert (skipped.status, skipped.number) == (RunStatus.SKIPPED, 2)
     hand.record([claim], T0 + 3 * MINUTE)
+
+
+def test_what_has_to_stay_keeps_no_other_history(store: BaseStore, hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prompts that nobody takes wait without limit: a look at the oldest rows must not find them alone."""
+    for queries, name in ((sqlite.SQL, "prunable_runs"), (postgres.SQL, "prune_runs")):
+        assert "LIMIT 5000" in queries[name]
+        monkeypatch.setitem(queries, name, queries[name].replace("LIMIT 5000", "LIMIT 4"))
+    create(store, *(once() for _ in range(5)))
+    hand.record(hand.claim(T0), T0, Waiting())
+    busy = create_one(store, every(MINUTE))
+    hand.claim(T0 + MINUTE)
+    hand.claim(T0 + 2 * MINUTE)
+    later = create_one(store, once(T0 + 3 * MINUTE))
+    hand.record([claim for claim in hand.claim(T0 + 3 * MINUTE) if claim.run.schedule == later], T0 + 3 * MINUTE)
+    assert store.prune(Instant(T0 + DAY), 100) == 2
+    assert store.get(later) is None
+    assert [run.status for run in runs_of(store, busy)] == ["running", "skipped"]
 
 
 def test_a_tombstone_goes_with_its_last_run(store: BaseStore, hand: Hand) -> None:

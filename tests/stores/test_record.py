@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from duetime.engine.clock import HOUR, MINUTE, SECOND, Instant
-from duetime.engine.model import RunId, RunStatus, ScheduleState
+from duetime.engine.model import READ, Run, RunId, RunStatus, ScheduleId, ScheduleState
 from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
 from duetime.engine.policy import changes
+from duetime.engine.policy.changes import Edit
+from duetime.engine.policy.options import make_policy, policy_to_json
 from duetime.engine.policy.record import Answer, Finished
-from duetime.engine.store import ClaimRequest
+from duetime.engine.store import ClaimRequest, RunQuery
 from duetime.stores.base import BaseStore
+from duetime.stores.transaction import Transaction
 from tests.support.drafts import T0, every, once
 from tests.support.hand import DONE, Hand, create, create_one, runs_of, the, the_run, value_of
 from tests.support.shell import write
@@ -26,6 +31,45 @@ def test_an_outcome_is_recorded_once(store: BaseStore, hand: Hand) -> None:
     progress = the(store, schedule).progress
     assert (progress.state, progress.last_status, progress.last_run) == ("ended", "completed", T0 + 3)
     assert (progress.active, progress.failures, progress.last_error) == (0, 0, None)
+
+
+@pytest.mark.parametrize("policy", [{}, {"overlap": "queue"}], ids=["plain", "decided"])
+def test_one_that_completes_although_it_was_asked_to_stop_is_unread(
+    store: BaseStore, hand: Hand, policy: dict[str, Any]
+) -> None:
+    create(store, once(**policy))
+    (claim,) = hand.claim(T0)
+    value_of(store.change_run(claim.run.id, T0, changes.cancel_run))
+    assert hand.record([claim], T0) == [Answer.RECORDED]
+    unread = store.runs(RunQuery(status="completed", mark_below=READ)).items
+    assert [run.id for run in unread] == [claim.run.id]
+
+
+def test_a_batch_that_releases_many_runs_reads_their_queue_once(
+    store: BaseStore, hand: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queued = every(SECOND, overlap="queue", queue_limit=100, catch_up="all", catch_up_limit=20, grace=0)
+    schedule = create_one(store, queued)
+    hand.claim(T0 + SECOND)
+    hand.claim(T0 + 21 * SECOND)
+    now = Instant(T0 + 21 * SECOND)
+    allowing = policy_to_json(make_policy({"overlap": "allow", "queue_limit": 100, "catch_up": "skip"}))
+    value_of(store.change(schedule, now, lambda change: changes.edit(change, Edit(policy=allowing))))
+    for _ in range(8):
+        value_of(store.change(schedule, now, changes.fire))
+    claims = hand.claim(now)
+    assert len(claims) == 9  # the edit released one
+    line = [run.id for run in runs_of(store, schedule) if run.status == RunStatus.QUEUED]
+    read, asked = Transaction.live_runs, []
+
+    def live_runs(tx: Transaction, of: ScheduleId) -> list[Run]:
+        asked.append(of)
+        return read(tx, of)
+
+    monkeypatch.setattr(Transaction, "live_runs", live_runs)
+    hand.record(claims, now)
+    assert asked == [schedule]
+    assert [run.id for run in runs_of(store, schedule) if run.status == RunStatus.QUEUED] == line[9:]
 
 
 def test_a_record_whose_acknowledgement_was_lost_is_already_there(store: BaseStore, hand: Hand) -> None:

@@ -12,6 +12,7 @@ from duetime.engine.model import RunStatus, ScheduleState
 from duetime.engine.outcome import Failed
 from duetime.engine.policy import changes
 from duetime.engine.policy.finish import PAUSED_ITSELF
+from duetime.engine.store import RunQuery
 from duetime.stores.base import BaseStore
 from tests.stores.conftest import Opener
 from tests.support.drafts import T0, every, once
@@ -30,6 +31,14 @@ def test_a_beat_counts_and_brings_stop_requests_and_the_floor(store: BaseStore, 
     assert store.beat(hand.id, Instant(T0 + 6), {one.run.id: '"half"'}).stop == [other.run.id]
     assert the_run(store, one.run.id).report == '"half"'
     assert next(row.seen for row in store.workers() if row.id == hand.id) == T0 + 6
+
+
+def test_a_run_that_was_asked_to_stop_and_lost_its_worker_is_a_dead_letter(store: BaseStore, hand: Hand) -> None:
+    create(store, once(at_most_once=True))
+    (claim,) = hand.claim(T0)
+    value_of(store.change_run(claim.run.id, T0, changes.cancel_run))
+    hand.die(T0 + MINUTE)
+    assert [(run.id, run.status) for run in store.runs(RunQuery(status="dead")).items] == [(claim.run.id, "lost")]
 
 
 def test_a_report_about_somebody_elses_run_is_ignored(store: BaseStore, hand: Hand) -> None:

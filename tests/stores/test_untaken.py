@@ -20,6 +20,7 @@ from duetime.testing import SettableClock
 from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand, create_one, runs_of, statuses, the, value_of
 from tests.support.invariants import invariants
+from tests.support.shell import write
 
 LANES = ("prompt", "prompt:exact", "prompt:solo")
 ANN = Caller("ada", holder="ann")
@@ -81,6 +82,17 @@ def test_one_that_is_taken_anew_is_counted_once(store: BaseStore, hand: Hand, la
         value_of(Scheduler(store, {}, SettableClock(Instant(FIRST))).finish(ANN, first.id, Returned("no")))
     second = taken(store, FIRST + LEASE)
     assert second.id == first.id
+
+
+def test_one_that_waits_goes_to_the_new_agent_of_a_schedule_that_was_broken(store: BaseStore, hand: Hand) -> None:
+    made = recurring(store, hand, untaken="keep")
+    good = the(store, made).definition.trigger
+    write(store, "UPDATE schedules SET trigger = replace(trigger, 'UTC', 'Nowhere') WHERE id = ?", made)
+    hand.claim(SECOND_TIME, lanes=LANES)
+    assert the(store, made).progress.state == "broken"
+    mended = Edit(trigger=good, subject="coder")
+    value_of(store.change(made, Instant(SECOND_TIME), lambda change: changes.edit(change, mended)))
+    assert [claim.run.due for claim in hand.claim(SECOND_TIME, lanes=LANES)] == [FIRST]
 
 
 def test_one_off_and_last_occurrence_stay_running(store: BaseStore, hand: Hand) -> None:

@@ -145,13 +145,13 @@ def edit(change: Change, patch: Edit) -> Decision:
         writes.due_gone_of.append(definition.id)
     if patch.next is not None or patch.trigger is not None or progress.state == ScheduleState.BROKEN:
         progress = account(writes, change, "the schedule was edited")
-    if progress.untaken and edited.subject != definition.subject:
-        progress = _hand_over(writes, change, edited, progress)
     progress = _with_next(edited, progress, patch, change.now)
     if progress.state == ScheduleState.BROKEN:
         progress = progress._replace(state=ScheduleState.ACTIVE, note=None)
         edited = edited._replace(resume_at=None)
         writes.definitions = [edited]
+    if progress.untaken and edited.subject != definition.subject:
+        progress = _hand_over(writes, change, edited, progress)
     if progress.state == ScheduleState.ACTIVE:
         enqueue(writes, change._replace(schedule=Schedule(edited, progress)), edited, progress, runs=not in_line)
     else:

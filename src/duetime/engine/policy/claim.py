@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -42,7 +43,14 @@ from duetime.engine.policy.rows import (
 )
 from duetime.engine.result import Err
 from duetime.engine.triggers import trigger_from_json
-from duetime.engine.triggers.step_budget import EVALUATION_STEPS, LOCKED_STEPS, MOST_POSTPONED, OutOfSteps, step_budget
+from duetime.engine.triggers.step_budget import (
+    EVALUATION_STEPS,
+    FEW_STEPS,
+    LOCKED_STEPS,
+    MOST_POSTPONED,
+    OutOfSteps,
+    step_budget,
+)
 
 # The trigger evaluation that a claim needs, separate so that an expensive one runs outside the transaction.
 
@@ -63,6 +71,7 @@ class Question(NamedTuple):
     due: Instant
     through: Instant | None
     held: int
+    owner: str = ""
     evaluate: Callable[[], object] | None = None
     """Of a pause that ends: computes and caches what passing over its occurrences needs."""
 
@@ -78,24 +87,46 @@ def occurrences(trigger: str, policy: Policy, due: Instant, through: Instant | N
     return find(trigger, policy, due, now, held)
 
 
-def evaluate(questions: Sequence[Question], now: Instant) -> Answers:
-    """Answer at least one question, and more within one round. The next exchange asks again for the rest."""
+def evaluate(questions: Sequence[Question], now: Instant, last: Answers | None = None) -> Answers:
+    """Answer every question that takes few steps, then at least one of the others, and more within one round. The next
+    exchange asks again for the rest. Owners take turns, beginning after the one that had the last turn in `last`, so
+    that nobody waits for all the costly triggers of another owner."""
     answers: Answers = {}
+    costly = []
+    for question in questions:
+        try:
+            with step_budget(FEW_STEPS, OutOfSteps):
+                _answer(question, now, answers)
+        except OutOfSteps:
+            costly.append(question)
     with step_budget(ROUND_STEPS + EVALUATION_STEPS) as taken:
-        for question in questions:
+        for question in _in_turn(costly, next(reversed(last)).owner if last else ""):
             if taken.used > ROUND_STEPS:
                 break
-            _, _, trigger, policy, due, through, held, cache = question
-            if cache is not None:
-                with step_budget(EVALUATION_STEPS):
-                    cache()
-                continue
-            try:
-                with step_budget(EVALUATION_STEPS):
-                    answers[question] = occurrences(trigger, policy_from_json(policy), due, through, held, now)
-            except InvalidInput as error:
-                answers[question] = error
+            with step_budget(EVALUATION_STEPS):
+                _answer(question, now, answers)
     return answers
+
+
+def _answer(question: Question, now: Instant, answers: Answers) -> None:
+    if question.evaluate is not None:
+        question.evaluate()
+        return
+    _, _, trigger, policy, due, through, held, *_ = question
+    try:
+        answers[question] = occurrences(trigger, policy_from_json(policy), due, through, held, now)
+    except InvalidInput as error:
+        answers[question] = error
+
+
+def _in_turn(questions: Sequence[Question], last: str) -> list[Question]:
+    """Return one question of each owner after the other, beginning with the owner that follows `last`."""
+    turns: Counter[str] = Counter()
+    order = []
+    for question in questions:
+        turns[question.owner] += 1
+        order.append((turns[question.owner], question.owner <= last, question.owner))
+    return [question for _, question in sorted(zip(order, questions, strict=True), key=lambda pair: pair[0])]
 
 
 # Bound once: looking up an enum member costs as much as a call, and every claim comes here.
@@ -157,7 +188,10 @@ def plan_claims(
     return plan
 
 
-def _plan_all(plan: ClaimPlan, entries: Sequence[Entry], budget: step_budget | None) -> None:
+def _plan_all(
+    plan: ClaimPlan, entries: Sequence[Entry], budget: step_budget | None, batch: Sequence[Entry] = ()
+) -> None:
+    """Plan these entries, which are all of a batch or a part of it."""
     for entry in entries:
         progress = plan.writes.progress_of(entry.progress)
         try:
@@ -166,9 +200,10 @@ def _plan_all(plan: ClaimPlan, entries: Sequence[Entry], budget: step_budget | N
             raise  # the whole batch is retried: the row is not to blame
         except OutOfSteps:
             plan.postponed.append(_question(entry, progress))
-            if budget is not None and len(plan.postponed) < MOST_POSTPONED:
-                budget.refill()
-            continue
+            if budget is None:
+                continue
+            _plan_rest(plan, entries[entries.index(entry) + 1 :], budget, batch or entries)
+            return
         except Exception as error:
             plan.writes.due_gone.append(entry.due)
             mark_broken(plan.writes, progress, f"{type(error).__name__}: {error}")
@@ -178,9 +213,21 @@ def _plan_all(plan: ClaimPlan, entries: Sequence[Entry], budget: step_budget | N
             if found is not None:
                 _advance(plan, entry, policy, found, progress)
             else:
-                _end_pause(plan, entry, progress, entries)
+                _end_pause(plan, entry, progress, batch or entries)
         elif entry.run is not None and entry.run.id not in plan.writes.runs:  # else decided earlier in this batch
             _go_on(plan, entry, entry.run, policy)
+
+
+def _plan_rest(plan: ClaimPlan, entries: Sequence[Entry], budget: step_budget, batch: Sequence[Entry]) -> None:
+    """Plan the rest of a batch after an evaluation that used up the budget. An owner that did so more often than its
+    share gets no more steps: its entries come last, and those that need any are postponed. Others are not affected."""
+    times = Counter([question.owner for question in plan.postponed])
+    share = max(1, MOST_POSTPONED // len({entry.definition.owner for entry in batch}))
+    spent = {owner for owner, number in times.items() if number >= share}
+    budget.refill(None if len(plan.postponed) < MOST_POSTPONED else FEW_STEPS)
+    _plan_all(plan, [entry for entry in entries if entry.definition.owner not in spent], budget, batch)
+    with step_budget(0, OutOfSteps):
+        _plan_all(plan, [entry for entry in entries if entry.definition.owner in spent], None, batch)
 
 
 def _go_on(plan: ClaimPlan, entry: Entry, run: Run, policy: Policy) -> None:
@@ -244,8 +291,9 @@ def _question(entry: Entry, progress: Progress) -> Question:
     # is busy, is decided a moment later, which is not lateness either.
     held = entry.due.at - due + (LEAD if progress.active or progress.queued else 0)
     return Question(
-        definition.id, definition.version, definition.trigger, definition.policy, due, progress.through, held
-    )
+        definition.id, definition.version, definition.trigger, definition.policy, due, progress.through, held,
+        definition.owner,
+    )  # fmt: skip
 
 
 def _advance(plan: ClaimPlan, entry: Entry, policy: Policy, found: Found, before: Progress) -> None:

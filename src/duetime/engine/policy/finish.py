@@ -49,7 +49,10 @@ class HeldRun(NamedTuple):
 
 
 def end_run(writes: Writes, held: HeldRun, policy: Policy, closed: Run, now: Instant, reader: Reader) -> None:
-    """End a run. `closed` is the run in its final status; it was counted as active until now."""
+    """End a run. `closed` is the run in its final status; it was counted as active until now. A request to stop is over
+    with it: of a run that failed or completed, `stop` says that it was dismissed or read."""
+    if closed.stop and (closed.status == _COMPLETED or closed.status in _FAILURES):
+        closed = closed._replace(stop=0)
     progress = writes.progress_of(held.progress)
     failures, last_error, paused = progress.failures, closed.error, False
     if closed.status == _COMPLETED:
@@ -131,10 +134,13 @@ def release(
 def _next_queued(writes: Writes, schedule: ScheduleId, reader: Reader, *, asked_for: bool) -> Run | None:
     """Return the oldest queued run as this batch leaves it; the store still shows the state before the batch.
     `asked_for`: only one that somebody asked for while the schedule was paused, which `expires` marks."""
-    run = reader.oldest_queued(schedule)
-    if run is not None and run.id not in writes.runs and (not asked_for or run.expires is not None):
-        return run
-    stored = reader.live_runs(schedule) if run is not None else []
+    stored = writes.queues.get(schedule)
+    if stored is None:
+        run = reader.oldest_queued(schedule)
+        if run is not None and run.id not in writes.runs and (not asked_for or run.expires is not None):
+            return run
+        live = reader.live_runs(schedule) if run is not None else []
+        stored = writes.queues[schedule] = [run for run in live if run.status == RunStatus.QUEUED]
     made = [run for run in writes.new_runs if run.schedule == schedule]
     for run in (*stored, *made):
         open_ = run.status == RunStatus.QUEUED and run.id not in writes.runs

@@ -101,6 +101,8 @@ def enqueue(writes: Writes, change: Change, definition: Definition, progress: Pr
         writes.due_new.append(trigger_entry(definition, policy, progress.next))
     if progress.active and runs:
         for run in change.reader.live_runs(definition.id):
+            if run.id in writes.runs:  # whoever changed it here has added its entry
+                continue
             if run.status == RunStatus.PENDING:
                 writes.due_new.append(run_entry(definition, policy, run, change.now))
             elif run.status == RunStatus.WAITING and (until := run.expires or run.until) is not None:

@@ -242,6 +242,8 @@ class Writes:
     columns: list[RunColumn] = field(default_factory=list)
     follow_ups: list[FollowUp] = field(default_factory=list)
     """Messages and callbacks that this decision sends, such as the message that tells how a run ended."""
+    queues: dict[ScheduleId, list[Run]] = field(default_factory=dict)
+    """Not written: the stored queues from which this batch releases several runs, each read once."""
 
     def withdraw(self, schedule: ScheduleId) -> None:
         """Remove everything of this schedule from the queue, even what was decided a moment ago."""

@@ -29,7 +29,10 @@ LOCKED_STEPS: Final = 500
 """For the evaluations of a claim within a store's transaction. One that needs more is postponed until after the
 transaction, and the others get the full budget again."""
 MOST_POSTPONED: Final = 8
-"""The number of postponed evaluations in a claim at which its budget is not refilled any more."""
+"""The number of postponed evaluations in a claim after which its budget is refilled with a few steps only. Owners share
+it: one that has used up its part gets no more steps in this claim."""
+FEW_STEPS: Final = 50
+"""Enough for nearly every rule that people write."""
 TRANSACTION_STEPS: Final = LOCKED_STEPS * MOST_POSTPONED
 """For all evaluations within one transaction of a store."""
 
@@ -95,12 +98,12 @@ class step_budget:
         used = self._begun - _meter.left
         return int(used) if math.isfinite(used) else 0
 
-    def refill(self) -> None:
-        """Allow the full number of steps again, as far as the outer budget has them."""
+    def refill(self, steps: int | None = None) -> None:
+        """Allow the full number of steps again, or `steps`, as far as the outer budget has them."""
         used = self._begun - _meter.left
         left, refuse = self._outer
         self._outer = left - used, refuse
-        _meter.left = self._begun = min(self._steps, self._outer[0])
+        _meter.left = self._begun = min(self._steps if steps is None else steps, self._outer[0])
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -252,7 +252,7 @@ class Worker:
         if wants:
             self.shares.saw([claim.definition.owner for claim in claims])
             self._accept(claims)
-            self._answers = evaluate(postponed, now) if postponed else {}
+            self._answers = evaluate(postponed, now, self._answers) if postponed else {}
             self.requests.look_ahead(wants, now, seen)
         return bool(batch or seen)
 

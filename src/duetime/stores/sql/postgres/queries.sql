@@ -121,7 +121,7 @@ SELECT count(*) FROM (
 WITH completed AS (
   UPDATE runs r SET status = 'completed', started = u.started, finished = u.finished, result = u.result, error = NULL
   FROM unnest(?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::text[]) AS u (id, fence, started, finished, result)
-  WHERE r.id = u.id AND r.fence = u.fence AND r.worker = ? AND r.status || '' = 'running' RETURNING 1
+  WHERE r.id = u.id AND r.fence = u.fence AND r.worker = ? AND r.status || '' = 'running' AND r.stop = 0 RETURNING 1
 ) SELECT 1 / (count(*) = ?)::integer FROM completed
 
 -- name: complete_progress
@@ -354,8 +354,12 @@ INSERT INTO meta (key, value) VALUES ('schema', ?) ON CONFLICT (key) DO UPDATE S
 -- name: prune_runs
 -- The progress row is locked as by everybody who changes a run: one that is just being retried stays.
 -- The open row of skips stays too, because further skips will extend it.
--- Among the oldest rows only, so that a look that finds nothing costs the same in any history.
-WITH oldest AS (SELECT id FROM runs ORDER BY id LIMIT 5000
+-- Among the oldest rows only, so that a look that finds nothing costs the same in any history. What stays for now is not
+-- counted among them, or enough of it would keep all history for ever.
+WITH oldest AS (
+  SELECT r.id FROM runs r WHERE r.status NOT IN ('pending', 'queued', 'running', 'waiting') AND (
+    r.status <> 'skipped' OR (SELECT p.gap FROM progress p WHERE p.schedule = r.schedule) IS DISTINCT FROM r.id
+  ) ORDER BY r.id LIMIT 5000
 ), old AS (
   SELECT r.id FROM oldest JOIN runs r ON r.id = oldest.id JOIN progress p ON p.schedule = r.schedule
   WHERE r.finished < ? AND r.status NOT IN ('pending', 'queued', 'running', 'waiting')

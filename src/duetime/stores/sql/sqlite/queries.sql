@@ -50,7 +50,7 @@ WHERE schedule = ?
 
 -- name: complete_run
 UPDATE runs SET status = 'completed', started = ?, finished = ?, result = ?, error = NULL
-WHERE id = ? AND fence = ? AND worker = ? AND status = 'running'
+WHERE id = ? AND fence = ? AND worker = ? AND status = 'running' AND stop = 0
 
 -- name: complete_progress
 UPDATE progress SET active = active - 1, last_status = 'completed', last_run = ?, last_error = NULL, failures = 0
@@ -206,12 +206,15 @@ UPDATE runs SET traceback = ? WHERE id = ?
 UPDATE runs SET payload = ? WHERE id = ?
 
 -- name: prunable_runs
--- Among the oldest rows only, so that a look that finds nothing costs the same in any history.
--- The open row of skips stays, because further skips will extend it.
-SELECT r.id FROM (SELECT id, schedule, finished, status FROM runs ORDER BY id LIMIT 5000) r
-WHERE r.finished < ? AND r.status NOT IN ('pending', 'queued', 'running', 'waiting')
-  AND NOT EXISTS (SELECT 1 FROM progress p WHERE p.schedule = r.schedule AND p.gap = r.id)
-LIMIT ?
+-- Among the oldest rows only, so that a look that finds nothing costs the same in any history. What stays for now is not
+-- counted among them, or enough of it would keep all history for ever: runs that have not ended, and the open row of
+-- skips, which further skips will extend.
+SELECT id FROM (
+  SELECT r.id, r.finished FROM runs r
+  WHERE r.status NOT IN ('pending', 'queued', 'running', 'waiting')
+    AND (r.status <> 'skipped' OR NOT EXISTS (SELECT 1 FROM progress p WHERE p.schedule = r.schedule AND p.gap = r.id))
+  ORDER BY r.id LIMIT 5000
+) WHERE finished < ? LIMIT ?
 
 -- name: delete_attempts
 DELETE FROM attempts WHERE run = ?
