@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from duetime.engine.store_interfaces import BOUNDS, tally_of
 from duetime.engine.triggers import IntervalTrigger
 from duetime.stores import search
 from duetime.stores.base import BaseStore
+from duetime.stores.sqlite.store import SqliteStore
 from duetime.testing import SettableClock
 from tests.support.drafts import T0, draft, every, once
 from tests.support.hand import Hand, create, create_one, the_run, value_of
@@ -33,6 +36,26 @@ def test_counting_ends_where_nobody_wants_to_know_more(store: BaseStore) -> None
     assert (whole.total, whole.total_exact) == (12, True)
     uncounted = store.search(ScheduleQuery(limit=2, count_to=0))
     assert (len(uncounted.items), uncounted.total, uncounted.total_exact) == (2, 0, False)
+
+
+def test_a_long_list_does_not_delay_the_reads_of_workers(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "due.db")
+    store.migrate()
+    create(store, once())
+    listing, answered = threading.Event(), threading.Event()
+
+    def list_slowly() -> None:
+        with store._read_lock:
+            listing.set()
+            assert answered.wait(20)
+
+    lister = threading.Thread(target=list_slowly)
+    lister.start()
+    assert listing.wait(20)
+    assert store.earliest(["job"]) is not None and store.workers() == []
+    answered.set()
+    lister.join()
+    store.close()
 
 
 def test_a_page_that_holds_everything_counts_itself(store: BaseStore) -> None:

@@ -79,6 +79,8 @@ BUSY_SECONDS = 10.0
 CACHE_KILOBYTES = 65_536
 SCAN_KILOBYTES = 1_024
 """Size of the page cache while a whole table is read."""
+OF_WORKERS = frozenset(SQL[name] for name in ("earliest", "earliest_but", "other_owners", "workers", "starts_at"))
+"""Reads on which a worker's timing depends. They have a connection of their own, so that no long list delays them."""
 OURS = {"schedules", "progress", "due", "runs"}
 Inode = tuple[int, int]
 
@@ -96,7 +98,7 @@ class SqliteStore(BaseStore):
         self._migrations = load_migrations("sqlite")
         self.known_schema = self._migrations[-1][0]
         self._lock = threading.RLock()
-        self._read_lock = threading.RLock()
+        self._read_lock, self._worker_lock = threading.RLock(), threading.RLock()
         self._watching = threading.RLock()
         self._watch: apsw.Connection | None = None
         self._commits: CommitWatch | None = None
@@ -108,8 +110,9 @@ class SqliteStore(BaseStore):
             self._refuse_foreign_file()
             self._writer = self._connect()
             self._reader = self._writer if self.in_memory else self._connect()
+            self._worker_reader = self._writer if self.in_memory else self._connect()
         if self.in_memory:
-            self._read_lock = self._lock
+            self._read_lock = self._worker_lock = self._lock
         else:
             guard(self.path)
         self._file = self._identity()
@@ -241,8 +244,10 @@ class SqliteStore(BaseStore):
         return json.dumps(values)
 
     def _rows(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-        with translated(self.path), self._read_lock:
-            return self._reader.execute(statement, tuple(values)).fetchall()
+        of_worker = statement in OF_WORKERS
+        with translated(self.path), self._worker_lock if of_worker else self._read_lock:
+            connection = self._worker_reader if of_worker else self._reader
+            return connection.execute(statement, tuple(values)).fetchall()
 
     @contextmanager
     def _small_cache(self) -> Iterator[None]:
@@ -362,8 +367,8 @@ class SqliteStore(BaseStore):
         with self._watching:
             if self._commits is not None:
                 self._commits.close()
-        with self._watching, self._lock, self._read_lock:
-            for connection in (self._watch, self._reader, self._writer):
+        with self._watching, self._lock, self._read_lock, self._worker_lock:
+            for connection in (self._watch, self._reader, self._worker_reader, self._writer):
                 if connection is not None:
                     connection.close()
 
