@@ -300,6 +300,31 @@ def test_a_row_that_cannot_be_planned_breaks_alone(store: BaseStore, hand: Hand,
     assert hand.claim(T0 + MINUTE) == []
 
 
+def test_occurrences_that_max_runs_does_not_concern_are_all_accounted_for(store: BaseStore, hand: Hand) -> None:
+    schedule = create_one(store, every(MINUTE, max_runs=3, catch_up="all"))
+    hand.record(hand.claim(T0 + MINUTE), T0 + MINUTE)
+    (active,) = hand.claim(T0 + 2 * MINUTE)
+    hand.claim(T0 + 6 * MINUTE)
+    skipped = runs_of(store, schedule)[-1]
+    assert (skipped.status, skipped.number, skipped.last) == (RunStatus.SKIPPED, 4, T0 + 6 * MINUTE)
+    hand.record([active], T0 + 6 * MINUTE)
+    hand.record(hand.claim(T0 + 7 * MINUTE), T0 + 7 * MINUTE)
+    assert the(store, schedule).progress.state == ScheduleState.ENDED
+
+
+@pytest.mark.parametrize("overdue", [False, True])
+def test_a_run_now_that_is_the_last_of_max_runs_ends_the_schedule(store: BaseStore, hand: Hand, overdue: bool) -> None:
+    schedule = create_one(store, every(MINUTE, max_runs=1))
+    now = Instant(T0 + MINUTE + 1 if overdue else T0 + 1)
+    value_of(store.change(schedule, now, changes.fire))
+    assert the(store, schedule).progress.next is None
+    (claim,) = hand.claim(now)
+    assert claim.run.cause == "manual"
+    hand.record([claim], now)
+    assert the(store, schedule).progress.state == ScheduleState.ENDED
+    assert sorted(run.status for run in runs_of(store, schedule)) == ["completed", *["skipped"] * overdue]
+
+
 def test_a_retry_that_cannot_be_planned_breaks_alone(store: BaseStore, hand: Hand) -> None:
     broken, fine = [s.definition.id for s in create(store, *[once(max_attempts=3, backoff=1) for _ in range(2)])]
     hand.record(hand.claim(T0), T0, Failed("no"))

@@ -213,6 +213,8 @@ def fire(change: Change, payload: str | None = None) -> Decision:
     run = new_run(change.new_id(), definition, due, status, cause=Cause.MANUAL)
     run = run._replace(expires=_asked_amid_pause(change, in_line))
     writes.new_runs.append(run)
+    if progress.next is not None and policy.max_runs is not None and progress.run_count + 1 >= policy.max_runs:
+        progress = _without_next(writes, change)
     if payload is not None:
         writes.columns.append(RunColumn("payload", payload, run.id))
     if in_line:
@@ -223,6 +225,13 @@ def fire(change: Change, payload: str | None = None) -> Decision:
     state = ScheduleState.ACTIVE if progress.state == ScheduleState.ENDED else progress.state
     writes.progress[definition.id] = progress._replace(run_count=progress.run_count + 1, state=state)
     return done(writes, run)
+
+
+def _without_next(writes: Writes, change: Change) -> Progress:
+    """Let no further occurrence follow: the run that starts now is the last one that `max_runs` allows."""
+    if change.schedule.progress.state == ScheduleState.ACTIVE:  # while it is paused, the entry ends the pause
+        writes.due_gone.append(DueEntry("", change.now, change.schedule.definition.id, NO_RUN))
+    return account(writes, change, "max_runs was reached by a run that was started manually")._replace(next=None)
 
 
 def _why_busy(change: Change) -> str:

@@ -304,14 +304,14 @@ def _advance(plan: ClaimPlan, entry: Entry, policy: Policy, found: Found, before
     if len(run) == 1 and found.missed is None and policy.max_runs is None and not (before.active or before.queued):
         _start_alone(plan, entry, policy, found, before)
         return
-    if policy.max_runs is not None:
-        run = run[: max(0, policy.max_runs - progress.run_count)]
     if found.missed is not None:
         reason = "its time passed while no worker could run it"
         missed = span_run(plan.new_id(), definition, found.missed, RunStatus.MISSED, reason, plan.now)
         plan.writes.new_runs.append(missed)
         progress = progress._replace(last_status=RunStatus.MISSED, gap=None)
     for due in run:
+        if policy.max_runs is not None and progress.run_count >= policy.max_runs:
+            break
         progress = _admit(plan, entry, policy, due, progress, before)
     if policy.max_runs is not None and progress.run_count >= policy.max_runs:
         following = None
