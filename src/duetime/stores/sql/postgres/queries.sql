@@ -206,14 +206,15 @@ CROSS JOIN (SELECT ?::bigint AS few) AS most CROSS JOIN LATERAL (
 WHERE found.first <= given.until
 
 -- name: due_entries
--- Whatever somebody else has locked is passed over. A trigger's own entry brings the id for its run along, so that
--- ids follow the order in which runs were claimed, whoever claimed them. What is claimed ahead of its instant must not
--- be up for a decision by then: see ClaimRequest.lead.
+-- Whatever somebody else has locked is passed over. The progress is locked before the entry, as everywhere: an entry
+-- that stayed locked although its progress was passed over could make two workers wait for each other.
+-- A trigger's own entry brings the id for its run along, so that ids follow the order in which runs were claimed, whoever
+-- claimed them. What is claimed ahead of its instant must not be up for a decision by then: see ClaimRequest.lead.
 SELECT d.lane, d.at, d.schedule, d.run, d.owner, CASE WHEN d.run = 0 THEN nextval('run_ids') END, s.*, p.*
 FROM due d JOIN progress p ON p.schedule = d.schedule JOIN schedules s ON s.id = d.schedule
 WHERE d.lane = ? AND d.at <= ? AND (d.at <= ? OR (p.active = 0 AND p.queued = 0))
 ORDER BY d.at, d.schedule, d.run LIMIT ?
-FOR UPDATE OF d, p SKIP LOCKED
+FOR UPDATE OF p, d SKIP LOCKED
 
 -- name: due_entries_of
 -- A part of each owner's entries; those before the offset were taken by this transaction already.
@@ -222,7 +223,7 @@ SELECT e.* FROM unnest(?::text[], ?::bigint[], ?::bigint[]) AS given (owner, num
   FROM due d JOIN progress p ON p.schedule = d.schedule JOIN schedules s ON s.id = d.schedule
   WHERE d.lane = ? AND d.owner = given.owner AND d.at <= ? AND (d.at <= ? OR (p.active = 0 AND p.queued = 0))
   ORDER BY d.at, d.schedule, d.run LIMIT given.number OFFSET given.past
-  FOR UPDATE OF d, p SKIP LOCKED
+  FOR UPDATE OF p, d SKIP LOCKED
 ) e
 
 -- name: runs_by_ids
