@@ -86,6 +86,7 @@ def test_what_is_sent_back_hidden_stays_as_it_was(value: Any, shown: Any) -> Non
         r'cut: {"token": "ab\\cdHUSH", "user": "ada"',
         r'nested: "{\"token\": \"x\\nHUSH\", \"user\": \"ada\"}"',
         "curl -H 'X-Api-Key: HUSH12345' https://example.org/ada",
+        "curl https://example.org/ada -H Content-Type:application/json -H X-Api-Key:HUSH12345",
         "curl -H 'authorization: Token HUSH12345' ada",
         "Cookie: session=HUSH12345\nada",
     ],

@@ -140,12 +140,12 @@ _NAMED: Final = (
     re.compile(r"(?<![\w.\[\]-])(?P<start>(?P<name>[\w.\[\]-]{1,100})=)[^&#;\s\"'<>]+"),
     # `"password": "…"` anywhere in a text, also in JSON nested as an escaped string
     re.compile(r"(?P<start>\"(?P<name>[^\"\\]{1,100})\\{0,9}\"\s{0,9}:\s{0,9}\\{0,9}\")(?:[^\"\\]|\\{1,9}[^\"\\])+"),
-    # `X-Api-Key: …`, a header in plain text, such as on a command line
-    re.compile(
-        r"(?i)(?<![\w-])(?P<start>(?P<name>\w{1,50}(?:-\w{1,50}){1,5}|authorization|cookie)\s{0,9}:\s{0,9})"
-        r"[^\r\n\"'<>]{8,}"
-    ),
 )
+_HEADER: Final = re.compile(
+    r"(?i)(?<![\w-])(?P<name>\w{1,50}(?:-\w{1,50}){1,5}|authorization|cookie)\s{0,9}:\s{0,9}(?=[^\r\n\"'<>]{8})"
+)
+"""`X-Api-Key: `, the name of a header in plain text, such as on a command line, before a value that is long enough."""
+_HEADER_VALUE: Final = re.compile(r"[^\r\n\"'<>]+")
 _IN_TEXT: Final = (
     (re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,30}://)[^\s/@:]*:[^\s/@]+@"), rf"\1{MASK}@"),
     (re.compile(r"(?i)\b(bearer|basic)\s+[^\s,;\"']{8,}"), rf"\1 {MASK}"),
@@ -202,7 +202,19 @@ def _without_named(text: str, depth: int) -> str:
         return text if shown == inner else json.dumps(shown, ensure_ascii=False)
     for pattern in _NAMED:
         text = pattern.sub(lambda found: f"{found['start']}{MASK}" if is_secret_name(found["name"]) else found[0], text)
-    return text
+    return _without_headers(text)
+
+
+def _without_headers(text: str) -> str:
+    """Mask the values of headers, to the end of their line. Another header may precede them there."""
+    shown: list[str] = []
+    rest = place = 0
+    while (found := _HEADER.search(text, place)) is not None:
+        place = found.end()
+        if is_secret_name(found["name"]) and (value := _HEADER_VALUE.match(text, place)) is not None:
+            shown += [text[rest:place], MASK]
+            rest = place = value.end()
+    return "".join([*shown, text[rest:]])
 
 
 def unmasked(given: Any, stored: Any) -> Any:
