@@ -344,6 +344,12 @@ def test_a_failed_run_is_a_dead_letter_until_it_is_retried_or_dismissed(duetime:
     assert duetime.dead_letters() == []
 
 
+def test_all_dead_letters_that_were_changed_are_returned(duetime: Duetime, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = [duetime.run_now(duetime.schedule("fail", at=LATER)["id"], wait=PATIENCE)["run_id"] for _ in range(3)]
+    monkeypatch.setattr("duetime.engine.queries.PAGE_BYTES", 100)  # less than one run
+    assert sorted(each["run_id"] for each in duetime.dismiss_dead_letters()) == sorted(runs)
+
+
 def test_a_run_tells_whom_it_was_reported_to(duetime: Duetime) -> None:
     job = duetime.schedule("shout", at=LATER, deliver_to="home")
     run = duetime.run_now(job["id"], wait=PATIENCE)

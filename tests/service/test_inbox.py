@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from duetime import Duetime
+from duetime import Duetime, DuetimeError
 from duetime.engine.clock import Instant
 from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.model import RunId, RunStatus
@@ -113,4 +113,8 @@ def test_every_interface_marks_and_lists_by_mark(there: Site, cli: Cli) -> None:
         assert [each["run_id"] for each in duetime.inbox(show="dismissed")] == [second]
         assert duetime.mark_messages([second], "restore") == 1 and duetime.inbox(show="dismissed") == []
         assert (duetime.mark_all_read(), duetime.inbox(show="unread")) == (0, [])
+        with pytest.raises(DuetimeError, match="must be one of read, dismiss, restore"):
+            duetime.mark_messages([second], "dismissed")  # type: ignore[arg-type]
+        with pytest.raises(DuetimeError, match="must be one of kept, unread, dismissed"):
+            duetime.inbox(show="unred")  # type: ignore[arg-type]
         assert {each["mark"] for each in duetime.inbox("builds")} == {"read"}

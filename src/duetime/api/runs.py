@@ -19,6 +19,7 @@ from duetime.service.history import deliveries_of
 from duetime.service.inbox import Mark, Show, mark_all_read, mark_messages, message_views, messages
 from duetime.service.run_details import run_details
 from duetime.service.run_now import run_again, run_now
+from duetime.service.services import pages_of
 from duetime.service.shapes import RunShape, ScheduleShape
 from duetime.service.stop_runs import stop_runs
 
@@ -164,7 +165,9 @@ class Running(Base):
         asked = DeadLetterQuery(kind=kind, text=text)
         done = unwrap(change_dead(self.app.services, self.caller, asked, action)).done
         parts = (tuple(done[start : start + _PART]) for start in range(0, len(done), _PART))
-        return [run for ids in parts for run in self._runs(self._page(RunQuery(ids=ids, limit=_PART)).items)]
+        queries = (RunQuery(ids=ids, limit=_PART, count_to=0) for ids in parts)
+        pages = (page for query in queries for page in pages_of(self.scheduler.runs, self.caller, query))
+        return [run for page in pages for run in self._runs(page.items)]
 
     def _run(self, run_id: int) -> Run:
         run = self.scheduler.run(self.caller, run_id)

@@ -124,7 +124,7 @@ class RunQuery:
     holder: str | None = None  # waiting and taken by this holder
     depth_below: int | None = None  # its schedule's depth is below this
     above: RunId | None = None  # created after this one
-    text: str = ""  # part of the name or of the error, in any case
+    text: str = ""  # part of the name or error; ASCII letters in any case
     mark_below: int | None = None  # of messages: READ finds the unread ones, DISMISSED those that are kept
     mark_from: int | None = None  # DISMISSED finds dismissed messages; of failed runs, 1 finds dismissed ones
     below: RunId | None = None  # created before this one

@@ -44,7 +44,7 @@ class DeadLetterQuery:
     kind: str | None = None
     schedule: ScheduleId | None = None
     text: str = ""
-    """Part of the name or of the error, in any case."""
+    """Part of the name or of the error, whatever the case of its ASCII letters."""
     groups: Sequence[str] = ()
     """Keys of the groups that `group` makes."""
     dismissed: bool = False

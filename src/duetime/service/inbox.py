@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from duetime.engine.clock import MINUTE
 from duetime.engine.kind import Caller
@@ -40,6 +40,7 @@ def messages(
     services: Services, caller: Caller, show: Show = "kept", *, topic: str | None = None, owner: str | None = None
 ) -> RunQuery | None:
     """Return the query for messages; None if nothing carries messages here. `owner`: only those of this owner."""
+    _check_word("show", show, Show)
     store = services.scheduler.store
     if store.messenger is None:
         return None
@@ -95,6 +96,7 @@ def mark_messages(services: Services, caller: Caller, ids: Sequence[int], mark: 
     """Mark the caller's own messages as read, dismiss them or restore them. Dismissed ones leave the inbox and stay in
     the history. Return how many were marked."""
     _refuse_runs(caller)
+    _check_word("mark", mark, Mark)
     if len(ids) > MOST_MARKED:
         raise refuse("invalid", f"ids: at most {MOST_MARKED:,}", "ids")
     messenger = services.scheduler.store.messenger
@@ -107,6 +109,11 @@ def mark_messages(services: Services, caller: Caller, ids: Sequence[int], mark: 
     as_ = DISMISSED if mark == "dismiss" else READ
     results = unwrap(services.scheduler.mark_all(own, as_, undo=mark == "restore"))
     return sum(isinstance(result, Ok) for result in results)
+
+
+def _check_word(field: str, given: str, words: object) -> None:
+    if given not in get_args(words):
+        raise refuse("invalid", f"{field}: must be one of {', '.join(get_args(words))}", field)
 
 
 def _refuse_runs(caller: Caller) -> None:

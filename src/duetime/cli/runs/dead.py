@@ -22,10 +22,11 @@ from duetime.terminal.context import Application, Cursor, Db, Json, Limit, again
 from duetime.terminal.output import counted, plural, relative
 from duetime.terminal.typer_ext import PlainCommand, argument, bundled, group, option
 
-_NUMBERS = ("[RUN]...", "Numbers of runs, as `dead list` shows them.")
-Runs = Annotated[list[str] | None, argument(*_NUMBERS, **DEAD_RUNS)]
-DismissedRuns = Annotated[list[str] | None, argument(*_NUMBERS, **RUNS)]
-Everything = Annotated[bool, option("--all", "All dead letters, or all that match --kind and --text.")]
+Runs = Annotated[list[str] | None, argument("[RUN]...", "Numbers of runs, as `dead list` shows them.", **DEAD_RUNS)]
+DismissedRuns = Annotated[
+    list[str] | None, argument("[RUN]...", "Numbers of runs, as `dead list --dismissed` shows them.", **RUNS)
+]
+Everything = Annotated[bool, option("--all", "All of them, or all that match --kind and --text.")]
 Part = Annotated[str | None, option("--text TEXT", "Only those with this text in their name or error.")]
 Dismissed = Annotated[bool, option("--dismissed", "Those that were dismissed, instead of those that were not.")]
 
