@@ -11,6 +11,7 @@ import pytest
 
 from duetime.engine.kind import Caller
 from duetime.engine.store import ScheduleQuery
+from duetime.security.tokens import Tokens
 from duetime.settings import AgentSettings
 from tests.support.browsing import FORM, Browser, cookie_of, signed_in, signed_in_as, words
 from tests.support.web import Site, site
@@ -53,6 +54,31 @@ def test_a_token_that_a_session_issues_ends_with_the_token_that_opened_it(there:
     assert "issues no others" in words(heir.send("/settings", {**asked, "life": "1d"}))
     there.tokens.revoke(opener.id)
     assert there.ask("GET", "/api/v1/whoami", {"Authorization": f"Bearer {found[1]}"}).status == 401
+
+
+@pytest.mark.parametrize("revoked", ["first", "issued"])
+def test_a_session_ends_with_its_token_and_with_the_one_that_this_was_issued_from(there: Site, revoked: str) -> None:
+    day = 86_400 * 1_000_000
+    first = there.tokens.verify(there.tokens.issue("first@example.org", day, scopes=["operator"]))
+    token = there.tokens.issue("issued@example.org", day, scopes=["operator"], parent=first.id)
+    issued = there.tokens.verify(token)
+    browser = Browser(there, cookie_of(there.ask("POST", "/login", FORM, urlencode({"token": token}).encode())))
+    older = there.tokens.of_browsers().issue("older", day, scopes=["operator"], parent=issued.id)
+    assert browser.get("/settings").status == 200
+    assert there.tokens.of_browsers().verify(older).parent == issued.id, "a session of an earlier version stays valid"
+    there.tokens.revoke({"first": first, "issued": issued}[revoked].id)
+    assert browser.get("/settings").status == 401
+
+
+def test_a_session_of_an_issued_token_issues_none_where_there_is_no_record_of_that_token(
+    there: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every node has records of only those tokens that it issued."""
+    first = there.tokens.verify(there.tokens.issue("first@example.org", 3600 * 1_000_000))
+    browser = signed_in_as(there, "issued@example.org", scopes=["operator"], parent=first.id)
+    monkeypatch.setattr(Tokens, "records", lambda _: [])
+    asked = {"issue": "yes", "email": "third@example.org", "life": "1d"}
+    assert "issues no others" in words(browser.send("/settings", asked))
 
 
 def test_an_unknown_token_cannot_be_revoked(there: Site) -> None:

@@ -133,7 +133,7 @@ def _issue(request: PageRequest, tokens: Tokens, form: Form) -> str:
     parent = "" if visitor is None else visitor.grant.parent
     if visitor is not None and parent:
         opened_by = next((each for each in tokens.records() if each.id == parent), visitor.grant._replace(parent=""))
-        if opened_by.parent:  # a third one would not end with the first
+        if opened_by.parent or visitor.grant.root:  # a third one would not end with the first
             text = "a token that was issued here issues no others; sign in with `duetime open` or the first token"
             raise refuse("not_possible", text)
         life = min(life, max(opened_by.expires * SECOND - request.now, SECOND))

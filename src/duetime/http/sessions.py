@@ -1,7 +1,7 @@
 """Browser sessions: one-time sign-in links, session cookies and CSRF tokens.
 
 A cookie contains a token with its own audience. It ends when it expires, on sign-out, by `duetime token revoke`, and
-together with the token that it was made from.
+together with the token that it was made from or the one that this token was made from.
 """
 
 from __future__ import annotations
@@ -68,6 +68,7 @@ class Sessions:
             scopes=grant.scopes,
             depth=grant.depth,
             parent=grant.id,
+            root=grant.parent or None,
         )
 
     def by_either(self, given: str) -> str:

@@ -45,6 +45,8 @@ class Grant(NamedTuple):
     """The token that this one was made from, and with which it ends."""
     purpose: str = ""
     """In the record of a token: `browser`, `calendar`, or empty for programs that send it with every request."""
+    root: str = ""
+    """Of a session: the token that its parent was made from, and with which both end."""
     allowed: str | None = None
     """Of a run's token: what the run may use, as JSON; None for other tokens."""
     revoked: bool = False
@@ -84,7 +86,8 @@ def grant_of(claims: Mapping[str, Any]) -> Grant:
         _number(claims, "nbf", otherwise=0),
         _number(claims, "run", otherwise=0),
         _number(claims, "fence", otherwise=0),
-        _parent(claims),
+        _origin(claims, "parent"),
+        root=_origin(claims, "root"),
         allowed=_allowed(claims),
     )
 
@@ -96,11 +99,11 @@ def _text(claims: Mapping[str, Any], name: str, *, otherwise: str = "") -> str:
     return value
 
 
-def _parent(claims: Mapping[str, Any]) -> str:
-    parent = claims.get("parent", "")
-    if not isinstance(parent, str) or (parent and not ID.fullmatch(parent)):
-        raise InvalidToken("the token's parent cannot be used")
-    return parent
+def _origin(claims: Mapping[str, Any], name: str) -> str:
+    id = claims.get(name, "")
+    if not isinstance(id, str) or (id and not ID.fullmatch(id)):
+        raise InvalidToken(f"the token's {name} cannot be used")
+    return id
 
 
 def _allowed(claims: Mapping[str, Any]) -> str | None:

@@ -88,6 +88,7 @@ class Tokens:
         scopes: Sequence[str] = (),
         depth: int = 0,
         parent: str | None = None,
+        root: str | None = None,
     ) -> str:
         """Issue a token for `life` microseconds. Its record is written first, so that it can always be revoked."""
         claims = self._new_claims(
@@ -99,6 +100,7 @@ class Tokens:
             scope=" ".join(checked_scopes(scopes)) or None,
             depth=depth or None,
             parent=parent,
+            root=root,
             jti=secrets.token_hex(10),
         )
         self._keep(grant_of(claims))
@@ -183,7 +185,8 @@ class Tokens:
     def verify(self, token: str) -> Grant:
         """Return the claims of a valid token. Raise InvalidToken, or StoreUnavailable if revocation is unknown."""
         grant = self._in_time(token)
-        if self.revocations.is_revoked(grant.id, grant.parent):
+        is_revoked = self.revocations.is_revoked
+        if is_revoked(grant.id, grant.parent) or (grant.root and is_revoked(grant.root)):
             raise InvalidToken("the token was revoked")
         if grant.run and not self.is_under_way(grant.run, grant.fence):
             raise InvalidToken("the run that this token was for is over")
@@ -192,7 +195,7 @@ class Tokens:
     def verify_at_once(self, token: str) -> Grant | None:
         """Do the same without any wait; return None if the store or a file has to be read."""
         grant = self._in_time(token)
-        known = not grant.run and self.revocations.is_known_valid(grant.id, grant.parent)
+        known = not grant.run and not grant.root and self.revocations.is_known_valid(grant.id, grant.parent)
         return grant if known else None
 
     def _in_time(self, token: str) -> Grant:
