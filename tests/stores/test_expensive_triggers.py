@@ -81,6 +81,15 @@ def test_the_costly_triggers_of_one_owner_delay_no_other_owner(store: BaseStore,
     assert len(first.postponed) == 20
 
 
+def test_the_costly_triggers_of_many_owners_are_postponed_and_break_nothing(store: BaseStore, hand: Hand) -> None:
+    """As many as a claim takes at most, each of another owner."""
+    made = create(store, *(ruled(COSTLY, owner=f"owner-{number}") for number in range(500)))
+    first = store.record_and_claim(hand.id, T0, [], [ClaimRequest("job", 500, T0)])
+    schedules = {each.definition.id for each in made}
+    assert {question.schedule for question in first.postponed} == schedules
+    assert {the(store, schedule).progress.state for schedule in schedules} == {ScheduleState.ACTIVE}
+
+
 def test_owners_take_turns_with_their_costly_triggers(store: BaseStore, hand: Hand) -> None:
     """Each round answers one of these questions."""
     create(store, *(ruled(COSTLY, owner="ada") for _ in range(5)), *(ruled(COSTLY, owner=of) for of in ("bob", "cy")))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -181,15 +181,15 @@ def plan_claims(
     """Plan every entry: one that cannot be planned visibly breaks its schedule, and the batch goes on."""
     plan = ClaimPlan(worker, now, new_id, reader, taken or {}, answers or {})
     if taken is not None:  # rare, and the question depends on the transaction: each evaluation has its full budget
-        _plan_all(plan, entries, None)
+        _plan_all(plan, entries, entries)
         return plan
     with step_budget(LOCKED_STEPS, OutOfSteps) as budget:
-        _plan_all(plan, entries, budget)
+        _plan_all(plan, entries, entries, budget)
     return plan
 
 
 def _plan_all(
-    plan: ClaimPlan, entries: Sequence[Entry], budget: step_budget | None, batch: Sequence[Entry] = ()
+    plan: ClaimPlan, entries: Iterable[Entry], batch: Sequence[Entry], budget: step_budget | None = None
 ) -> None:
     """Plan these entries, which are all of a batch or a part of it."""
     for entry in entries:
@@ -202,7 +202,7 @@ def _plan_all(
             plan.postponed.append(_question(entry, progress))
             if budget is None:
                 continue
-            _plan_rest(plan, entries[entries.index(entry) + 1 :], budget, batch or entries)
+            _plan_rest(plan, batch[batch.index(entry) + 1 :], batch, budget)
             return
         except Exception as error:
             plan.writes.due_gone.append(entry.due)
@@ -213,21 +213,37 @@ def _plan_all(
             if found is not None:
                 _advance(plan, entry, policy, found, progress)
             else:
-                _end_pause(plan, entry, progress, batch or entries)
+                _end_pause(plan, entry, progress, batch)
         elif entry.run is not None and entry.run.id not in plan.writes.runs:  # else decided earlier in this batch
             _go_on(plan, entry, entry.run, policy)
 
 
-def _plan_rest(plan: ClaimPlan, entries: Sequence[Entry], budget: step_budget, batch: Sequence[Entry]) -> None:
+def _plan_rest(plan: ClaimPlan, entries: Sequence[Entry], batch: Sequence[Entry], budget: step_budget) -> None:
     """Plan the rest of a batch after an evaluation that used up the budget. An owner that did so more often than its
     share gets no more steps: its entries come last, and those that need any are postponed. Others are not affected."""
-    times = Counter([question.owner for question in plan.postponed])
-    share = max(1, MOST_POSTPONED // len({entry.definition.owner for entry in batch}))
-    spent = {owner for owner, number in times.items() if number >= share}
-    budget.refill(None if len(plan.postponed) < MOST_POSTPONED else FEW_STEPS)
-    _plan_all(plan, [entry for entry in entries if entry.definition.owner not in spent], budget, batch)
+    last: list[Entry] = []
+    _plan_all(plan, _within_shares(plan, entries, batch, budget, last), batch)
     with step_budget(0, OutOfSteps):
-        _plan_all(plan, [entry for entry in entries if entry.definition.owner in spent], None, batch)
+        _plan_all(plan, last, batch)
+
+
+def _within_shares(
+    plan: ClaimPlan, entries: Sequence[Entry], batch: Sequence[Entry], budget: step_budget, last: list[Entry]
+) -> Iterator[Entry]:
+    """Yield the entries of owners that have not used up their share, and put the others in `last`. Refill the budget
+    whenever an evaluation was postponed, before the entry that follows it."""
+    share = max(1, MOST_POSTPONED // len({entry.definition.owner for entry in batch}))
+    times: Counter[str] = Counter()
+    counted = 0
+    for entry in entries:
+        if counted < len(plan.postponed):
+            times.update([question.owner for question in plan.postponed[counted:]])
+            counted = len(plan.postponed)
+            budget.refill(None if counted < MOST_POSTPONED else FEW_STEPS)
+        if times[entry.definition.owner] < share:
+            yield entry
+        else:
+            last.append(entry)
 
 
 def _go_on(plan: ClaimPlan, entry: Entry, run: Run, policy: Policy) -> None:
