@@ -115,6 +115,20 @@ def test_the_proof_tells_nothing_else_and_needs_a_fresh_question(own: Site) -> N
         assert own.ask("GET", f"/.well-known/duetime?nonce={nonce}").status == 400
 
 
+@pytest.mark.socket
+def test_a_server_gets_it_after_another_one_on_its_store_has_stopped(cli: Cli, own: Site) -> None:
+    before = read_publication(own.room.store.published())
+    published = own.room.publish("http://127.0.0.1:1")  # as the other one does when it starts and stops
+    own.room.withdraw_address(published)
+    for command in COMMANDS:
+        answer = cli(*command, "--port", str(own.port))
+        assert answer.code == 0 and answer.out.startswith(f"http://127.0.0.1:{own.port}/"), (command, answer.err)
+    with stranger(own.port) as (url, asked):
+        assert_refused(cli, url, asked, "--port", url.rpartition(":")[2])
+    found = read_publication(own.room.store.published())
+    assert found is not None and before is not None and found.url == "" and found.key != before.key
+
+
 @pytest.mark.process
 def test_a_server_that_stops_withdraws_its_address_and_not_that_of_another(cli: Cli, tmp_path: Path) -> None:
     def published_url() -> str:

@@ -35,7 +35,8 @@ class Published(NamedTuple):
     url: str = ""
     """Address of the server for clients on its machine; empty once it has stopped."""
     key: str = ""
-    """Random key by which a server proves that it reads this store: see `http.probe`."""
+    """Random key by which every server on this store proves that it reads it: see `http.probe`. Each server that starts
+    publishes a new one, so that a copy of the store has another."""
 
     def is_older_than(self, settings: Settings) -> bool:
         """Return whether the server read the same file as this process, but before it was changed."""
@@ -49,8 +50,8 @@ def publication(settings: Settings, zone: str, kinds: Mapping[str, Mapping[str, 
 
 
 def without_address(publication: str) -> str:
-    """Return the same publication for when the server has stopped."""
-    return json.dumps(json.loads(publication) | {"url": "", "key": ""})
+    """Return the same publication for when the server has stopped. Other servers on the store still need its key."""
+    return json.dumps(json.loads(publication) | {"url": ""})
 
 
 def read_publication(text: str | None) -> Published | None:
