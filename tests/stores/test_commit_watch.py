@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import select
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,12 +19,15 @@ class Store:
     def __init__(self, log: Path) -> None:
         log.write_bytes(b"")
         self.version, self.foreign, self.looks = 1, 1, 0
+        self.at_look: Callable[[], None] = lambda: None
         self._log = log
         self.watch = CommitWatch(self._look, lambda: self.foreign, str(log), SystemClock())
 
     def _look(self) -> int:
         self.looks += 1
-        return self.version
+        seen = self.version
+        self.at_look()
+        return seen
 
     def write(self) -> None:
         with self._log.open("ab") as log:
@@ -91,3 +95,112 @@ def test_a_wait_is_interrupted(store: Store) -> None:
         assert store.watch.wait(60) is False
         later.join()
     assert store.watch.wait(60) is False
+
+
+def test_without_poll_as_on_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(select, "poll", raising=False)
+    store = Store(tmp_path / "log")
+    watch, store.looks = store.watch, 0
+    watch.interrupt()
+    assert watch.wait(60) is False
+    assert store.looks == 0
+    store.at_look = watch.interrupt
+    assert watch.wait(60) is False
+    assert store.looks == 1
+    store.at_look = lambda: store.commit() if store.looks == 2 else None
+    assert watch.wait(60) is True
+    assert store.looks == 3
+    later = threading.Timer(0.1, watch.close)
+    later.start()
+    assert watch.wait(60) is False
+    later.join()
+    watch.interrupt()
+    assert watch.wait(60) is False
+
+
+class Simulated(SystemClock):
+    """Reports of writes, and a clock that only waiting moves. What is planned for the end of a wait comes after it."""
+
+    reports = True
+
+    def __init__(self, store: Store) -> None:
+        self.time, self.plan = 0.0, list[tuple[float, Callable[[], None]]]()
+        self._written = self._rung = False
+        store.watch.close()
+        self.watch = store.watch = CommitWatch(store._look, lambda: store.foreign, str(store._log), self)
+        self.watch.close()
+        self.watch._writes = self  # type: ignore[assignment]
+        store.looks = 0
+
+    def monotonic(self) -> float:
+        return self.time
+
+    def write(self) -> None:
+        self._written = True
+
+    def interrupt(self) -> None:
+        self._rung = True
+
+    def distrust(self) -> None:
+        raise AssertionError("a write was reported, and still the reports are given up")
+
+    def close(self) -> None:
+        pass
+
+    def wait(self, timeout: float, *, for_writes: bool = True) -> bool | None:
+        end = self.time + timeout
+        while True:
+            while self.plan and self.plan[0][0] <= self.time:
+                self.plan.pop(0)[1]()
+            if self._rung:
+                self._rung = False
+                return None
+            if for_writes and self._written:
+                self._written = False
+                return True
+            if self.time >= end:
+                return False
+            if not self.plan or self.plan[0][0] >= end:
+                self.time = end
+                return False
+            self.time = self.plan[0][0]
+
+
+@pytest.fixture
+def simulated(store: Store) -> Simulated:
+    return Simulated(store)
+
+
+@pytest.mark.parametrize("own_first", [False, True], ids=["alone", "after an own commit"])
+def test_a_slow_commit_is_found_when_a_look_came_upon_its_writes(
+    store: Store, simulated: Simulated, own_first: bool
+) -> None:
+    if own_first:
+        simulated.plan.append((0.01, lambda: store.commit(own=True)))
+    simulated.plan += [(0.02, simulated.write), (0.5, store.commit)]
+    assert store.watch.wait(30) is True
+    assert simulated.time < 0.6
+
+
+def test_reports_stay_trusted_when_a_look_came_upon_writes_whose_commit_took_long(
+    store: Store, simulated: Simulated
+) -> None:
+    simulated.plan = [(0.02, simulated.write), (1.5, store.commit)]
+    assert store.watch.wait(30) is True
+
+
+def test_the_further_writes_of_an_own_commit_are_not_taken_for_another(store: Store, simulated: Simulated) -> None:
+    simulated.plan = [
+        (0.5, simulated.write),
+        (0.5002, simulated.write),
+        (0.5004, lambda: store.commit(own=True)),
+    ]
+    assert store.watch.wait(0.9) is False
+    assert store.looks <= 5
+
+
+def test_an_interrupt_just_before_a_look_is_not_lost(store: Store, simulated: Simulated) -> None:
+    simulated.plan = [(0.05, simulated.interrupt)]
+    assert store.watch.wait(60) is False
+    assert simulated.time == 0.05
+    assert store.looks == 0

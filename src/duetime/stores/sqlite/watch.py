@@ -57,24 +57,33 @@ class CommitWatch:
                 return False
 
     def _look_soon(self) -> bool | None:
-        """Look several times after a write that was reported. Return None if interrupted."""
+        """Look several times after a write that was reported. Return None if interrupted.
+
+        Reports are read away before each look: the further writes of a commit that is found then do not look like the
+        beginning of another one, which would be looked for in vain.
+        """
         self._resting, self._trusted = False, True
         self._commit_until = self._clock.monotonic() + COMMIT_SECONDS
         for pause in FIRST_LOOKS:
-            if self._writes.wait(pause, for_writes=False) is None:
+            if self._writes.wait(pause, for_writes=False) is None or self._writes.wait(0) is None:
                 return None
             if self._is_changed():
                 return self._others_wrote()
         return False
 
-    def _look(self, *, resting: bool) -> bool:
+    def _look(self, *, resting: bool) -> bool | None:
+        """Look once. Return None if interrupted."""
         if not self._writes.reports:
             return self._may_have_changed() and self._is_changed() and self._others_wrote()
         written = not resting and self._writes.wait(0)  # what comes after this is reported
+        if written is None:
+            return None
         changed = self._is_changed()
+        if written:  # perhaps by a commit that cannot be seen yet, even if another one was seen
+            self._trusted, self._commit_until = True, self._clock.monotonic() + COMMIT_SECONDS
         if changed and resting and not self._trusted:
             self._writes.distrust()
-        self._resting = not written and not changed and self._clock.monotonic() >= self._commit_until
+        self._resting = not changed and self._clock.monotonic() >= self._commit_until
         return changed and self._others_wrote()
 
     def _is_changed(self) -> bool:
@@ -120,11 +129,11 @@ class FileWatch:
     """Reports of writes to a file, for one thread that waits. Any thread may call `interrupt` and `close`."""
 
     def __init__(self, path: str) -> None:
-        self._path = path
         self._waiting = threading.Lock()
         self._closed = False
-        self._bell, self._cord = os.pipe()
-        self._events = _watch(path)
+        self._rung = threading.Event()
+        self._pipe = os.pipe() if hasattr(select, "poll") else None  # Windows has no poll, and its select takes no pipe
+        self._events = _watch(path) if self._pipe else None
 
     @property
     def reports(self) -> bool:
@@ -141,13 +150,19 @@ class FileWatch:
         with self._waiting:
             if self._closed:
                 return None
+            if self._pipe is None:
+                if not self._rung.wait(max(0.0, timeout)):
+                    return False
+                self._rung.clear()
+                return None
+            bell, _ = self._pipe
             poll = select.poll()
-            poll.register(self._bell, select.POLLIN)
+            poll.register(bell, select.POLLIN)
             if for_writes and self._events is not None:
                 poll.register(self._events, select.POLLIN)
             ready = [descriptor for descriptor, _ in poll.poll(max(0.0, timeout) * 1000)]
-            if self._bell in ready:
-                os.read(self._bell, _MOST_BYTES)
+            if bell in ready:
+                os.read(bell, _MOST_BYTES)
                 return None
             if ready and self._events is not None:
                 os.read(self._events, _MOST_BYTES)  # however many there were, they count as one
@@ -156,17 +171,23 @@ class FileWatch:
     def interrupt(self) -> None:
         """End the wait that is in progress, or else the next one."""
         if not self._closed:
-            os.write(self._cord, b".")
+            self._ring()
 
     def close(self) -> None:
         if self._closed:
             return
         self._closed = True
-        os.write(self._cord, b".")
+        self._ring()
         with self._waiting:
             self._close_events()
-            os.close(self._bell)
-            os.close(self._cord)
+            for end in self._pipe or ():
+                os.close(end)
+
+    def _ring(self) -> None:
+        if self._pipe is None:
+            self._rung.set()
+        else:
+            os.write(self._pipe[1], b".")
 
     def _close_events(self) -> None:
         if self._events is not None:
