@@ -157,7 +157,7 @@ def test_no_metric_holds_one(planted: Planted) -> None:
 
 
 def test_no_page_holds_one(planted: Planted) -> None:
-    link = _command(planted, "token", "link", "--port", planted.url.rpartition(":")[2]).strip()
+    link = _command(planted, "token", "link", "--db", "my.db", "--port", planted.url.rpartition(":")[2]).strip()
     with httpx2.Client(base_url=planted.url, follow_redirects=True, timeout=20) as browser:
         assert browser.get(link).status_code == 200
         pages = ["/", "/timeline", "/schedules", "/runs", "/inbox", "/dead-letters"]
