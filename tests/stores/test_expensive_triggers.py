@@ -12,6 +12,7 @@ import pytest
 from duetime.engine.clock import DAY, SECOND, Instant
 from duetime.engine.kind import Caller
 from duetime.engine.model import RunStatus, ScheduleState
+from duetime.engine.outcome import Waiting
 from duetime.engine.policy import changes
 from duetime.engine.policy.catch_up import missed_span, next_instant
 from duetime.engine.policy.changes import Edit
@@ -129,6 +130,21 @@ def test_a_worker_carries_out_what_is_costly_and_breaks_what_never_ends(store: B
     assert broken.state == ScheduleState.BROKEN
     assert "make the rule narrower" in (broken.note or "")
     assert "edit or delete it" in (broken.note or "")
+
+
+def test_a_costly_schedule_goes_on_after_its_last_run_expired(store: BaseStore, hand: Hand) -> None:
+    schedule = create_one(store, ruled(COSTLY, kind="prompt", max_runs=1, untaken="expire", expire_after=SECOND))
+    value_of(store.change(schedule, Instant(T0 - DAY), changes.fire))
+    hand.record(hand.claim(T0 - DAY, lanes=["prompt"]), T0 - DAY, Waiting())
+    now = Instant(T0 - DAY + SECOND)
+    wants = [ClaimRequest("prompt", 10, now)]
+    postponed = store.record_and_claim(hand.id, now, [], wants).postponed
+    assert [question.schedule for question in postponed] == [schedule]
+    evaluate(postponed, now)
+    assert store.record_and_claim(hand.id, Instant(now + 1), [], wants).postponed == []
+    assert [run.status for run in runs_of(store, schedule)] == [RunStatus.MISSED]
+    text = the(store, schedule).definition.trigger
+    assert the(store, schedule).progress.next == next_instant(text, now)
 
 
 def test_changes_of_a_costly_schedule_evaluate_outside_the_lock(store: BaseStore) -> None:

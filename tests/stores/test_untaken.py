@@ -172,6 +172,54 @@ def test_it_expires(store: BaseStore, hand: Hand, single: bool) -> None:
     assert status_of(the(store, made).progress) == ("failed" if single else "pending")
 
 
+@pytest.mark.parametrize("manual", [False, True])
+def test_the_last_of_max_runs_expires_and_the_schedule_goes_on(store: BaseStore, hand: Hand, manual: bool) -> None:
+    draft = every(kind="prompt", max_runs=1, untaken="expire", expire_after=10 * SECOND)
+    made, first = create_one(store, draft), T0 + SECOND if manual else FIRST
+    if manual:
+        value_of(store.change(made, Instant(first), changes.fire))
+    come_due(hand, first)
+    assert the(store, made).progress.next is None
+    come_due(hand, first + 10 * SECOND)
+    progress = the(store, made).progress
+    following = FIRST if manual else SECOND_TIME
+    assert (status_of(progress), progress.next, progress.run_count) == ("pending", following, 0)
+    come_due(hand, following)
+    run = taken(store, following)
+    value_of(Scheduler(store, {}, SettableClock(Instant(following))).finish(ANN, run.id, Completed()))
+    invariants(store)
+    assert statuses(store, made) == ["missed", "completed"]
+    assert status_of(the(store, made).progress) == "completed"
+
+
+def test_a_run_now_amid_a_pause_that_expires_ends_nothing(store: BaseStore, hand: Hand) -> None:
+    draft = every(kind="prompt", max_runs=1, untaken="expire", expire_after=10 * SECOND)
+    made, later = create_one(store, draft), FIRST + 20 * SECOND
+    value_of(store.change(made, Instant(T0), changes.pause))
+    value_of(store.change(made, Instant(T0 + SECOND), changes.fire))
+    come_due(hand, T0 + SECOND)
+    value_of(store.change(made, Instant(later), changes.resume))
+    come_due(hand, later)
+    progress = the(store, made).progress
+    assert (status_of(progress), progress.next, progress.run_count) == ("pending", SECOND_TIME, 0)
+
+
+def test_an_edit_that_allows_more_runs_lets_a_schedule_go_on(store: BaseStore, hand: Hand) -> None:
+    policy: dict[str, Any] = {"untaken": "expire", "expire_after": 10 * SECOND}
+    made = create_one(store, every(kind="prompt", max_runs=1, **policy))
+    more = Edit(policy=every(kind="prompt", max_runs=5, **policy).definition.policy)
+    value_of(store.change(made, Instant(T0), changes.pause))
+    value_of(store.change(made, Instant(T0 + SECOND), changes.fire))
+    value_of(store.change(made, Instant(T0 + SECOND), lambda change: changes.edit(change, more)))
+    invariants(store)
+    assert the(store, made).progress.next == FIRST
+    value_of(store.change(made, Instant(T0 + SECOND), changes.resume))
+    come_due(hand, T0 + SECOND)
+    come_due(hand, T0 + 11 * SECOND)
+    progress = the(store, made).progress
+    assert (status_of(progress), progress.next, progress.run_count) == ("pending", FIRST, 0)
+
+
 def test_one_that_is_given_back_still_expires(store: BaseStore, hand: Hand) -> None:
     made = create_one(store, every(kind="prompt", untaken="expire", expire_after=10 * SECOND))
     come_due(hand, FIRST)

@@ -187,6 +187,8 @@ def _with_next(definition: Definition, progress: Progress, patch: Edit, now: Ins
     limit = policy_from_json(definition.policy).max_runs
     if limit is not None and progress.run_count >= limit:
         following = None
+    elif following is None and patch.policy is not None:  # the former `max_runs` may have been reached
+        following = next_instant(definition.trigger, max(now, progress.through or now))
     if patch.next is not None or patch.trigger is not None:
         progress = progress._replace(through=None)
     return progress._replace(next=following)

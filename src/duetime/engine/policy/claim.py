@@ -430,7 +430,12 @@ def _expire(plan: ClaimPlan, entry: Entry, run: Run, policy: Policy) -> None:
         settle(plan.writes, held, missed, plan.now, plan.reader)
         return
     if policy.untaken == Untaken.EXPIRE:
-        miss_untaken(plan.writes, held._replace(run=run), policy, plan.now, plan.reader)
+        try:
+            miss_untaken(plan.writes, held._replace(run=run), policy, plan.now, plan.reader)
+        except OutOfSteps as error:
+            plan.writes.due_gone.remove(entry.due)
+            question = _question(entry, entry.progress._replace(next=run.due))
+            plan.postponed.append(question._replace(evaluate=error.evaluate))
         return
     failed = lapsed._replace(status=RunStatus.FAILED, finished=plan.now, error="no agent took it in time")
     end_run(plan.writes, held, policy, failed, plan.now, plan.reader)

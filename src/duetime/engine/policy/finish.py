@@ -6,11 +6,13 @@ import re
 from typing import NamedTuple, Protocol
 
 from duetime.engine.clock import Instant
+from duetime.engine.errors import InvalidInput
 from duetime.engine.model import Definition, Progress, Run, RunId, RunStatus, ScheduleId, ScheduleState
 from duetime.engine.outcome import Alert
+from duetime.engine.policy.catch_up import next_instant
 from duetime.engine.policy.follow_ups import alert, follow_ups
 from duetime.engine.policy.options import Overlap, Policy
-from duetime.engine.policy.rows import Writes, earliest_start, ended, run_entry
+from duetime.engine.policy.rows import Writes, earliest_start, ended, run_entry, trigger_entry
 
 # Bound once: looking up an enum member costs as much as a call, and every run ends here.
 _COMPLETED, _WAITING = RunStatus.COMPLETED, RunStatus.WAITING
@@ -83,15 +85,32 @@ def end_run(writes: Writes, held: HeldRun, policy: Policy, closed: Run, now: Ins
 
 
 def miss_untaken(writes: Writes, held: HeldRun, policy: Policy, now: Instant, reader: Reader) -> None:
-    """End a waiting run that nobody took. It was not executed, so it does not count as one of `max_runs`."""
+    """End a waiting run that nobody took. It was not executed, so it does not count as one of `max_runs`: if it was to
+    be the last of them, the schedule goes on."""
     run = held.run
     missed = run._replace(
         status=RunStatus.MISSED, started=None, finished=now, error=NOT_TAKEN, until=None, fence=run.fence + 1
     )
     counted = writes.progress_of(held.progress)
-    writes.progress[run.schedule] = counted._replace(run_count=counted.run_count - 1)
+    counted = counted._replace(run_count=counted.run_count - 1)
+    if counted.next is None and policy.max_runs is not None and counted.run_count < policy.max_runs:
+        counted = counted._replace(next=_next_again(held, counted, now))
+        if counted.next is not None and counted.state == ScheduleState.ACTIVE:
+            writes.due_new.append(trigger_entry(held.definition, policy, counted.next))
+    writes.progress[run.schedule] = counted
     writes.due_gone.append(run_entry(held.definition, policy, run, now))
     end_run(writes, held, policy, missed, now, reader)
+
+
+def _next_again(held: HeldRun, progress: Progress, now: Instant) -> Instant | None:
+    """Return the next occurrence after the deadline of a run that expired, or after a later change of its schedule,
+    such as the end of a pause. A claim that is repeated asks about the same instant, whose answer is cached by then."""
+    run, definition, _ = held
+    expired = now if run.until is None else run.until
+    try:
+        return next_instant(definition.trigger, max(expired, definition.updated, progress.through or expired))
+    except InvalidInput:  # a run must be able to end, whatever happened to its trigger
+        return None
 
 
 def pause_and_tell(
