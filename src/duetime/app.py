@@ -367,7 +367,7 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     from duetime.http.browser_sessions import Browsers
     from duetime.http.connection_limits import owner_shares
     from duetime.http.identity import identity
-    from duetime.http.monitoring import metrics, readiness
+    from duetime.http.metrics import metrics, readiness
     from duetime.http.sessions import Proofs, Sessions
     from duetime.kinds.prompts.access import header_command, stdio_command
     from duetime.mcp.http import mcp_route, running

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from duetime.dashboard import attention, schedule_list, waiting
+from duetime.dashboard import attention, schedule_list, waiting_runs
 from duetime.dashboard.filters import late
 from duetime.dashboard.timeline.charts import sparks
 from duetime.engine.clock import DAY, HOUR, SECOND, Instant
@@ -381,7 +381,7 @@ def test_who_pauses_a_failing_schedule_is_told_from_a_pause_after_failures(
 
 def test_what_a_list_leaves_out_is_linked(served: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schedule_list, "BUSY", 1)
-    monkeypatch.setattr(waiting, "MOST", 1)
+    monkeypatch.setattr(waiting_runs, "MOST", 1)
     names = ["first question", "second question"]
     with working(served):
         for name in names:

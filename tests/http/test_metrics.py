@@ -16,7 +16,7 @@ from duetime.engine.model import RunId
 from duetime.engine.outcome import Failed
 from duetime.engine.store_interfaces import UNKNOWN, Living, Tally
 from duetime.engine.validation import NewSchedule
-from duetime.http.monitoring import SLACK, Tallies
+from duetime.http.metrics import SLACK, Tallies
 from tests.support.api import Api, serving_api
 from tests.support.drafts import every, once
 from tests.support.hand import Hand, create

@@ -15,7 +15,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from duetime.http.monitoring import StoreCollector
+from duetime.http.metrics import StoreCollector
 from duetime.kinds import load_specs
 from duetime.mcp.catalog import catalog_of
 from packages.__main__ import manifest, registry_entry

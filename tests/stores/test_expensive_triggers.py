@@ -16,7 +16,7 @@ from duetime.engine.outcome import Waiting
 from duetime.engine.policy import changes
 from duetime.engine.policy.catch_up import missed_span, next_instant
 from duetime.engine.policy.changes import Edit
-from duetime.engine.policy.claim import evaluate
+from duetime.engine.policy.evaluation import evaluate
 from duetime.engine.store import ClaimRequest
 from duetime.engine.triggers import RRuleTrigger
 from duetime.engine.triggers.step_budget import TRANSACTION_STEPS, step_budget

@@ -19,7 +19,7 @@ from duetime.dashboard import (
     schedules,
     settings_page,
     shell,
-    waiting,
+    waiting_runs,
 )
 from duetime.dashboard.login import SignIn, sign_out
 from duetime.dashboard.request import Act, PageRequest, Show, change, form_of, kind_pages, respond
@@ -80,7 +80,7 @@ def web_routes(context: WebContext, browsers: Browsers) -> list[BaseRoute]:
         show("/settings", settings_page.settings_page),
         act("/settings", settings_page.change_settings),
         show("/connect", settings_page.connect_page),
-        act("/waiting/{run:int}/{action}", waiting.act),
+        act("/waiting/{run:int}/{action}", waiting_runs.act),
         *(show(page.path, page.view) for page in of_kinds),
         *(act(page.path, page.act) for page in of_kinds if page.act is not None),
     ]

@@ -273,6 +273,11 @@ class Scheduler(Queries):
         return self._change_run(caller, run_id, decide)
 
     @expected
+    def replace_input(self, caller: Caller, run_id: int, payload: str) -> Result[Run]:
+        """Replace the own input of a run that waits for somebody to take it."""
+        return self._change_run(caller, run_id, partial(policy_changes.replace_input, payload=payload))
+
+    @expected
     def dismiss(self, caller: Caller, run_id: int, *, undo: bool = False) -> Result[Run]:
         """Mark a failed run as dealt with, or undo that: it stays in the history, marked by `stop`."""
         return self._change_run(caller, run_id, partial(policy_changes.dismiss, undo=undo))

@@ -25,7 +25,8 @@ from duetime.engine.model import (
     WorkerRow,
 )
 from duetime.engine.policy.changes import Change, Decision
-from duetime.engine.policy.claim import Answers, Claim, Question
+from duetime.engine.policy.claim import Claim
+from duetime.engine.policy.evaluation import Answers, Question
 from duetime.engine.policy.fair_share import Budget, Turns
 from duetime.engine.policy.follow_ups import Messenger
 from duetime.engine.policy.record import Answer, Finished

@@ -30,7 +30,7 @@ _FRAME: Final = re.compile(r'^[ |]*File "(?P<file>[^"]*)", line (?P<line>\d+)(?:
 
 
 class Frame(NamedTuple):
-    """One frame of a formatted traceback."""
+    """A frame of a formatted traceback."""
 
     file: str
     line: int

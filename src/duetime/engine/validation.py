@@ -16,7 +16,7 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller, Kind, Prepared
 from duetime.engine.model import Definition, Schedule, ScheduleId
 from duetime.engine.policy.changes import Edit
-from duetime.engine.policy.claim import LEAD
+from duetime.engine.policy.evaluation import LEAD
 from duetime.engine.policy.options import (
     CatchUp,
     Policy,

@@ -57,7 +57,7 @@ Anything = Annotated[Any, AfterValidator(_shallow)]
 
 
 class Given(BaseModel):
-    """Nothing is guessed: a text is no number, and an unknown name is a mistake."""
+    """A body of which nothing is guessed: a text is no number, and an unknown name is a mistake."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 

@@ -157,13 +157,13 @@ def _short_listed(schedule: Schedule, zone: str, detail: str | None) -> str:
 
 @routes.get("/schedules/{id}", response_model=ScheduleShape, responses=_MISSING)
 def get(call: Caller, id: Id, asked: Annotated[Asked, Query()]) -> Response:
-    """One schedule; its ETag is its version."""
+    """Return one schedule; its ETag is its version."""
     return _answer(call, _found(call, id), zone_of(call, asked.timezone))
 
 
 @routes.get("/schedules/{id}/runs", response_model=RunsShape, responses=_MISSING)
 def history(call: Caller, id: Id, asked: Annotated[Paged, Query()]) -> Response:
-    """What became of it, the latest first; of one that was deleted too."""
+    """List the runs of a schedule, the latest first; also of one that was deleted."""
     zone = zone_of(call, asked.timezone)
     number = unwrap(find_schedule(call.scheduler, call.caller, id, deleted=True)).definition.id
     page = unwrap(call.scheduler.runs(call.caller, RunQuery(schedule=number, limit=asked.limit, cursor=asked.cursor)))

@@ -80,8 +80,7 @@ class Group(NamedTuple):
 
 
 class Dealt(NamedTuple):
-    """What became of the dead letters that were to be retried, dismissed or restored: ids only, since they may be
-    many."""
+    """The result of retrying, dismissing or restoring dead letters: ids only, since they may be many."""
 
     done: list[RunId]
     refused: list[tuple[RunId, Err]]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Final, Literal, get_args
 
 from duetime.engine.clock import MINUTE
@@ -13,8 +12,6 @@ from duetime.engine.kind import Caller
 from duetime.engine.model import DISMISSED, READ, Run, RunId, RunStatus, Schedule
 from duetime.engine.outcome import Completed
 from duetime.engine.policy.checkout import hold_of
-from duetime.engine.policy.decision import Change, Decision, done, not_possible
-from duetime.engine.policy.rows import RunColumn, Writes
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import NO_RUN
 from duetime.engine.store import RunQuery
@@ -161,15 +158,9 @@ def hand_over(services: Services, caller: Caller, run_id: int, name: str) -> Res
         return Err("invalid", f"agent: {name[:100]!r} cannot be woken from here; there is {known}", {"field": "agent"})
     own = services.scheduler.own_payload(run)
     if own is not None:  # first, since a worker may start the run as soon as the schedule has changed
-        input = RunColumn("payload", json.dumps(hooks.handed_to(json.loads(own), name), ensure_ascii=False), run.id)
-        services.scheduler.store.change_run(run.id, services.scheduler.clock.now(), partial(_with_input, input))
+        input = json.dumps(hooks.handed_to(json.loads(own), name), ensure_ascii=False)
+        if isinstance(changed := services.scheduler.replace_input(caller, run.id, input), Err):
+            return changed
     payload = hooks.handed_to(json.loads(definition.payload), name)
     changes = Changes(payload=payload, version=definition.version, amid_runs=True)
     return services.scheduler.edit(caller, definition.public_id, changes)
-
-
-def _with_input(input: RunColumn, change: Change, run: Run) -> Decision:
-    """Replace the input of a run that nobody has taken."""
-    if run.status != RunStatus.WAITING or run.holder is not None:
-        return not_possible("changed", run.status)
-    return done(Writes(columns=[input]), run)

@@ -1,4 +1,4 @@
-"""Everything about one run: its input, traceback, attempts, lateness, worker, next attempt and neighbours."""
+"""Details of one run: its input, traceback, attempts, lateness, worker, next attempt and neighbours."""
 
 from __future__ import annotations
 

@@ -24,8 +24,8 @@ from duetime.engine.model import (
     is_busy,
 )
 from duetime.engine.policy.catch_up import next_instant
-from duetime.engine.policy.claim import LEAD
 from duetime.engine.policy.decision import Change, Decision, as_stored, changed, done, not_possible, touch
+from duetime.engine.policy.evaluation import LEAD
 from duetime.engine.policy.finish import HeldRun, end_run
 from duetime.engine.policy.follow_ups import GONE, NO_PAYLOAD
 from duetime.engine.policy.options import Overlap, policy_for_ending, policy_from_json
@@ -305,6 +305,13 @@ def dismiss(change: Change, run: Run, *, undo: bool = False) -> Decision:
         return not_possible("restored" if undo else "dismissed", run.status)
     marked = run._replace(stop=0 if undo else 1)
     return done(Writes(runs={run.id: marked}), marked)
+
+
+def replace_input(change: Change, run: Run, payload: str) -> Decision:
+    """Replace the own input of a run that waits and that nobody has taken."""
+    if run.status != RunStatus.WAITING or run.holder is not None:
+        return not_possible("changed", "taken" if run.holder else run.status)
+    return done(Writes(columns=[RunColumn("payload", payload, run.id)]), run)
 
 
 def mark(change: Change, run: Run, as_: int, *, undo: bool = False) -> Decision:

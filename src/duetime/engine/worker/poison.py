@@ -11,7 +11,8 @@ from duetime.engine.errors import TRANSIENT, StoreUnusable, WorkerGone
 from duetime.engine.model import RunId, ScheduleId, WorkerId
 from duetime.engine.outcome import Failed, Returned
 from duetime.engine.policy.changes import Change, Decision, rewind
-from duetime.engine.policy.claim import LEAD, Answers, Claim, Question, mark_broken
+from duetime.engine.policy.claim import Claim, mark_broken
+from duetime.engine.policy.evaluation import LEAD, Answers, Question
 from duetime.engine.policy.fair_share import Budget
 from duetime.engine.policy.record import Finished
 from duetime.engine.policy.rows import Writes

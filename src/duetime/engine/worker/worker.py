@@ -12,7 +12,8 @@ from duetime.engine.clock import SECOND, Clock, Instant
 from duetime.engine.errors import StoreUnavailable, StoreUnusable, WorkerGone
 from duetime.engine.kind import Kind, StopReason
 from duetime.engine.model import RunId, WorkerId
-from duetime.engine.policy.claim import LEAD, Answers, Claim, evaluate
+from duetime.engine.policy.claim import Claim
+from duetime.engine.policy.evaluation import LEAD, Answers, evaluate
 from duetime.engine.policy.fair_share import Budget
 from duetime.engine.store import ClaimRequest, Store
 from duetime.engine.worker.claim_requests import LONGEST_SLEEP, ClaimRequests

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from duetime.dashboard.kind_forms import KindForm, Values, number_of
 from duetime.dashboard.request import Form, KindPage, PageRequest
-from duetime.dashboard.waiting import waiting_rows
+from duetime.dashboard.waiting_runs import waiting_rows
 from duetime.engine.model import Run
 from duetime.engine.store import RunQuery
 from duetime.kinds.notifications.service import KIND
