@@ -662,6 +662,17 @@ def test_what_arrived_is_in_the_inbox(api: Api, ada: Client) -> None:
     assert ada.get("/inbox")["total"] == 2, "what is on its way has not arrived"
 
 
+def test_the_inbox_is_searched_by_the_topic_that_a_message_was_sent_to(api: Api, ada: Client) -> None:
+    """Whatever topic its schedule has had since."""
+    id = ada.notification(payload={"message": "hi", "topic": "alerts"}, trigger={"type": "interval", "hours": 1})["id"]
+    api.pass_time(minutes=61)
+    assert ada.ask("PATCH", f"/schedules/{id}", json={"payload": {"message": "new", "topic": "news"}}).is_success
+    api.pass_time(minutes=61)
+    for topic, message in (("alerts", "hi"), ("news", "new")):
+        assert [each["message"] for each in ada.get("/inbox", topic=topic)["messages"]] == [message]
+    assert ada.get("/inbox", topic="alert")["messages"] == []
+
+
 # -- what stands around -----------------------------------------------------------------------------------------------
 
 

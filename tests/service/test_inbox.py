@@ -12,6 +12,7 @@ import pytest
 
 from duetime import Duetime, DuetimeError
 from duetime.engine.clock import Instant
+from duetime.engine.encoding import encode_whole
 from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.model import RunId, RunStatus
 from duetime.engine.policy.decision import Change, Decision, done
@@ -37,7 +38,7 @@ def arrived(there: Site, number: int, owner: str = LOCAL) -> list[RunId]:
     scheduler, store = there.room.scheduler, there.room.store
 
     def decide(change: Change, run: Any) -> Decision:
-        kept = json.dumps({"topic": "builds", "message": f"Build {run.id}"})
+        kept = encode_whole({"topic": "builds", "message": f"Build {run.id}"})
         ended = run._replace(status=RunStatus.COMPLETED, finished=Instant(scheduler.clock.now()), result=kept)
         return done(Writes(runs={run.id: ended}), ended)
 

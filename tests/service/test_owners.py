@@ -206,6 +206,10 @@ def test_whoever_upgrades_is_told(cli: Cli, tmp_path: Path, caplog: pytest.LogCa
     said = " ".join(check["message"] for check in cli("doctor", "--json").document["checks"])
     assert f"https://ntfy.example.org/{mark}home (ada)" in said
     assert "channels that are not open to them: ops (ada)" in said
+    assert "set notifications.prefix" not in said
+    write_trusted(tmp_path, '[notifications]\nserver = "https://ntfy.example.org"\n')
+    warned = [check["message"] for check in cli("doctor", "--json").document["checks"] if check["status"] == "warn"]
+    assert any("can compute these topics" in each and "set notifications.prefix" in each for each in warned)
 
 
 def test_whoever_issues_a_token_learns_what_its_owner_subscribes_to(cli: Cli, tmp_path: Path) -> None:

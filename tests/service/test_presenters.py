@@ -89,6 +89,15 @@ def test_what_is_sent_back_hidden_stays_as_it_was(value: Any, shown: Any) -> Non
         "curl https://example.org/ada -H Content-Type:application/json -H X-Api-Key:HUSH12345",
         "curl -H 'authorization: Token HUSH12345' ada",
         "Cookie: session=HUSH12345\nada",
+        "password: HUSH\nuser: ada",
+        "The password: HUSH-hush, user: ada",
+        "ada: the Wi-Fi password: HUSH12 and the name is home",
+        "ada's API key: HUSH-1234abcd",
+        "note: client_secret: HUSH12345 (ada)",
+        "db_passwd = HUSH12345 for ada",
+        "{'user': 'ada', 'password': 'HUSH and more', 'token': 'HUSH123'}",
+        "passphrase: 'HUSH and more' ada",
+        "token: HUSH12345. Then ada.",
     ],
 )
 def test_of_a_credential_in_a_text_nothing_is_shown(text: str) -> None:
@@ -97,7 +106,22 @@ def test_of_a_credential_in_a_text_nothing_is_shown(text: str) -> None:
     assert "ada" in shown, "what stands beside it is"
 
 
-@pytest.mark.parametrize("text", ["token: see the docs", "well-known: the usual suspects", "read-only: nothing to see"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "token: see the docs",
+        "well-known: the usual suspects",
+        "read-only: nothing to see",
+        "Password: required",
+        "Wrong password: try again, or ask Ada",
+        "password: 8 characters or more",
+        "Reset your password: https://example.org/reset",
+        "tokens: 128,000 of 200,000",
+        "secret: read-only, and it's well-known",
+        "unexpected token: identifier",
+        "API key: none",
+    ],
+)
 def test_what_is_no_credential_is_shown(text: str) -> None:
     assert masked(text) == text
 
@@ -165,7 +189,21 @@ def test_what_a_callback_tells_is_opened_and_hidden_as_its_source_is() -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", ["a-", "eyJ-", "\\", "-a", "x-token: ", 'token"', "token=", "bearer ", "https://a", '["token",']
+    "piece",
+    [
+        "a-",
+        "eyJ-",
+        "\\",
+        "-a",
+        "x-token: ",
+        "token: ",
+        "token: a, ",
+        'token"',
+        "token=",
+        "bearer ",
+        "https://a",
+        '["token",',
+    ],
 )
 def test_no_text_takes_long(piece: str) -> None:
     """Whoever lists schedules must not wait for what somebody wrote into one: some of these once took minutes."""

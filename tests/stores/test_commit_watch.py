@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from duetime.engine.clock import SystemClock
-from duetime.stores.sqlite.watch import CommitWatch
+from duetime.engine.clock import Clock, SystemClock
+from duetime.stores.sqlite.store import SqliteStore
+from duetime.stores.sqlite.watch import FIRST_LOOK_SECONDS, CommitWatch
 
 
 class Store:
@@ -19,9 +20,13 @@ class Store:
     def __init__(self, log: Path) -> None:
         log.write_bytes(b"")
         self.version, self.foreign, self.looks = 1, 1, 0
+        self.is_written = False
         self.at_look: Callable[[], None] = lambda: None
         self._log = log
-        self.watch = CommitWatch(self._look, lambda: self.foreign, str(log), SystemClock())
+        self.watch = self.watch_by(SystemClock())
+
+    def watch_by(self, clock: Clock) -> CommitWatch:
+        return CommitWatch(self._look, lambda: self.foreign, str(self._log), clock, lambda: self.is_written)
 
     def _look(self) -> int:
         self.looks += 1
@@ -30,10 +35,12 @@ class Store:
         return seen
 
     def write(self) -> None:
+        self.is_written = True
         with self._log.open("ab") as log:
             log.write(b"frame")
 
     def commit(self, *, own: bool = False) -> None:
+        self.is_written = False
         self.version += 1
         self.foreign += not own
 
@@ -127,7 +134,8 @@ class Simulated(SystemClock):
         self.time, self.plan = 0.0, list[tuple[float, Callable[[], None]]]()
         self._written = self._rung = False
         store.watch.close()
-        self.watch = store.watch = CommitWatch(store._look, lambda: store.foreign, str(store._log), self)
+        self._store = store
+        self.watch = store.watch = store.watch_by(self)
         self.watch.close()
         self.watch._writes = self  # type: ignore[assignment]
         store.looks = 0
@@ -136,7 +144,7 @@ class Simulated(SystemClock):
         return self.time
 
     def write(self) -> None:
-        self._written = True
+        self._written = self._store.is_written = True
 
     def interrupt(self) -> None:
         self._rung = True
@@ -182,6 +190,40 @@ def test_a_slow_commit_is_found_when_a_look_came_upon_its_writes(
     assert simulated.time < 0.6
 
 
+def test_a_slow_commit_is_found_when_its_writes_were_reported_with_those_of_the_one_before(
+    store: Store, simulated: Simulated
+) -> None:
+    def next_begins() -> None:
+        store.commit(own=True)
+        simulated.write()
+
+    simulated.plan = [(0.5, simulated.write), (0.5004, next_begins), (0.9, store.commit)]
+    assert store.watch.wait(30) is True
+    assert simulated.time < 1
+
+
+def test_a_commit_is_found_at_once_although_this_process_commits_too(store: Store, simulated: Simulated) -> None:
+    """As when a worker claims and records what another process creates again and again."""
+    begins = [0.5 + 0.03 * number for number in range(20)]
+    for begin in begins:
+        simulated.plan += [(begin, simulated.write), (begin + 0.0009, store.commit)]
+        for own in (begin + 0.004, begin + 0.008):
+            simulated.plan += [(own, simulated.write), (own + 0.0009, lambda: store.commit(own=True))]
+    for begin in begins:
+        assert store.watch.wait(30) is True
+        assert simulated.time < begin + 0.01
+
+
+def test_commits_of_a_busy_process_are_looked_at_at_intervals(store: Store, simulated: Simulated) -> None:
+    for number in range(1000):
+        simulated.plan += [
+            (0.5 + number / 500, simulated.write),
+            (0.501 + number / 500, lambda: store.commit(own=True)),
+        ]
+    assert store.watch.wait(2.5) is False
+    assert store.looks < 60
+
+
 def test_reports_stay_trusted_when_a_look_came_upon_writes_whose_commit_took_long(
     store: Store, simulated: Simulated
 ) -> None:
@@ -200,7 +242,24 @@ def test_the_further_writes_of_an_own_commit_are_not_taken_for_another(store: St
 
 
 def test_an_interrupt_just_before_a_look_is_not_lost(store: Store, simulated: Simulated) -> None:
-    simulated.plan = [(0.05, simulated.interrupt)]
+    simulated.plan = [(FIRST_LOOK_SECONDS, simulated.interrupt)]
     assert store.watch.wait(60) is False
-    assert simulated.time == 0.05
+    assert simulated.time == FIRST_LOOK_SECONDS
     assert store.looks == 0
+
+
+def test_an_open_transaction_is_noticed_without_waiting_for_it(tmp_path: Path) -> None:
+    store, other = SqliteStore(tmp_path / "a.db"), SqliteStore(tmp_path / "a.db")
+    store.migrate()
+    assert store.wait(0) is False
+    found: list[bool] = []
+    for writer in (store, other):
+        with writer._write():
+            asked = threading.Thread(target=lambda: found.append(store._is_written()))
+            asked.start()
+            asked.join(5)
+        found.append(store._is_written())
+    assert found == [True, False] * 2
+    assert store.wait(0) is False
+    for each in (store, other):
+        each.close()

@@ -19,7 +19,7 @@ from duetime.engine.tracebacks import stored_traceback, traceback_of
 
 # Patterns that look like credentials. Each takes linear time on any text: nothing before the name is matched, and
 # repetitions never backtrack.
-_NAMED_VALUE = r"(?:token|secret|password|api[_-]?key|signature)[\"']?\s{0,9}[=:]\s{0,9}[\"']?"
+_NAMED_VALUE = r"(?:token|secret|password|passwd|pwd|passphrase|api[ _-]?key|signature)[\"']?\s{0,9}[=:]\s{0,9}[\"']?"
 _SECRETS = (
     (re.compile(r"(://)[^\s/@]++@"), r"\1***@"),
     (re.compile(r"(?i)\b(bearer|basic)\s+[^\s,;\"']+"), r"\1 ***"),

@@ -126,6 +126,7 @@ class RunQuery:
     depth_below: int | None = None  # its schedule's depth is below this
     above: RunId | None = None  # created after this one
     text: str = ""  # part of the name or error; ASCII letters in any case
+    in_result: str = ""  # part of the result, exactly as it is stored
     mark_below: int | None = None  # of messages: READ finds the unread ones, DISMISSED those that are kept
     mark_from: int | None = None  # DISMISSED finds dismissed messages; of failed runs, 1 finds dismissed ones
     below: RunId | None = None  # created before this one

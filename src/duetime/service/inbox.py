@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final, Literal, get_args
 
 from duetime.engine.clock import MINUTE
+from duetime.engine.encoding import encode_whole
 from duetime.engine.kind import Caller
 from duetime.engine.model import DISMISSED, READ, Run, RunId, RunStatus, Schedule
 from duetime.engine.outcome import Completed
@@ -41,7 +42,9 @@ def messages(
     store = services.scheduler.store
     if store.messenger is None:
         return None
-    query = RunQuery(owner=owner, kind=store.messenger.kind, status=RunStatus.COMPLETED, subject=topic)
+    # The topic of the message itself: its schedule may have had another one since, and a run may have its own input.
+    named = "" if topic is None else encode_whole({"topic": topic})[1:-1]
+    query = RunQuery(owner=owner, kind=store.messenger.kind, status=RunStatus.COMPLETED, in_result=named)
     if show == "unread":
         return replace(query, owner=caller.owner, mark_below=READ, above=_long_ago(services, caller))
     return replace(query, mark_from=DISMISSED) if show == "dismissed" else replace(query, mark_below=DISMISSED)

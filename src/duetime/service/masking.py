@@ -146,6 +146,25 @@ _HEADER: Final = re.compile(
 )
 """`X-Api-Key: `, the name of a header in plain text, such as on a command line, before a value that is long enough."""
 _HEADER_VALUE: Final = re.compile(r"[^\r\n\"'<>]+")
+_FIELD: Final = re.compile(
+    r"(?i)(?<![\w.-])(?P<name>(?:(?:api|access|private|signing) )?[\w.-]{1,100})[\"']?"
+    r"(?:[ \t]{0,9}:[ \t]{0,9}|[ \t]{1,9}=[ \t]{1,9})"
+)
+"""`password: ` or `API key = ` in plain text, such as a message."""
+_FIELD_VALUE: Final = re.compile(
+    r"(?P<quote>[\"'])[^\"'\r\n]{1,1000}(?=[\"'])"
+    # a word, and whether nothing follows it in its line but another field
+    r"|[^\s,;\"'<>]+(?P<alone>(?=[ \t]{0,9}(?:[\r\n]|\Z|[,;][ \t]{0,9}[\w.-]{1,100}[\"']?[ \t]{0,9}[:=])))?"
+)
+_PASSWORD: Final = re.compile(r"(?i)(?:password|passwd|pwd|passphrase)s?$")
+_PROSE: Final = re.compile(r"(?:[A-Z]?[a-z]+|[A-Z]+)(?:[-'/.](?:[A-Z]?[a-z]+|[A-Z]+)){0,9}|[0-9]{1,3}\S{0,2}")
+_LINK: Final = re.compile(r"\w{1,20}://")
+_SAID_OF_PASSWORDS: Final = frozenset(
+    {"changed", "empty", "expired", "false", "here", "hidden", "incorrect", "invalid", "missing", "no", "none", "null"}
+    | {"optional", "redacted", "required", "reset", "set", "string", "text", "true", "unchanged", "unknown", "unset"}
+    | {"wrong", "yes"}
+)
+_SHORTEST_SECRET: Final = 6
 _IN_TEXT: Final = (
     (re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,30}://)[^\s/@:]*:[^\s/@]+@"), rf"\1{MASK}@"),
     (re.compile(r"(?i)\b(bearer|basic)\s+[^\s,;\"']{8,}"), rf"\1 {MASK}"),
@@ -202,19 +221,39 @@ def _without_named(text: str, depth: int) -> str:
         return text if shown == inner else json.dumps(shown, ensure_ascii=False)
     for pattern in _NAMED:
         text = pattern.sub(lambda found: f"{found['start']}{MASK}" if is_secret_name(found["name"]) else found[0], text)
-    return _without_headers(text)
+    text = _without_values(text, _HEADER, _HEADER_VALUE, lambda name, value: True)  # to the end of their line
+    return _without_values(text, _FIELD, _FIELD_VALUE, _is_credential)
 
 
-def _without_headers(text: str) -> str:
-    """Mask the values of headers, to the end of their line. Another header may precede them there."""
+def _without_values(
+    text: str, names: re.Pattern[str], values: re.Pattern[str], is_credential: Callable[[str, re.Match[str]], bool]
+) -> str:
+    """Mask the values that follow names of credentials. Other names with their values may precede them."""
     shown: list[str] = []
     rest = place = 0
-    while (found := _HEADER.search(text, place)) is not None:
-        place = found.end()
-        if is_secret_name(found["name"]) and (value := _HEADER_VALUE.match(text, place)) is not None:
-            shown += [text[rest:place], MASK]
-            rest = place = value.end()
+    while (found := names.search(text, place)) is not None:
+        place, name = found.end(), found["name"].replace(" ", "_")
+        if not is_secret_name(name) or (value := values.match(text, place)) is None or not is_credential(name, value):
+            continue
+        shown += [text[rest:place], value.groupdict().get("quote") or "", MASK]
+        rest = place = value.end()
     return "".join([*shown, text[rest:]])
+
+
+def _is_credential(name: str, found: re.Match[str]) -> bool:
+    """Return whether the text after a name is very likely a value, and not the beginning of a sentence: no plain word
+    or small number, except for a password if nothing else is in its line. The numbers of tokens are no credentials."""
+    quoted, is_password = found["quote"] is not None, _PASSWORD.search(name) is not None
+    value = (found[0][1:] if quoted else found[0]).rstrip(".!?")
+    if _LINK.match(value):
+        return False
+    if quoted and is_password:
+        return True
+    if _PROSE.fullmatch(value):
+        return is_password and found["alone"] is not None and value.lower() not in _SAID_OF_PASSWORDS
+    if value.replace(",", "").isdigit() and not is_password:
+        return False
+    return " " not in value and (len(value) >= _SHORTEST_SECRET or is_password)
 
 
 def unmasked(given: Any, stored: Any) -> Any:

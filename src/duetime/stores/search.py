@@ -317,6 +317,8 @@ def _run_marks(where: Where, query: RunQuery) -> None:
     if query.text:
         part = _part(query.text)
         where.add("(lower(name) LIKE ? ESCAPE '!' OR lower(error) LIKE ? ESCAPE '!')", part, part)
+    if query.in_result:  # LIKE would ignore the case on SQLite
+        where.add("replace(result, ?, '') <> result", query.in_result)
 
 
 def run_filter(query: RunQuery) -> Where:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import time
 from datetime import UTC, datetime, timedelta
 from itertools import islice
@@ -13,6 +14,7 @@ from duetime.engine.clock import DAY, Instant, datetime_of, instant_of
 from duetime.engine.errors import InvalidTrigger
 from duetime.engine.triggers import (
     RRuleTrigger,
+    base,
     build_trigger,
     describe,
     trigger_from_dict,
@@ -294,3 +296,16 @@ def test_round_trip() -> None:
     for change in ({"rrule": 5}, {"dtstart": "x"}, {"dtstart": None}, {"rrule": "FREQ=X"}):
         with pytest.raises(InvalidTrigger):
             trigger_from_dict(stored("FREQ=DAILY").to_dict() | change)
+
+
+def test_rare_rules_share_a_bounded_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of these looks at hundreds of months before it finds a day."""
+    monkeypatch.setattr(base, "_entries", base._Entries())
+    monkeypatch.setattr(base, "_MOST_KEPT_IN_ALL", 2000)
+    rules = [stored(f"FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=29;BYDAY={day}") for day in ("MO", "TU", "WE", "TH", "FR")] * 4
+    rules = [dataclasses.replace(each, dtstart=each.dtstart + place) for place, each in enumerate(rules)]
+    first = [each.next_after(NOW) for each in rules]
+    kept = [each.days for each in rules]
+    assert sum(len(days._masks) + len(days._known) for days in kept) <= 2000
+    assert any(days._masks for days in kept) and not kept[0]._masks
+    assert [each.next_after(NOW) for each in rules] == first

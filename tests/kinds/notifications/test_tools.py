@@ -597,6 +597,22 @@ def test_where_nothing_would_fire_the_result_says_so(tmp_path: Path) -> None:
 # -- sending ------------------------------------------------------------------------------------------------------
 
 
+def test_a_busy_machine_does_not_prolong_the_wait_for_a_receiver(
+    simulation: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = simulation.duetime.app
+    history, looks = app.scheduler.history, []
+
+    def slow(*args: Any, **named: Any) -> Any:
+        looks.append(args)
+        simulation.clock._elapsed += 1.0
+        return history(*args, **named)
+
+    monkeypatch.setattr(app.scheduler, "history", slow)
+    assert Agent(app, Caller("ann"), patience=5.0)("send_push_notification", **PLAIN)["success"] is False
+    assert len(looks) == 5
+
+
 class Unwilling(NotificationKind):
     """Delivers nothing."""
 

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import ClassVar, Final
+from weakref import ref
 
 from duetime.engine.clock import SECOND, Instant, datetime_of, instant_of
 from duetime.engine.errors import InvalidTrigger
@@ -18,6 +19,9 @@ EVERY_SEVENTH: Final = 1 | 1 << 7 | 1 << 14 | 1 << 21 | 1 << 28
 
 _LAST_MONTH: Final = 9999 * 12 + 11
 _MOST_KEPT: Final = 1000
+"""Entries in one cache of a set of days."""
+_MOST_KEPT_IN_ALL: Final = 100_000
+"""Entries in the caches of all sets of days together, about 100 bytes each: rules that fire rarely have many."""
 
 
 def lowest(bits: int) -> int:
@@ -36,6 +40,7 @@ class DaySet(ABC):
     def __init__(self) -> None:
         self._masks: dict[int, int] = {}
         self._known: dict[int, int] = {}
+        self._has_entries = False
 
     @abstractmethod
     def month_bits(self, year: int, month: int) -> int:
@@ -54,9 +59,8 @@ class DaySet(ABC):
         bits = self._mask(month) >> when.day
         found = day + lowest(bits) if bits else self._next_month(month + 1)
         if found is not None:
-            if len(self._known) >= _MOST_KEPT:
-                self._known.clear()
-            self._known[day] = self._known[found] = found
+            self._keep(self._known, day, found)
+            self._keep(self._known, found, found)
         return found
 
     def _next_month(self, month: int) -> int | None:
@@ -70,10 +74,43 @@ class DaySet(ABC):
         mask = self._masks.get(month)
         if mask is None:
             spend()
-            if len(self._masks) >= _MOST_KEPT:
-                self._masks.clear()
-            mask = self._masks[month] = self.month_bits(month // 12, month % 12 + 1)
+            mask = self.month_bits(month // 12, month % 12 + 1)
+            self._keep(self._masks, month, mask)
         return mask
+
+    def _keep(self, cache: dict[int, int], key: int, value: int) -> None:
+        if len(cache) >= _MOST_KEPT:
+            cache.clear()
+        if not self._has_entries:
+            self._has_entries = True
+            _entries.sets.append(ref(self))
+        cache[key] = value
+        _entries.number += 1
+        if _entries.number > _MOST_KEPT_IN_ALL:
+            _entries.drop()
+
+    def drop_entries(self) -> None:
+        self._has_entries = False
+        self._masks.clear()
+        self._known.clear()
+
+
+class _Entries:
+    """Counts the entries that all sets have cached. Those that a set drops count until all are dropped."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.sets: list[ref[DaySet]] = []
+
+    def drop(self) -> None:
+        """Drop all entries: for a rule that people use, computing them again takes a few steps."""
+        sets, self.sets, self.number = self.sets, [], 0
+        for each in sets:
+            if (kept := each()) is not None:
+                kept.drop_entries()
+
+
+_entries: Final = _Entries()
 
 
 BEFORE_ALL: Final = Instant(-1)

@@ -104,6 +104,12 @@ def notes_for_others(scheduler: Scheduler, settings: Settings, delivery: Deliver
             "owners other than local have topics of their own on the ntfy server, to which their phones have to "
             f"subscribe: {listed if addresses else '`duetime doctor` shows them'}"
         )
+        if not settings.notifications.prefix:
+            yield (
+                "anyone who knows the name of an owner can compute these topics, and read and write there on the ntfy "
+                "server: set notifications.prefix to a long random text. The topics then change, so have the owners "
+                "subscribe again"
+            )
     places = destinations_of(settings)
     closed = [f"{topic} ({owner})" for owner, topic in found if topic in places.channels.keys() - places.names(owner)]
     if closed:

@@ -11,33 +11,44 @@ from collections.abc import Callable
 from duetime.engine.clock import Clock
 
 LOOK_SECONDS = 0.05
-"""Seconds between two looks at a store that is written to, or whose file system reports no writes."""
+"""Seconds between two looks at a store that is written to all the time, or whose file system reports no writes."""
+FIRST_LOOK_SECONDS = 0.001
+"""Seconds from a reported write to the first look: a commit can be seen once it is on disk."""
 REST_SECONDS = 1.0
 """Seconds between two looks at a store that rests, in case a write was not reported."""
-FIRST_LOOKS = (0.001, 0.002, 0.004, 0.008, 0.016)
-"""Seconds before the first looks after a write: a commit can be seen once it is on disk."""
-COMMIT_SECONDS = 1.0
-"""Seconds for which a commit that was begun is looked for."""
+CALM = 20
+"""A store is calm again after a rest of this many times the last pause. Until then, each pause is twice the last."""
 
 
 class CommitWatch:
     """Waits in one thread; any thread may call `interrupt` and `close`.
 
-    A commit writes the WAL and then changes `data_version` for all other connections. While nothing is written, this
-    sleeps until the system reports a write; while much is written, it looks at intervals, so that a busy worker is not
-    interrupted by every commit of its own.
+    A commit writes the WAL and then changes `data_version` for all other connections. This sleeps until the system
+    reports a write, and then looks until the commit can be seen. The more this process itself writes, the longer it
+    pauses before each look, so that a busy worker is not interrupted by every commit of its own.
+
+    It sleeps again only if no transaction was open between reading the reports away and the last look: what such a
+    transaction had written before would not be reported again, however late its commit can be seen.
     """
 
-    def __init__(self, version: Callable[[], int], foreign_version: Callable[[], int], log: str, clock: Clock) -> None:
+    def __init__(
+        self,
+        version: Callable[[], int],
+        foreign_version: Callable[[], int],
+        log: str,
+        clock: Clock,
+        is_written: Callable[[], bool] = lambda: False,
+    ) -> None:
         """Give two functions that return `data_version`: of a connection that never writes, and of the one that does,
-        which the commits of this process do not change."""
+        which the commits of this process do not change. `is_written` returns whether a write transaction is open."""
         self._version, self._foreign_version, self._clock = version, foreign_version, clock
+        self._is_written = is_written
         self._foreign = foreign_version()  # first: what comes between the two counts as seen
         self._seen = version()
         self._log = log
         self._writes = FileWatch(log)
         self._resting = self._trusted = False
-        self._commit_until = 0.0
+        self._pause = FIRST_LOOK_SECONDS
         self._mark = (0, 0)
         self._looks = 0
 
@@ -46,52 +57,49 @@ class CommitWatch:
         deadline = self._clock.monotonic() + timeout
         while True:
             left = max(0.0, deadline - self._clock.monotonic())
-            resting = self._resting and self._writes.reports
-            written = self._writes.wait(min(left, REST_SECONDS if resting else LOOK_SECONDS), for_writes=resting)
-            if written is None:
-                return False
-            others_wrote = self._look_soon() if written else self._look(resting=resting)
+            others_wrote = self._rest(left) if self._resting and self._writes.reports else self._look(left)
             if others_wrote:
                 return True
             if others_wrote is None or self._clock.monotonic() >= deadline:
                 return False
 
-    def _look_soon(self) -> bool | None:
-        """Look several times after a write that was reported. Return None if interrupted.
+    def _rest(self, left: float) -> bool | None:
+        """Sleep until a write is reported. Return None if interrupted."""
+        begun = self._clock.monotonic()
+        written = self._writes.wait(min(left, REST_SECONDS))
+        if self._clock.monotonic() - begun >= CALM * self._pause:
+            self._pause = FIRST_LOOK_SECONDS
+        if written:
+            self._resting, self._trusted = False, True
+        if written is None or written or not self._is_changed():
+            return None if written is None else False
+        if not self._trusted:
+            self._writes.distrust()
+        self._resting = False
+        return self._others_wrote()
 
-        Reports are read away before each look: the further writes of a commit that is found then do not look like the
-        beginning of another one, which would be looked for in vain.
-        """
-        self._resting, self._trusted = False, True
-        self._commit_until = self._clock.monotonic() + COMMIT_SECONDS
-        for pause in FIRST_LOOKS:
-            if self._writes.wait(pause, for_writes=False) is None or self._writes.wait(0) is None:
-                return None
-            if self._is_changed():
-                return self._others_wrote()
-        return False
-
-    def _look(self, *, resting: bool) -> bool | None:
-        """Look once. Return None if interrupted."""
+    def _look(self, left: float) -> bool | None:
+        """Pause, then look once. Return None if interrupted."""
         if not self._writes.reports:
+            if self._writes.wait(min(left, LOOK_SECONDS)) is None:
+                return None
             return self._may_have_changed() and self._is_changed() and self._others_wrote()
-        written = not resting and self._writes.wait(0)  # what comes after this is reported
+        if self._writes.wait(min(left, self._pause), for_writes=False) is None:
+            return None
+        self._pause = min(LOOK_SECONDS, self._pause * 2)
+        written = self._writes.wait(0)  # what comes after this is reported
         if written is None:
             return None
-        changed = self._is_changed()
-        if written:  # perhaps by a commit that cannot be seen yet, even if another one was seen
-            self._trusted, self._commit_until = True, self._clock.monotonic() + COMMIT_SECONDS
-        if changed and resting and not self._trusted:
-            self._writes.distrust()
-        self._resting = not changed and self._clock.monotonic() >= self._commit_until
-        return changed and self._others_wrote()
+        self._trusted = self._trusted or written
+        self._resting = not self._is_written()
+        if not self._is_changed() or not self._others_wrote():
+            return False
+        self._pause = FIRST_LOOK_SECONDS
+        return True
 
     def _is_changed(self) -> bool:
         before, self._seen = self._seen, self._version()
-        if self._seen == before:
-            return False
-        self._commit_until = 0.0
-        return True
+        return self._seen != before
 
     def _others_wrote(self) -> bool:
         before, self._foreign = self._foreign, self._foreign_version()
