@@ -23,6 +23,7 @@ from tests.support.cli import Cli, environment, processor_seconds
 from tests.support.settings import write_trusted
 from tests.support.size import some
 from tests.support.terminal import on_terminal
+from tests.support.wordings import NO_CHANNEL
 from tests.support.workers import eventually
 
 ADD = ("job", "add", "report", "--task", "echo", "--every", "2h")
@@ -259,13 +260,12 @@ def test_a_job_tells_a_topic_how_it_went(cli: Cli) -> None:
 
 def test_a_topic_that_no_phone_shows_is_warned_of(cli: Cli, tmp_path: Path) -> None:
     write_trusted(tmp_path, '[channels.phone]\nurl = "json://127.0.0.1/x"\n')
-    words = "deliver_to: No channel is named phon, so it arrives in"
     for add in (ADD, ("prompt", "add", "look", "--every", "2h")):
-        assert words not in cli(*add, "--deliver-to", "phone").err
+        assert NO_CHANNEL not in cli(*add, "--deliver-to", "phone").err
         made = cli(*add, "--deliver-to", "phon", "--json").document
-        assert any(each.startswith(words) for each in made["warnings"])
-        assert words not in cli(add[0], "edit", made["id"], "--max-attempts", "2").err
-        assert words in cli(add[0], "edit", made["id"], "--deliver-to", "phon").err
+        assert any(each.startswith(NO_CHANNEL) for each in made["warnings"])
+        assert NO_CHANNEL not in cli(add[0], "edit", made["id"], "--max-attempts", "2").err
+        assert NO_CHANNEL in cli(add[0], "edit", made["id"], "--deliver-to", "phon").err
 
 
 def test_secrets_among_arguments_are_not_shown(cli: Cli) -> None:

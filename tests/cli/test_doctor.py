@@ -179,7 +179,6 @@ def test_a_run_that_waits_for_another_attempt_is_reported(cli: Cli, tmp_path: Pa
     assert message.startswith("1 run failed and will be retried, such as tea: nobody answers; ")
 
 
-@pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise still looks for it
 def test_what_the_doctor_calls_ok_was_asked(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Http, "send", SEND)
     with NtfyReceiver(token="tk_good") as ntfy:

@@ -121,7 +121,6 @@ def test_a_channel_is_added_and_its_address_is_not_shown(cli: Cli, own: Path) ->
     assert written(own)["channels"] == {"phone": {"url": "json://user:hunter2@127.0.0.1/x"}}
 
 
-@pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # of a package that Apprise loads
 def test_where_alerts_go_is_said_with_a_channel_alone(cli: Cli, own: Path) -> None:
     first = cli("init", "--yes", "--channel", "phone=json://127.0.0.1/x")
     assert "alerts" in first.out and "the built-in inbox" in first.out

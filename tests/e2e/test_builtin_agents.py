@@ -235,7 +235,7 @@ def test_a_model_that_fails_is_said_and_the_conversation_goes_on(tmp_path: Path)
     with ModelServer(script) as server:
         answer = chat(tmp_path, env=server.environment, said="Hi.\nStill there?\n")
         assert answer.code == 0 and answer.out.endswith("Better now.\n")
-        assert "duetime: anthropic:" in answer.err and "check the environment variable ANTHROPIC_API_KEY" in answer.err
+        assert "duetime: anthropic:" in answer.err and "variable ANTHROPIC_API_KEY" in answer.err
         assert "made-up" not in answer.out + answer.err
         assert server.requests[-1].said == ["Still there?"], "a question without an answer is not kept"
     with ModelServer([fail(401, "no")]) as server:

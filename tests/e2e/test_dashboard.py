@@ -16,7 +16,7 @@ from duetime.app import build
 from duetime.engine.clock import SECOND, SystemClock
 from duetime.settings import Settings
 from tests.support.agents import Served, serving
-from tests.support.chromium import DESK, PHONE, ZONE, Complaints, address, chromium, link_of, picture
+from tests.support.chromium import BEYOND, DESK, PHONE, ZONE, Complaints, address, chromium, link_of, picture
 from tests.support.drafts import every
 from tests.support.lively import TASKS, lively
 from tests.support.programs import processor_time
@@ -400,7 +400,7 @@ def test_every_page_fits_the_screen(house: House, browser: Browser, scheme: str,
         page = context.new_page()
         for name, path in {**PAGES, **own}.items():
             page.goto(address(house.served, str(path)))
-            beyond = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+            beyond = page.evaluate(BEYOND)
             picture(page, f"{name}-{scheme}-{width['width']}")
             assert beyond <= 0, f"{name} is {beyond} px too wide"
             assert page.evaluate(PALE) == [], f"{name} has words that are hard to read"

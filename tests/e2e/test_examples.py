@@ -15,7 +15,7 @@ from tests.support.agents import serving
 from tests.support.cli import ROOT, Output, environment, start
 from tests.support.model_server import ModelServer, call, say
 from tests.support.receiver import Receiver
-from tests.support.settings import write_trusted
+from tests.support.settings import remote_agent, write_trusted
 from tests.support.workers import eventually
 
 EXAMPLES = ROOT / "examples"
@@ -98,8 +98,7 @@ def test_a_week_is_simulated(tmp_path: Path) -> None:
 def test_a_prompt_wakes_the_agent_behind_a_webhook(tmp_path: Path) -> None:
     add = ("prompt", "add", "water the plants", "--agent", "remote", "--delay", "1s", "--json")
     with webhook_agent(tmp_path) as url:
-        settings = f'[agents.remote]\ntype = "webhook"\nurl = "{url}"\nsecret = "{SECRET}"\n'
-        write_trusted(tmp_path, settings)
+        write_trusted(tmp_path, remote_agent(url, SECRET))
         id = str(json.loads(asked(*add, folder=tmp_path))["id"])
         with working(folder=tmp_path):
             eventually(

@@ -16,6 +16,7 @@ from duetime.engine.policy.checkout import LEFT
 from duetime.engine.policy.options import ALERTS
 from tests.support.model_server import ModelServer, Request, Step, call, fail, say
 from tests.support.receiver import Behaviour, Receiver
+from tests.support.settings import remote_agent
 from tests.support.woken import PATIENCE, House, house, opened, prompts_in, result_of, write_settings
 from tests.support.workers import eventually
 
@@ -148,7 +149,7 @@ def test_an_agent_that_answers_later_finishes_what_its_beat_took(tmp_path: Path)
     beat = paused_beat(tmp_path)
     (tmp_path / "HEARTBEAT.md").write_text("Look after the house.")
     with Receiver(lambda _: Behaviour(202)) as hook:
-        remote = f'[agents.remote]\ntype = "webhook"\nurl = "{hook.url}"\nsecret = "a-long-enough-secret"\n'
+        remote = remote_agent(hook.url, "a-long-enough-secret")
         with (
             house(tmp_path, f'{remote}[heartbeat]\nevery = "1s"\nagent = "remote"\n') as there,
             there.agent(token=there.world.served.token) as client,

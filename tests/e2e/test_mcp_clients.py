@@ -13,6 +13,7 @@ from tests.e2e.test_mcp_tools import CALLS
 from tests.support.cli import environment
 from tests.support.mcp import ROUTES, World, unique
 from tests.support.node import Node, NoNode, installed, script
+from tests.support.wordings import SCHEDULE_ID_MISSING, schedule_not_found
 
 INSPECTOR = "node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js"
 
@@ -47,8 +48,8 @@ def test_the_typescript_client(route: str, node: Node, shared_world: World, tmp_
     schedule_id = said["made"]["schedule_id"]
     assert [each["schedule_id"] for each in said["content"]["schedules"]] == [schedule_id]
     assert said["deleted"]["confirmation"] == f"Schedule {schedule_id} deleted successfully"
-    assert said["again"]["error"].startswith(f"Schedule not found: {schedule_id}. It may have already been deleted")
-    assert said["refused"] == {"isError": True, "text": "Missing argument: schedule_id is required (a string)."}
+    assert said["again"]["error"] == schedule_not_found(schedule_id)
+    assert said["refused"] == {"isError": True, "text": SCHEDULE_ID_MISSING}
     assert "for Feb 10, 2031 3:00 PM CET." in said["scheduled"]
     assert said["unknown"] == {"error": "Job not found: job_1_1738764000"}
     assert set(said["prompts"]) == {"remind_me", "what_is_scheduled", "stop_this"}

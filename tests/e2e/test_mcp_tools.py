@@ -16,6 +16,17 @@ from mcp.client.streamable_http import streamable_http_client
 from duetime import Duetime
 from tests.support.agents import over_stdio, talk
 from tests.support.mcp import PATIENCE, ROUTES, Agent, World, leaks, route_to, unique
+from tests.support.wordings import (
+    ID_OR_RUN,
+    NO_TASKS,
+    NOTHING_TO_EDIT,
+    RESULT_OR_ERROR,
+    SCHEDULE_ID_MISSING,
+    SESSION_WARNING,
+    not_cancelled,
+    not_editable,
+    schedule_not_found,
+)
 
 UNKNOWN_ZONE = "Unknown time zone 'Mars/Base': use an IANA name such as Europe/Berlin."
 KEY_REUSED = "this idempotency_key was used with other arguments; use another key, or the same arguments"
@@ -24,7 +35,6 @@ LATER = "2031-02-10T15:00:00+01:00"
 JOB = {"name": "nightly_backup", "task": "echo", "trigger_type": "interval", "trigger_config": {"hours": 1}}
 NOTE = {"message": "Water the plants", "notification_topic": "home-alerts"}
 CRON = {**NOTE, "cron": "0 9 * * 1-5", "timezone": "Europe/Berlin"}
-SESSION_WARNING = "It fires only while an agent client is open: run `duetime service install` to have it always."
 INBOX_WARNING = re.compile(
     "No notification channel is set up: it arrives in the built-in inbox|No agent is woken for it: it waits"
 )
@@ -262,7 +272,7 @@ JOBS = [
 ]  # fmt: skip
 
 ONE_OF = "Error: give exactly one of at, cron, rrule, every (every may have at as its first time), not "
-NOT_EDITED = "Task #999999 not found or not editable (only pending tasks can be edited)."
+NOT_EDITED = not_editable(999_999)
 LOCAL_NOW = r"it is now \w{3} \d{1,2}, 20\d\d \d{1,2}:\d\d [AP]M CES?T"
 
 
@@ -286,23 +296,19 @@ PROMPTS = [
     Case("schedule_list", {"status": "weird"}, 'Error: unknown status "weird".'),
     Case("schedule_list", {"from": "gibberish"}, 'Error: could not parse "gibberish" as a date/time.'),
     Case("schedule_list", {"to": "gibberish"}, 'Error: could not parse "gibberish" as a date/time.'),
-    Case("schedule_list", {"status": "failed"}, "No scheduled tasks found matching filters."),
-    Case("schedule_list", {"from": "2030-01-01", "to": "2030-01-02"}, "No scheduled tasks found matching filters."),
-    Case("schedule_edit", {"id": 999_999}, "Error: provide at least one of 'at' or 'prompt' to edit."),
+    Case("schedule_list", {"status": "failed"}, NO_TASKS),
+    Case("schedule_list", {"from": "2030-01-01", "to": "2030-01-02"}, NO_TASKS),
+    Case("schedule_edit", {"id": 999_999}, NOTHING_TO_EDIT),
     Case("schedule_edit", {"id": 999_999, "prompt": "x"}, NOT_EDITED),
     Case("schedule_edit", {"id": 999_999, "at": "in 2 hours"}, NOT_EDITED),
     Case("schedule_edit", {"id": 999_999, "at": "rubbish"}, 'Error: could not parse "rubbish" as a date/time.'),
-    Case(
-        "schedule_cancel",
-        {"id": 999_999},
-        "Task #999999 not found or not editable (only pending tasks can be cancelled).",
-    ),
+    Case("schedule_cancel", {"id": 999_999}, not_cancelled(999_999)),
     Case("prompt_result", {"id": 999_999}, "Task #999999 not found."),
     Case("prompt_result", {"run_id": 999_999}, "Run 999999 not found."),
-    Case("prompt_result", {}, "Error: give exactly one of 'id' or 'run_id'."),
+    Case("prompt_result", {}, ID_OR_RUN),
     Case("prompt_result", {"id": 1, "timezone": "Mars/Base"}, f"Error: {UNKNOWN_ZONE}"),
     Case("finish_prompt", {"run_id": 999_999, "result": "x"}, "Run 999999 is not yours to finish."),
-    Case("finish_prompt", {"run_id": 999_999}, "Error: give exactly one of 'result' or 'error'."),
+    Case("finish_prompt", {"run_id": 999_999}, RESULT_OR_ERROR),
 ]
 CRON_RULE = (
     'Give 5 fields (minute hour day-of-month month day-of-week), for example "0 9 * * 1-5" for 09:00 on weekdays; '
@@ -563,10 +569,9 @@ def test_a_prompt_is_scheduled_listed_edited_and_cancelled(agent: Agent) -> None
     [task] = agent.knows("schedule_list", within)["tasks"]
     assert (task["id"], task["fire_at"], task["prompt"]) == (number, "2031-02-10T16:00:00+01:00", "feed the cat")
     assert agent.call("schedule_cancel", id=number).text == f"Cancelled task #{number}."
-    gone = f"Task #{number} not found or not editable (only pending tasks can be "
-    assert agent.call("schedule_cancel", id=number).text == f"{gone}cancelled)."
-    assert agent.call("schedule_edit", id=number, prompt="x").text == f"{gone}edited)."
-    assert agent.call("schedule_list", within).text == "No scheduled tasks found matching filters."
+    assert agent.call("schedule_cancel", id=number).text == not_cancelled(number)
+    assert agent.call("schedule_edit", id=number, prompt="x").text == not_editable(number)
+    assert agent.call("schedule_list", within).text == NO_TASKS
     listed = agent.call("schedule_list", within, status="cancelled").text
     assert listed == f"#{number}  Feb 10, 2031 4:00 PM CET  [cancelled]  feed the cat"
 
@@ -664,7 +669,7 @@ def test_gherkin_delete_existing_schedule(agent: Agent) -> None:
     assert agent.knows("delete_schedule", schedule_id=schedule_id) == {
         "success": False,
         "schedule_id": schedule_id,
-        "error": f"Schedule not found: {schedule_id}. It may have already been deleted or the ID is incorrect.",
+        "error": schedule_not_found(schedule_id),
     }
 
 
@@ -672,7 +677,7 @@ def test_gherkin_delete_non_existent_schedule(agent: Agent) -> None:
     assert agent.knows("delete_schedule", schedule_id="scd_nonexistent") == {
         "success": False,
         "schedule_id": "scd_nonexistent",
-        "error": "Schedule not found: scd_nonexistent. It may have already been deleted or the ID is incorrect.",
+        "error": schedule_not_found("scd_nonexistent"),
     }
 
 
@@ -684,7 +689,7 @@ def test_gherkin_delete_with_invalid_id_format(agent: Agent) -> None:
 
 
 def test_gherkin_missing_schedule_id_parameter(agent: Agent) -> None:
-    assert agent.refused("delete_schedule") == "Missing argument: schedule_id is required (a string)."
+    assert agent.refused("delete_schedule") == SCHEDULE_ID_MISSING
 
 
 def test_a_recurring_notification_is_paused_and_resumed(agent: Agent) -> None:

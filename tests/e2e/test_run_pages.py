@@ -12,7 +12,7 @@ from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-unt
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect
 
 from tests.support.agents import Served, serving
-from tests.support.chromium import ZONE, Complaints, address, chromium, link_of, picture
+from tests.support.chromium import BEYOND, ZONE, Complaints, address, chromium, link_of, picture
 from tests.support.lively import TASKS, lively
 
 BROKEN = """
@@ -170,7 +170,7 @@ def test_they_fit_the_screen_and_are_accessible(house: House, browser: Browser, 
         page = context.new_page()
         for name, path in paths.items():
             page.goto(address(house.served, str(path)))
-            beyond = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+            beyond = page.evaluate(BEYOND)
             picture(page, f"{name}-{scheme}-{width}")
             assert beyond <= 0, f"{name} is {beyond} px too wide"
             found = Axe().run(page)

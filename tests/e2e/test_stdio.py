@@ -21,6 +21,7 @@ from duetime.engine.store import ScheduleQuery
 from duetime.settings import Settings
 from tests.support.agents import ERAS, call, over_stdio, talk, until
 from tests.support.cli import Output, environment, start
+from tests.support.wordings import SESSION_WARNING
 from tests.support.workers import eventually
 
 CLOCK = SystemClock()
@@ -46,7 +47,6 @@ def endless() -> None:
     while True:
         threading.Event().wait(60)
 """
-SESSION_WARNING = "It fires only while an agent client is open: run `duetime service install` to have it always."
 
 
 class Wire:

@@ -13,7 +13,9 @@ from duetime.kinds.prompts.agents.webhook import SIGNATURE
 from tests.support.agency import SECRET, Agency
 from tests.support.mcp import unique
 from tests.support.receiver import Behaviour, Receiver
+from tests.support.settings import remote_agent
 from tests.support.woken import house, result_of
+from tests.support.wordings import NOT_FINISHED
 
 
 def test_it_answers_at_once(shared_agency: Agency) -> None:
@@ -103,7 +105,7 @@ def test_it_is_told_the_address_that_the_operator_set(tmp_path: Path) -> None:
     """Behind a proxy, or on another machine, the address that the server listens on is of no use."""
     answer = Behaviour(body=b"Done.")
     with Receiver(lambda request: answer) as hooks:
-        agent = f'[agents.remote]\ntype = "webhook"\nurl = "{hooks.url}"\nsecret = "{SECRET}"\n'
+        agent = remote_agent(hooks.url, SECRET)
         with house(tmp_path, f'url = "https://duetime.example.org/mcp"\n{agent}') as there:
             with there.agent("ada") as client:
                 run = there.ended(client.knows("schedule", prompt="Look.", at="now", agent="remote")["id"])
@@ -137,7 +139,7 @@ def test_its_time_runs_out(shared_agency: Agency) -> None:
         token = there.agent_request(owner)["access"]["token"]
         assert there.api(token, "/whoami").status_code == 401
         [row] = client.knows("schedule_list", status="failed")["tasks"]
-    assert (run.status, run.error) == ("failed", "the agent that took it did not finish in time")
+    assert (run.status, run.error) == ("failed", NOT_FINISHED)
     assert row["last_error"] == run.error
     [message] = there.arrived(owner, "hooks")
     assert message["title"] == "Do it later. failed"

@@ -16,6 +16,7 @@ from duetime.engine.worker.lease import Lease
 from tests.support.cli import ROOT, environment
 from tests.support.programs import Background, agent, assert_gone, lives, program, told
 from tests.support.waking import agent_request
+from tests.support.wordings import STOPPED
 from tests.support.workers import eventually
 
 FAMILY = """
@@ -72,9 +73,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a pr
     ("reason", "error"),
     [
         (StopReason.TIMEOUT, "timed out after 60 s"),
-        (StopReason.LEASE, "its worker lost its lease before it was done"),
-        (StopReason.SHUTDOWN, "the worker stopped before it was done"),
-        (StopReason.CANCELLED, "stopped on request"),
+        *STOPPED.items(),
     ],
 )
 def test_a_program_that_is_stopped_goes_with_all_it_started(tmp_path: Path, reason: StopReason, error: str) -> None:
@@ -101,7 +100,7 @@ def test_a_program_that_had_to_end_with_the_lease_has_not_failed(tmp_path: Path)
     """Its worker has not let go of it yet: the program is gone a moment before."""
     given = agent_request(lease=Lease(SystemClock(), 2.0))
     reply = agent(program(tmp_path, HANG.format(told=str(tmp_path / "told")))).wake(given)
-    assert reply.error == "its worker lost its lease before it was done"
+    assert reply.error == STOPPED[StopReason.LEASE]
     assert given.stop.reason is StopReason.LEASE, "so that the run is given back"
     for pid in told(tmp_path / "told"):
         assert_gone(pid)
@@ -144,7 +143,7 @@ def test_one_that_runs_away_from_itself_is_caught(tmp_path: Path, waits: bool) -
     assert group != os.getpgid(0)
     if waits:
         run.stop(StopReason.LEASE)
-    assert run.reply().error == ("its worker lost its lease before it was done" if waits else None)
+    assert run.reply().error == (STOPPED[StopReason.LEASE] if waits else None)
     assert members_of(group) == []
 
 

@@ -27,6 +27,7 @@ from duetime.processes.supervisor import ChildLease, GuardedCall
 from tests.support import isolated
 from tests.support.jobs import make_work
 from tests.support.programs import assert_gone, told
+from tests.support.wordings import STOPPED
 
 ROOT = Path(__file__).parents[2]
 
@@ -95,9 +96,9 @@ def test_the_trace_reaches_the_operator(kind: JobKind, caplog: pytest.LogCapture
     ("reason", "outcome"),
     [
         (StopReason.TIMEOUT, Failed("timed out after 1.5 s")),
-        (StopReason.LEASE, Failed("its worker lost its lease before it was done")),
-        (StopReason.SHUTDOWN, Failed("the worker stopped before it was done")),
-        (StopReason.CANCELLED, Cancelled("stopped on request")),
+        (StopReason.LEASE, Failed(STOPPED[StopReason.LEASE])),
+        (StopReason.SHUTDOWN, Failed(STOPPED[StopReason.SHUTDOWN])),
+        (StopReason.CANCELLED, Cancelled(STOPPED[StopReason.CANCELLED])),
     ],
 )
 def test_a_hanging_task_is_killed_with_its_offspring(
@@ -243,7 +244,7 @@ def test_a_child_that_had_to_end_with_the_lease_has_not_failed(kind: JobKind, tm
     """Its worker has not let go of it yet: the child is gone a moment before."""
     work = make_work("hang", str(tmp_path / "told"))
     work.lease = Lease(SystemClock(), 2.0)
-    assert kind.execute(work) == Failed("its worker lost its lease before it was done")
+    assert kind.execute(work) == Failed(STOPPED[StopReason.LEASE])
     assert work.stop.reason is StopReason.LEASE, "so that the run is given back"
     for pid in told(tmp_path / "told"):
         assert_gone(pid)

@@ -87,7 +87,7 @@ def test_a_worker_begins_nothing_of_its_old_line_after_it_was_stopped(team: Crew
     eventually(lambda: len(team.events("begun")) == 2, 10, "its threads are busy")
     in_line = [f"line{number}" for number in range(20)]
     team.add("hold", in_line, gate=str(gate))
-    eventually(lambda: len(team.runs(status="running")) == 22, 5, "it has claimed what it has no thread for")
+    eventually(lambda: len(team.runs(status="running")) == 22, 5, "it has claimed ahead of its threads")
     stop_between_transactions(team, sleeper)
     team.start(1)
     gate.touch()

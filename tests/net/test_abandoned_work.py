@@ -28,7 +28,6 @@ def test_what_was_left_behind_keeps_its_helper_and_nobody_waits_for_it() -> None
     going_on.set()
 
 
-@pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # by what Apprise needs
 def test_a_channel_that_found_no_helper_is_not_blamed(monkeypatch: pytest.MonkeyPatch) -> None:
     """However often: nothing was learnt of it, so it is not left alone either."""
     monkeypatch.setattr(apprise, "_helpers", Helpers(0))

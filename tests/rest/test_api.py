@@ -18,6 +18,7 @@ from duetime.http import browser_sessions
 from duetime.kinds.requests.kind import RequestKind
 from duetime.settings import ChannelSettings
 from tests.support.api import PROBLEM, V1, Api, Client, serving_api
+from tests.support.wordings import NO_CHANNEL
 
 
 @pytest.fixture
@@ -105,7 +106,7 @@ def test_where_a_result_arrives_on_no_phone_is_said(tmp_path: Path, kind: str) -
         client = api.client()
         assert client.job(**given, policy={"deliver_to": "phone"})["warnings"] == []
         [warning] = client.job(**given, policy={"deliver_to": "phon"})["warnings"]
-    assert warning.startswith("deliver_to: No channel is named phon, so it arrives in")
+    assert warning.startswith(NO_CHANNEL)
 
 
 def test_a_key_makes_it_once(ada: Client) -> None:

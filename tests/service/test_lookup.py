@@ -14,6 +14,7 @@ from duetime.engine.result import Err, Ok
 from duetime.engine.validation import NewSchedule
 from duetime.service.lookup import MOST_NAMED, find_schedule
 from tests.support.stage import Stage
+from tests.support.wordings import not_cancelled
 
 ADA, BOB, OPERATOR = Caller("ada"), Caller("bob"), Caller("local", operator=True)
 
@@ -147,7 +148,7 @@ def test_tools_take_names_and_numbers_and_name_the_tool_for_another_kind(stage: 
     assert wrong["cancelled"] is False and wrong["hint"].endswith(": schedule_cancel takes it.")
     assert "error" not in wrong
     wrong = ada.knows("schedule_cancel", id=job.id)
-    assert wrong["error"] == f"Task #{job.id} not found or not editable (only pending tasks can be cancelled)."
+    assert wrong["error"] == not_cancelled(job.id)
     assert wrong["hint"] == f"{job.public_id} is a job (backup): cancel_job takes it."
     assert (
         ada.hears("schedule_edit", id="tidy up", prompt="tidy it") == f'Updated task #{prompt.id}: prompt → "tidy it"'

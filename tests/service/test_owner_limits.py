@@ -20,6 +20,7 @@ from duetime.engine.store import ClaimRequest
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.prompts.access import runs_under_way
 from duetime.service.owner_limits import SHARE, OwnerLimits, Shares, TooManyRequests
+from tests.support.raw import META
 from tests.support.strangers import received
 from tests.support.web import ACCEPT, INITIALIZE, MODERN, Reply, Site, site
 from tests.support.workers import eventually
@@ -32,11 +33,7 @@ TOOL = {
     "params": {
         "name": "list_jobs",
         "arguments": {},
-        "_meta": {
-            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientInfo": {"name": "a test", "version": "1"},
-            "io.modelcontextprotocol/clientCapabilities": {},
-        },
+        "_meta": META,
     },
 }
 LISTS: dict[str, tuple[str, str, Any]] = {

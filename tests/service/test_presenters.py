@@ -29,6 +29,7 @@ from duetime.service.presenters import (
 from duetime.service.services import Services
 from tests.support.drafts import T0, every, once
 from tests.support.jobs import make_work
+from tests.support.wordings import SESSION_WARNING
 
 SECRETS: list[tuple[Any, Any]] = [
     ({"Authorization": "Bearer abc"}, {"Authorization": MASK}),
@@ -307,7 +308,7 @@ def idle_warnings(workers: list[WorkerRow], kind: str, now: Instant) -> list[str
 def test_a_worker_that_lives_with_its_client_is_no_promise() -> None:
     staying = WorkerRow(WorkerId(1), "one", "job", 0, T0, 0, T0)
     [warning] = idle_warnings([staying._replace(session=1)], "job", T0)
-    assert warning.startswith("It fires only while an agent client is open")
+    assert warning == SESSION_WARNING
     assert idle_warnings([staying, staying._replace(session=1)], "job", T0) == []
     [warning] = idle_warnings([staying], "job", Instant(T0 + HOUR))
     assert warning.startswith("No worker is running")

@@ -37,9 +37,9 @@ COMMANDS = {
 FORMS = {**PAYLOADS, "job": {"name": "same", "task": "echo", "args": '["hello"]'}}
 PHRASES: dict[str, dict[str, Any]] = {
     "every weekday at 8:30": {"type": "cron", "expression": "30 8 * * 1-5"},
-    "every 90 minutes between 9:00 and 17:00 on weekdays": {
+    "every 45 minutes between 9:00 and 17:00 on weekdays": {
         "type": "interval",
-        "period_us": 5_400_000_000,
+        "period_us": 2_700_000_000,
         "between": "09:00-17:00",
         "weekdays": "mon,tue,wed,thu,fri",
     },

@@ -21,7 +21,8 @@ from duetime.engine.triggers import IntervalTrigger, OnceTrigger, trigger_to_jso
 from duetime.stores.base import BaseStore
 from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand, create_one, runs_of, statuses, the, the_run, value_of
-from tests.support.shell import write
+from tests.support.shell import break_trigger, go_back, write
+from tests.support.wordings import NOT_FINISHED
 
 
 def code_of(result: Result[Any]) -> str:
@@ -98,7 +99,7 @@ def test_resume_over_a_range_that_begins_with_a_known_occurrence(store: BaseStor
     schedule = create_one(store, every(MINUTE))
     hand.record(hand.claim(T0 + MINUTE), T0 + MINUTE)
     value_of(store.change(schedule, Instant(T0 + MINUTE), changes.pause))
-    write(store, "UPDATE progress SET next = ?, through = NULL WHERE schedule = ?", T0 + MINUTE, schedule)
+    go_back(store, schedule, T0 + MINUTE)
     value_of(store.change(schedule, Instant(T0 + 3 * MINUTE), changes.resume))
     _, skipped = runs_of(store, schedule)
     assert (skipped.due, skipped.last, skipped.number) == (T0 + 2 * MINUTE, T0 + 3 * MINUTE, 2)
@@ -224,7 +225,7 @@ def test_a_broken_schedule_is_mended_by_an_edit(store: BaseStore, hand: Hand) ->
     claims = hand.claim(T0 + MINUTE)
     assert hand.claim(T0 + 2 * MINUTE) == []
     good = the(store, schedule).definition.trigger
-    write(store, "UPDATE schedules SET trigger = 'x' WHERE id = ?", schedule)
+    break_trigger(store, schedule)
     hand.claim(T0 + 3 * MINUTE)
     hand.record(claims, T0 + 3 * MINUTE)
     assert the(store, schedule).progress.state == ScheduleState.BROKEN
@@ -390,7 +391,7 @@ def test_a_holder_beyond_the_patience_fails_the_run(store: BaseStore, hand: Hand
     schedule = create_one(store, once())
     run = hold(store, waiting_run(store, hand, schedule, T0, T0 + MINUTE), "ann", T0, T0 + HOUR)
     assert hand.claim(T0 + HOUR) == []
-    assert the_run(store, run.id).error == "the agent that took it did not finish in time"
+    assert the_run(store, run.id).error == NOT_FINISHED
 
 
 def test_waiting_runs_keep_their_time_over_a_pause(store: BaseStore, hand: Hand) -> None:
@@ -453,7 +454,7 @@ def test_nothing_of_a_schedule_that_breaks_stays_in_the_queue(store: BaseStore, 
     """Not even the patience of a waiting run that was put back a moment before in the same batch."""
     schedule = create_one(store, every(HOUR, overlap="allow"))
     hold(store, waiting_run(store, hand, schedule, T0 + HOUR, T0 + 9 * HOUR), "ann", T0 + HOUR, T0 + HOUR + 1)
-    write(store, "UPDATE schedules SET trigger = 'x' WHERE id = ?", schedule)
+    break_trigger(store, schedule)
     assert hand.claim(T0 + 2 * HOUR) == []
     assert the(store, schedule).progress.state == ScheduleState.BROKEN
     assert store.earliest(["job"]) is None

@@ -16,7 +16,7 @@ from duetime.stores.base import BaseStore
 from tests.stores.conftest import Opener
 from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand, create, create_one, runs_of, statuses, the, value_of
-from tests.support.shell import write
+from tests.support.shell import go_back, write
 
 
 def test_a_claim_starts_a_run_and_the_schedule_advances(store: BaseStore, hand: Hand) -> None:
@@ -242,7 +242,7 @@ def test_an_occurrence_that_has_a_row_advances_without_a_run(store: BaseStore, h
     schedule = create_one(store, every(MINUTE))
     hand.record(hand.claim(T0 + MINUTE), T0 + MINUTE)
     bystander = create_one(store, once(T0 + MINUTE))
-    write(store, "UPDATE progress SET next = ?, through = NULL WHERE schedule = ?", T0 + MINUTE, schedule)
+    go_back(store, schedule, T0 + MINUTE)
     write(store, "UPDATE due SET at = ? WHERE schedule = ?", T0 + MINUTE, schedule)
     claims = hand.claim(T0 + MINUTE + 1)
     assert [claim.definition.id for claim in claims] == [bystander]
@@ -255,7 +255,7 @@ def test_a_missed_range_that_begins_with_a_known_occurrence(store: BaseStore, ha
     schedule = create_one(store, every(MINUTE))
     hand.record(hand.claim(T0 + MINUTE), T0 + MINUTE)
     hand.record(hand.claim(T0 + 2 * MINUTE), T0 + 2 * MINUTE)
-    write(store, "UPDATE progress SET next = ?, through = NULL WHERE schedule = ?", T0 + MINUTE, schedule)
+    go_back(store, schedule, T0 + MINUTE)
     write(store, "UPDATE due SET at = ? WHERE schedule = ?", T0 + MINUTE, schedule)
     (claim,) = hand.claim(T0 + 6 * MINUTE)
     assert claim.run.due == T0 + 6 * MINUTE
@@ -267,7 +267,7 @@ def test_a_newest_occurrence_that_is_known(store: BaseStore, hand: Hand) -> None
     schedule = create_one(store, every(MINUTE))
     hand.record(hand.claim(T0 + 3 * MINUTE), T0 + 3 * MINUTE)
     write(store, "DELETE FROM runs WHERE status = 'missed'")
-    write(store, "UPDATE progress SET next = ?, through = NULL WHERE schedule = ?", T0 + MINUTE, schedule)
+    go_back(store, schedule, T0 + MINUTE)
     write(store, "UPDATE due SET at = ? WHERE schedule = ?", T0 + MINUTE, schedule)
     assert hand.claim(T0 + 3 * MINUTE + 1) == []
     missed, completed = runs_of(store, schedule)

@@ -18,7 +18,8 @@ from duetime.stores.base import BaseStore
 from duetime.stores.transaction import Transaction
 from tests.support.drafts import T0, every, once
 from tests.support.hand import DONE, Hand, create, create_one, runs_of, the, the_run, value_of
-from tests.support.shell import write
+from tests.support.shell import break_policy
+from tests.support.wordings import NOT_FINISHED
 
 
 def test_an_outcome_is_recorded_once(store: BaseStore, hand: Hand) -> None:
@@ -251,7 +252,7 @@ def test_what_was_handed_over_is_not_done_in_time(store: BaseStore, hand: Hand) 
     hand.record([claim], T0, Waiting(until, "somebody"))
     store.record_and_claim(hand.id, Instant(until - 1), [], [ClaimRequest("job", 100, until)])
     run = the_run(store, claim.run.id)
-    assert (run.status, run.error) == (RunStatus.FAILED, "the agent that took it did not finish in time")
+    assert (run.status, run.error) == (RunStatus.FAILED, NOT_FINISHED)
 
 
 def test_what_was_handed_over_in_vain_is_handed_over_again(store: BaseStore, hand: Hand) -> None:
@@ -307,7 +308,7 @@ def test_a_retry_is_parked_while_the_schedule_is_paused(store: BaseStore, hand: 
 def test_an_outcome_is_recorded_whatever_became_of_the_policy(store: BaseStore, hand: Hand, outcome: Outcome) -> None:
     schedule = create_one(store, every(MINUTE, max_attempts=3))
     claims = hand.claim(T0 + MINUTE)
-    write(store, "UPDATE schedules SET policy = 'x' WHERE id = ?", schedule)
+    break_policy(store, schedule)
     assert hand.record(claims, T0 + MINUTE, outcome) == [Answer.RECORDED]
 
 

@@ -17,7 +17,7 @@ from duetime.stores.base import BaseStore
 from tests.stores.conftest import Opener
 from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand, create, create_one, runs_of, the, the_run, value_of
-from tests.support.shell import write
+from tests.support.shell import break_policy
 
 
 def test_a_beat_counts_and_brings_stop_requests_and_the_floor(store: BaseStore, hand: Hand) -> None:
@@ -192,7 +192,7 @@ def test_rescue_releases_the_line(store: BaseStore, hand: Hand) -> None:
 def test_one_unreadable_policy_does_not_keep_the_others_from_rescue(store: BaseStore, hand: Hand) -> None:
     odd, fine = [s.definition.id for s in create(store, once(), once())]
     claims = hand.claim(T0)
-    write(store, "UPDATE schedules SET policy = 'x' WHERE id = ?", odd)
+    break_policy(store, odd)
     assert hand.die(T0) == 2
     by_schedule = {claim.definition.id: the_run(store, claim.run.id).status for claim in claims}
     assert by_schedule == {odd: RunStatus.LOST, fine: RunStatus.PENDING}

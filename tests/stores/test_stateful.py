@@ -38,7 +38,7 @@ from duetime.stores.sqlite.store import MEMORY, SqliteStore
 from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand
 from tests.support.invariants import invariants
-from tests.support.shell import write
+from tests.support.shell import break_trigger, write
 from tests.support.size import FULL
 
 pytestmark = pytest.mark.slow
@@ -197,7 +197,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(schedule=schedules)
     def break_it(self, schedule: ScheduleId) -> None:
-        write(self.store, "UPDATE schedules SET trigger = 'x' WHERE id = ?", schedule)
+        break_trigger(self.store, schedule)
 
     @rule(schedule=schedules, pick=st.integers(0, 20), verb=st.sampled_from(["retry", "cancel_run", "hold", "finish"]))
     def change_run(self, schedule: ScheduleId, pick: int, verb: str) -> None:

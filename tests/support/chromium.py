@@ -13,6 +13,8 @@ from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, syn
 from tests.support.agents import Served
 from tests.support.cli import ROOT
 
+BEYOND = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+"""How many pixels a page is wider than its window."""
 SCREENSHOTS = ROOT / ".cache" / "screenshots"
 PHONE: ViewportSize = {"width": 360, "height": 740}
 DESK: ViewportSize = {"width": 1280, "height": 860}

@@ -42,3 +42,8 @@ def for_all(settings: Mapping[str, Any]) -> dict[str, Any]:
         if name in settings
     }
     return {**settings, **tables}
+
+
+def remote_agent(url: str, secret: str) -> str:
+    """The settings of an agent behind a webhook."""
+    return f'[agents.remote]\ntype = "webhook"\nurl = "{url}"\nsecret = "{secret}"\n'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from duetime.engine.model import ScheduleId
 from duetime.stores.base import BaseStore
 from duetime.stores.postgres.store import PostgresStore
 from duetime.stores.sqlite.store import SqliteStore
@@ -17,3 +18,16 @@ def write(store: BaseStore, statement: str, *values: object) -> None:
         assert isinstance(store, SqliteStore)
         with store._write():
             store._writer.execute(statement, values)
+
+
+def break_trigger(store: BaseStore, schedule: ScheduleId) -> None:
+    write(store, "UPDATE schedules SET trigger = 'x' WHERE id = ?", schedule)
+
+
+def break_policy(store: BaseStore, schedule: ScheduleId) -> None:
+    write(store, "UPDATE schedules SET policy = 'x' WHERE id = ?", schedule)
+
+
+def go_back(store: BaseStore, schedule: ScheduleId, to: int) -> None:
+    """Make the schedule plan from `to` on, though it has been there before."""
+    write(store, "UPDATE progress SET next = ?, through = NULL WHERE schedule = ?", to, schedule)

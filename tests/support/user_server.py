@@ -18,6 +18,8 @@ from mcp.server import MCPServer
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 TOKEN = "the-token-of-the-builds"
+CALLS = 'call builds_latest {"branch": "main"}\ncall builds_delete {"branch": "main"}'
+"""What `tests/support/tool_agent.py` reads: one tool that it may call, and one that it may not."""
 
 
 @dataclass

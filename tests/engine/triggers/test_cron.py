@@ -23,6 +23,7 @@ from duetime.engine.triggers import (
     trigger_to_json,
     warnings_for,
 )
+from tests.support.wordings import NEVER_FIRES
 
 NOW = instant_of(datetime(2026, 2, 9, 18, 30, tzinfo=UTC))
 
@@ -103,7 +104,7 @@ def test_a_stored_expression_that_never_fires_has_no_next_instant() -> None:
     assert trigger.next_after(NOW) is None
     assert trigger.latest(Instant(0), NOW) is None
     assert trigger.count(Instant(0), NOW) == 0
-    assert warnings_for(trigger, NOW) == ["This never fires: no such time is still to come."]
+    assert warnings_for(trigger, NOW) == [NEVER_FIRES]
 
 
 def test_leap_days_on_one_weekday_are_at_most_forty_years_apart() -> None:

@@ -20,6 +20,7 @@ from duetime.engine.triggers import (
     trigger_to_json,
     warnings_for,
 )
+from tests.support.wordings import NEVER_FIRES
 
 NOW = instant_of(datetime(2026, 2, 9, 18, 30, tzinfo=UTC))
 
@@ -178,7 +179,7 @@ def test_warnings() -> None:
     assert warnings_for(interval(hours=1), NOW) == []
     assert warnings_for(once("tomorrow 9am"), NOW) == []
     over = OnceTrigger(at=Instant(NOW - 1), timezone="UTC")
-    assert warnings_for(over, NOW) == ["This never fires: no such time is still to come."]
+    assert warnings_for(over, NOW) == [NEVER_FIRES]
 
 
 @pytest.mark.parametrize(

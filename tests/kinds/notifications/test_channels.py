@@ -21,9 +21,6 @@ from duetime.settings import AgentSettings, ChannelSettings, NotificationSetting
 from tests.support.channels import FULL, delivery, everything_logged, outgoing, told
 from tests.support.receiver import Behaviour, Fault, Receiver
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:'imghdr' is deprecated:DeprecationWarning"
-)  # Apprise still looks for it
 NASTY = 'Größe: "5 < 6" & \\ {id}\n&user=root'
 
 

@@ -15,9 +15,6 @@ from tests.support.deliveries import delivering, notify, settled
 from tests.support.ntfy import NtfyReceiver
 from tests.support.settings import write_trusted
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:'imghdr' is deprecated:DeprecationWarning"
-)  # Apprise still looks for it
 BROKEN = """
 [notifications]
 server = "https://ntfy.example.org/hush"

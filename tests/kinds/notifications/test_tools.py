@@ -25,6 +25,7 @@ from duetime.mcp.catalog import catalog_of
 from duetime.settings import Settings
 from duetime.testing import Simulation
 from tests.support.notifying import RESOURCES, START, TOOLS, Agent
+from tests.support.wordings import schedule_not_found
 
 NOW = "2026-02-10T15:00:00+01:00"
 PLAIN: dict[str, Any] = {"message": "hi", "notification_topic": "alerts"}
@@ -72,7 +73,7 @@ def test_delete_what_does_not_exist(ann: Agent, unknown: str) -> None:
     assert ann("delete_schedule", schedule_id=unknown) == {
         "success": False,
         "schedule_id": unknown,
-        "error": f"Schedule not found: {unknown}. It may have already been deleted or the ID is incorrect.",
+        "error": schedule_not_found(unknown),
     }
 
 
@@ -100,7 +101,7 @@ def test_a_second_delete_is_not_found_and_the_history_stays(simulation: Simulati
     simulation.advance(timedelta(days=1))
     assert ann("delete_schedule", schedule_id=schedule)["success"] is True
     again = ann("delete_schedule", schedule_id=schedule)
-    assert again["error"] == f"Schedule not found: {schedule}. It may have already been deleted or the ID is incorrect."
+    assert again["error"] == schedule_not_found(schedule)
     history = ann.app.scheduler.history(ann.call.caller, schedule)
     assert not isinstance(history, Err)
     assert [run.status for run in history.value.items] == ["completed"]
@@ -504,7 +505,7 @@ def test_a_one_off_is_deleted_before_it_goes_out_and_not_found_after(simulation:
     simulation.advance(timedelta(hours=3))
     assert [run.schedule for run in ann.runs()] == [2]
     gone = ann("delete_schedule", schedule_id=second)
-    assert gone["error"] == f"Schedule not found: {second}. It may have already been deleted or the ID is incorrect."
+    assert gone["error"] == schedule_not_found(second)
 
 
 # -- all that make something --------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from duetime.settings import McpServerSettings
 from tests.support.agents import ERAS
 from tests.support.model_server import ModelServer, call, say
 from tests.support.programs import command_agent
-from tests.support.user_server import TOKEN, UserServer, user_server
+from tests.support.user_server import CALLS, TOKEN, UserServer, user_server
 from tests.support.waking import agent_request, failed, over_stdio, replied, succeeded
 
 ONE = Allowance(tools=("builds.latest",))
@@ -190,8 +190,6 @@ def test_without_anything_allowed_there_is_no_gateway() -> None:
 
 
 # -- agents -----------------------------------------------------------------------------------------------------------
-
-CALLS = 'call builds_latest {"branch": "main"}\ncall builds_delete {"branch": "main"}'
 
 
 def test_a_command_agent_uses_them_and_tells_what_it_was_denied(builds: UserServer) -> None:

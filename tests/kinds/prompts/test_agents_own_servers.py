@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.model_server import ModelServer, call, say
-from tests.support.user_server import TOKEN, user_server
+from tests.support.user_server import CALLS, TOKEN, user_server
 from tests.support.woken import house, result_of
 
 TOOL_AGENT = str(Path(__file__).parents[2] / "support" / "tool_agent.py")
-CALLS = 'call builds_latest {"branch": "main"}\ncall builds_delete {"branch": "main"}'
 SETTINGS = """
 [mcp_servers.builds]
 url = "{url}"

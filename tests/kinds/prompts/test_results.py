@@ -10,6 +10,7 @@ from duetime.engine.kind import Caller
 from duetime.engine.outcome import Completed
 from duetime.engine.result import Ok
 from tests.support.stage import PACIFIC, Stage
+from tests.support.wordings import ID_OR_RUN
 
 ANSWER = {
     "text": "Two of them failed.",
@@ -148,7 +149,7 @@ def test_what_there_is_not(stage: Stage) -> None:
         assert stage.ada.hears("prompt_result", id=missing) == f"Task #{missing} not found."
         assert stage.ada.hears("prompt_result", run_id=missing) == f"Run {missing} not found."
     for given in ({}, {"id": 1, "run_id": 1}):
-        assert stage.ada.hears("prompt_result", given) == "Error: give exactly one of 'id' or 'run_id'."
+        assert stage.ada.hears("prompt_result", given) == ID_OR_RUN
 
 
 def test_what_is_no_prompt_or_somebody_elses(stage: Stage) -> None:

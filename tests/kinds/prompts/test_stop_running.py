@@ -8,10 +8,7 @@ from duetime.engine.clock import Instant
 from duetime.engine.kind import Caller
 from tests.support.agent import Agent
 from tests.support.stage import Stage
-
-
-def not_cancelled(number: int) -> str:
-    return f"Task #{number} not found or not editable (only pending tasks can be cancelled)."
+from tests.support.wordings import not_cancelled
 
 
 def state(stage: Stage, number: int) -> tuple[str, Instant, int]:

@@ -21,12 +21,12 @@ from duetime.kinds.prompts.kind import WAITS
 from duetime.mcp.definitions import ToolProblem
 from tests.support.agent import TOOLS, Agent
 from tests.support.stage import PACIFIC, Stage
+from tests.support.wordings import NO_CODER, NO_TASKS, NOTHING_TO_EDIT, RESULT_OR_ERROR, not_cancelled, not_editable
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 ONE_OF = "Error: give exactly one of at, cron, rrule, every (every may have at as its first time)"
 PAST = "Error: Feb 10, 2026 11:00 AM PST is in the past; it is now Feb 10, 2026 12:00 PM PST."
 DURATION = "as a duration; write it like 30m, 2h30m or 1 day."
-NOTHING = "No scheduled tasks found matching filters."
 PROMPTS = (
     "schedule", "schedule_list", "schedule_edit", "schedule_cancel", "prompt_result", "take_prompt", "finish_prompt",
 )  # fmt: skip
@@ -62,7 +62,7 @@ def test_schedule_knows_the_same_facts(stage: Stage) -> None:
         "timezone": PACIFIC,
         "note": "no date given: read as Feb 10, 2026 3:00 PM PST",
         "next_run": "2026-02-10T15:00:00-08:00",
-        "reads_as": "once, on 2026-02-10 15:00 PST (America/Los_Angeles)",
+        "reads_as": f"once, on 2026-02-10 15:00 PST ({PACIFIC})",
         "limits": {"max_attempts": 1, "timeout_seconds": 900.0, "max_runs_per_day": 200},
         "warnings": [WAITS],
         "warning_codes": ["no_agent"],
@@ -134,7 +134,7 @@ def test_an_interval_goes_on_from_its_first_time(stage: Stage) -> None:
         ({"every": "0m"}, f'Error: could not read "0m" {DURATION}'),
         ({"every": "999999999 weeks"}, f'Error: could not read "999999999 weeks" {DURATION}'),
         ({"every": "0.5s"}, "Error: every: it fires more often than every 1 s, which is the limit"),
-        ({"at": "15:00", "agent": "coder"}, "Error: agent: there is no 'coder'; there is inbox"),
+        ({"at": "15:00", "agent": "coder"}, NO_CODER),
         ({"at": "15:00", "prompt": "  "}, "Error: prompt: must be a non-empty text"),
         ({"at": "15:00", "max_attempts": 0}, "Error: max_attempts: must be a whole number from 1 to 100, not 0"),
         ({"at": "15:00", "overlap": "maybe"}, "Error: overlap: must be one of skip, queue, allow, not 'maybe'"),
@@ -144,7 +144,7 @@ def test_an_interval_goes_on_from_its_first_time(stage: Stage) -> None:
 def test_what_schedule_refuses_is_a_result(stage: Stage, given: dict[str, Any], words: str) -> None:
     answer = stage.ada.use("schedule", {"prompt": "water the plants", **given})
     assert (answer.text, answer.structured) == (words, {"error": words})
-    assert stage.ada.hears("schedule_list", status="all") == NOTHING
+    assert stage.ada.hears("schedule_list", status="all") == NO_TASKS
 
 
 def test_rules_that_cannot_be_read_are_results(stage: Stage) -> None:
@@ -289,7 +289,7 @@ def test_list_by_range(both: Stage, first: str | None, last: str | None, found: 
     given = {name: value for name, value in (("from", first), ("to", last)) if value is not None}
     assert "".join(task["prompt"] for task in both.ada.knows("schedule_list", given)["tasks"]) == found
     if not found:
-        assert both.ada.hears("schedule_list", given) == NOTHING
+        assert both.ada.hears("schedule_list", given) == NO_TASKS
 
 
 def test_list_by_status_and_range(both: Stage) -> None:
@@ -302,7 +302,7 @@ def test_list_by_status_and_range(both: Stage) -> None:
 
 def test_list_of_nothing(both: Stage) -> None:
     answer = both.ada.use("schedule_list")
-    assert (answer.text, answer.structured["tasks"]) == (NOTHING, [])
+    assert (answer.text, answer.structured["tasks"]) == (NO_TASKS, [])
 
 
 def test_a_range_that_had_to_be_guessed_is_said(stage: Stage) -> None:
@@ -406,15 +406,10 @@ def test_edit(both: Stage, given: dict[str, str], words: str, row: str) -> None:
 
 def test_edit_with_nothing_to_change(both: Stage) -> None:
     number = both.make(at="15:00")
-    words = "Error: provide at least one of 'at' or 'prompt' to edit."
-    assert both.ada.hears("schedule_edit", id=number) == words
-    assert both.ada.hears("schedule_edit", id=number, at=None, prompt=None) == words
-    assert both.ada.hears("schedule_edit", id=number, timezone="UTC") == words
-    assert both.ada.hears("schedule_edit", id=4711) == words
-
-
-def not_possible(number: int, verb: str) -> str:
-    return f"Task #{number} not found or not editable (only pending tasks can be {verb})."
+    assert both.ada.hears("schedule_edit", id=number) == NOTHING_TO_EDIT
+    assert both.ada.hears("schedule_edit", id=number, at=None, prompt=None) == NOTHING_TO_EDIT
+    assert both.ada.hears("schedule_edit", id=number, timezone="UTC") == NOTHING_TO_EDIT
+    assert both.ada.hears("schedule_edit", id=4711) == NOTHING_TO_EDIT
 
 
 NUMBERS = [4711, 0, -1, 2**53 + 1, 2**63, 10**25, -(10**25)]
@@ -422,8 +417,8 @@ NUMBERS = [4711, 0, -1, 2**53 + 1, 2**63, 10**25, -(10**25)]
 
 @pytest.mark.parametrize("number", NUMBERS)
 def test_ids_that_nothing_has(both: Stage, number: int) -> None:
-    assert both.ada.hears("schedule_edit", id=number, prompt="x") == not_possible(number, "edited")
-    assert both.ada.hears("schedule_cancel", id=number) == not_possible(number, "cancelled")
+    assert both.ada.hears("schedule_edit", id=number, prompt="x") == not_editable(number)
+    assert both.ada.hears("schedule_cancel", id=number) == not_cancelled(number)
     answer = both.ada.use("finish_prompt", run_id=number, result="x")
     assert answer.text == f"Run {number} is not yours to finish."
     assert answer.structured == {"error": answer.text}
@@ -440,7 +435,7 @@ def test_a_number_of_five_thousand_digits_is_answered(stage: Stage) -> None:
 def test_what_nobody_took_yet_can_be_cancelled(both: Stage) -> None:
     """It is due, and has not begun: without this, a recurring prompt without an agent could never be stopped."""
     number = both.due()
-    assert both.ada.hears("schedule_edit", id=number, prompt="x") == not_possible(number, "edited")
+    assert both.ada.hears("schedule_edit", id=number, prompt="x") == not_editable(number)
     assert both.ada.hears("schedule_cancel", id=number) == f"Cancelled task #{number}."
     assert both.ada.hears("take_prompt") == "Nothing is due."
 
@@ -457,9 +452,9 @@ def test_edit_and_cancel_only_what_is_pending(both: Stage, end: str) -> None:
         if end == "completed":
             both.ada.use("finish_prompt", run_id=run_id, result="ok")
     before = both.ada.hears("schedule_list", status="all")
-    assert both.ada.hears("schedule_edit", id=number, prompt="x") == not_possible(number, "edited")
-    assert both.ada.hears("schedule_edit", id=number, at="in 3 hours") == not_possible(number, "edited")
-    assert both.ada.hears("schedule_cancel", id=number) == not_possible(number, "cancelled")
+    assert both.ada.hears("schedule_edit", id=number, prompt="x") == not_editable(number)
+    assert both.ada.hears("schedule_edit", id=number, at="in 3 hours") == not_editable(number)
+    assert both.ada.hears("schedule_cancel", id=number) == not_cancelled(number)
     assert both.ada.hears("schedule_list", status="all") == before
 
 
@@ -468,8 +463,8 @@ def test_a_job_is_no_prompt(both: Stage) -> None:
         "schedule_job", name="x", task="echo", trigger_type="interval", trigger_config={"hours": 1}, kwargs={"value": 1}
     )
     number = int(made["job_id"].split("_")[1])
-    assert both.ada.hears("schedule_cancel", id=number) == not_possible(number, "cancelled")
-    assert both.ada.hears("schedule_list", status="all") == NOTHING
+    assert both.ada.hears("schedule_cancel", id=number) == not_cancelled(number)
+    assert both.ada.hears("schedule_list", status="all") == NO_TASKS
 
 
 def test_cancel(both: Stage) -> None:
@@ -478,7 +473,7 @@ def test_cancel(both: Stage) -> None:
     assert (answer.text, answer.structured) == (f"Cancelled task #{number}.", {"id": number, "status": "cancelled"})
     both.time.advance(3 * HOUR)
     assert both.ada.hears("take_prompt") == "Nothing is due."
-    assert both.ada.hears("schedule_cancel", id=number) == not_possible(number, "cancelled")
+    assert both.ada.hears("schedule_cancel", id=number) == not_cancelled(number)
 
 
 @pytest.mark.parametrize(
@@ -609,15 +604,15 @@ def test_an_edit_that_crossed_another_is_not_lost(stage: Stage, monkeypatch: pyt
 def test_what_is_anothers_is_as_what_does_not_exist(both: Stage) -> None:
     bob = both.agent("bob")
     mine, waiting = both.make(at="2026-02-11T09:00"), both.due()
-    assert bob.hears("schedule_list", status="all") == NOTHING
+    assert bob.hears("schedule_list", status="all") == NO_TASKS
     assert bob.hears("take_prompt") == "Nothing is due."
     assert bob.reads("prompts://due") == {"due": [], "total": 0, "timezone": PACIFIC}
     nobody = bob.digest("prompts://due")
     run_id = both.ada.knows("take_prompt")["run_id"]
     assert bob.digest("prompts://due") == nobody
     for number in (mine, waiting):
-        assert bob.hears("schedule_edit", id=number, prompt="x") == not_possible(number, "edited")
-        assert bob.hears("schedule_cancel", id=number) == not_possible(number, "cancelled")
+        assert bob.hears("schedule_edit", id=number, prompt="x") == not_editable(number)
+        assert bob.hears("schedule_cancel", id=number) == not_cancelled(number)
     assert bob.hears("finish_prompt", run_id=run_id, result="x") == f"Run {run_id} is not yours to finish."
     assert bob.reads(f"prompts://runs/{run_id}") is None
     assert bob.digest(f"prompts://runs/{run_id}") is None
@@ -721,7 +716,7 @@ def test_a_failure_is_tried_again_by_policy(both: Stage) -> None:
 def test_finish_needs_one_of_result_and_error(stage: Stage, given: dict[str, Any]) -> None:
     stage.due()
     run_id = stage.ada.knows("take_prompt")["run_id"]
-    assert stage.ada.hears("finish_prompt", given, run_id=run_id) == "Error: give exactly one of 'result' or 'error'."
+    assert stage.ada.hears("finish_prompt", given, run_id=run_id) == RESULT_OR_ERROR
     assert stage.ada.hears("finish_prompt", run_id=run_id, result="") == "Finished task #1."
 
 

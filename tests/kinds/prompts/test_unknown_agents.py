@@ -13,6 +13,7 @@ import pytest
 from duetime.kinds.prompts.kind import UNKNOWN_TIMES
 from duetime.settings import AgentSettings
 from tests.support.stage import NOON, Stage
+from tests.support.wordings import NO_CODER, not_editable
 
 MINUTE = timedelta(minutes=1)
 AGENTS = {"coder": AgentSettings(preset="claude"), "desk": AgentSettings(type="inbox")}
@@ -83,9 +84,8 @@ def test_another_agent_mends_it_though_it_is_due(house: House) -> None:
     number = house.made("water the plants", every="1 hour", at="in 2 minutes", agent="coder")
     stage = house.without_agents()
     stage.time.advance(MINUTE)
-    not_editable = f"Task #{number} not found or not editable (only pending tasks can be edited)."
     for given in ({"prompt": "feed the cat"}, {"at": "in 3 hours"}, {"agent": "inbox", "at": "in 3 hours"}):
-        assert stage.ada.hears("schedule_edit", given, id=number) == not_editable
+        assert stage.ada.hears("schedule_edit", given, id=number) == not_editable(number)
     assert stage.ada.hears("schedule_edit", id=number, agent="nobody") == (
         "Error: agent: there is no 'nobody'; there is inbox"
     )
@@ -96,15 +96,15 @@ def test_another_agent_mends_it_though_it_is_due(house: House) -> None:
     assert "held" not in row(stage, number)
     taken = stage.ada.knows("take_prompt")
     assert (taken["id"], taken["prompt"]) == (number, "water the plants")
-    assert stage.ada.hears("schedule_edit", id=number, agent="inbox") == not_editable, "somebody is at work on it"
+    assert stage.ada.hears("schedule_edit", id=number, agent="inbox") == not_editable(number), (
+        "somebody is at work on it"
+    )
 
 
 def test_before_it_is_due_a_new_text_needs_an_agent_too(house: House) -> None:
     number = house.made(at="in 3 hours", agent="coder", max_runs_per_day=3)
     stage = house.without_agents()
-    assert stage.ada.hears("schedule_edit", id=number, prompt="feed the cat") == (
-        "Error: agent: there is no 'coder'; there is inbox"
-    )
+    assert stage.ada.hears("schedule_edit", id=number, prompt="feed the cat") == NO_CODER
     said = stage.ada.hears("schedule_edit", id=number, prompt="feed the cat", agent="inbox")
     assert said == f'Updated task #{number}: prompt → "feed the cat", agent → inbox'
     found = stage.app.scheduler.find(stage.ada.call.caller, str(number))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.stage import Stage
+from tests.support.wordings import not_editable
 
 MINUTE = timedelta(minutes=1)
 
@@ -34,8 +35,7 @@ def test_it_can_be_edited_and_whoever_takes_it_reads_the_new_text(stage: Stage) 
     assert (edited["status"], edited["state_detail"]) == ("pending", "waiting_for_agent")
     assert edited["next_run"] == edited["fire_at"] == "2026-02-10T14:01:00-08:00"
     assert stage.ada.knows("take_prompt")["prompt"] == "feed the cat"
-    refused = stage.ada.hears("schedule_edit", id=number, prompt="too late")
-    assert refused == f"Task #{number} not found or not editable (only pending tasks can be edited)."
+    assert stage.ada.hears("schedule_edit", id=number, prompt="too late") == not_editable(number)
 
 
 def test_it_can_be_cancelled(stage: Stage) -> None:
