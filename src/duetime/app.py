@@ -362,11 +362,10 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
 
     from duetime.dashboard.login import not_found_page, sign_in_page
     from duetime.dashboard.routes import web_routes
-    from duetime.http.app import calendar_feed, http_app
+    from duetime.http.app import calendar_feed, http_app, identity
     from duetime.http.auth import ClientCommands, WebContext, by_token
     from duetime.http.browser_sessions import Browsers
     from duetime.http.connection_limits import owner_shares
-    from duetime.http.identity import identity
     from duetime.http.metrics import metrics, readiness
     from duetime.http.sessions import Proofs, Sessions
     from duetime.kinds.prompts.access import header_command, stdio_command

@@ -11,7 +11,7 @@ from duetime.engine.model import Cap, Used
 from duetime.service.published import CHANGED, DIFFER
 from duetime.service.services import WORKER_WARNINGS, Call
 from duetime.service.status import status
-from duetime.service.warning_explanations import EXPLANATIONS
+from duetime.service.warnings import EXPLANATIONS
 from duetime.settings import AgentSettings
 from tests.support.agent import Agent
 from tests.support.agents import call, over_stdio, talk

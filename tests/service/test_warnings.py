@@ -10,8 +10,7 @@ import pytest
 from duetime.engine.clock import Instant
 from duetime.engine.times.zones import known_zone
 from duetime.engine.triggers import build_trigger, warnings_for
-from duetime.service.warning_explanations import EXPLANATIONS
-from duetime.service.warnings import DELIVERY_PREFIX, LONGEST, SENTENCES, warning
+from duetime.service.warnings import DELIVERY_PREFIX, EXPLANATIONS, LONGEST, SENTENCES, warning
 from tests.support.drafts import T0
 
 

@@ -79,7 +79,7 @@ def _call(arguments: list[str]) -> int:
         try:
             answer: Any = command()(arguments, prog_name="duetime", standalone_mode=False)
         except Exception as error:
-            from duetime.terminal.missing_arguments import answers_for
+            from duetime.terminal.questions import answers_for
 
             added = answers_for(error, arguments)  # nothing was done yet: the command line was only parsed
             if not added:

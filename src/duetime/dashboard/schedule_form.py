@@ -24,7 +24,7 @@ from duetime.engine.queries import Preview
 from duetime.engine.result import Err
 from duetime.engine.times import read_time
 from duetime.engine.times.zones import known_zone
-from duetime.engine.triggers.cron_faults import with_cron_fault
+from duetime.engine.triggers.cron import with_cron_fault
 from duetime.engine.validation import Changes, NewSchedule, fingerprint
 from duetime.service.errors import err_of, shown, unwrap
 from duetime.service.masking import masked_payload, refuse_other_places

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from duetime.engine import model
 from duetime.engine.clock import Instant
@@ -23,6 +23,14 @@ class StopReason(StrEnum):
     TIMEOUT = "timeout"  # the run's timeout has passed
     LEASE = "lease"  # the worker may no longer act: the run may belong to another worker
     SHUTDOWN = "shutdown"  # the worker is stopping and its grace period is over
+
+
+STOPPED: Final = {
+    StopReason.CANCELLED: "stopped on request",
+    StopReason.LEASE: "its worker lost its lease before it was done",
+    StopReason.SHUTDOWN: "the worker stopped before it was done",
+}
+"""What a run says that was stopped; one that timed out names its timeout instead."""
 
 
 _creating = threading.Lock()

@@ -18,22 +18,25 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.scheduler import Scheduler
+from duetime.engine.store import Store
 from duetime.http.auth import Bearer
 from duetime.http.browser_sessions import Browsers, Unasked
 from duetime.http.compression import Compression
 from duetime.http.connection_limits import OWNER
 from duetime.http.middleware import Answers, BodyLimit, Guard, NoPage, OpenAnswers, SafeHeaders, Strays
-from duetime.http.probe import SERVICE
+from duetime.http.probe import PROOF, SERVICE, proof_of
 from duetime.http.problems import refusal
 from duetime.security.claims import InvalidToken
 from duetime.security.tokens import Tokens
 from duetime.service.calendar import calendar_of
 from duetime.service.owner_limits import NOBODY, OwnerLimits, TooManyRequests
+from duetime.service.published import read_publication
 
 MOST = 2000
 """Maximum number of schedules in one feed, soonest first: calendar programs download all of it repeatedly."""
 CUT = f"The {MOST:,} schedules that fire next. There are more, which this calendar leaves out."
 _HEADERS = {"Cache-Control": "private, no-store", "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff"}
+_NONCE: Final = re.compile(r"[0-9a-f]{32}")
 
 
 def calendar_feed(scheduler: Scheduler, tokens: Tokens | None) -> Route:
@@ -141,3 +144,22 @@ def http_app(
 
 async def _alive(_request: Request) -> Response:
     return JSONResponse({"status": "ok", "service": SERVICE})
+
+
+def identity(store: Store) -> Route:
+    """Return the route at which the server proves that it reads the store: see `probe`. It reveals nothing else."""
+
+    async def answer(request: Request) -> Response:
+        nonce = request.query_params.get("nonce", "")
+        if not _NONCE.fullmatch(nonce):
+            return JSONResponse({"error": "nonce: must be 32 hexadecimal digits"}, 400)
+        try:  # read each time: another server on this store may have published a new key
+            found = read_publication(await anyio.to_thread.run_sync(store.published))
+        except DuetimeError:
+            return JSONResponse({"error": "The store cannot be reached right now."}, 503)
+        if found is None or not found.key:
+            return JSONResponse({"error": "No server has published its address in this store."}, 404)
+        _, port = request.scope["server"]  # as the socket is bound, whatever the client calls it
+        return JSONResponse({"service": SERVICE, "proof": proof_of(found.key, nonce, port)})
+
+    return Route(PROOF, answer, methods=["GET"])

@@ -13,9 +13,9 @@ from duetime.mcp.definitions import Arguments, Reply, Tool, error_result, errors
 from duetime.mcp.history import row_of
 from duetime.mcp.schemas import ERROR, WARNINGS, ZONE, with_warnings, zone_of
 from duetime.mcp.served import ID, Served, find, one_of, served_run, tool_id
+from duetime.service import MOST_SECONDS
 from duetime.service.history import outcome_of
 from duetime.service.kind_spec import ScheduleWarning
-from duetime.service.limits import MOST_SECONDS
 from duetime.service.masking import masked
 from duetime.service.presenters import View
 from duetime.service.run_now import has_ended, kept_elsewhere, look_again, run_again, run_edited, why_it_waits

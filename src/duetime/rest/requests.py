@@ -11,10 +11,10 @@ from duetime.engine.clock import DAY, SECOND, Instant
 from duetime.engine.errors import DuetimeError
 from duetime.engine.times import read_instant
 from duetime.engine.triggers import known_zone
+from duetime.service import MOST_SECONDS
 from duetime.service import when as service
 from duetime.service.errors import refuse
 from duetime.service.kind_spec import known_specs
-from duetime.service.limits import MOST_SECONDS
 from duetime.service.services import Call
 
 MONTH = 30 * DAY / SECOND

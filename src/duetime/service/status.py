@@ -16,7 +16,7 @@ from duetime.service.history import HistoryQuery, history
 from duetime.service.kind_spec import ScheduleWarning
 from duetime.service.presenters import View, instant_view, kinds_taken, living
 from duetime.service.services import Call
-from duetime.service.warning_explanations import EXPLANATIONS
+from duetime.service.warnings import EXPLANATIONS
 
 WHEN_OFF: Final = (
     "Nothing fires while no worker runs, and nothing is lost: once one runs again, a schedule whose time has passed "

@@ -9,6 +9,65 @@ DELIVERY_PREFIX: Final = "deliver_to: "
 """Begins a warning about where the results of runs are delivered."""
 SENTENCES: Final[dict[str, str]] = {}
 """The sentences of all codes, with placeholders. Each part of the code declares its own."""
+EXPLANATIONS: Final = {
+    "no_worker": (
+        "Schedules are stored, but no process executes them. `duetime service install` keeps one running in the "
+        "background; `duetime serve` or `duetime worker` runs one in a terminal. Missed work is caught up then."
+    ),
+    "no_worker_for_kind": (
+        "A worker runs, but takes other kinds of work, for example because it was started without the task modules. "
+        "Start one that takes this kind as well: `duetime worker` with the same settings and --tasks."
+    ),
+    "session_worker_only": (
+        "The only worker belongs to an agent client and ends with it. Whatever is due while no client is open waits "
+        "until one is opened. `duetime service install` keeps a worker running without a client."
+    ),
+    "trigger": (
+        "The rule is valid, but may fire at unexpected times: on dates that not every month has, on either of two "
+        "conditions, or around a clock change. `preview_schedule` shows its next times."
+    ),
+    "time": "The time can be read in several ways. The warning says which one was chosen; otherwise give it in full.",
+    "no_agent": (
+        "The settings name no agent, so none is woken at the due time: the prompt waits until a connected agent takes "
+        "it with take_prompt. To have one woken, define an agent under [agents] and set it as `agent`."
+    ),
+    "no_channel": (
+        "No channel to a person is set up. Messages are kept in the built-in inbox, which the dashboard and `duetime "
+        "inbox` show, and reach no phone. Configure a server or a channel: `duetime init` asks for one."
+    ),
+    "unknown_channel": (
+        "The topic is not the name of a channel, and no server is set up that could deliver it. The message is kept in "
+        "the built-in inbox. Check the spelling of the topic, or set up the channel."
+    ),
+    "subscribe": (
+        "Owners other than the operator have their own topics on the server, so that nobody can read another owner's "
+        "messages. A phone must subscribe to the address in the warning, once for each topic."
+    ),
+    "settings_differ": (
+        "The settings of this process differ from those of `duetime serve` on the same store. The server's are used, "
+        "so that all processes interpret times and names alike. `duetime config path` shows which file is read here; "
+        "remove the named settings from it, or give the client the server's file with --config."
+    ),
+    "settings_changed": (
+        "The settings file was changed after `duetime serve` read it. This process uses the file as it is now, and the "
+        "server still has the old values. Restart the server; `duetime service install` does so for a service."
+    ),
+    "new_topic": (
+        "Nothing else uses this topic. A message to a topic without subscribers reaches nobody, although it was sent. "
+        "Check its spelling against `topics` and `channels`, or ask the person which topic their phone subscribes to."
+    ),
+    "agent_not_ready": (
+        "The agent is defined in the settings, but cannot currently be woken from here: its program, key or folder is "
+        "missing. The warning says which. `duetime doctor` checks all agents."
+    ),
+    "not_allowed": (
+        "The request goes beyond what the operator allows this agent, or beyond what the requesting run may use. "
+        "That part was left out; the operator can allow it in the agent's settings."
+    ),
+    "note": "The message was accepted; the warning contains what its receiver or channel reported.",
+    "left_out": "Some of the selected items could not be changed; the others were. The warning says how many and why.",
+}
+"""The meaning of each code, at length."""
 
 
 class ScheduleWarning(NamedTuple):

@@ -44,7 +44,7 @@ def worded(error: DuetimeError, code: str) -> str:
     if field == "when" and not message.startswith("when:"):
         message = "give exactly one of --at, --delay, --every, --cron and --rrule, or --when"
     if message.startswith("Invalid cron"):
-        from duetime.engine.triggers.cron_faults import with_cron_fault
+        from duetime.engine.triggers.cron import with_cron_fault
 
         message = with_cron_fault(message)
     if message.startswith("Unknown status"):
@@ -57,6 +57,6 @@ def worded(error: DuetimeError, code: str) -> str:
 
 def in_a_file(err: Err) -> str:
     """Return the message for an error in a file, where there are no options."""
-    from duetime.engine.triggers.cron_faults import with_cron_fault
+    from duetime.engine.triggers.cron import with_cron_fault
 
     return with_cron_fault(err.message.removeprefix(f"{err.details.get('field')}: "))

@@ -1,7 +1,6 @@
 """Parsing of times that people write, in a time zone, and formatting of instants."""
 
-from duetime.engine.times.parser import LONGEST_DURATION, ReadTime, read_duration, read_time, unreadable
-from duetime.engine.times.past import read_instant
+from duetime.engine.times.parser import LONGEST_DURATION, ReadTime, read_duration, read_instant, read_time, unreadable
 from duetime.engine.times.zones import clock_local, format_local, iso_local
 
 __all__ = [

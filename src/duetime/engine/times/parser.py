@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, datetime, time, timedelta
 from typing import Final, NamedTuple
 
-from duetime.engine.clock import SECOND, Instant, datetime_of, instant_of
+from duetime.engine.clock import DAY, SECOND, Instant, datetime_of, instant_of
 from duetime.engine.errors import UnreadableTime
 from duetime.engine.times.dates import DateWords, coming_date, month_later, read_date, shifted
 from duetime.engine.times.grammar import ClockWords, plain_words, read_clock, read_iso, read_months, read_relative
@@ -18,6 +18,7 @@ from duetime.engine.times.zones import format_local, known_zone
 NOON: Final = 12 * 3600
 _EPOCH_DAY = date(1970, 1, 1)
 _ABBREVIATION = re.compile(r"(.*\S) ([A-Z]{1,6}|[+-][0-9]{2}(?::?[0-9]{2})?)", re.IGNORECASE | re.ASCII)
+_WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 
 class ReadTime(NamedTuple):
@@ -70,8 +71,8 @@ def _phrase(text: str, zone: str, clock: WallClock, now: Instant) -> ReadTime | 
     today = datetime_of(now).astimezone(known_zone(zone)).date()
     if only_time := read_clock(text):
         return _next_showing(DateWords(today, "no date given", retry_days=1), only_time, zone, clock, now)
-    for day, time in _splits(text):
-        words, of_day = read_date(day, today), read_clock(time)
+    for day, at in _splits(text):
+        words, of_day = read_date(day, today), read_clock(at)
         if words and of_day:
             return _next_showing(words, of_day, zone, clock, now)
     if words := read_date(text.removeprefix("on "), today):
@@ -223,3 +224,30 @@ def _iso(text: str, zone: str, clock: WallClock) -> ReadTime | None:
     second = moment.hour * 3600 + moment.minute * 60 + moment.second
     placed = place(moment.date(), ClockWords(second, moment.microsecond), zone, clock)
     return from_midnight(placed, zone) if placed and date_only else placed
+
+
+def read_past_time(text: object, *, zone: str, now: Instant) -> ReadTime:
+    """Parse a time as `read_time` does, and also `yesterday`, `2 hours ago`; a weekday means the latest one."""
+    if not isinstance(text, str):
+        raise unreadable(text)
+    words = " ".join(text.split()).lower().removeprefix("last ").removeprefix("on ")
+    if words.endswith(" ago") and (length := read_relative(f"in {words.removesuffix(' ago')}")) is not None:
+        return ReadTime(Instant(now - length))
+    if words == "yesterday" or words.startswith("yesterday "):
+        return read_time(words.replace("yesterday", "tomorrow", 1), zone=zone, now=_noon(zone, now, days=-2))
+    if words[:3] in _WEEKDAYS:
+        return read_time(words, zone=zone, now=Instant(now - 7 * DAY))
+    return read_time(text, zone=zone, now=now)
+
+
+def read_instant(text: object, zone: str, now: Instant, *, last: bool = False, past: bool = False) -> Instant:
+    """Return the instant that a text means. With `last`, it is the end of a range, which includes a day without a time
+    whole. With `past`, the question is about what happened: see `read_past_time`."""
+    read = (read_past_time if past else read_time)(text, zone=zone, now=now)
+    return read.last(zone) if last else read.instant
+
+
+def _noon(zone: str, now: Instant, days: int) -> Instant:
+    local = known_zone(zone)
+    day = datetime_of(now).astimezone(local).date() + timedelta(days=days)
+    return instant_of(datetime.combine(day, time(12), local))

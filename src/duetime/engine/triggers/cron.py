@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
-from duetime.engine.errors import InvalidTrigger
+from duetime.engine.errors import InvalidInput, InvalidTrigger
 from duetime.engine.times.wall_clock import DAY_SECONDS
 from duetime.engine.triggers.base import EVERY_SEVENTH, DaySet, WallTrigger, lowest
 
@@ -27,6 +27,16 @@ ALIASES: Final = {
 _LONGEST = 1000
 _ANY_DATE = datetime(2000, 1, 1, tzinfo=UTC)
 _LAST, _LAST_WEEKDAY = -1000, -1001  # cronsim's own markers for L and LW
+INVALID = "Invalid cron expression: "
+"""Beginning of the error about an expression."""
+_FIELDS = (
+    ("second", "0-59"),
+    ("minute", "0-59"),
+    ("hour", "0-23"),
+    ("day of the month", "1-31, or L for the last"),
+    ("month", "1-12, or JAN-DEC"),
+    ("day of the week", "0-7 or SUN-SAT, where 0 and 7 are Sunday"),
+)
 
 
 class CronDays(DaySet):
@@ -86,7 +96,7 @@ class CronFields:
 
 def malformed(expression: object) -> InvalidTrigger:
     shown = expression if isinstance(expression, str) else repr(expression)
-    return InvalidTrigger(f"Invalid cron expression: {shown}", field="expression")
+    return InvalidTrigger(f"{INVALID}{shown}", field="expression")
 
 
 @lru_cache(maxsize=8192)
@@ -164,3 +174,26 @@ class CronTrigger(WallTrigger):
     def to_dict(self) -> dict[str, object]:
         chosen = {} if self.dst == "debian" else {"dst": self.dst}
         return super().to_dict() | {"expression": self.expression} | chosen
+
+
+def cron_fault(expression: str) -> str:
+    """Explain which field is invalid, found by parsing each one alone."""
+    parts = expression.split()
+    if expression.strip().startswith("@"):
+        return "there are @yearly, @monthly, @weekly, @daily and @hourly"
+    if len(parts) not in (5, 6):
+        has = f"{len(parts)} field" if len(parts) == 1 else f"{len(parts)} fields"
+        return f"it has {has}, and cron has 5: minute hour day month weekday, or 6 with seconds in front"
+    for number, (name, range_) in enumerate(_FIELDS[6 - len(parts) :]):
+        alone = ["*"] * len(parts)
+        alone[number] = parts[number]
+        try:
+            cron_fields(" ".join(alone))
+        except InvalidInput:
+            return f"the {name} cannot be {parts[number]!r}: use {range_}, with * - , and / as cron has them"
+    return "its fields do not go together"
+
+
+def with_cron_fault(message: str) -> str:
+    """Return an error message, explained if it is about a cron expression."""
+    return f"{message}; {cron_fault(message.removeprefix(INVALID))}" if message.startswith(INVALID) else message

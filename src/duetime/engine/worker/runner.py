@@ -8,7 +8,7 @@ from typing import Protocol
 
 from duetime.engine.clock import SECOND, Clock
 from duetime.engine.encoding import clean_text, error_text
-from duetime.engine.kind import Kind, StopReason, StopSignal, Work
+from duetime.engine.kind import STOPPED, Kind, StopReason, StopSignal, Work
 from duetime.engine.model import RunId, WorkerId
 from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
 from duetime.engine.policy.claim import Claim
@@ -105,14 +105,13 @@ def _outcome_after_stop(item: ClaimedRun, outcome: Outcome) -> Outcome:
     if isinstance(outcome, Completed | Cancelled):
         return outcome
     if reason is StopReason.CANCELLED:
-        return Cancelled("stopped on request")
+        return Cancelled(STOPPED[reason])
     if isinstance(outcome, Waiting):
         return outcome  # it was handed over: executing it again would wake the agent a second time
     # Interrupted. After a lost lease the outcome counts only if nobody has rescued the run: else its fence is stale.
     if not policy_for_ending(item.claim.definition.policy).at_most_once:
         return Returned()  # it runs again, as after a crash
-    cause = "the worker stopped" if reason is StopReason.SHUTDOWN else "its worker lost its lease"
-    return Failed(f"{cause} before it was done; it runs at most once, so it was not started again")
+    return Failed(f"{STOPPED[reason]}; it runs at most once, so it was not started again")
 
 
 # Executors execute runs: `Pool` in its threads, `InlineExecutor` in the calling thread.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from duetime.engine.clock import SECOND, Instant, datetime_of
 from duetime.engine.encoding import clean_text, encode, error_text
 from duetime.engine.errors import InvalidInput, UnknownTask
-from duetime.engine.kind import Caller, Prepared, StopReason, ThreadUse, Work
+from duetime.engine.kind import STOPPED, Caller, Prepared, StopReason, ThreadUse, Work
 from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Returned
 from duetime.engine.redaction import redacted, redacted_trace, secrets_of
 from duetime.kinds.jobs.arguments import told_as_piped
@@ -185,12 +185,10 @@ def _context(work: Work) -> TaskContext:
 def _stopped(work: Work) -> Outcome:
     reason = work.stop.reason
     if reason is StopReason.CANCELLED:
-        return Cancelled("stopped on request")
+        return Cancelled(STOPPED[reason])
     if reason is StopReason.TIMEOUT:
         return Failed(f"timed out after {(work.policy.timeout or 0) / SECOND:g} s")
-    if reason is StopReason.LEASE:
-        return Failed("its worker lost its lease before it was done")
-    return Failed("the worker stopped before it was done")
+    return Failed(STOPPED[reason or StopReason.SHUTDOWN])
 
 
 def _log(work: Work, error: BaseException) -> None:

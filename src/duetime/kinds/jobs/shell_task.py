@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from duetime.engine.clock import SystemClock
+from duetime.engine.kind import STOPPED, StopReason
 from duetime.kinds.jobs.context import PermanentError, TaskContext
 from duetime.kinds.jobs.registry import Task, default_registry
 from duetime.processes.child import ChildProcess, ProcessSpec, StopRequest
@@ -81,7 +82,7 @@ def _start(argv: list[str], stdin: str, env: dict[str, str], folder: str, output
 
 def _stop_request(context: TaskContext, deadline: float, seconds: float) -> StopRequest | None:
     if context.cancelled.is_set():
-        return StopRequest("stopped on request", _GRACE)
+        return StopRequest(STOPPED[StopReason.CANCELLED], _GRACE)
     if _clock.monotonic() >= deadline:
         return StopRequest(f"it took longer than {seconds:g} s", _GRACE)
     return None

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from duetime.service.limits import MOST_SECONDS
+from duetime.service import MOST_SECONDS
 from duetime.terminal.completion import IDS, STATUSES
 from duetime.terminal.context import Cursor, Db, Json, Limit, opened
 from duetime.terminal.schedules.kind_view import KindView

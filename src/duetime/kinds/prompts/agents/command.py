@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from duetime.engine.clock import SystemClock
 from duetime.engine.errors import InvalidInput
-from duetime.engine.kind import LOCAL, StopReason
+from duetime.engine.kind import LOCAL, STOPPED, StopReason
 from duetime.kinds.prompts.agent import CANNOT_START, Access, AgentRequest, Reply
 from duetime.kinds.prompts.agents.environment import MCP_CONFIG, SERVER, standard_config, visible, write_private
 from duetime.kinds.prompts.agents.gateway import opened
@@ -37,12 +37,6 @@ _REPORTS = 1.0
 """Seconds between two reports of what the program is doing."""
 _HURRIED = 0.5
 """Seconds of grace if the worker itself is about to end: it still has to record the outcome of the run."""
-_SHUTDOWN = "the worker stopped before it was done"
-_STOPPED = {
-    StopReason.CANCELLED: "stopped on request",
-    StopReason.LEASE: "its worker lost its lease before it was done",
-    StopReason.SHUTDOWN: _SHUTDOWN,
-}
 
 
 class Woken(NamedTuple):
@@ -177,7 +171,7 @@ class CommandAgent:
             process.close()
         if why is None and process.expired:  # by its deadline, so by no fault of its own
             request.stop.set(StopReason.LEASE)
-            why = _STOPPED[StopReason.LEASE]
+            why = STOPPED[StopReason.LEASE]
         reader.finish()
         return reply_of(self._program, reader.transcript, process.exit_status, why, stderr.text().strip(), secrets)
 
@@ -185,13 +179,13 @@ class CommandAgent:
         grace = self._limits.grace
         match request.stop.reason:
             case StopReason.LEASE as reason:
-                return StopRequest(_STOPPED[reason])  # another worker may have the run by now
+                return StopRequest(STOPPED[reason])  # another worker may have the run by now
             case StopReason.SHUTDOWN as reason:
-                return StopRequest(_STOPPED[reason], min(_HURRIED, grace))
+                return StopRequest(STOPPED[reason], min(_HURRIED, grace))
             case StopReason.CANCELLED as reason:
-                return StopRequest(_STOPPED[reason], grace)
+                return StopRequest(STOPPED[reason], grace)
             case None if self._closed:
-                return StopRequest(_SHUTDOWN, grace)
+                return StopRequest(STOPPED[StopReason.SHUTDOWN], grace)
             case None if passed < request.patience:
                 return None
             case _:

@@ -1,8 +1,0 @@
-"""Limits that several interfaces state. Nothing else is imported with them."""
-
-from __future__ import annotations
-
-from typing import Final
-
-MOST_SECONDS: Final = 60
-"""How long a caller may wait for the end of a run."""
