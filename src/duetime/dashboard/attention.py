@@ -8,7 +8,7 @@ from duetime.dashboard.filters import instant_from
 from duetime.dashboard.request import PageRequest, at
 from duetime.engine.clock import DAY, MINUTE, Instant
 from duetime.engine.model import Run, RunId, RunStatus, Schedule, ScheduleState
-from duetime.engine.policy.finish import PAUSED_ITSELF
+from duetime.engine.policy.finish import paused_itself
 from duetime.engine.store import RunQuery, ScheduleQuery
 from duetime.service.errors import unwrap
 from duetime.service.presenters import View, run_shapes, schedule_shape
@@ -104,8 +104,7 @@ def _stopped(request: PageRequest, status: str) -> tuple[list[Schedule], bool]:
 
 
 def _stopped_itself(schedule: Schedule) -> bool:
-    state, note = schedule.progress.state, schedule.progress.note or ""
-    return state == ScheduleState.BROKEN or (state == ScheduleState.PAUSED and bool(PAUSED_ITSELF.fullmatch(note)))
+    return schedule.progress.state == ScheduleState.BROKEN or paused_itself(schedule.progress)
 
 
 def _paused_item(request: PageRequest, schedule: Schedule) -> Item:

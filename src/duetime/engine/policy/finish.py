@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import InvalidInput
@@ -19,10 +19,13 @@ _COMPLETED, _WAITING = RunStatus.COMPLETED, RunStatus.WAITING
 _FAILURES = frozenset({RunStatus.FAILED, RunStatus.LOST})
 _RELEASING = frozenset({ScheduleState.ACTIVE, ScheduleState.PAUSED})
 NOT_TAKEN = "no agent took it"
-PAUSED_ITSELF = re.compile(
-    "paused (?:after [0-9]+ failures in a row|because run [0-9]+ was quarantined); resume it once the problem is fixed"
+FAILED_TOO_OFTEN: Final = "paused after {} failures in a row; resume it once the problem is fixed"
+QUARANTINED: Final = "paused because run {} was quarantined; resume it once the problem is fixed"
+_PAUSED_ITSELF = re.compile(
+    "|".join(re.escape(note).replace(r"\{\}", "[0-9]+") for note in (FAILED_TOO_OFTEN, QUARANTINED))
 )
-"""The notes of schedules that the engine paused, here and in `record`."""
+"""The notes of schedules that the engine paused. The store has no other sign of it, so notes of earlier versions
+have to match as well."""
 
 
 class Reader(Protocol):
@@ -76,8 +79,8 @@ def end_run(writes: Writes, held: HeldRun, policy: Policy, closed: Run, now: Ins
     if policy.deliver_to is not None or policy.callbacks:
         writes.follow_ups += follow_ups(held.definition, policy, closed, now)
     if paused:
-        note = f"paused after {failures} failures in a row; resume it once the problem is fixed"
-        progress = pause_and_tell(writes, held.definition, policy, progress, closed, note, now)
+        note = FAILED_TOO_OFTEN.format(failures)
+        progress = pause_and_tell(writes, held.definition, policy, progress, closed, note)
         park_queued(writes, progress, reader)
     elif progress.queued:
         progress = release(writes, held.definition, policy, progress, now, reader)
@@ -114,7 +117,7 @@ def _next_again(held: HeldRun, progress: Progress, now: Instant) -> Instant | No
 
 
 def pause_and_tell(
-    writes: Writes, definition: Definition, policy: Policy, progress: Progress, closed: Run, note: str, now: Instant
+    writes: Writes, definition: Definition, policy: Policy, progress: Progress, closed: Run, note: str
 ) -> Progress:
     """Pause a schedule automatically and alert its owner: nothing more starts until a person resumes it, so a person
     has to know. Sent once, since a paused schedule does not come here again."""
@@ -123,6 +126,11 @@ def pause_and_tell(
     writes.follow_ups.append(alert(definition.owner, told, policy.deliver_to))
     writes.withdraw(progress.schedule)
     return progress._replace(state=ScheduleState.PAUSED, note=note)
+
+
+def paused_itself(progress: Progress) -> bool:
+    """Return whether the engine paused the schedule, not a person."""
+    return progress.state == ScheduleState.PAUSED and _PAUSED_ITSELF.fullmatch(progress.note or "") is not None
 
 
 def park_queued(writes: Writes, progress: Progress, reader: Reader) -> None:

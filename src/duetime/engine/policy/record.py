@@ -10,7 +10,7 @@ from typing import NamedTuple, assert_never
 from duetime.engine.clock import Instant
 from duetime.engine.model import Attempt, Cause, Progress, Run, RunId, RunStatus, ScheduleState, WorkerId
 from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
-from duetime.engine.policy.finish import HeldRun, Reader, end_run, park_queued, pause_and_tell
+from duetime.engine.policy.finish import QUARANTINED, HeldRun, Reader, end_run, park_queued, pause_and_tell
 from duetime.engine.policy.follow_ups import alert
 from duetime.engine.policy.options import Untaken, policy_for_ending
 from duetime.engine.policy.rows import RunColumn, Writes, backoff, earliest_start, run_entry
@@ -274,6 +274,6 @@ def _quarantine(writes: Writes, held: HeldRun, run: Run, now: Instant, reader: R
     end_run(writes, held, policy, closed, now, reader)
     progress = writes.progress[run.schedule]
     if progress.state == ScheduleState.ACTIVE:
-        note = f"paused because run {run.id} was quarantined; resume it once the problem is fixed"
-        writes.progress[run.schedule] = pause_and_tell(writes, held.definition, policy, progress, closed, note, now)
+        note = QUARANTINED.format(run.id)
+        writes.progress[run.schedule] = pause_and_tell(writes, held.definition, policy, progress, closed, note)
         park_queued(writes, progress, reader)
