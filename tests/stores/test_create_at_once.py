@@ -82,6 +82,21 @@ def test_what_is_created_at_once_is_stored_as_it_is_returned(only_at_once: BaseS
     assert schedules == sorted(schedules, key=lambda schedule: schedule.definition.id)
 
 
+def test_what_many_have_in_common_and_what_they_do_not_is_stored(only_at_once: BaseStore) -> None:
+    jittered = IntervalTrigger(timezone="UTC", period=MINUTE, anchor=T0, jitter=50 * SECOND)
+    alike = [once(T0 + 5, owner="bob") for _ in range(307)]
+    unlike = [once(T0 + 90 - each, name=f"name {each}", payload=f"[{each}]") for each in range(60)]
+    mixed = [*unlike, every(at_most_once=True, kind="prompt"), draft(jittered, T0)]
+    for drafts in (alike, mixed):
+        schedules = made(only_at_once, *drafts)
+        for schedule, (asked, first) in zip(schedules, drafts, strict=True):
+            id, progress = schedule.definition.id, schedule.progress
+            assert schedule.definition == asked._replace(id=id, public_id=f"{asked.kind}_{id}")
+            assert schedule == only_at_once.get(id)
+            [(at,)] = only_at_once._named("starts_at", id, 0)
+            assert progress.next == first == at or "jitter" in asked.trigger
+
+
 def test_what_is_created_at_once_fires(only_at_once: BaseStore, hand: Hand) -> None:
     (schedule,) = made(only_at_once, once(T0 + 1, name="now"))
     assert [claim.definition for claim in hand.claim(T0 + 1)][-1] == schedule.definition

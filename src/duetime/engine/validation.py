@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -123,14 +123,15 @@ class Drafter:
         if len(news) == 1:
             return [self.draft(caller, news[0], now)]
         times: dict[Any, Times] = {}
-        known: dict[int, Draft] = {}  # by the request itself, which lives at least as long
+        known: dict[int, Callable[[], Draft]] = {}  # by the request itself, which lives at least as long
         drafts = []
         for new in news:
-            before = known.get(id(new))
-            if before is None:
-                draft = known[id(new)] = self.draft(caller, new, now, self._times_of(new, now, times))
+            repeated = known.get(id(new))
+            if repeated is None:
+                draft = self.draft(caller, new, now, self._times_of(new, now, times))
+                known[id(new)] = self._repeating(draft, new, now)
             else:
-                draft = self._again(before, new, now)
+                draft = repeated()
             drafts.append(draft)
         return drafts
 
@@ -153,11 +154,19 @@ class Drafter:
             first,
         )  # fmt: skip
 
-    def _again(self, before: Draft, new: NewSchedule, now: Instant) -> Draft:
-        """Return another draft of the same request, with an id and a key of its own."""
-        row, first = before
-        public_id, key = self.kinds[row.kind].public_id(now, new.trigger_type), self.key(new.idempotency_key, now)
-        return Draft(tuple.__new__(Definition, (row.id, public_id, *row[2:_KEY], key, *row[_KEY + 1 :])), first)
+    def _repeating(self, draft: Draft, new: NewSchedule, now: Instant) -> Callable[[], Draft]:
+        """Return a function that makes another draft of the same request, with an id and a key of its own."""
+        (id, public_id, *same), first = draft
+        before, key, after = same[: _KEY - 2], same[_KEY - 2], same[_KEY - 1 :]
+        named, given = "{id}" in public_id, new.idempotency_key is not None
+        kind, new_key, new_tuple = self.kinds[new.kind], self._new_keys(now), tuple.__new__
+
+        def again() -> Draft:
+            name = public_id if named else kind.public_id(now, new.trigger_type)
+            row = new_tuple(Definition, (id, name, *before, key if given else new_key(), *after))
+            return new_tuple(Draft, (row, first))
+
+        return again
 
     def _times_of(self, new: NewSchedule, now: Instant, known: dict[Any, Times]) -> Times:
         """Return the times of a request, which others of the same batch may have too; 1 equals True, 01:00 does not."""
@@ -279,7 +288,11 @@ class Drafter:
             if given.startswith("~"):
                 raise InvalidInput(field="idempotency_key", problem="must not begin with ~")
             return self._text("idempotency_key", given, self.limits.key_length)
-        return f"~{now:016x}-{next(self._numbers):x}-{self._nonce}"
+        return self._new_keys(now)()
+
+    def _new_keys(self, now: Instant) -> Callable[[], str]:
+        prefix, suffix, numbers = f"~{now:016x}-", f"-{self._nonce}", self._numbers
+        return lambda: f"{prefix}{next(numbers):x}{suffix}"
 
     def check_pause(self, until: Instant | None, note: str | None, now: Instant) -> None:
         if until is not None and until <= now:

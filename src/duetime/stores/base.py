@@ -14,10 +14,7 @@ from duetime.engine.errors import WorkerGone
 from duetime.engine.model import (
     LEASE,
     Cap,
-    Definition,
-    DueEntry,
     Left,
-    Progress,
     Run,
     RunId,
     Schedule,
@@ -34,7 +31,7 @@ from duetime.engine.policy.evaluation import Answers
 from duetime.engine.policy.fair_share import Budget
 from duetime.engine.policy.follow_ups import Messenger
 from duetime.engine.policy.record import Excuses, Finished, plan_rescue
-from duetime.engine.policy.rows import Completion, Draft, Writes, begin
+from duetime.engine.policy.rows import Completion, Draft, NewRows, Writes, begin_all
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.store import Beat, ClaimRequest, Created, RecordedAndClaimed, Store
 from duetime.engine.triggers.step_budget import within_transaction
@@ -63,7 +60,6 @@ log = logging.getLogger("duetime.store")
 MOST_LISTED = 2_000
 """Most runs that a heartbeat lists as not begun: far more than a worker claims ahead. The rest count as begun."""
 _new = tuple.__new__  # see `stores.transaction`
-NewRows = tuple[Definition, Progress, DueEntry]
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -195,7 +191,7 @@ class BaseStore(ReadsMixin, RecordsMixin, Store, ABC):
             refuse_nul(fresh)
             add_bytes_of(tx, fresh, most_bytes)
             ids = tx.new_schedule_ids(len(fresh))
-            rows = [begin(draft, schedule) for draft, schedule in zip(fresh, ids, strict=True)]
+            rows = begin_all(fresh, ids)
             tx.insert_schedules(rows)
             tx.announce()
         created |= {(row[0].owner, row[0].key): _created(row) for row in rows}

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from duetime.engine.clock import MINUTE, Instant
 from duetime.engine.model import Definition, Schedule, ScheduleState
@@ -23,6 +23,7 @@ from duetime.stores.transaction import Transaction
 COUNTED_FOR: Final = MINUTE
 """Age after which a bound is counted again, to include what workers and older versions of Duetime created."""
 _LIVING: Final = (ScheduleState.ACTIVE, ScheduleState.PAUSED)
+_OWNER, _KEY = Definition._fields.index("owner"), Definition._fields.index("key")
 _MOST_TOGETHER: Final = 50
 """A caller with more drafts than this has a commit of its own."""
 
@@ -73,9 +74,11 @@ def additions_of(requests: Sequence[CreateRequest]) -> Additions:
     if len(requests) == 1 and len(requests[0].drafts) == 1:
         return _additions_of_one(requests[0])
     definitions = [definition for request in requests for definition, _ in request.drafts]
-    owners = [definition.owner for definition in definitions]
-    keys = set(zip(owners, [definition.key for definition in definitions], strict=True))
-    if len(keys) < len(definitions) or not keys or any(map(_has_nul, definitions)):
+    columns = list(zip(*definitions, strict=True))
+    if not columns or any(map(_contains_nul, columns)):
+        raise NotAtOnce
+    owners, keys = columns[_OWNER], columns[_KEY]
+    if len(set(keys)) < len(keys) and len(set(zip(owners, keys, strict=True))) < len(keys):
         raise NotAtOnce
     living = sorted(Counter(owners).items())
     most = _least([request.limits for request in requests])
@@ -114,6 +117,11 @@ def _additions_of_one(request: CreateRequest) -> Additions:
     if limit is None:
         return Additions([], stored, definition.created, [(owner, 1)])
     return Additions([Addition(owner, 1, limit)], stored, definition.created)
+
+
+def _contains_nul(column: Sequence[Any]) -> bool:
+    """Return whether a text of the column contains NUL. The texts of most columns are the same for many rows."""
+    return isinstance(column[0], str) and any("\0" in text for text in set(column))
 
 
 def _has_nul(definition: Definition) -> bool:

@@ -15,7 +15,7 @@ from duetime.engine.policy.fair_share import Budget, Head, Turns, deal, deal_res
 from duetime.engine.policy.finish import HeldRun
 from duetime.engine.policy.follow_ups import Messenger, drafts_of
 from duetime.engine.policy.record import Answer, Finished, plan_settlement
-from duetime.engine.policy.rows import Draft, Writes, begin
+from duetime.engine.policy.rows import Draft, Writes, begin_all
 from duetime.engine.store import ClaimRequest, Created
 from duetime.stores.transaction import LockedRun, OwnerKey, Transaction, is_soon
 
@@ -53,7 +53,7 @@ def apply(tx: Transaction, writes: Writes, now: Instant, messenger: Messenger | 
     if fresh:  # an alert that was already given today is known by its key and not repeated
         fresh.sort(key=key_of)  # in a fixed order: two transactions with the same follow-ups cannot deadlock
         ids = tx.new_schedule_ids(len(fresh))
-        tx.insert_schedules([begin(draft, schedule) for draft, schedule in zip(fresh, ids, strict=True)])
+        tx.insert_schedules(begin_all(fresh, ids))
         tx.announce()
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, TypeAlias
+from functools import lru_cache, partial
+from itertools import repeat
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import InvalidInput
@@ -50,6 +52,10 @@ def backoff(policy: Policy, run: int, failures: int, asked: int = 0) -> int:
 # Bound once: looking up an enum member costs as much as a call, and every run comes here.
 _RUNNING, _TRIGGER, _ACTIVE = RunStatus.RUNNING, Cause.TRIGGER, ScheduleState.ACTIVE
 _new = tuple.__new__  # costs half as much as the call of a named tuple
+_definition, _progress = partial(_new, Definition), partial(_new, Progress)
+_KIND, _OWNER, _POLICY = map(Definition._fields.index, ("kind", "owner", "policy"))
+_MANY = 50
+"""Number of drafts from which on it pays to make their rows column by column."""
 
 
 class Span(NamedTuple):
@@ -134,12 +140,30 @@ class Draft(NamedTuple):
     first: Instant
 
 
-def begin(draft: Draft, schedule: ScheduleId) -> tuple[Definition, Progress, DueEntry]:
+NewRows: TypeAlias = tuple[Definition, Progress, DueEntry]
+
+
+def begin(draft: Draft, schedule: ScheduleId) -> NewRows:
     asked, first = draft
     public_id = asked.public_id.replace("{id}", str(schedule))
     definition: Definition = _new(Definition, (schedule, public_id, *asked[2:]))
     progress: Progress = _new(Progress, (schedule, asked.owner, asked.kind, _ACTIVE, first, *_NOTHING_YET))
     return definition, progress, first_entry(draft, schedule)
+
+
+def begin_all(drafts: Sequence[Draft], ids: Sequence[ScheduleId]) -> list[NewRows]:
+    """Do the same for many drafts, column by column, which takes less than half the time."""
+    if len(drafts) < _MANY:
+        return [begin(draft, id) for draft, id in zip(drafts, ids, strict=True)]
+    asked, firsts = zip(*drafts, strict=True)
+    columns: list[Sequence[Any]] = list(zip(*asked, strict=True))
+    columns[:2] = ids, [text.replace("{id}", str(id)) for text, id in zip(columns[1], ids, strict=True)]
+    definitions = map(_definition, zip(*columns, strict=True))
+    owners, kinds = columns[_OWNER], columns[_KIND]
+    rest = map(repeat, _NOTHING_YET)
+    progress = map(_progress, zip(ids, owners, kinds, repeat(_ACTIVE), firsts, *rest))
+    entries = map(first_entry, drafts, ids)
+    return list(zip(definitions, progress, entries, strict=True))
 
 
 _NOTHING_YET = (None, 0, 0, 0, None, None, None, None, 0, None, 0)
@@ -149,11 +173,16 @@ _NOTHING_YET = (None, 0, 0, 0, None, None, None, None, 0, None, 0)
 def first_entry(draft: Draft, schedule: ScheduleId) -> DueEntry:
     """Make the first due entry of a draft. Only jitter depends on the id, and only for it the trigger is read."""
     definition, first = draft
-    policy = policy_from_json(definition.policy)
     if "jitter_us" in definition.trigger:
-        return trigger_entry(definition._replace(id=schedule), policy, first)
-    lane = lane_of(definition.kind, at_most_once=True) if policy.at_most_once else definition.kind
-    return _new(DueEntry, (lane, first, schedule, NO_RUN, definition.owner))
+        return trigger_entry(definition._replace(id=schedule), policy_from_json(definition.policy), first)
+    return _new(
+        DueEntry, (_first_lane(definition[_KIND], definition[_POLICY]), first, schedule, NO_RUN, definition[_OWNER])
+    )
+
+
+@lru_cache(maxsize=1024)
+def _first_lane(kind: str, policy: str) -> str:
+    return lane_of(kind, at_most_once=policy_from_json(policy).at_most_once)
 
 
 def quota_reached(limit: int) -> Err:

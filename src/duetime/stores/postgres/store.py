@@ -13,9 +13,9 @@ from duetime.engine.clock import Clock, Instant, SystemClock
 from duetime.engine.errors import StoreUnavailable, StoreUnusable
 from duetime.engine.model import ScheduleId, WorkerId
 from duetime.engine.policy.follow_ups import Messenger
-from duetime.engine.policy.rows import Draft, begin, first_entry
+from duetime.engine.policy.rows import Draft, NewRows, begin_all, first_entry
 from duetime.engine.store import Health
-from duetime.stores.base import BaseStore, NewRows
+from duetime.stores.base import BaseStore
 from duetime.stores.create import Additions, NotAtOnce
 from duetime.stores.postgres.connections import (
     SETTINGS,
@@ -218,7 +218,7 @@ class PostgresStore(BaseStore):
                     raise NotAtOnce
         else:
             found = self._created_at_once(values)
-        return [begin(draft, row[0]) for draft, row in zip(drafts, found, strict=True)]
+        return begin_all(drafts, [row[0] for row in found])
 
     def _created_at_once(self, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         with translated(), self._writers.lend() as connection:

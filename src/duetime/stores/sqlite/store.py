@@ -21,9 +21,9 @@ from duetime.engine.clock import SECOND, Clock, Instant, SystemClock
 from duetime.engine.errors import DuetimeError, InvalidInput, StoreUnavailable, StoreUnusable
 from duetime.engine.model import LEASE, ScheduleId, WorkerId
 from duetime.engine.policy.follow_ups import Messenger
-from duetime.engine.policy.rows import Draft, begin
+from duetime.engine.policy.rows import Draft, NewRows, begin_all
 from duetime.engine.store import Health
-from duetime.stores.base import BaseStore, NewRows
+from duetime.stores.base import BaseStore
 from duetime.stores.create import Additions, NotAtOnce
 from duetime.stores.search import load_migrations, load_queries
 from duetime.stores.sqlite.transaction import SqliteTransaction
@@ -236,7 +236,7 @@ class SqliteStore(BaseStore):
                 tx.send("add_living", owner, number)
             if first is None:
                 first = tx.new_schedule_ids(1)[0]
-            rows = [begin(draft, ScheduleId(id)) for id, draft in enumerate(drafts, start=first)]
+            rows = begin_all(drafts, [ScheduleId(id) for id in range(first, first + len(drafts))])
             tx.insert_schedules(rows)
             return rows
 

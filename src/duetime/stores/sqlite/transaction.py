@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from functools import cache
-from itertools import chain
+from functools import cache, lru_cache
+from itertools import chain, count
 from typing import Any, TypeVar
 
 import apsw
@@ -55,11 +55,29 @@ GROUPS = (250, 50)
 """Rows that one statement inserts: as many as possible, but few sizes. The driver keeps only texts up to 16 KB."""
 
 
+_ROW = re.compile(r"(?<=VALUES )(\([^()]+\))")
+
+
 @cache
 def _grouped(name: str, size: int) -> str:
     """Return a statement that inserts one row, for a number of rows."""
-    before, values, after = re.split(r"(?<=VALUES )(\([^()]+\))", SQL[name])
+    before, values, after = _ROW.split(SQL[name])
     return before + ",".join([values.replace(" ", "")] * size) + after
+
+
+@lru_cache(maxsize=128)
+def _sharing(name: str, shared: tuple[bool, ...], size: int) -> str:
+    """Return the same statement for rows that share the values of some columns. These are bound once, as the first
+    parameters: binding a value often costs more than storing it."""
+    before, values, after = _ROW.split(SQL[name])
+    once, each = count(1), count(1)
+    row = "".join(
+        part if part != "?" else f"?{next(once)}" if next(common) else f"column{next(each)}"
+        for common in [iter(shared)]
+        for part in re.split(r"(\?)", values[1:-1])
+    )
+    own = ",".join([f"({','.join('?' * shared.count(False))})"] * size)
+    return f"{before.removesuffix('VALUES ')}SELECT {row} FROM (VALUES {own}) WHERE true {after}"  # noqa: S608
 
 
 class SqliteTransaction(Transaction):
@@ -182,11 +200,20 @@ class SqliteTransaction(Transaction):
         """Insert many rows by each statement: the interpreter lock changes hands with every statement."""
         if len(rows) == 1:
             self._db.execute(SQL[name], rows[0])
-            return
-        begin, left = 0, len(rows)
+        elif len(rows) < GROUPS[-1]:
+            self._db.execute(_grouped(name, len(rows)), list(chain.from_iterable(rows)))
+        else:
+            self._insert_columns(name, list(zip(*rows, strict=True)))
+
+    def _insert_columns(self, name: str, columns: Sequence[Sequence[Any]]) -> None:
+        left, begin = len(columns[0]), 0
+        shared = tuple([column.count(column[0]) == left for column in columns])
+        once = [column[0] for column, common in zip(columns, shared, strict=True) if common]
+        own = [column for column, common in zip(columns, shared, strict=True) if not common]
         while left:
             size = next((size for size in GROUPS if size <= left), left)
-            self._db.execute(_grouped(name, size), list(chain.from_iterable(rows[begin : begin + size])))
+            rows = zip(*[column[begin : begin + size] for column in own], strict=True)
+            self._db.execute(_sharing(name, shared, size), [*once, *chain.from_iterable(rows)])
             begin, left = begin + size, left - size
 
     def insert_schedules(self, rows: Sequence[tuple[Definition, Progress, DueEntry]]) -> None:
