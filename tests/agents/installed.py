@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
+
 from duetime.kinds.prompts.agent import Access
 from duetime.kinds.prompts.agents.command import CommandAgent
 from tests.support.model_server import ModelServer
@@ -28,6 +30,7 @@ class Installed(NamedTuple):
 
 
 def agent_named(name: str, node: Node, home: Path, model: ModelServer, **more: Any) -> CommandAgent:
+    require(name, node)
     made = MADE[name](node, home, model)
     around = environment(node, home, model)
     given = {"command": made.command, "model": made.model, "env": GIVEN, "environment": around, **more}
@@ -35,10 +38,10 @@ def agent_named(name: str, node: Node, home: Path, model: ModelServer, **more: A
 
 
 def settings(node: Node, home: Path, model: ModelServer) -> str:
-    """The same for all of them, as an operator writes it."""
+    """The same for all that are installed, as an operator writes it."""
     tables = []
-    for name, make in MADE.items():
-        made = make(node, home, model)
+    for name in available(node):
+        made = MADE[name](node, home, model)
         values = {"preset": name, "command": made.command, "model": made.model, "env": GIVEN, "timeout": 90.0}
         tables.append(f"[agents.{name}]")
         tables += [f"{key} = {json.dumps(value)}" for key, value in values.items()]
@@ -61,7 +64,7 @@ def environment(node: Node, home: Path, model: ModelServer) -> dict[str, str]:
 
 
 def _claude(node: Node, home: Path, model: ModelServer) -> Installed:
-    return Installed([native(node, "@anthropic-ai/claude-code-*/claude")])
+    return Installed([native(node, PROGRAMS["claude"])])
 
 
 def _codex(node: Node, home: Path, model: ModelServer) -> Installed:
@@ -87,7 +90,7 @@ def _opencode(node: Node, home: Path, model: ModelServer) -> Installed:
     path = _opencode_settings(home)
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps({"provider": {"here": here}}))
-    return Installed([native(node, "opencode-*/bin/opencode")], "here/model")
+    return Installed([native(node, PROGRAMS["opencode"])], "here/model")
 
 
 def add_server(home: Path, name: str, access: Access) -> None:
@@ -108,6 +111,27 @@ MADE: dict[str, Callable[[Node, Path, ModelServer], Installed]] = {
     "goose": _goose,
     "opencode": _opencode,
 }
+
+
+PROGRAMS = {
+    "claude": "@anthropic-ai/claude-code-*/claude",
+    "codex": "@openai/codex-*/package.json",
+    "gemini": "@google/gemini-cli/bundle/gemini.js",
+    "goose": "@aaif/goose-binary-*/bin/goose*",
+    "opencode": "opencode-*/bin/opencode",
+}
+"""What each needs for this very machine. npm counts such packages as optional, and not every registry offers all."""
+
+
+def available(node: Node) -> list[str]:
+    """Return the agents that can run here."""
+    return [name for name, pattern in PROGRAMS.items() if any((node.folder / "node_modules").glob(pattern))]
+
+
+def require(name: str, node: Node) -> None:
+    """Skip the test if npm could not install the agent's program."""
+    if name not in available(node):
+        pytest.skip(f"npm could not install {PROGRAMS[name].partition('/bin')[0]}, which {name} needs on this machine")
 
 
 def script(node: Node, path: str) -> list[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agents.installed import MADE, NOWHERE, native, script
+from tests.agents.installed import MADE, NOWHERE, PROGRAMS, native, require, script
 from tests.agents.installed import environment as isolated
 from tests.support.cli import ROOT, environment, start
 from tests.support.model_server import ModelServer, say
@@ -31,15 +31,16 @@ def node() -> Node:
 
 
 def command_of(name: str, node: Node) -> Sequence[str]:
+    require("claude" if name == "claude-code" else name, node)
     match name:
         case "claude-code":
-            return [native(node, "@anthropic-ai/claude-code-*/claude")]
+            return [native(node, PROGRAMS["claude"])]
         case "codex":
             return script(node, "@openai/codex/bin/codex.js")
         case "gemini":
             return script(node, "@google/gemini-cli/bundle/gemini.js")
         case _:
-            return [native(node, "opencode-*/bin/opencode")]
+            return [native(node, PROGRAMS["opencode"])]
 
 
 SHOWN = {
@@ -91,6 +92,7 @@ def test_claude_code_accepts_the_plugin_and_its_marketplace(node: Node, tmp_path
 
 
 def test_codex_offers_the_tools_to_its_model(node: Node, tmp_path: Path) -> None:
+    require("codex", node)
     home, project = connected("codex", tmp_path)
     with ModelServer([say("Nothing to do.")]) as model:
         made = MADE["codex"](node, home, model)
