@@ -14,6 +14,8 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
+from reference.state_diagrams import with_diagrams
+
 ROOT = Path(__file__).parents[1]
 SITE = ROOT / "build" / "site"
 CONFIG = ROOT / "mkdocs.yml"
@@ -29,7 +31,7 @@ def copy_pages(target: Path) -> None:
     for name in PAGES:
         shutil.copy(ROOT / name, target / name)
     for path in target.rglob("*.md"):
-        text = path.read_text(encoding="utf-8")
+        text = with_diagrams(path.read_text(encoding="utf-8"))
         path.write_text(_LINK.sub(partial(_linked, path, target), text), encoding="utf-8")
 
 

@@ -60,5 +60,8 @@ def test_the_site_is_built_with_search_and_needs_no_other_server(tmp_path: Path)
     found = {entry["location"].partition("#")[0] for entry in index["docs"]}
     assert {"", "docs/quickstart/", "docs/concepts/", "docs/reference/python/", "SECURITY/"} <= found
     pages = [path.read_text(encoding="utf-8") for path in site.rglob("*.html")]
+    assert not any("stateDiagram" in page for page in pages)
+    states = (site / "docs" / "state-diagram" / "index.html").read_text(encoding="utf-8")
+    assert states.count("<svg") == 2 and "pause, or a run of it was quarantined" in states
     loaded = {url for page in pages for url in re.findall(r"<(?:script|link|img)\b[^>]*(?:src|href)=\"([^\"]*)", page)}
     assert not [url for url in loaded if re.match(r"(https?:)?//", url)]
