@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: e2e full help quick run test test-agents lint types imports unit clients conformance evaluate bench bench-quick bench-compare bench-lists bench-paint bench-mcp bench-delivery scorecard scorecard-small screenshots packages reference docs format lock clean
+.PHONY: e2e full help quick run test test-agents lint types imports unit clients conformance evaluate bench bench-quick bench-compare bench-lists bench-paint bench-mcp bench-delivery scorecard scorecard-small screenshots readme-picture packages reference docs format lock clean
 
 # Run $(2) as the stage $(1) and say how it ended and how long it took.
 define stage
@@ -56,6 +56,9 @@ e2e: $(VENV)/.dev ## tests/e2e: real servers, clients, browsers and packages; CI
 
 screenshots: $(VENV)/.dev ## pictures of every page, wide and narrow, light and dark: FOLDER=somewhere, ARGS="now timeline"
 	@$(BIN)/python -m tests.support.screenshots $(or $(FOLDER),.cache/screenshots) $(ARGS)
+
+readme-picture: $(VENV)/.dev ## renew the picture of the dashboard in the README
+	@$(BIN)/python -m tests.support.screenshots --readme
 
 # One line after the other: they measure, and would measure each other.
 scorecard-small: $(VENV)/.dev ## the lines of the scorecard that measure time, with a few of each sort; unit runs the others
