@@ -67,6 +67,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "history": {},
     "run_now": {"schedule_id": "job_999_999"},
     "stop_run": {"run_id": 999_999},
+    "mark_runs": {"run_ids": [999_999], "mark": "dismiss"},
     "status": {},
 }
 """A call of every tool that is answered without an error of the protocol."""
@@ -150,7 +151,7 @@ def test_read_only_tools_change_nothing(agent: Agent) -> None:
 def test_required_is_truthful(agent: Agent) -> None:
     """Each required argument is missed by name, and nothing else is."""
     for tool in agent.tools():
-        required = tool.input_schema["required"]
+        required = tool.input_schema.get("required", [])
         assert set(required) <= set(CALLS[tool.name])
         for name in required:
             given = {key: value for key, value in CALLS[tool.name].items() if key != name}
@@ -910,7 +911,7 @@ def test_families_can_be_switched_off(tmp_path: Path) -> None:
         assert names == {
             "schedule_job", "list_jobs", "cancel_job", "job_status", "list_tasks", "preview_schedule", "list_upcoming",
             "history", "run_now", "status", "edit_schedule", "pause_schedule", "resume_schedule", "delete_schedule",
-            "change_schedules", "stop_run",
+            "change_schedules", "stop_run", "mark_runs",
         }  # fmt: skip
         templates = (await client.list_resource_templates()).resource_templates
         assert [each.uri_template for each in templates] == ["jobs://{job_id}"]

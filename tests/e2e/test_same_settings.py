@@ -80,7 +80,7 @@ def facts(agent: Agent) -> dict[str, Any]:
     listed = agent.knows("list_scheduled_notifications")["messages"]
     unknown = agent.knows("schedule_notification", message="x", notification_topic="nobody", delay="1d")
     status = agent.knows("status")
-    required = {tool.name: tool.input_schema["required"] for tool in agent.tools()}
+    required = {tool.name: tool.input_schema.get("required", []) for tool in agent.tools()}
     return {
         "zone": agent.knows("get_current_time")["timezone"],
         "time": re.sub(r"#\d+", "#", prompt.text).replace(f"\nWarning: {DIFFER}", ""),

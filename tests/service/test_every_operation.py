@@ -25,7 +25,6 @@ from tests.support.web import Site, site
 OPERATIONS = [name for name in vars(Interface) if not name.startswith("_")]
 INTERFACES = {each.__name__.lower(): each for each in Interface.__subclasses__()}
 NOT_APPLICABLE = {("create", "request", name) for name in ("mcp", "commandline", "dashboard")}
-NOT_APPLICABLE |= {(name, kind, "mcp") for name in ("dismiss", "restore") for kind in load_specs()}
 """Programs make requests, by the HTTP API, the API of QStash and Python. Everything else is possible everywhere."""
 TABLE = [cell for cell in product(OPERATIONS, load_specs(), INTERFACES) if cell not in NOT_APPLICABLE]
 OWNER = Caller(LOCAL)

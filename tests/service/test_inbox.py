@@ -22,6 +22,7 @@ from duetime.engine.validation import NewSchedule
 from duetime.service import inbox
 from duetime.service.errors import Refused
 from duetime.service.services import Services
+from tests.support.agent import Agent
 from tests.support.cli import Cli
 from tests.support.web import Site, site
 
@@ -119,3 +120,21 @@ def test_every_interface_marks_and_lists_by_mark(there: Site, cli: Cli) -> None:
         with pytest.raises(DuetimeError, match="must be one of kept, unread, dismissed"):
             duetime.inbox(show="unred")  # type: ignore[arg-type]
         assert {each["mark"] for each in duetime.inbox("builds")} == {"read"}
+
+    check_marks_over_mcp(there, first, second)
+
+
+def check_marks_over_mcp(there: Site, first: RunId, second: RunId) -> None:
+    services = there.room.services
+    agent = Agent(services, Caller(LOCAL), "UTC")
+    assert agent.knows("mark_runs", run_ids=[first, second, first], mark="dismiss") == {"marked": 2}
+    assert set(shown(services, Caller(LOCAL), "dismissed")) == {first, second}
+    assert agent.knows("mark_runs", run_ids=[first], mark="restore") == {"marked": 1}
+    assert agent.knows("mark_runs", run_ids=[first], mark="read") == {"marked": 1}
+    assert agent.knows("mark_runs", run_ids=[first, 987654], mark="dismiss") == {"error": "Run not found: 987654"}
+    assert "whole numbers" in agent.knows("mark_runs", run_ids=[True], mark="dismiss")["error"]
+    stranger = Agent(services, Caller("bob"), "UTC")
+    assert stranger.knows("mark_runs", run_ids=[first], mark="dismiss") == {"error": f"Run not found: {first}"}
+    nested = Agent(services, Caller(LOCAL, depth=1), "UTC")
+    assert "agent's run" in nested.knows("mark_runs", run_ids=[first], mark="dismiss")["error"]
+    assert shown(services, Caller(LOCAL), "dismissed") == [second]

@@ -145,10 +145,10 @@ class Mcp(Interface):
         assert self._use("run_now", run_id=run)["run"]["run_id"] == run
 
     def dismiss(self, kind: str, run: int) -> None:
-        raise NotImplementedError
+        assert self._use("mark_runs", run_ids=[run], mark="dismiss") == {"marked": 1}
 
     def restore(self, kind: str, run: int) -> None:
-        raise NotImplementedError
+        assert self._use("mark_runs", run_ids=[run], mark="restore") == {"marked": 1}
 
     def history(self, kind: str, id: str) -> set[int]:
         return {each["run_id"] for each in self._use("history", schedule_id=id)["runs"]}

@@ -30,7 +30,7 @@ def history_tool(served: Served) -> Tool:
             "run_id": number("One run, its result whole."),
             "kind": served.kind_argument,
             "status": text("Only these; live: not over.", enum=list(_STATUSES)),
-            "from": text("Due from, such as yesterday."),
+            "from": text("Due from: yesterday."),
             "to": text("Due until; a date counts whole."),
             "limit": number("At most; default 20.", minimum=1, maximum=MOST),
             "cursor": text("next_cursor of the last page."),

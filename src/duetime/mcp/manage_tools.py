@@ -28,11 +28,11 @@ from duetime.service.errors import STORE_ERRORS
 from duetime.service.presenters import brief_view
 from duetime.service.services import Call
 
-SCHEDULE_ID = text("Id of any kind, such as scd_... or 5, or a name.")
+SCHEDULE_ID = text("Id of any kind, or a name.")
 DELETED_ID = text(
     "The schedule ID to delete. This ID is returned when creating a cron schedule. Or an id of any kind, or a name."
 )
-UNTIL = text("Resumes then, such as monday 9am.")
+UNTIL = text("Resumes then: monday 9am.")
 BRIEF: dict[str, Schema] = {
     "kind": {"type": "string"},
     "name": {"type": "string"},

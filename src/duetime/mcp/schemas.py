@@ -17,8 +17,8 @@ from duetime.service.state_details import STATE_DETAILS
 from duetime.service.warnings import ScheduleWarning
 from duetime.service.when import duration
 
-ZONE = text("The user's: Europe/Berlin.")
-KEY = text("Used again, it creates nothing new.")
+ZONE = text("User's: Europe/Berlin.")
+KEY = text("Reused, it creates nothing new.")
 NAME = text("Name to find it by later.")
 POLICY: dict[str, Schema] = {
     "max_attempts": number("Tries if it fails; default 1."),
@@ -27,7 +27,7 @@ POLICY: dict[str, Schema] = {
     "overlap": text("If still running; default skip.", enum=["skip", "queue", "allow"]),
 }
 DELIVERY: dict[str, Schema] = {
-    "deliver_to": text("Topic told once as each run ends, such as daily-report."),
+    "deliver_to": text("Topic told as each run ends, such as daily-report."),
     "notify_on": text("When to tell deliver_to; default always.", enum=["always", "failure", "success"]),
 }
 TRIGGER_TYPE = text("Or give when instead.", enum=["once", "interval", "cron", "rrule"])
@@ -38,10 +38,11 @@ TRIGGER_CONFIG: Schema = {
         "mon-fri}; cron {expression: 0 9 * * 1-5}; rrule {rrule: FREQ=MONTHLY;BYDAY=-1FR}."
     ),
 }
+BRIEF_WHEN = text("In words: every weekday at 8:30.")
 WHEN = text("In words: tomorrow at 9, every weekday at 8:30, last friday of the month 5pm.")
 LIMITS: dict[str, Schema] = {
-    "start": text("Not before, such as monday at 9."),
-    "end": text("Not after, such as 2026-12-31."),
+    "start": text("Not before: monday at 9."),
+    "end": text("Not after: 2026-12-31."),
     "max_runs": number("Ends after so many runs."),
 }
 STATUSES = ("pending", "running", "completed", "failed", "cancelled", "paused")
@@ -68,7 +69,7 @@ WARNINGS: dict[str, Schema] = {
 
 UNTAKEN: dict[str, Schema] = {
     "untaken": text("If no agent took it; default replace.", enum=["replace", "keep", "expire"]),
-    "expire_after": text("For untaken expire, such as 2h."),
+    "expire_after": text("For untaken expire: 2h."),
 }
 
 _POLICY = (*POLICY, *DELIVERY, "max_runs", "untaken", "expire_after")

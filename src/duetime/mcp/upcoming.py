@@ -40,8 +40,8 @@ def upcoming_tool(served: Served) -> Tool:
         list_upcoming,
         "What fires next",
         {
-            "from": text("From then, such as tomorrow."),
-            "until": text("Until then, such as 2026-02-10."),
+            "from": text("From then: tomorrow."),
+            "until": text("Until then: 2026-02-10."),
             "kind": served.kind_argument,
             "topic": text("Only to this topic."),
             "include_paused": {"type": "boolean", "description": "Paused ones too."},

@@ -23,6 +23,7 @@ from duetime.mcp.definitions import (
     tool,
 )
 from duetime.mcp.schemas import (
+    BRIEF_WHEN,
     DELIVERY,
     ERROR,
     KEY,
@@ -230,7 +231,7 @@ TOOLS = [
         {
             "trigger_type": TRIGGER_TYPE,
             "trigger_config": {"type": "object", "description": "As schedule_job takes it, such as {hours: 1}."},
-            "when": WHEN,
+            "when": BRIEF_WHEN,
             "count": number("How many times; default 5.", minimum=1, maximum=100),
             "timezone": ZONE,
         },

@@ -17,8 +17,8 @@ TIMES: dict[str, Schema] = {
     "datetime": text("2026-02-10T15:00+01:00, or words: tomorrow at 9."),
     "time": text("In timezone, such as 15:30."),
     "date": text("Day of time: 2026-02-10; default today."),
-    "delay": text("From now, such as 2h30m or 1d."),
-    "timezone": text("The user's: Europe/Berlin; time needs it."),
+    "delay": text("From now: 2h30m or 1d."),
+    "timezone": text("User's: Europe/Berlin; time needs it."),
 }
 CRON_WHEN = text("Instead of cron: every weekday at 8:30.")
 CRON_POLICY = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from duetime.kinds.notifications.mcp import handlers, text
 from duetime.mcp.definitions import tool
-from duetime.mcp.schemas import LIMITS, WARNINGS, WHEN, ZONE
+from duetime.mcp.schemas import BRIEF_WHEN, LIMITS, WARNINGS, ZONE
 
 _NOW = ("datetime", "date", "time", "timezone", "timestamp_ms")
 _FACTS = ("next_run", "reads_as", "limits", *WARNINGS)
@@ -22,7 +22,7 @@ TOOLS = [
     tool(
         handlers.schedule_notification,
         "Notify later",
-        text.TO | text.NAMED | text.TIMES | {"when": WHEN} | LIMITS | text.ONCE_POLICY | text.IDEMPOTENCY,
+        text.TO | text.NAMED | text.TIMES | {"when": BRIEF_WHEN} | LIMITS | text.ONCE_POLICY | text.IDEMPOTENCY,
         text.results("success", "message_id", "schedule_id", "scheduled_time", "delay", "confirmation", *_FACTS),
         ("message", "notification_topic"),
         always=("success", "message_id", "confirmation"),

@@ -110,7 +110,7 @@ TOOLS = [
         "List prompts",
         {
             "status": text("Only this status; default pending.", enum=[*STATUSES, "all"]),
-            "from": text("Fires from, such as today."),
+            "from": text("Fires from: today."),
             "to": text("Fires until; a date counts whole."),
             "timezone": ZONE,
         },
