@@ -187,6 +187,19 @@ def test_where_nothing_is_said_that_is_what_is_missing(local: Browser, kind: str
     assert re.search(rf'name="{missing}" aria-invalid="true"', reply.body.decode())
 
 
+def test_what_is_wrong_with_a_field_is_not_repeated_below_it(local: Browser) -> None:
+    given = {
+        "kind": "prompt",
+        "prompt": "Look",
+        "when": "cron",
+        "expression": "0 9 * * *",
+        "timezone": "Europe/Nowhere",
+    }
+    problem = "Unknown time zone 'Europe/Nowhere'"
+    assert words(local.send("/new", given)).count(problem) == 2, "above the form, and beside the field"
+    assert problem in words(local.send("/new", {**given, "intent": "look"})), "while it is typed"
+
+
 def test_a_form_that_is_sent_twice_makes_one_schedule(served: Site) -> None:
     browser = signed_in_as(served, "twice")
     given = {"kind": "prompt", "prompt": "Once is enough", "when": "once", "run_at": "in 1 hour"}

@@ -144,7 +144,7 @@ def test_who_strays_in_a_browser_is_told_by_a_page(served: Site, local: Browser,
 
 def test_programs_read_problems_and_pages_refuse_as_pages(local: Browser) -> None:
     assert local.get("/api/v1/nowhere", **HTML).headers["content-type"] == "application/problem+json"
-    assert "There is no such schedule." in words(local.get("/schedules/none", **HTML))
+    assert "Not found There is no such schedule." in words(local.get("/schedules/none", **HTML))
 
 
 def test_without_tokens_one_can_stray_as_well(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ in which much has failed; forms also with wrong input. A name at the end chooses
 
 from __future__ import annotations
 
+import logging
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -147,6 +148,12 @@ def places(page: Page, served: Served) -> dict[str, tuple[str, Pose]]:
     return found
 
 
+def stretch(page: Page, size: ViewportSize) -> None:
+    """Make the window as high as the page, so that bars at its bottom do not cover the middle of the picture."""
+    height = page.evaluate("document.documentElement.scrollHeight")
+    page.set_viewport_size({"width": size["width"], "height": max(size["height"], height)})
+
+
 def take(page: Page, served: Served, shown: dict[str, tuple[str, Pose]], folder: Path, state: str) -> int:
     for scheme in SCHEMES:
         page.emulate_media(color_scheme=scheme)
@@ -156,8 +163,10 @@ def take(page: Page, served: Served, shown: dict[str, tuple[str, Pose]], folder:
                 page.goto(address(served, path))
                 page.wait_for_load_state("load")
                 pose(page)
-                whole = page.locator("dialog[open]").count() == 0
-                page.screenshot(path=str(folder / f"{state}-{name}-{width}-{scheme}.png"), full_page=whole)
+                if page.locator("dialog[open]").count() == 0:
+                    stretch(page, size)
+                page.screenshot(path=str(folder / f"{state}-{name}-{width}-{scheme}.png"))
+                page.set_viewport_size(size)
     return len(shown) * len(SCHEMES) * len(WIDTHS)
 
 
@@ -221,6 +230,7 @@ def main(arguments: list[str]) -> int:
             renew_readme(browser)
         sys.stdout.write(f"{README}\n")
         return 0
+    logging.disable()  # what fails in these stores fails on purpose
     folder, wanted, number = Path(arguments[0]), set(arguments[1:]), 0
     folder.mkdir(parents=True, exist_ok=True)
     with chromium() as browser:

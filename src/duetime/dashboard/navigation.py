@@ -47,6 +47,7 @@ SHORTCUTS: Final = (
     ("Ctrl K", "Open the command palette: pages, schedules, actions"),
     ("/", "Search schedules"),
     ("c", "Create a schedule"),
+    ("e", "Edit the schedule that is shown"),
     ("z", "Undo the last change"),
     ("j", "Next row"),
     ("k", "Previous row"),

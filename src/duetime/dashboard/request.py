@@ -315,8 +315,8 @@ def respond(view: Show, request: PageRequest) -> Response:
         err = err_of(error)
     status = shown(err.code).status
     if err.code in STORE_ERRORS:
-        return request.render("refusal.html", status, alarms=[], message=STORE_MESSAGE)
-    return request.render("refusal.html", status, message=err.message)
+        return request.render("refusal.html", status, alarms=[], code=status, message=STORE_MESSAGE)
+    return request.render("refusal.html", status, code=status, message=err.message)
 
 
 def at(public_id: str, *more: str) -> str:

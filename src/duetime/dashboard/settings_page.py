@@ -24,7 +24,7 @@ NEVER_SHOWN: Final = "YOUR_TOKEN"
 """Stands for a token: each is shown once, when it is issued."""
 MOST_TOKENS: Final = 100
 WORKERS: Final = 50
-LIVES: Final = ("1d", "30d", "90d", "365d")
+LIVES: Final = {"1d": "1 day", "30d": "30 days", "90d": "90 days", "365d": "1 year"}
 
 
 def settings_page(request: PageRequest) -> Response:

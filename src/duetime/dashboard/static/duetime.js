@@ -26,6 +26,9 @@ function make(tag, attributes = {}, ...content) {
   return made;
 }
 
+// What the first picture of the page does not need waits until it is painted.
+const afterPaint = (work) => { if (document.hidden) work(); else requestAnimationFrame(() => setTimeout(work)); };
+
 function icon(name) {
   const drawn = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   drawn.setAttribute("class", "icon");
@@ -202,7 +205,7 @@ document.addEventListener("visibilitychange", () => { if (document.hidden) rest(
 addEventListener("online", () => { refresh(); follow(); });
 addEventListener("pagehide", rest);
 addEventListener("pageshow", (event) => { if (event.persisted) { refresh(); follow(); } });
-follow();
+afterPaint(follow);
 
 // -- selecting rows -------------------------------------------------------------------------------------------------
 
@@ -358,7 +361,10 @@ function enhance(within) {
 
 if (document.querySelector("svg title, [data-live]")) {
   document.body.append(tip);
-  enhance(document);
+  let ready = false;
+  const prepare = () => { if (!ready) { ready = true; enhance(document); } };
+  afterPaint(prepare);
+  for (const name of ["pointerover", "keydown"]) document.addEventListener(name, prepare, { once: true, capture: true });
   document.addEventListener("pointerover", (event) => {
     const target = event.target.closest?.("[data-tip]");
     if (target) showTip(target); else if (tipped && !event.target.closest?.(".tip")) hideTipSoon();
@@ -392,11 +398,11 @@ function commands() {
   const links = [...document.querySelectorAll("#pages a, #menu ul a, header .button.primary, .tabs a[data-command]")];
   const pages = links.map((each) => ({ label: each.dataset.command ?? `Go to ${each.querySelector("span:not(.badge)")?.textContent ?? each.textContent.trim()}`, keys: each.dataset.key, go: each.href }));
   const seen = new Set();
-  const actions = [...document.querySelectorAll("[data-command]")]
+  const actions = (where) => [...document.querySelectorAll(where)]
     .filter((each) => !each.closest("#rows") && !seen.has(each.dataset.command) && seen.add(each.dataset.command))
     .map((each) => ({ label: each.dataset.command, keys: each.dataset.key, run: () => each.click() }));
   const help = { label: "Show keyboard shortcuts", keys: "?", run: showKeys };
-  return [...actions, ...pages, help];
+  return [...actions("main [data-command]"), ...pages, help, ...actions("header [data-command]:not(a)")];
 }
 
 const matches = (label, words) => words.every((word) => label.toLowerCase().includes(word));

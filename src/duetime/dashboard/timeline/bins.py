@@ -6,7 +6,8 @@ number of steps per schedule; what lies beyond is estimated from the rate so far
 
 from __future__ import annotations
 
-from collections import Counter
+from bisect import bisect_left
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -67,9 +68,17 @@ class Row:
     notable: dict[int, Notable] = field(default_factory=dict)
     owner: str = ""
 
+    @cached_property
+    def statuses(self) -> Counter[str]:
+        """The number of past occurrences by status, once all have been added."""
+        found = Counter[str]()
+        for each in self.past.values():
+            found.update(each)
+        return found
+
     @property
     def total(self) -> int:
-        return self.bins.total() + sum(each.total() for each in self.past.values())
+        return self.bins.total() + self.statuses.total()
 
     @property
     def next(self) -> int:
@@ -78,7 +87,7 @@ class Row:
 
     def outcomes(self, *statuses: str) -> int:
         """Return the number of past occurrences with one of these statuses."""
-        return sum(each[status] for each in self.past.values() for status in statuses)
+        return sum([self.statuses.get(status, 0) for status in statuses]) if self.statuses else 0
 
 
 @dataclass
@@ -123,13 +132,17 @@ class Density:
     @cached_property
     def totals(self) -> tuple[list[Counter[str]], list[Counter[str]]]:
         """For every bin, the future occurrences by kind, and the past ones by status, once all have been added."""
-        coming = [Counter[str]() for _ in range(self.window.bins)]
         past = [Counter[str]() for _ in range(self.window.bins)]
         alike = Counter((id(row.bins), row.kind) for row in self.rows.values())  # those that fire together share bins
+        by_kind = defaultdict[str, list[int]](lambda: [0] * self.window.bins)
         for bins, kind in {(id(row.bins), row.kind): (row.bins, row.kind) for row in self.rows.values()}.values():
-            rows = alike[id(bins), kind]
+            rows, counts = alike[id(bins), kind], by_kind[kind]
             for bin, number in bins.items():
-                coming[bin][kind] += number * rows
+                counts[bin] += number * rows
+        coming = [
+            Counter({kind: counts[bin] for kind, counts in by_kind.items() if counts[bin]})
+            for bin in range(self.window.bins)
+        ]
         for row in self.rows.values():
             for bin, outcomes in row.past.items():
                 inside = past[bin]
@@ -187,7 +200,10 @@ def _divided(trigger: IntervalTrigger, window: Window, after: Instant) -> Counte
         return Counter()
     begin, period, step = max(0, window.bin_of(after)), trigger.period, window.zoom.step
     ends = range(window.start + (begin + 1) * step - 1, window.start + window.bins * step, step)
-    until = [0, *((min(end, last) - first) // period + 1 if end >= first else 0 for end in ends)]
+    before, inside = bisect_left(ends, first), bisect_left(ends, last)
+    reached = [(end - first) // period + 1 for end in ends[before:inside]]
+    reached += [(last - first) // period + 1] * (len(ends) - inside)
+    until = [0, *([0] * before), *reached]
     return Counter({bin: high - low for bin, (low, high) in enumerate(pairwise(until), begin) if high > low})
 
 

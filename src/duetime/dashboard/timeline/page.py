@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
@@ -124,12 +125,19 @@ def _summary(density: Density, bars: list[Bar], now: Instant) -> dict[str, Any]:
     ahead, before = density.totals
     ahead_bars = [bar for bar in bars if bar.start >= now]
     return {
-        "legend": _legend(sum(ahead, Counter()), sum(before, Counter())),
+        "legend": _legend(_together(ahead), _together(before)),
         "number": sum(each.total() for each in ahead),
         "number_past": sum(each.total() for each in before),
         "about": density.about,
         "busiest": max(ahead_bars or bars, key=lambda bar: bar.total, default=None),
     }
+
+
+def _together(bins: Iterable[Counter[str]]) -> Counter[str]:
+    together = Counter[str]()
+    for each in bins:
+        together.update(each)
+    return together
 
 
 def _legend(ahead: Counter[str], before: Counter[str]) -> list[Shade]:
