@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -20,7 +21,7 @@ from duetime.engine.outcome import Failed
 from duetime.kinds.prompts.agents.models import EXAMPLE
 from duetime.net.client import Answer, Http
 from duetime.settings import Settings
-from tests.support.cli import Cli
+from tests.support.cli import Cli, start
 from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand, create
 from tests.support.ntfy import NtfyReceiver
@@ -223,6 +224,18 @@ def test_tasks_that_no_worker_would_know(cli: Cli, tmp_path: Path) -> None:
     *_, (status, message) = told(cli, "tasks")
     assert status == "warn"
     assert message.startswith("jobs call tasks that are not known here: left_behind (1)")
+
+
+def test_commands_of_a_crontab_are_not_known_unless_the_settings_allow_them(cli: Cli, tmp_path: Path) -> None:
+    """The doctor runs in its own process, because the import has registered the task in this one."""
+    (tmp_path / "tab").write_text("0 3 * * * /bin/backup --all\n")
+    assert cli("import", "crontab", "tab", "--yes").code == 0
+    process = start("doctor", "--json", "--db", "my.db", folder=tmp_path)
+    out, _ = process.communicate(timeout=60)
+    messages = [check["message"] for check in json.loads(out)["checks"] if check["subject"] == "tasks"]
+    assert "run_command" not in messages[0]
+    assert messages[-1].startswith("jobs call tasks that are not known here: run_command (1)")
+    assert messages[-1].endswith("run_command is in duetime.kinds.command")
 
 
 @pytest.mark.parametrize(

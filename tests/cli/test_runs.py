@@ -28,6 +28,7 @@ from duetime.settings import Settings
 from duetime.terminal.keys import DOWN, ENTER
 from tests.support.cli import Cli, Output, start
 from tests.support.drafts import every
+from tests.support.hand import create
 from tests.support.terminal import on_terminal
 from tests.support.workers import eventually
 
@@ -379,6 +380,26 @@ def test_run_waits_for_the_end(cli: Cli) -> None:
     listed = cli("run", "list", "--from", "2 hours ago", "--to", "today", "--json").document
     assert [run["status"] for run in listed["runs"]] == ["pending"]
     assert cli("run", "list", "--to", "yesterday", "--json").document["runs"] == []
+
+
+def test_a_run_is_repeated_with_a_task_of_ones_own_and_its_failure_is_an_exit_code(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "mine_again.py").write_text(
+        "from duetime import task\n\n@task\ndef refused_again(account): raise ValueError('no account')\n"
+    )
+    room = build(Settings(db=str(tmp_path / "my.db")), tasks=False)
+    payload = '{"task":"refused_again","args":[],"kwargs":{"account":"live"}}'
+    new = every(HOUR, room.clock.now(), name="bad", subject="refused_again", payload=payload)
+    create(room.store, new)  # type: ignore[arg-type]
+    room.close()
+    assert cli("job", "run", "bad").code == 0
+    again = ("run", "again", "1", "--set", 'kwargs={"account": "test"}')
+    unknown = cli(*again)
+    assert unknown.code == 2 and "Unknown task: refused_again; known here: " in unknown.err and "--tasks" in unknown.err
+    assert cli("job", "edit", "bad", "--overlap", "allow").code == 0
+    assert cli(*again, "--tasks", "mine_again.py").code == 0
+    with Duetime(str(tmp_path / "my.db")):
+        failed = cli("job", "run", "bad", "--wait", "20", "--json")
+        assert (failed.code, failed.document["run"]["status"]) == (1, "failed")
 
 
 def test_what_fires_next(cli: Cli) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from duetime.engine.clock import DAY
 from duetime.engine.errors import InvalidInput
-from duetime.service.when import duration
+from duetime.service.when import duration, parse_when
 
 
 @pytest.mark.parametrize("text", ["36525d", "36525 days"])
@@ -19,3 +19,12 @@ def test_anything_longer_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match="longer than a hundred years") as refused:
         duration(text, "--every")
     assert refused.value.field == "--every"
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [(1.9, "in 1.9 seconds"), (0.5, "in 0.5 seconds"), (60, "in 60 seconds"), ("90 minutes", "in 5400 seconds")],
+)
+def test_a_delay_keeps_its_fraction(given: float | str, text: str) -> None:
+    """Cut to whole seconds, it would start early."""
+    assert parse_when(delay=given).config == {"run_at": text}

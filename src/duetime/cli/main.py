@@ -304,6 +304,7 @@ def show_help(
     """Show the help of a command, as its option --help does."""
     found = command()
     context = found.make_context("duetime", [], resilient_parsing=True)
+    context.resilient_parsing = False  # an unknown command is an error
     for name in names or ():
         if not hasattr(found, "commands"):
             raise InvalidInput(f"COMMAND: {context.command_path} has no commands of its own, such as {name!r}")

@@ -15,6 +15,8 @@ from duetime.engine.times.zones import known_zone
 WAYS = ("at", "delay", "every", "cron", "rrule", "when")
 LIMITS = ("start", "end")
 _CRON = re.compile(r"@[a-z]+|[0-9*][0-9*/,-]*(?: [0-9*/,-]+){1,2}(?: [0-9A-Za-z*/,#?-]+){3}")
+_ANY_TIME = Instant(2_000_000_000 * SECOND)
+"""A present time for checks of whether a text can be read at all, whatever the time is."""
 Duration = timedelta | float | str
 
 
@@ -58,6 +60,20 @@ def read_phrase(text: str) -> tuple[str, dict[str, Any]]:
     return ("once", {"run_at": tidy}) if found is None else found
 
 
+def _read_fully(text: str) -> tuple[str, dict[str, Any]]:
+    """Parse a phrase as `read_phrase` does, and check here what it takes for a time, so that the error names `when`."""
+    type_, config = read_phrase(text)
+    if "run_at" in config:
+        from duetime.engine.times.recurrence import EXAMPLES
+
+        try:
+            read_time(config["run_at"], zone="UTC", now=_ANY_TIME)
+        except UnreadableTime as error:
+            advice = f'give a time such as "tomorrow at 9", or a rule such as {EXAMPLES}'
+            raise InvalidInput(f"when: {error.message.rstrip('.')}; {advice}", field="when") from None
+    return type_, config
+
+
 def limits_of(given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: given[name] for name in LIMITS if given.get(name) is not None}
 
@@ -69,7 +85,7 @@ def asked_when(given: Mapping[str, Any], timezone: str | None = None) -> When:
     phrase = given.get("when")
     if phrase is not None and given.get("trigger_config"):
         raise InvalidInput("when: give it, or trigger_type and trigger_config, not both", field="when")
-    found = (given["trigger_type"], given["trigger_config"]) if phrase is None else read_phrase(phrase)
+    found = (given["trigger_type"], given["trigger_config"]) if phrase is None else _read_fully(phrase)
     type_: str = found[0]
     config: dict[str, Any] = found[1]
     for name in limits:
@@ -108,14 +124,15 @@ def when_of(way: str, value: Any) -> When:
         case "at":
             return When("once", {"run_at": value.isoformat() if isinstance(value, datetime) else value}, None)
         case "delay":
-            return When("once", {"run_at": f"in {int(_seconds(value, way))} seconds"}, None)
+            exact = f"{_seconds(value, way):.6f}".rstrip("0").rstrip(".")
+            return When("once", {"run_at": f"in {exact} seconds"}, None)
         case "every":
             config = read_every(value) if isinstance(value, str) else {"seconds": _seconds(value, way)}
             return When("interval", config, None)
         case "cron":
             return When("cron", {"expression": value}, None)
         case "when":
-            return When(*read_phrase(value), None)
+            return When(*_read_fully(value), None)
         case _:
             return When("rrule", {"rrule": value}, None)
 

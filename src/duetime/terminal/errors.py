@@ -41,7 +41,7 @@ def worded(error: DuetimeError, code: str) -> str:
     field = getattr(error, "field", None) or getattr(error, "details", {}).get("field")
     if field in _OPTIONS and message.startswith(f"{field}:"):
         message = _OPTIONS[field] + message.removeprefix(field)
-    if field == "when" and not message.startswith("when:"):
+    if field == "when" and message.startswith("give exactly one of"):
         message = "give exactly one of --at, --delay, --every, --cron and --rrule, or --when"
     if message.startswith("Invalid cron"):
         from duetime.engine.triggers.cron import with_cron_fault

@@ -19,7 +19,7 @@ from duetime.service.run_now import run_again
 from duetime.service.services import OPERATOR
 from duetime.terminal import output
 from duetime.terminal.completion import RUNS, one_of
-from duetime.terminal.context import Application, Cursor, Db, Json, Limit, opened
+from duetime.terminal.context import Application, Cursor, Db, Json, Limit, Tasks, opened
 from duetime.terminal.context import again as program
 from duetime.terminal.output import clean, counted, local_time, run_document
 from duetime.terminal.schedules.change import instant_given
@@ -193,6 +193,7 @@ def again(
     fields: Annotated[
         list[str] | None, option("--set FIELD=VALUE", "Change one field of the input; JSON or text. Repeatable.")
     ] = None,
+    tasks: Tasks = None,
     db: Db = None,
     json_: Json = False,
 ) -> None:
@@ -200,7 +201,9 @@ def again(
     own input. To run the same run once more, use `dead retry`."""
     whole = None if payload is None else _json_object(payload)
     changed = dict(_field(each) for each in fields or ())
-    with opened(db) as app:
+    from duetime.kinds.jobs.cli import naming_known_tasks  # the other commands start without it
+
+    with opened(db, tasks, load_tasks=True) as app, naming_known_tasks(app):
         found_run(app, run, program(app, "run", "list"))
         made: Run = unwrap(run_again(app.services, OPERATOR, run, whole, changed))
         if json_:

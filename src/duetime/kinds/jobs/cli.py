@@ -76,7 +76,7 @@ def add(
     payload = {"task": task, "args": _args(arg), "kwargs": _kwargs(kwarg)}
     when = trigger.parsed()
     new = NewSchedule("job", name, when.type, when.config, payload, policy.given(), when.timezone, key)
-    with opened(db, tasks, load_tasks=True, making=True) as app, _known_tasks(app):
+    with opened(db, tasks, load_tasks=True, making=True) as app, naming_known_tasks(app):
         add_schedule(app, new, when, json_, tasks=tasks)
 
 
@@ -101,12 +101,12 @@ def edit(
     given |= {} if arg is None else {"args": _args(arg)}
     given |= {} if kwarg is None else {"kwargs": _kwargs(kwarg)}
     stated = policy.given()
-    with opened(db, tasks, load_tasks=bool(given)) as app, _known_tasks(app):
+    with opened(db, tasks, load_tasks=bool(given)) as app, naming_known_tasks(app):
         edit_schedule(app, JOB, id, trigger, json_, name=name, payload=given, policy=stated, guarded=True)
 
 
 @contextmanager
-def _known_tasks(app: Application) -> Iterator[None]:
+def naming_known_tasks(app: Application) -> Iterator[None]:
     """Name the tasks that are known here if another one was asked for."""
     try:
         yield

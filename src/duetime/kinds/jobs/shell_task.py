@@ -14,7 +14,6 @@ from typing import Annotated, Any
 from duetime.engine.clock import SystemClock
 from duetime.engine.kind import STOPPED, StopReason
 from duetime.kinds.jobs.context import PermanentError, TaskContext
-from duetime.kinds.jobs.registry import Task, default_registry
 from duetime.processes.child import ChildProcess, ProcessSpec, StopRequest
 from duetime.processes.output import OutputBuffer
 
@@ -61,9 +60,6 @@ def run_command(
         how = f"exit code {status}" if status > 0 else f"ended by signal {-status}"
         raise CommandFailed(f"{how}{_ending(text)}")
     return {"exit_code": 0, "output": text, **({"bytes_cut": cut} if cut else {})}
-
-
-default_registry.add(Task(run_command, name=NAME, isolation="process", local=True))
 
 
 def _start(argv: list[str], stdin: str, env: dict[str, str], folder: str, output: OutputBuffer) -> ChildProcess:

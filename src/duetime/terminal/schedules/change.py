@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import typer
+
 from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.engine.model import Run, RunStatus, Schedule, ScheduleState
@@ -14,7 +16,7 @@ from duetime.engine.validation import NewSchedule
 from duetime.service import edits
 from duetime.service.changes import ACTIONS, Changed, ChangeRequest, change_schedule
 from duetime.service.edits import EditRequest
-from duetime.service.errors import refuse, unwrap
+from duetime.service.errors import FAILED, refuse, unwrap
 from duetime.service.lookup import short_id
 from duetime.service.run_now import has_ended, wait_for_end, why_it_waits
 from duetime.service.services import OPERATOR
@@ -94,6 +96,8 @@ def run_schedule(app: Application, view: KindView, id: str, wait: float, json_: 
     if waits := why_it_waits(app.scheduler, seen):
         document["note"], text = waits, f"Run {made.id} of {clean(definition.name)}: {waits}"
     print_done(app, json_, document, text, [] if has_ended(seen) else warnings)
+    if has_ended(seen) and seen.status != RunStatus.COMPLETED:
+        raise typer.Exit(FAILED)
 
 
 def stop_schedule(app: Application, view: KindView, id: str, json_: bool) -> None:

@@ -37,7 +37,7 @@ from duetime.mcp.schemas import STATUSES, policy_of, with_owner, with_warnings, 
 from duetime.service.presenters import instant_view
 from duetime.service.services import Call
 from duetime.service.state_details import detail_of, details_of
-from duetime.service.when import When, limits_of, parse_when
+from duetime.service.when import When, limits_of, parse_when, read_phrase
 
 MOST = 1000
 """Rows of one answer; beyond that, an agent is told to narrow its query."""
@@ -277,7 +277,7 @@ def _when(given: Arguments, zone: str, now: Instant) -> tuple[When, ReadTime | N
 
 def _in_words(text: str, zone: str, now: Instant) -> tuple[When, ReadTime | None]:
     try:
-        when = parse_when(when=text)
+        when = When(*read_phrase(text), None)
     except InvalidInput as problem:
         raise error(problem.message) from None
     return when, _read(text, zone, now) if when.type == "once" else None
