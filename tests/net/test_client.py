@@ -151,6 +151,16 @@ def test_it_is_tried_once_more_only(receiver: Receiver, http: Http, fault: Fault
     assert len(receiver.requests) == 3
 
 
+def test_what_may_be_sent_once_only_is_not_sent_over_a_kept_connection(receiver: Receiver, http: Http) -> None:
+    """Neither is it repeated if its answer is lost, nor lost because a kept connection was dead."""
+    http.send(post(receiver))
+    receiver.drop_connections()
+    assert http.send(post(receiver)._replace(once=True)).status == 200
+    receiver.behave = always(Behaviour(fault=Fault.CLOSE))
+    assert "without an answer" in failure(http, post(receiver)._replace(once=True)).reason
+    assert [request.nth for request in receiver.requests] == [1, 1, 1]
+
+
 @pytest.mark.parametrize("fault", [Fault.CLOSE, Fault.RESET])
 def test_a_lost_receipt_on_a_new_connection_is_a_failure(receiver: Receiver, http: Http, fault: Fault) -> None:
     """It was taken and nobody said so: whoever sends it again sends the same id."""

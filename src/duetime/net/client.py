@@ -83,6 +83,8 @@ class Call(NamedTuple):
     body: bytes = b""
     patience: float = 5.0
     """Timeout in seconds for everything together: lookup, connect, TLS, sending and the answer."""
+    once: bool = False
+    """True if it must never reach the receiver twice: it is sent over a new connection and never sent again."""
 
 
 class Answer(NamedTuple):
@@ -108,6 +110,7 @@ class CheckedCall(NamedTuple):
     target: Target
     headers: RawHeaders
     body: bytes
+    once: bool = False
 
 
 def checked(call: Call) -> CheckedCall:
@@ -124,7 +127,7 @@ def checked(call: Call) -> CheckedCall:
     if call.body or call.method not in _WITHOUT_BODY:
         headers.append((b"Content-Length", b"%d" % len(call.body)))
     headers.insert(0, (b"Host", target.authority.encode("ascii")))
-    return CheckedCall(call.method.encode("ascii"), target, headers, call.body)
+    return CheckedCall(call.method.encode("ascii"), target, headers, call.body, call.once)
 
 
 def _header(name: str, value: str) -> tuple[bytes, bytes]:

@@ -162,7 +162,7 @@ class Exchange:
         limits = {"timeout": {"pool": patience}}
         request = httpcore2.Request(call.method, url, headers=call.headers, content=call.body, extensions=limits)
         try:
-            return self._send(request)
+            return self._send_once(request) if call.once else self._send(request)
         except _TROUBLE as error:
             # Without its cause, because the library quotes its input, headers included.
             raise self._failure(error, call.target.authority, patience) from None
@@ -178,6 +178,10 @@ class Exchange:
                 raise
         # The receiver had closed this kept connection, most likely before the request arrived. If it did arrive, the
         # receiver recognizes the repeat by its id. Use a new connection, because another kept one may be dead too.
+        return self._send_once(request)
+
+    def _send_once(self, request: httpcore2.Request) -> Answer:
+        """Send a request over a connection of its own, so that a kept one that is dead is no reason to repeat it."""
         connection = httpcore2.HTTPConnection(
             request.url.origin, ssl_context=self._trust, network_backend=self._backend
         )

@@ -343,6 +343,14 @@ def test_without_the_package_it_is_said_what_to_install() -> None:
     assert answer.strip() == f"{[problem]} {Failed(problem, permanent=True)}"
 
 
+@pytest.mark.parametrize("topic", ["hook", "home"])
+def test_what_runs_at_most_once_goes_over_a_connection_of_its_own(receiver: Receiver, topic: str) -> None:
+    with delivery(NtfyServer(receiver.url), {"hook": ChannelSettings(receiver.url)}) as made:
+        for _ in range(2):
+            told(made.deliver(outgoing(topic=topic)._replace(once=True)))
+    assert [request.nth for request in receiver.requests] == [1, 1]
+
+
 # -- one channel and the others -----------------------------------------------------------------------------------
 
 

@@ -235,6 +235,11 @@ def test_an_attempt_ends_before_its_run_must(policy: dict[str, Any], seconds: fl
     assert carried(once(kind="notification", payload=payload, **policy))[0].patience == seconds
 
 
+def test_what_runs_at_most_once_is_never_sent_twice() -> None:
+    draft = once(kind="notification", payload=json.dumps(PLAIN), at_most_once=True)
+    assert carried(draft)[0].once and not carried(once(kind="notification", payload=json.dumps(PLAIN)))[0].once
+
+
 def test_one_that_waits_for_its_retry_does_not_silence_the_next() -> None:
     """The first is tried for an hour and a half; whoever should take a pill at 9 and at 9:30 has to hear of both."""
     back = datetime(2026, 2, 10, 9, 30, tzinfo=UTC)

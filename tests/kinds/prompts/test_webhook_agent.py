@@ -91,6 +91,13 @@ def test_attempts_of_one_run_carry_the_same_id() -> None:
         assert [request.headers["idempotency-key"] for request in receiver.wait_for(2)] == ["7", "7"]
 
 
+def test_a_prompt_that_runs_at_most_once_goes_over_a_connection_of_its_own() -> None:
+    with answering(body=b"Done.") as receiver:
+        for _ in range(2):
+            succeeded(agent(receiver).wake(agent_request(once=True)))
+        assert [request.nth for request in receiver.wait_for(2)] == [1, 1]
+
+
 @pytest.mark.parametrize("costs", [{"cost": 0.5}, {"total_cost_usd": 0.5}, {"usage": {"dollars": 0.5}}])
 def test_an_answer_at_once_may_say_more(costs: dict[str, Any]) -> None:
     answer = {

@@ -394,6 +394,16 @@ def told(outcome: Outcome) -> Any:
     return json.loads(outcome.result or "null")
 
 
+def test_a_request_that_runs_at_most_once_is_never_sent_twice(kind: RequestKind, requester: PlayedRequester) -> None:
+    made = sent(kind, requester, work(PLAIN, at_most_once=True))
+    assert made.once and not sent(kind, requester, work(PLAIN)).once
+    losing = Receiver(lambda request: Behaviour(fault=Fault.CLOSE if request.nth > 1 else None))
+    with losing as receiver, requests() as sending:
+        outcomes = [sending.send(made._replace(url=receiver.url)) for _ in range(2)]
+    assert [type(each) for each in outcomes] == [Completed, Completed]
+    assert [request.nth for request in receiver.requests] == [1, 1], "never over a kept connection"
+
+
 @pytest.mark.parametrize("status", [200, 201, 204, 299])
 def test_2xx_is_delivered(status: int) -> None:
     with Receiver(lambda request: Behaviour(status, {"X-B": "2"}, b"" if status == 204 else b"ok")) as receiver:

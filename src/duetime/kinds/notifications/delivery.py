@@ -34,6 +34,8 @@ class OutgoingMessage(NamedTuple):
     """Seconds that this attempt may take."""
     owner: str = LOCAL
     """The message's owner: channels that are set up for other owners do not exist for it."""
+    once: bool = False
+    """True if it must never reach the receiver twice."""
 
 
 class Delivery:

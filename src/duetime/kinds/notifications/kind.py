@@ -77,10 +77,13 @@ class NotificationKind(KindHooks):
             taken_back = work.stop.reason is StopReason.CANCELLED
             return Cancelled("taken back before it went out") if taken_back else Returned()
         payload = work.payload
-        timeout, definition = work.policy.timeout, work.claim.definition
+        policy, definition = work.policy, work.claim.definition
+        timeout, owner = policy.timeout, definition.owner
         patience = USUAL_PATIENCE if timeout is None else min(timeout / SECOND * _SHARE, LONGEST_PATIENCE)
-        outgoing = OutgoingMessage(delivery_id(work.claim), payload["topic"], payload, patience, definition.owner)
-        outcome = self.delivery.deliver(outgoing)
+        message = delivery_id(work.claim)
+        outcome = self.delivery.deliver(
+            OutgoingMessage(message, payload["topic"], payload, patience, owner, policy.at_most_once)
+        )
         if not isinstance(outcome, Completed):
             return outcome
         # History shows the message even after its schedule is deleted; the receipt is any text from the receiver.

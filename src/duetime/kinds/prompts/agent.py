@@ -56,6 +56,8 @@ class AgentRequest:
     """What the run may use besides Duetime's own tools; None means what its agent's settings allow."""
     lease: Lease | None = None
     """The worker's lease: a program that an agent starts must end before it expires."""
+    once: bool = False
+    """True if the prompt must never reach its agent twice."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -256,6 +256,7 @@ class Waking:
             left=left,
             allowance=allowance,
             lease=work.lease,
+            once=work.policy.at_most_once,
         )
 
     def _agent_limits(self, name: str) -> dict[str, Used]:

@@ -16,7 +16,7 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller, Prepared, StopReason, ThreadUse, Work
 from duetime.engine.outcome import Cancelled, Outcome, Returned
 from duetime.engine.policy.claim import Claim
-from duetime.engine.policy.options import Overlap
+from duetime.engine.policy.options import Overlap, Policy
 from duetime.kinds.requests.retry_delay import USUAL, read_formula, retry_delay
 from duetime.kinds.requests.wire import (
     CALLBACKS,
@@ -201,13 +201,13 @@ class RequestKind(KindHooks):
         early = work.claim.run.due + payload.get("delay", 0) * SECOND - self._clock.now()
         if early > 0 and payload.get("delay"):
             return Returned(after=early)
-        return self.requester.send(_outgoing(work.claim, payload, handed_on=bool(work.policy.callbacks)))
+        return self.requester.send(_outgoing(work.claim, payload, work.policy))
 
     def close(self) -> None:
         self.requester.close()
 
 
-def _outgoing(claim: Claim, payload: Mapping[str, Any], *, handed_on: bool) -> Outgoing:
+def _outgoing(claim: Claim, payload: Mapping[str, Any], policy: Policy) -> Outgoing:
     definition, run = claim.definition, claim.run
     failed_before = max(0, run.attempt - run.deaths - 1)
     return Outgoing(
@@ -219,7 +219,8 @@ def _outgoing(claim: Claim, payload: Mapping[str, Any], *, handed_on: bool) -> O
         body=body_of(payload),
         patience=float(payload.get("timeout", PATIENCE)),
         again=retry_delay(payload.get("retry_delay", USUAL), failed_before),
-        kept=KEPT_FOR_CALLBACK if handed_on else KEPT,
+        kept=KEPT_FOR_CALLBACK if policy.callbacks else KEPT,
+        once=policy.at_most_once,
     )
 
 

@@ -50,7 +50,7 @@ class Requests:
         except StoreUnavailable:  # the store knows the current key
             said = "the store could not be reached, so that it could not be signed"
             return Tried(Retry(said, after=outgoing.again), Sign.NONE)
-        call = Call(outgoing.method, outgoing.url, headers, outgoing.body, outgoing.patience)
+        call = Call(outgoing.method, outgoing.url, headers, outgoing.body, outgoing.patience, outgoing.once)
         try:
             answer = self._http.send(call)
         except CallFailed as failed:

@@ -41,6 +41,8 @@ class Outgoing(NamedTuple):
     """Microseconds until the next attempt if this one fails and the receiver requests no other delay."""
     kept: int
     """Maximum bytes of the answer's body that are kept."""
+    once: bool = False
+    """True if it must never reach the receiver twice."""
 
 
 class Requester(Protocol):

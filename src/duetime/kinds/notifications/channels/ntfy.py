@@ -111,7 +111,7 @@ def publish_call(server: NtfyServer, outgoing: OutgoingMessage) -> tuple[Call, b
         headers[IDEMPOTENCY_KEY] = outgoing.id
     if server.token:
         headers["Authorization"] = f"Bearer {server.token}"
-    return Call("POST", f"{read_url(server.url).origin}/", headers, body, outgoing.patience), cut
+    return Call("POST", f"{read_url(server.url).origin}/", headers, body, outgoing.patience, outgoing.once), cut
 
 
 def publication(outgoing: OutgoingMessage, topic: str) -> tuple[bytes, bool]:

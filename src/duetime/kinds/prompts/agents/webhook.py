@@ -48,7 +48,8 @@ class WebhookAgent:
             SIGNATURE: signature(self._secret, self._clock.now() // SECOND, body),
         }
         try:
-            answered = self._http.send(Call("POST", self._url, headers, body, min(request.patience, AT_ONCE)))
+            patience = min(request.patience, AT_ONCE)
+            answered = self._http.send(Call("POST", self._url, headers, body, patience, request.once))
         except CallFailed as failed:
             reason = secrets.in_short(failed.reason)
             return Reply(error=reason, permanent=True) if failed.permanent else Retry(reason)
