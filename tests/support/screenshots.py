@@ -225,12 +225,12 @@ def main(arguments: list[str]) -> int:
     if not arguments:
         sys.stderr.write("Name a folder: python -m tests.support.screenshots FOLDER [PAGE ...]\n")
         return 2
+    logging.disable()  # what fails in these stores fails on purpose
     if arguments == ["--readme"]:
         with chromium() as browser:
             renew_readme(browser)
         sys.stdout.write(f"{README}\n")
         return 0
-    logging.disable()  # what fails in these stores fails on purpose
     folder, wanted, number = Path(arguments[0]), set(arguments[1:]), 0
     folder.mkdir(parents=True, exist_ok=True)
     with chromium() as browser:

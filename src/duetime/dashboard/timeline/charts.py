@@ -9,6 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from duetime.dashboard.filters import count_of, in_order, kind_class, local_time
@@ -144,6 +145,7 @@ def _pieces(parts: Iterable[tuple[str, str, int]], total: int, tall: float, heig
     return pieces
 
 
+@lru_cache(maxsize=512)
 def place(window: Window, first: int, last: int | None = None) -> tuple[float, float]:
     """Return the left edge and the width of a bin, or of a range of bins."""
     end = window.begin_of((first if last is None else last) + 1)
@@ -153,11 +155,17 @@ def place(window: Window, first: int, last: int | None = None) -> tuple[float, f
 
 def bin_label(window: Window, first: int, last: int, before: Counter[str], ahead: Counter[str], now: Instant) -> str:
     """Return the lines of a popover: when, what ran, what is due."""
-    begin = local_time(window.begin_of(first), window.zone, now)
-    lines = [f"{begin}, {span((last - first + 1) * window.zoom.step)}"]
+    lines = [_time_label(window, first, last, now)]
     lines += [", ".join(f"{number:,} {name}" for name, number in before.items())] if before else []
     lines += [", ".join(count_of(number, kind) for kind, number in ahead.items()) + " due"] if ahead else []
     return "\n".join(lines)
+
+
+@lru_cache(maxsize=512)
+def _time_label(window: Window, first: int, last: int, now: Instant) -> str:
+    """Return the time and the length of a range of bins, which many lanes have in common."""
+    begin = local_time(window.begin_of(first), window.zone, now)
+    return f"{begin}, {span((last - first + 1) * window.zoom.step)}"
 
 
 class Mark(NamedTuple):
