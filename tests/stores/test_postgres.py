@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import threading
@@ -25,6 +26,9 @@ from tests.support.invariants import invariants
 from tests.support.postgres import PostgresServer
 
 pytestmark = pytest.mark.postgres
+
+OF_WORKERS = ("earliest", "earliest_but", "other_owners", "usages", "starts_at")
+"""What workers read without a transaction."""
 
 
 @pytest.fixture
@@ -235,6 +239,27 @@ def test_a_claim_reads_the_queue_in_its_order_and_no_further(store: PostgresStor
         assert "Index Scan using due_pkey on due" in plan.replace("Index Only Scan", "Index Scan")
         with store._readers.lend() as connection:
             connection.execute("ANALYZE")
+
+
+def test_no_statement_reads_a_whole_table(store: PostgresStore) -> None:
+    """Whatever the values are: statements that are executed often get such plans, and 1,000,000 rows take a second."""
+    create(store, *[once(T0 + number) for number in range(20_000)])
+    found = []
+    for connections, names in ((store._writers, SQL), (store._readers, OF_WORKERS)):
+        with connections.lend() as connection:
+            connection.execute("ANALYZE")
+            connection.execute("SET plan_cache_mode = force_generic_plan")
+            for name in names:
+                first, *rest = SQL[name].split("%s")
+                text = first + "".join(f"${number}{part}" for number, part in enumerate(rest, start=1))
+                connection.execute(f"PREPARE planned AS {text}".encode())
+                values = f"({', '.join('NULL' for _ in rest)})" if rest else ""
+                plan = connection.execute(f"EXPLAIN EXECUTE planned {values}".encode()).fetchall()
+                connection.execute("DEALLOCATE planned")
+                whole = (line for (line,) in plan if re.search("Seq Scan on (due|progress|runs|schedules)", line))
+                found += [(name, line.strip()) for line in whole]
+            connection.rollback()
+    assert found == []
 
 
 def test_durability_is_never_switched_off(postgres_url: str) -> None:

@@ -166,10 +166,11 @@ WHERE o.owner IS NOT NULL AND (o.lane, o.owner) NOT IN (
 SELECT owner, runs FROM usage WHERE owner = ANY (?::text[]) AND hour = ?
 
 -- name: other_owners
+-- Not by EXISTS with `owner <`: a plan for any owner expects a third of the rows to match and may read them all.
 SELECT EXISTS (
   SELECT 1 FROM unnest(?::text[]) AS given (lane)
-  WHERE EXISTS (SELECT 1 FROM due e WHERE e.lane = given.lane AND e.owner < ?)
-    OR EXISTS (SELECT 1 FROM due e WHERE e.lane = given.lane AND e.owner > ?))
+  WHERE (SELECT min(e.owner) FROM due e WHERE e.lane = given.lane) < ?
+    OR (SELECT max(e.owner) FROM due e WHERE e.lane = given.lane) > ?)
 
 -- name: due_lanes
 -- One question instead of one per lane: most lanes are empty most of the time.
@@ -178,14 +179,15 @@ WHERE EXISTS (SELECT 1 FROM due e WHERE e.lane = given.lane AND e.at <= given.un
 
 -- name: due_owners
 -- The same, and whose they are. The owners of the first few entries,
--- where those are all; only where there are more is it asked from owner to owner.
+-- where those are all; only where there are more is it asked from owner to owner. The progress of an entry is read by
+-- a scalar subquery: for NOT EXISTS, the planner may hash the whole table.
 SELECT given.lane, found.owner, found.first
 FROM unnest(?::text[], ?::bigint[], ?::bigint[]) AS given (lane, until, now)
 CROSS JOIN (SELECT ?::bigint AS few) AS most CROSS JOIN LATERAL (
   WITH RECURSIVE heads AS MATERIALIZED (
     SELECT e.owner, e.at FROM due e
-    WHERE e.lane = given.lane AND e.at <= given.until AND (e.at <= given.now OR NOT EXISTS (
-      SELECT 1 FROM progress p WHERE p.schedule = e.schedule AND (p.active <> 0 OR p.queued <> 0)))
+    WHERE e.lane = given.lane AND e.at <= given.until AND (e.at <= given.now OR (
+      SELECT p.active = 0 AND p.queued = 0 FROM progress p WHERE p.schedule = e.schedule))
     ORDER BY e.at LIMIT most.few
   ), owners (owner) AS (
     SELECT (SELECT min(e.owner) FROM due e WHERE e.lane = given.lane)
@@ -198,8 +200,8 @@ CROSS JOIN (SELECT ?::bigint AS few) AS most CROSS JOIN LATERAL (
   UNION ALL
   SELECT o.owner, (
     SELECT e.at FROM due e
-    WHERE e.lane = given.lane AND e.owner = o.owner AND e.at <= given.until AND (e.at <= given.now OR NOT EXISTS (
-      SELECT 1 FROM progress p WHERE p.schedule = e.schedule AND (p.active <> 0 OR p.queued <> 0)))
+    WHERE e.lane = given.lane AND e.owner = o.owner AND e.at <= given.until AND (e.at <= given.now OR (
+      SELECT p.active = 0 AND p.queued = 0 FROM progress p WHERE p.schedule = e.schedule))
     ORDER BY e.at LIMIT 1)
   FROM owners o WHERE o.owner IS NOT NULL
 ) found
