@@ -143,6 +143,8 @@ def private_postgres() -> Iterator[postgres.PostgresServer]:
 
 LONG = (
     "scorecard/test_small_counted.py",
+    "stores/test_stateful.py",
+    "faults/test_four_workers.py",
     "e2e/test_builtin_agents.py",
     "e2e/test_xss.py",
     "e2e/test_dashboard.py",
@@ -158,6 +160,12 @@ LONG = (
     "kinds/prompts/test_tools.py",
     "faults/test_deaths.py",
     "rest/test_schema.py",
+    "faults/test_store_away.py",
+    "kinds/prompts/test_builtin_agent.py",
+    "cli/test_runs.py",
+    "faults/test_stopped.py",
+    "stores/test_completions.py",
+    "stores/test_expensive_triggers.py",
     "e2e/test_heartbeats.py",
     "e2e/test_stdio.py",
     "service/test_calendar.py",

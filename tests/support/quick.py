@@ -210,10 +210,12 @@ def _refuse(what: str) -> None:
     raise NotQuickError(f"a quick test may not use this: {what}")
 
 
+@cache
 def _folder(path: Path) -> str:
     inside = path.relative_to(TESTS).parts if path.is_relative_to(TESTS) else ()
     return inside[0] if inside else ""
 
 
+@cache
 def _file(path: Path) -> str:
     return path.relative_to(TESTS).as_posix() if path.is_relative_to(TESTS) else ""
