@@ -39,7 +39,7 @@ def test_all_that_waits_of_one_schedule(both: Stage, monkeypatch: pytest.MonkeyP
     number = both.make(every="1h", overlap="queue", untaken="keep")
     both.time.advance(timedelta(hours=3))
     assert len(both.ada.knows("history", status="live")["runs"]) == 3
-    monkeypatch.setattr("duetime.mcp.stop_run._SHOWN", 2)
+    monkeypatch.setattr("duetime.mcp.run_tools._SHOWN", 2)
     answer = both.ada.knows("stop_run", schedule_id=number)
     assert (len(answer["stopped"]), answer["stopped_count"]) == (2, 3)
     assert both.ada.knows("history", status="live")["runs"] == []

@@ -7,7 +7,10 @@ from typing import Any, NamedTuple
 
 from duetime.engine.errors import InvalidInput
 from duetime.mcp.definitions import Recipe, Resource, Tool, general_recipes, with_optional
-from duetime.mcp.generic_tools import generic_tools
+from duetime.mcp.edit_tool import edit_tool
+from duetime.mcp.manage_tools import manage_tools
+from duetime.mcp.read_tools import history_tool, status_tool, upcoming_tool
+from duetime.mcp.run_tools import mark_runs_tool, run_now_tool, stop_run_tool
 from duetime.mcp.served import Served
 from duetime.mcp.standard_tools import standard_tools
 from duetime.service.kind_spec import KindSpec, load
@@ -95,3 +98,10 @@ def _instructions(specs: Sequence[KindSpec]) -> str:
     kinds = ", ".join(spec.instructions for spec in specs if spec.instructions)
     sentences = [_PURPOSE, f"{kinds[:1].upper()}{kinds[1:]}." if kinds else "", _TIMES, _ANSWERS]
     return " ".join(filter(None, [*sentences, *(spec.further_instructions for spec in specs)]))
+
+
+def generic_tools(served: Served) -> list[Tool]:
+    """Return the tools for all kinds. They belong to no family, and serve the families that are switched on."""
+    reading = [upcoming_tool(served), history_tool(served), status_tool()]
+    of_runs = [run_now_tool(served), stop_run_tool(served), mark_runs_tool(served)]
+    return [*reading, *of_runs, edit_tool(served), *manage_tools(served)]
