@@ -25,7 +25,7 @@ from duetime.kinds.prompts.allowance import Allowance
 from duetime.settings import McpServerSettings
 from tests.support.agents import ERAS
 from tests.support.model_server import ModelServer, call, say
-from tests.support.programs import command_agent
+from tests.support.programs import command_agent, lives
 from tests.support.user_server import CALLS, TOKEN, UserServer, user_server
 from tests.support.waking import agent_request, failed, over_stdio, replied, succeeded
 
@@ -157,6 +157,31 @@ def test_a_command_is_no_shell_and_sees_only_the_named_variables(tmp_path: Path,
         made, ("run_command", {"command": "echo $HOME; touch x"}), ("run_command", {"command": "env"})
     )
     assert said == "$HOME; touch x\n" and "HIDDEN_KEY" not in env and "TOKEN_OF_BUILDS" not in env
+
+
+def test_a_command_ends_with_its_run(tmp_path: Path) -> None:
+    made = gateway(Allowance(commands=("sh *",), folder=str(tmp_path)))
+    started = tmp_path / "started"
+    os.mkfifo(started)
+
+    async def call() -> None:
+        assert made.access.url is not None
+        headers = {"Authorization": f"Bearer {made.access.token}"}
+        async with (
+            httpx2.AsyncClient(headers=headers, timeout=60.0) as http,
+            Client(streamable_http_client(made.access.url, http_client=http)) as client,
+        ):
+            await client.call_tool("run_command", {"command": "sh -c 'echo $$ > started; exec sleep 20'"})
+
+    async def leave() -> None:
+        async with made:
+            calling = asyncio.create_task(call())
+            process = int(await asyncio.to_thread(started.read_text))
+        assert not lives(process)
+        calling.cancel()
+        await asyncio.wait({calling})
+
+    asyncio.run(leave())
 
 
 def test_skills_are_read_by_name_and_nothing_outside_of_them(tmp_path: Path) -> None:

@@ -61,13 +61,14 @@ class ToolGateway:
         servers: Mapping[str, McpServerSettings],
         own: Sequence[GatewayTool] = (),
         environment: Mapping[str, str] | None = None,
+        end: Callable[[], None] = lambda: None,
     ) -> None:
-        """`own`: tools that the gateway answers itself."""
+        """`own`: tools that the gateway answers itself. `end` stops what these have under way, and waits for it."""
         self._allowance, self._servers = allowance, servers
         self._environment = os.environ if environment is None else environment
         self._tools = {each.shown.name: each for each in own}
         self._token = secrets.token_urlsafe(32)
-        self._open = AsyncExitStack()
+        self._open, self._end = AsyncExitStack(), end
         self.access = Access(None, "")
         self.denied: list[str] = []
         """Tools that the agent called and was not allowed to use."""
@@ -89,7 +90,10 @@ class ToolGateway:
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        await self._open.aclose()
+        try:
+            await asyncio.to_thread(self._end)  # first, while the server can still answer the calls
+        finally:
+            await self._open.aclose()
 
     def _add(self, server: str, tool: types.Tool, client: Client, credentials: Sequence[str]) -> None:
         full_name, name = f"{server}.{tool.name}", f"{server}_{tool.name}"

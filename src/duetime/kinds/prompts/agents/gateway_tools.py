@@ -5,7 +5,8 @@ from __future__ import annotations
 import shlex
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 LONGEST_COMMAND = 600.0
 """Seconds for one command; a run that ends sooner ends its commands with it."""
+_END = 10.0
+"""Seconds at most that a run waits for its commands to end; each is killed at once."""
+_RUN_OVER = "the run is over"
 _MOST_OUTPUT = 64 * 1024
 _MOST_READ = 128 * 1024
 SKILL = "SKILL.md"
@@ -55,15 +59,16 @@ def gateway_for(
     paths = (Path(each).expanduser() for each in sources.skills)
     folders = {path.name: path for path in paths if path.name in allowance.skills}
     own: list[GatewayTool] = []
+    commands = Commands(request, allowance.folder, visible(environment, allowance.env))
     if allowance.commands:
-        own.append(_command_tool(request, allowance, environment))
+        own.append(_command_tool(commands, allowance))
     if allowance.web and web:
         own.append(_web_tool(sources.allowed_hosts))
     if folders:
         own.append(_skill_tool(folders))
     if not own and not allowance.tools:
         return None
-    return ToolGateway(allowance, sources.servers, own, environment)
+    return ToolGateway(allowance, sources.servers, own, environment, commands.end)
 
 
 def _tool(name: str, description: str, **arguments: str) -> types.Tool:
@@ -78,8 +83,34 @@ def _tool(name: str, description: str, **arguments: str) -> types.Tool:
 # -- commands ---------------------------------------------------------------------------------------------------------
 
 
-def _command_tool(request: AgentRequest, allowance: Allowance, environment: Mapping[str, str]) -> GatewayTool:
-    env = visible(environment, allowance.env)
+class Commands:
+    """The commands of one run, which end with it."""
+
+    def __init__(self, request: AgentRequest, folder: str, env: Mapping[str, str]) -> None:
+        self._request, self._folder, self._env = request, folder, env
+        self._changed = threading.Condition()
+        self._running, self._over = 0, False
+
+    def run(self, words: Sequence[str]) -> types.CallToolResult:
+        with self._changed:
+            if self._over:
+                return problem(_RUN_OVER)
+            self._running += 1
+        try:
+            return _run(self._request, self._folder, self._env, words, lambda: self._over)
+        finally:
+            with self._changed:
+                self._running -= 1
+                self._changed.notify_all()
+
+    def end(self) -> None:
+        """Stop the commands that are under way, and wait until they have ended: a retry may use the same folder."""
+        with self._changed:
+            self._over = True
+            self._changed.wait_for(lambda: not self._running, _END)
+
+
+def _command_tool(commands: Commands, allowance: Allowance) -> GatewayTool:
     shown = _tool(
         "run_command",
         f"Run a command without a shell and return its output. Allowed: {', '.join(allowance.commands)}",
@@ -93,12 +124,14 @@ def _command_tool(request: AgentRequest, allowance: Allowance, environment: Mapp
             return problem(f"command cannot be read ({error}); quote it as for a shell")
         if not allowance.allows_command(words):
             raise NotAllowed(f"the command {' '.join(words)[:200]}")
-        return await anyio.to_thread.run_sync(partial(_run, request, allowance.folder, env, words))
+        return await anyio.to_thread.run_sync(partial(commands.run, words))
 
     return GatewayTool(shown, answer, "run_command")
 
 
-def _run(request: AgentRequest, folder: str, env: Mapping[str, str], words: Sequence[str]) -> types.CallToolResult:
+def _run(
+    request: AgentRequest, folder: str, env: Mapping[str, str], words: Sequence[str], is_over: Callable[[], bool]
+) -> types.CallToolResult:
     program = shutil.which(words[0], path=env.get("PATH", ""))
     if program is None:
         return problem(f"there is no program {words[0][:200]}")
@@ -108,6 +141,8 @@ def _run(request: AgentRequest, folder: str, env: Mapping[str, str], words: Sequ
     def stop() -> StopRequest | None:
         if request.stop.is_set():
             return StopRequest("the run was stopped")
+        if is_over():
+            return StopRequest(_RUN_OVER)
         return None if _clock.monotonic() - began < LONGEST_COMMAND else StopRequest("it took too long", LIMITS.grace)
 
     with tempfile.TemporaryDirectory(prefix="duetime-command-", ignore_cleanup_errors=True) as private:
