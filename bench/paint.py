@@ -21,6 +21,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--few", type=int, default=FEW, help="schedules in the smaller store")
     parser.add_argument("--many", type=int, default=MANY, help="schedules in the larger store")
     parser.add_argument("--loads", type=int, default=7, help="loads of each page, of which the median counts")
+    parser.add_argument("--pages", nargs="*", default=(*PAGES, *OTHER_PAGES), help="only these, such as /timeline")
     given = parser.parse_args(arguments)
     print(f"{'page':<26}{'first paint, ms':>18}{'times':>7}{'bytes sent':>20}{'times':>7}")
     print(f"{'':<26}{given.few:>9,}{given.many:>9,}{'':>7}{given.few:>10,}{given.many:>10,}")
@@ -29,7 +30,7 @@ def main(arguments: list[str]) -> int:
         servers = [stack.enter_context(dashboard(Path(scratch), count)) for count in (given.few, given.many)]
         browser = stack.enter_context(chromium())
         pages = [server.sign_in(browser) for server in servers]
-        for path in (*PAGES, *OTHER_PAGES):
+        for path in given.pages:
             loads = [
                 [server.paint(page, path) for server, page in zip(servers, pages, strict=True)]
                 for _ in range(given.loads + 1)

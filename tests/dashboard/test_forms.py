@@ -387,7 +387,7 @@ def test_many_at_a_time(served: Site) -> None:
     foreign = made(served, "not yours", owner="other")
     pairs = [("id", each.definition.public_id) for each in (*chosen, foreign)]
     page = browser.follow(browser.send("/schedules", [*pairs, ("action", "pause")]))
-    assert "3 items paused; 1 item could not be" in page
+    assert "3 schedules paused; 1 schedule could not be" in page
     assert {found(served, each).progress.state for each in chosen} == {"paused"}
     assert found(served, foreign).progress.state == "active"
     asked = browser.send("/schedules", [*pairs, ("action", "cancel")])
@@ -403,7 +403,7 @@ def test_of_too_many_only_so_many_are_changed(served: Site, monkeypatch: pytest.
     chosen = [made(served, f"one of many {number}", owner="greedy") for number in range(3)]
     pairs = [("id", each.definition.public_id) for each in chosen]
     browser = signed_in_as(served, "greedy")
-    assert "2 items paused." in browser.follow(browser.send("/schedules", [*pairs, ("action", "pause")]))
+    assert "2 schedules paused." in browser.follow(browser.send("/schedules", [*pairs, ("action", "pause")]))
     assert [found(served, each).progress.state for each in chosen] == ["paused", "paused", "active"]
 
 
@@ -413,7 +413,7 @@ def test_what_is_done_to_many_leads_back_to_the_same_list(served: Site) -> None:
     made(served, "another", owner="back")
     back = field(browser.get("/schedules?view=all&text=here&kind=job&did=saved"), "back")
     page = browser.follow(browser.send("/schedules", [*chosen, ("back", back), ("action", "pause")]))
-    assert "2 items paused." in page
+    assert "2 schedules paused." in page
     assert "2 schedules" in page
     assert "another" not in page
     asked = browser.send("/schedules", [*chosen, ("back", back), ("action", "cancel")])
@@ -431,4 +431,5 @@ def test_nothing_chosen_is_said(local: Browser, path: str) -> None:
     action = "pause" if path == "/schedules" else "dismiss"
     reply = local.send(path, [("back", "kind=job"), ("action", action)])
     assert reply.headers["location"] == f"{path}?kind=job&did=nothing"
-    assert "Select at least one item first" in local.follow(reply)
+    thing = "schedule" if path == "/schedules" else "run"
+    assert f"Select at least one {thing} first" in local.follow(reply)

@@ -138,7 +138,7 @@ def test_all_that_match_are_changed_and_that_is_undone(served: Site) -> None:
     other = made(served, "other", owner="matching")
     assert "all 60 matching" in browser.text("/schedules?text=match")
     paused = browser.send("/schedules", [("matching", "1"), ("action", "pause"), ("back", "text=match")])
-    assert "60 items paused." in browser.follow(paused)
+    assert "60 schedules paused." in browser.follow(paused)
     page = browser.text("/schedules?view=all")
     assert "Active 1 Paused 60" in page
     assert found(served, other).progress.state == "active"
@@ -151,7 +151,7 @@ def test_all_that_match_are_changed_and_that_is_undone(served: Site) -> None:
     sure = [("matching", "1"), ("action", "cancel"), ("sure", "60"), ("back", "text=match")]
     assert "Cancel 61 schedules?" in words(browser.send("/schedules", sure)), "other schedules than were confirmed"
     unwrap(served.room.scheduler.delete(Caller("matching"), late.definition.public_id))
-    assert "60 items cancelled." in browser.follow(browser.send("/schedules", sure))
+    assert "60 schedules cancelled." in browser.follow(browser.send("/schedules", sure))
 
 
 def test_undo_leaves_alone_what_a_change_of_many_did_not_change(served: Site) -> None:
@@ -161,7 +161,7 @@ def test_undo_leaves_alone_what_a_change_of_many_did_not_change(served: Site) ->
     unwrap(scheduler.pause(caller, resting.definition.public_id, until=end, note="until the move"))
     both = [("id", each.definition.public_id) for each in (firing, resting)]
     paused = browser.send("/schedules", [*both, ("action", "pause")])
-    assert "1 item paused." in browser.follow(paused)
+    assert "1 schedule paused." in browser.follow(paused)
     assert found(served, resting).progress.note == "until the move"
     again = browser.send("/schedules", [*both, ("action", "pause")])
     assert "undo=" not in again.headers["location"] and "Nothing was changed." in browser.follow(again)
@@ -177,7 +177,7 @@ def test_undo_leaves_alone_what_a_change_of_many_did_not_change(served: Site) ->
 def test_undo_says_what_could_not_be_undone(served: Site) -> None:
     browser, scheduler = signed_in_as(served, "hasty"), served.room.scheduler
     names = [made(served, name, owner="hasty").definition.public_id for name in ("kept", "gone")]
-    for left, said in ((1, "1 item changed back; 1 item could not be"), (0, "no longer be undone")):
+    for left, said in ((1, "1 schedule changed back; 1 schedule could not be"), (0, "no longer be undone")):
         paused = browser.send("/schedules", [("id", id) for id in names] + [("action", "pause")])
         unwrap(scheduler.delete(Caller("hasty"), names[left]))
         key = paused.headers["location"].partition("undo=")[2]

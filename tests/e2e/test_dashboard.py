@@ -286,7 +286,7 @@ def test_many_are_paused_at_once(house: House, page: Page) -> None:
     page.get_by_label("Select all on this page").check()
     expect(page.get_by_text("3 selected")).to_be_visible()
     page.get_by_role("button", name="Pause").click()
-    expect(page.get_by_role("status")).to_have_text("3 items paused.")
+    expect(page.get_by_role("status")).to_have_text("3 schedules paused.")
 
 
 def test_a_dead_letter_is_tried_again(house: House, page: Page) -> None:

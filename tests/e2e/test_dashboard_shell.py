@@ -250,7 +250,7 @@ def test_the_list_has_tabs_orders_pages_and_acts_on_all_that_match(page: Page, s
     expect(page.get_by_text("1 selected")).to_be_visible()
     page.get_by_label("all 60 matching").check()
     page.get_by_role("button", name="Pause", exact=True).first.click()
-    expect(page.get_by_role("status")).to_have_text("60 items paused.")
+    expect(page.get_by_role("status")).to_have_text("60 schedules paused.")
     page.wait_for_load_state()
     page.keyboard.press("z")
     expect(page.get_by_role("status")).to_have_text("Undone.")

@@ -159,6 +159,10 @@ def test_messages_and_prompts_are_dealt_with(page: Page, served: Served) -> None
         picture(page, name)
     prompt.get_by_text("Answer it yourself").click()
     prompt.get_by_label("Answer").fill("It is green.")
+    with Duetime(str(served.folder / "my.db")) as duetime:
+        duetime.notify("Another message", topic="deploys", at="now")
+    expect(page.get_by_text("Another message")).to_be_visible(timeout=15_000)
+    expect(prompt.get_by_label("Answer")).to_have_value("It is green.")
     prompt.get_by_role("button", name="Send answer").click()
     expect(page.get_by_role("status").first).to_contain_text("Answered.")
     expect(page.locator(".prompt")).to_have_count(0)

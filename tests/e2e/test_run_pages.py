@@ -138,6 +138,7 @@ def test_the_history_of_a_schedule_is_filtered(house: House, page: Page, browser
     expect(page.locator(".ribbon .day")).to_have_count(30)
     path = page.url
     page.get_by_label("Outcome", exact=True).select_option("failed")
+    page.wait_for_url(lambda url: "failed" in url)
     expect(page.locator("#history tbody tr").first).to_contain_text("failed")
     assert {each.strip() for each in page.locator("#history td .status").all_text_contents()} == {"failed"}
     state = house.context.storage_state()

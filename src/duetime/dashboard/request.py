@@ -70,6 +70,8 @@ MANY = {
     "read": "marked as read",
     "undone": "changed back",
 }
+THINGS = {"/schedules": "schedule", "/dead-letters": "run"}
+"""What the lists at these addresses consist of."""
 ONCE = ("did", "number", "failed", "undo", "refused", "reasons")
 """Query parameters about the last change, which are not part of the page's address."""
 UNDO = UndoLog()
@@ -84,19 +86,19 @@ class Notice(NamedTuple):
 
 def notice_of(request: Request) -> Notice | None:
     """Return the notice about the last change. The URL holds only a known word and numbers, never text."""
-    word = request.query_params.get("did", "")
+    word, thing = request.query_params.get("did", ""), THINGS.get(request.url.path, "item")
     number, failed = (whole_number(request.query_params.get(name, ""), 6) for name in ("number", "failed"))
     if word == "nothing":
-        return Notice("Select at least one item first.", partly=True)
+        return Notice(f"Select at least one {thing} first.", partly=True)
     if number is None:
         return Notice(DONE[word], partly=word in _PARTLY) if word in DONE else None
     if word not in MANY:
         return None
-    done = f"{plural(number, 'item')} {MANY[word]}"
+    done = f"{plural(number, thing)} {MANY[word]}"
     if not failed:
         return Notice(f"{done}.")
     return Notice(
-        f"{done}; {plural(failed, 'item')} could not be: already over, gone, or changed in the meantime.", partly=True
+        f"{done}; {plural(failed, thing)} could not be: already over, gone, or changed in the meantime.", partly=True
     )
 
 

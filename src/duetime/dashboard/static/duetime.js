@@ -102,6 +102,12 @@ function busyHere() {
     || document.querySelector("#rows input:focus, #rows button:focus") !== null;
 }
 
+// A part of the page in which somebody writes stays as it is.
+function isEdited(part) {
+  const fields = part.querySelectorAll("textarea, input:not([type=hidden], [type=checkbox], [type=radio])");
+  return [...fields].some((each) => each === document.activeElement || each.value !== each.defaultValue);
+}
+
 async function refresh() {
   if (busy) { again = true; return; }
   if (!live || document.hidden || busyHere()) return;
@@ -122,7 +128,7 @@ function place(fresh) {
   if (busyHere()) return;
   for (const old of document.querySelectorAll("[data-live][id]")) {
     const next = fresh.getElementById(old.id);
-    if (!next || next.innerHTML === seen.get(old.id)) continue;
+    if (!next || next.innerHTML === seen.get(old.id) || isEdited(old)) continue;
     const open = [...old.querySelectorAll("details[open][id]")].map((each) => each.id);
     const focus = old.contains(document.activeElement) ? [...old.querySelectorAll("a, button")].indexOf(document.activeElement) : -1;
     seen.set(old.id, next.innerHTML);

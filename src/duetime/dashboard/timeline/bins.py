@@ -68,17 +68,9 @@ class Row:
     notable: dict[int, Notable] = field(default_factory=dict)
     owner: str = ""
 
-    @cached_property
-    def statuses(self) -> Counter[str]:
-        """The number of past occurrences by status, once all have been added."""
-        found = Counter[str]()
-        for each in self.past.values():
-            found.update(each)
-        return found
-
     @property
     def total(self) -> int:
-        return self.bins.total() + self.statuses.total()
+        return self.bins.total() + sum(each.total() for each in self.past.values())
 
     @property
     def next(self) -> int:
@@ -87,7 +79,22 @@ class Row:
 
     def outcomes(self, *statuses: str) -> int:
         """Return the number of past occurrences with one of these statuses."""
-        return sum([self.statuses.get(status, 0) for status in statuses]) if self.statuses else 0
+        return sum(each[status] for each in self.past.values() for status in statuses)
+
+    @property
+    def need(self) -> tuple[int, int, int, int]:
+        """The order of what needs attention, in one pass: there may be thousands of rows."""
+        failed = missed = waiting = total = 0
+        for each in self.past.values():
+            for status, number in each.items():
+                total += number
+                if status in FAILED:
+                    failed += number
+                elif status == "missed":
+                    missed += number
+                elif status == "waiting":
+                    waiting += number
+        return -failed, -missed, -waiting, -total - self.bins.total()
 
 
 @dataclass
@@ -120,7 +127,10 @@ class Density:
                 row = self.rows[run.schedule] = Row(ids.get(run.schedule), masked(run.name), run.kind, owner=run.owner)
             rank = OUTCOMES.index(run.status)
             for bin, number in spread.items():
-                row.past.setdefault(bin, Counter())[run.status] += number
+                outcomes = row.past.get(bin)
+                if outcomes is None:
+                    outcomes = row.past[bin] = Counter()
+                outcomes[run.status] += number
                 if bin not in row.notable or row.notable[bin].rank < rank:
                     error = masked(run.error)[:LONGEST_ERROR] if run.error else ""
                     row.notable[bin] = Notable(rank, run.id, error)
@@ -158,7 +168,7 @@ class Density:
 BY_NEED: Final = "need"
 FAILED: Final = ("failed", "lost")
 ORDERS: Final[Mapping[str, Callable[[Row], Any]]] = {
-    BY_NEED: lambda row: (-row.outcomes(*FAILED), -row.outcomes("missed"), -row.outcomes("waiting"), -row.total),
+    BY_NEED: lambda row: row.need,
     "failures": lambda row: (-row.outcomes(*FAILED), row.name.lower()),
     "next": lambda row: (row.next, row.name.lower()),
     "name": lambda row: row.name.lower(),
