@@ -33,7 +33,7 @@ CREATE_BOUNDS = {
     "create a request": 4267,
 }
 """Instructions per create, of which a fifth more is tolerated."""
-STATEMENTS_PER_CREATE = 6
+STATEMENTS_PER_CREATE = 1
 TRIES = 3
 """The threads of the pool are woken in a varying order, which can only add instructions: the least counts."""
 

@@ -24,11 +24,12 @@ from duetime.engine.policy.follow_ups import Messenger
 from duetime.engine.policy.rows import Draft, NewRows, begin_all
 from duetime.engine.store import Health
 from duetime.stores.base import BaseStore
+from duetime.stores.byte_limits import size_of
 from duetime.stores.create import Additions, NotAtOnce
 from duetime.stores.search import load_migrations, load_queries
-from duetime.stores.sqlite.transaction import SqliteTransaction
+from duetime.stores.sqlite.transaction import SqliteTransaction, grouped
 from duetime.stores.sqlite.watch import CommitWatch
-from duetime.stores.transaction import Transaction
+from duetime.stores.transaction import Taken, Transaction
 
 # Keeps the sqlite3 module away from our files: two SQLite libraries in one process lose acknowledged commits.
 
@@ -82,7 +83,17 @@ SCAN_KILOBYTES = 1_024
 OF_WORKERS = frozenset(SQL[name] for name in ("earliest", "earliest_but", "other_owners", "workers", "starts_at"))
 """Reads on which a worker's timing depends. They have a connection of their own, so that no long list delays them."""
 OURS = {"schedules", "progress", "due", "runs"}
+FEW_DRAFTS = 32
+"""Most schedules that one statement creates: each number has a statement of its own, and the driver keeps a hundred."""
 Inode = tuple[int, int]
+
+
+class KnownId(Exception):
+    """Another process drew the ids with which schedules were to be created. Nothing was written."""
+
+
+REFUSALS: dict[str, type[Exception]] = {"known id": KnownId, "limit": NotAtOnce}
+"""The messages of the trigger `on_new_schedule`; other violations are those of unique keys."""
 
 
 class SqliteStore(BaseStore):
@@ -104,11 +115,13 @@ class SqliteStore(BaseStore):
         self._commits: CommitWatch | None = None
         self._woken = threading.Event()
         self._wrote = False
+        self._next_schedule = 1
         self._closed = threading.Event()
         self._busy = BUSY_SECONDS
         with translated(self.path):
             self._refuse_foreign_file()
             self._writer = self._connect()
+            self._writer.execute(f"{SQL['new_schedules']}; {SQL['on_new_schedule']}")
             self._reader = self._writer if self.in_memory else self._connect()
             self._worker_reader = self._writer if self.in_memory else self._connect()
         if self.in_memory:
@@ -222,6 +235,11 @@ class SqliteStore(BaseStore):
             self._writer.execute("ROLLBACK")
 
     def _insert_at_once(self, drafts: Sequence[Draft], additions: Additions) -> list[NewRows]:
+        if len(drafts) <= FEW_DRAFTS and not additions.unlimited:
+            try:
+                return self._insert_by_one_statement(drafts, additions)
+            except KnownId:
+                pass
         with self._write() as tx:
             first = None
             for each in additions.living:
@@ -238,6 +256,33 @@ class SqliteStore(BaseStore):
                 first = tx.new_schedule_ids(1)[0]
             rows = begin_all(drafts, [ScheduleId(id) for id in range(first, first + len(drafts))])
             tx.insert_schedules(rows)
+            self._next_schedule = first + len(drafts)
+            return rows
+
+    def _insert_by_one_statement(self, drafts: Sequence[Draft], additions: Additions) -> list[NewRows]:
+        """Raise KnownId if another process created schedules meanwhile: the ids are those that follow our last one."""
+        most = {owner: limit for owner, _, limit in additions.living}
+        most_bytes = {owner: limit for owner, _, limit in additions.stored}
+        counted = *additions.living_counted, additions.stored_counted
+        with translated(self.path, wrote=self._wrote), self._lock:
+            self._check_file()
+            first = self._next_schedule
+            rows = begin_all(drafts, [ScheduleId(id) for id in range(first, first + len(drafts))])
+            values: list[Any] = []
+            for definition, progress, entry in rows:
+                owner = definition.owner
+                limit = most_bytes.get(owner)
+                size = None if limit is None else size_of(definition)
+                values += *definition, progress.next, entry.lane, entry.at, most[owner], size, limit, *counted
+            try:
+                self._writer.execute(grouped("create_schedule", len(rows)), values)
+            except apsw.ConstraintError as error:
+                raise REFUSALS.get(str(error), Taken) from error
+            except BaseException:
+                self._rollback()
+                raise
+            self._next_schedule = first + len(drafts)
+            self._wrote = True
             return rows
 
     def _texts(self, values: Sequence[str]) -> str:

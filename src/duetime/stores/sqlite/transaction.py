@@ -59,7 +59,7 @@ _ROW = re.compile(r"(?<=VALUES )(\([^()]+\))")
 
 
 @cache
-def _grouped(name: str, size: int) -> str:
+def grouped(name: str, size: int) -> str:
     """Return a statement that inserts one row, for a number of rows."""
     before, values, after = _ROW.split(SQL[name])
     return before + ",".join([values.replace(" ", "")] * size) + after
@@ -201,7 +201,7 @@ class SqliteTransaction(Transaction):
         if len(rows) == 1:
             self._db.execute(SQL[name], rows[0])
         elif len(rows) < GROUPS[-1]:
-            self._db.execute(_grouped(name, len(rows)), list(chain.from_iterable(rows)))
+            self._db.execute(grouped(name, len(rows)), list(chain.from_iterable(rows)))
         else:
             self._insert_columns(name, list(zip(*rows, strict=True)))
 

@@ -19,6 +19,42 @@ RETURNING coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'schedules'), 0
 -- name: add_stored_bytes_within
 UPDATE stored_bytes SET bytes = bytes + ?2 WHERE owner = ?1 AND bytes + ?2 <= ?3 AND counted >= ?4 RETURNING 1
 
+-- name: new_schedules
+-- Inserting into this view creates schedules by a single statement, which commits by itself. Between two statements of a
+-- transaction, a thread may wait for the interpreter lock, and meanwhile everybody else waits for the write lock.
+CREATE TEMP VIEW IF NOT EXISTS new_schedules AS
+SELECT NULL AS id, NULL AS public_id, NULL AS kind, NULL AS owner, NULL AS name, NULL AS subject, NULL AS trigger,
+  NULL AS payload, NULL AS policy, NULL AS depth, NULL AS version, NULL AS key, NULL AS fingerprint, NULL AS created,
+  NULL AS updated, NULL AS resume_at, NULL AS next, NULL AS lane, NULL AS at, NULL AS most, NULL AS bytes,
+  NULL AS most_bytes, NULL AS counted_from, NULL AS counted_to, NULL AS bytes_counted_from
+
+-- name: on_new_schedule
+-- Nothing is written unless the id is new and every owner stays within its limits: as `add_living_within` and
+-- `add_stored_bytes_within`. During the whole statement, sqlite_sequence is as it was before.
+CREATE TEMP TRIGGER IF NOT EXISTS on_new_schedule INSTEAD OF INSERT ON new_schedules BEGIN
+  SELECT RAISE(ABORT, 'known id') WHERE NEW.id <= (SELECT seq FROM sqlite_sequence WHERE name = 'schedules');
+  UPDATE living_counts SET living = living + 1
+  WHERE owner = NEW.owner AND living < NEW.most AND counted BETWEEN NEW.counted_from AND NEW.counted_to;
+  SELECT RAISE(ABORT, 'limit') WHERE changes() = 0;
+  UPDATE stored_bytes SET bytes = bytes + NEW.bytes
+  WHERE NEW.bytes IS NOT NULL AND owner = NEW.owner AND bytes + NEW.bytes <= NEW.most_bytes
+    AND counted >= NEW.bytes_counted_from;
+  SELECT RAISE(ABORT, 'limit') WHERE NEW.bytes IS NOT NULL AND changes() = 0;
+  INSERT INTO schedules (id, public_id, kind, owner, name, subject, trigger, payload, policy, depth, version, key,
+    fingerprint, created, updated, resume_at)
+  VALUES (NEW.id, NEW.public_id, NEW.kind, NEW.owner, NEW.name, NEW.subject, NEW.trigger, NEW.payload, NEW.policy,
+    NEW.depth, NEW.version, NEW.key, NEW.fingerprint, NEW.created, NEW.updated, NEW.resume_at);
+  INSERT INTO progress (schedule, owner, kind, next, state, run_count, active, queued, failures)
+  VALUES (NEW.id, NEW.owner, NEW.kind, NEW.next, 'active', 0, 0, 0, 0);
+  INSERT INTO due (lane, at, schedule, run, owner) VALUES (NEW.lane, NEW.at, NEW.id, 0, NEW.owner);
+END
+
+-- name: create_schedule
+INSERT INTO new_schedules (id, public_id, kind, owner, name, subject, trigger, payload, policy, depth, version, key,
+  fingerprint, created, updated, resume_at, next, lane, at, most, bytes, most_bytes, counted_from, counted_to,
+  bytes_counted_from)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
 -- name: update_schedule
 UPDATE schedules SET name = ?, subject = ?, trigger = ?, payload = ?, policy = ?, key = ?, depth = ?, version = ?,
   updated = ?, resume_at = ?
