@@ -17,7 +17,7 @@ from duetime.cli.serve.demo import create_samples
 from duetime.cli.setup import doctor_checks
 from duetime.cli.setup.doctor import token_checks
 from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant
-from duetime.engine.outcome import Failed
+from duetime.engine.outcome import Failed, Returned
 from duetime.kinds.prompts.agents.models import EXAMPLE
 from duetime.net.client import Answer, Http
 from duetime.settings import Settings
@@ -224,6 +224,25 @@ def test_tasks_that_no_worker_would_know(cli: Cli, tmp_path: Path) -> None:
     *_, (status, message) = told(cli, "tasks")
     assert status == "warn"
     assert message.startswith("jobs call tasks that are not known here: left_behind (1)")
+
+
+def test_a_run_that_no_worker_can_do_is_shown_everywhere(cli: Cli, tmp_path: Path) -> None:
+    room = build(Settings(db=str(tmp_path / "my.db")), tasks=False)
+    now = room.clock.now()
+    create(room.store, once(now, name="resize all", subject="left_behind"))  # type: ignore[arg-type]
+    hand = Hand(room.store, now=now)  # type: ignore[arg-type]
+    hand.record(hand.claim(now), now, Returned("Unknown task: left_behind; start a worker that has it", HOUR))
+    room.close()
+    held = "left_behind; start a worker that has it"
+    assert [(run["name"], held in run["error"]) for run in cli("top", "--json").document["waiting"]] == [
+        ("resize all", True)
+    ]
+    assert held in cli("top").out
+    assert cli("db", "status", "--json").document["waiting_for_a_worker"] == 1
+    assert held in cli("db", "status").out
+    [(status, message)] = told(cli, "waiting")
+    assert status == "warn" and held in message
+    assert "waiting" in cli("list").out and "running" not in cli("list").out
 
 
 def test_commands_of_a_crontab_are_not_known_unless_the_settings_allow_them(cli: Cli, tmp_path: Path) -> None:

@@ -130,6 +130,16 @@ class Run(NamedTuple):
     name: str
 
 
+def times_given_back(run: Run) -> int:
+    """Return how often workers gave a run back without an attempt: every claim counts in its fence."""
+    return max(0, run.fence - run.attempt)
+
+
+def was_given_back(run: Run) -> bool:
+    """Return whether a run waits because the worker that had it could not do it; `error` says why."""
+    return run.status == RunStatus.PENDING and not run.attempt and run.error is not None
+
+
 READ, DISMISSED = 1, 2
 """Marks of a message that arrived, which is a completed run."""
 

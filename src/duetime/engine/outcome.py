@@ -71,4 +71,14 @@ class Returned:
     """Microseconds from the first return; later returns each count as an attempt, so that it ends. None: no limit."""
 
 
+FIRST_WAIT = 100_000
+"""Microseconds before a run that was given back for the first time is offered again."""
+
+
+def wait_for_others(times: int, longest: int) -> int:
+    """Return the microseconds to wait after a worker that cannot do a run has given it back, as others did so many
+    times before: little at first, so that a worker that can do it gets it soon."""
+    return min(longest, int(FIRST_WAIT * 1.5 ** min(times, 50)))
+
+
 Outcome: TypeAlias = Completed | Failed | Retry | Waiting | Cancelled | Returned

@@ -17,6 +17,8 @@ HELD_BY_LIMIT: Final = "held_by_limit"
 RUNNING: Final = "running"
 STATE_DETAILS: Final = (RUNNING, TAKEN, HELD_BY_LIMIT, WAITING_FOR_AGENT, DUE)
 """If the live runs of a schedule differ, it has the first of these."""
+NOT_STARTED: Final = frozenset({HELD_BY_LIMIT, WAITING_FOR_AGENT, DUE})
+"""What is said of a schedule of which nothing runs at the moment, although it is due."""
 _MOST = 1000
 
 

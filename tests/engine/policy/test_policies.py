@@ -12,6 +12,7 @@ from duetime.engine.clock import Instant, datetime_of, instant_of
 from duetime.engine.model import Run
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.jobs.context import PermanentError, RetryLater
+from duetime.kinds.jobs.kind import JobKind
 from duetime.kinds.jobs.registry import Registry
 from duetime.testing import Simulation
 
@@ -383,4 +384,34 @@ def test_a_run_waits_for_a_worker_that_knows_its_task(bench: Bench) -> None:
         assert run.error.startswith("Unknown task: late")
         registry.add(known)
         simulation.advance(timedelta(minutes=1))
+        assert statuses(simulation) == ["completed"]
+
+
+def test_a_run_that_is_given_back_is_offered_again_soon_and_keeps_the_error_of_its_attempt() -> None:
+    """Another worker may know the task: it must not be seconds late because the wrong one was faster."""
+    registry, errors = Registry(), ["no such account"]
+    seen: list[str | None] = []
+
+    def pay() -> None:
+        [run] = simulation.runs()
+        seen.append(run.error)
+        if errors:
+            raise ValueError(errors.pop())
+
+    registry.task(name="pay")(pay)
+    with Simulation(START, registry=registry) as simulation:
+        simulation.duetime.schedule("pay", delay=10, max_attempts=2, backoff=60)
+        known = registry._tasks.pop("pay")
+        simulation.advance(timedelta(seconds=11))
+        assert [(run.status, run.error is None) for run in simulation.runs()] == [("pending", False)]
+        registry.add(known)
+        simulation.advance(timedelta(seconds=1))
+        assert seen == [None], "why it was given back says nothing about the attempt that runs"
+        registry._tasks.pop("pay")
+        simulation.duetime.app.services.kind(JobKind)._planner.known.cache_clear()  # as in a worker without the task
+        simulation.advance(timedelta(seconds=90))
+        (run,) = simulation.runs()
+        assert (run.status, run.attempt, run.error) == ("pending", 1, "ValueError: no such account")
+        registry.add(known)
+        simulation.advance(timedelta(seconds=10))
         assert statuses(simulation) == ["completed"]

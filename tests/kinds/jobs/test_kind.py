@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ import pytest
 from duetime.engine.clock import SECOND, Instant, datetime_of
 from duetime.engine.errors import InvalidInput, UnknownTask
 from duetime.engine.kind import Caller, StopReason, StopSignal
-from duetime.engine.outcome import Cancelled, Completed, Failed, Retry, Returned
+from duetime.engine.outcome import FIRST_WAIT, Cancelled, Completed, Failed, Retry, Returned
 from duetime.kinds.jobs.builtin import TASKS, operator_tasks
 from duetime.kinds.jobs.context import PermanentError, RetryLater, TaskContext
 from duetime.kinds.jobs.kind import UNKNOWN_WAIT, JobKind
@@ -164,7 +165,10 @@ def test_the_traceback_is_logged_and_kept_apart_from_the_error(kind: JobKind, ca
 
 def test_a_task_that_this_worker_does_not_know_is_left_to_others(kind: JobKind) -> None:
     reason = "Unknown task: gone; start a worker with the module that registers it"
-    assert kind.execute(make_work("echo(1) | gone")) == Returned(reason, UNKNOWN_WAIT)
+    work = make_work("echo(1) | gone")
+    assert kind.execute(work) == Returned(reason, FIRST_WAIT)
+    often = work.claim._replace(run=work.claim.run._replace(fence=40))
+    assert kind.execute(replace(work, claim=often)) == Returned(reason, UNKNOWN_WAIT)
 
 
 def test_a_task_learns_about_its_run(kind: JobKind) -> None:

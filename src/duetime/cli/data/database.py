@@ -13,9 +13,11 @@ import typer
 from duetime.app import open_store
 from duetime.engine.clock import DAY, Instant, SystemClock, datetime_of
 from duetime.engine.errors import InvalidInput, StoreUnusable
-from duetime.engine.store import Store
+from duetime.engine.model import Run, was_given_back
+from duetime.engine.store import RunQuery, Store
 from duetime.kinds.jobs.build import PRUNE_BATCH
 from duetime.service.errors import FAILED, refuse
+from duetime.service.masking import masked
 from duetime.service.when import duration
 from duetime.terminal import output
 from duetime.terminal.context import Application, Db, Json, opened, program, settings_for, store_file
@@ -40,9 +42,10 @@ def status(db: Db = None, json_: Json = False) -> None:
         health = store.health(now) if schema == known else None
         view: dict[str, Any] = {"store": store.url, "schema": schema, "known_schema": known, "fits": schema == known}
         view["bytes"] = _size(store.url)
+        held = [] if health is None else _given_back(store)
     if health is not None:
         view |= {"schedules": health.schedules, "due": health.due, "overdue": health.overdue}
-        view |= {"running": health.running, "engine": health.details.get("engine")}
+        view |= {"running": health.running, "waiting_for_a_worker": len(held), "engine": health.details.get("engine")}
     if json_:
         output.print_json(view)
     else:
@@ -56,9 +59,17 @@ def status(db: Db = None, json_: Json = False) -> None:
                 overdue = f"{health.overdue:,}, the oldest by {span(now - health.oldest_due)}"
             facts += [("schedules", f"{health.schedules:,}, {health.due:,} of them in line"), ("overdue", overdue)]
             facts += [("running", f"{health.running:,}")]
+            if held:
+                reason = masked(held[0].error)
+                facts += [("waiting", f"{plural(len(held), 'run')}, such as {clean(held[0].name)}: {clean(reason)}")]
         output.facts(facts)
     if schema != known:
         raise typer.Exit(FAILED)
+
+
+def _given_back(store: Store) -> list[Run]:
+    """Return runs that are due and that no worker could do so far."""
+    return list(filter(was_given_back, store.runs(RunQuery(status="pending", limit=1000, count_to=0)).items))
 
 
 def _schema(store: Store) -> int:

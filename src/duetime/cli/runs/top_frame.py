@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from duetime.engine.clock import Instant
-from duetime.engine.model import Run, Schedule, ScheduleId, WorkerId, WorkerRow
+from duetime.engine.model import Run, Schedule, ScheduleId, WorkerId, WorkerRow, was_given_back
 from duetime.engine.store import Health, RunQuery
 from duetime.service.errors import unwrap
 from duetime.service.lookup import short_id
@@ -78,7 +78,7 @@ def frame_of(app: Application) -> Frame:
         running=sorted(running, key=lambda run: run.started or now)[:MOST],
         held=Counter(run.worker for run in running),
         retrying=[(run, next_attempt(scheduler, run)) for run in pending if run.attempt and run.error][:MOST],
-        waiting=sorted(runs("waiting"), key=lambda run: run.due)[:MOST],
+        waiting=sorted([*runs("waiting"), *filter(was_given_back, pending)], key=lambda run: run.due)[:MOST],
         next=scheduler.coming(OPERATOR, None, MOST),
         failed=sorted(dead.items, key=lambda run: run.finished or run.due, reverse=True),
         failed_total=dead.total,
@@ -144,10 +144,12 @@ def _retrying(frame: Frame) -> Part:
 
 def _waiting(frame: Frame) -> Part:
     rows = [_row(run, [relative(run.due, frame.now), _holder(run)]) for run in frame.waiting]
-    return Part("WAITING", "", ["NAME", "KIND", "DUE", "TAKEN"], rows, len(rows))
+    return Part("WAITING", "", ["NAME", "KIND", "DUE", "TAKEN OR HELD"], rows, len(rows))
 
 
 def _holder(run: Run) -> str:
+    if was_given_back(run):
+        return run.error or ""
     return "not yet" if run.holder is None else "yes"
 
 

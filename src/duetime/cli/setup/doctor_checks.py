@@ -15,7 +15,7 @@ from duetime.app import App, build
 from duetime.cli.serve.demo import existing_samples
 from duetime.engine.clock import MINUTE, SECOND, Clock, Instant, SystemClock
 from duetime.engine.errors import DuetimeError
-from duetime.engine.model import Schedule, ScheduleId
+from duetime.engine.model import Schedule, ScheduleId, names_limit, was_given_back
 from duetime.engine.redaction import without_password
 from duetime.engine.result import Err
 from duetime.engine.scheduler import Scheduler
@@ -268,6 +268,10 @@ def _some(scheduler: Scheduler, status: str, samples: Samples) -> Page[Schedule]
 def _retrying(app: App, samples: Samples) -> Iterator[Check]:
     """Report runs that failed and wait for another attempt, which no status of a schedule shows."""
     pending = unwrap(app.scheduler.runs(OPERATOR, RunQuery(status="pending", limit=LOOKED_AT, count_to=0))).items
+    held = [run for run in pending if was_given_back(run) and not names_limit(run.error)]
+    if held:
+        said = f"{plural(len(held), 'run')} due, but no worker can start it, such as {clean(held[0].name)}"
+        yield Check("warn", "waiting", f"{said}: {clean(masked(held[0].error))}")
     found = [run for run in pending if run.attempt and run.error and run.schedule not in samples]
     if found:
         first = found[0]

@@ -327,6 +327,7 @@ def _start_pending(plan: ClaimPlan, entry: Entry, run: Run) -> None:
         attempt=run.attempt + 1,
         started=max(entry.due.at, plan.now),
         finished=None,
+        error=run.error if run.attempt else None,  # before the first attempt, it says why the run was given back
     )
     plan.writes.runs[run.id] = started
     plan.claims.append(Claim(started, entry.definition, entry.due.at))

@@ -95,7 +95,8 @@ def _give_back(writes: Writes, held: HeldRun, run: Run, outcome: Returned, now: 
         if until <= now:
             _retry_or_fail(writes, held, run, Retry(outcome.reason or "given back", outcome.after), now, reader)
             return
-    error = outcome.reason or held.run.error
+    failed_before = run.attempt > 1 and held.run.error is not None
+    error = held.run.error if failed_before else outcome.reason or held.run.error
     back = held.run._replace(attempt=run.attempt - 1, started=None, error=error, until=until)
     at = max(Instant(now + outcome.after), earliest_start(held.definition, run))
     go_on(writes, held, back, at, now, reader)

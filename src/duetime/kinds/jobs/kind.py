@@ -14,7 +14,8 @@ from duetime.engine.clock import SECOND, Instant, datetime_of
 from duetime.engine.encoding import clean_text, encode, error_text
 from duetime.engine.errors import InvalidInput, UnknownTask
 from duetime.engine.kind import STOPPED, Caller, Prepared, StopReason, ThreadUse, Work
-from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Returned
+from duetime.engine.model import times_given_back
+from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Returned, wait_for_others
 from duetime.engine.redaction import redacted, redacted_trace, secrets_of
 from duetime.kinds.jobs.arguments import told_as_piped
 from duetime.kinds.jobs.context import ProcessFailed, RetryLater, Stopped, TaskContext, outcome_of
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("duetime.jobs")
 UNKNOWN_WAIT = 10 * SECOND
-"""Delay before a run whose task was unknown is offered to workers again."""
+"""Longest delay before a run whose task was unknown is offered to workers again; the first ones are shorter."""
 _DONE = Completed()
 _decode = json.JSONDecoder().raw_decode
 """Costs half as much as `json.loads`, and suffices because stored payloads have no surrounding whitespace."""
@@ -73,7 +74,7 @@ class JobKind(KindHooks):
             payload, _ = _decode(work.claim.definition.payload)
             plan = self._planner.known(payload["task"])
         except UnknownTask as error:
-            return self._unknown_here(f"{error}; start a worker with the module that registers it")
+            return self._unknown_here(work, f"{error}; start a worker with the module that registers it")
         try:
             task = plan.bare
             if task is None or task.isolation != "thread":
@@ -85,12 +86,12 @@ class JobKind(KindHooks):
             _log(work, error)
             return outcome_of(error)
 
-    def _unknown_here(self, reason: str) -> Outcome:
+    def _unknown_here(self, work: Work, reason: str) -> Outcome:
         """Release the run with a visible reason instead of failing it, because another worker may know the task."""
         if reason not in self._told:
             self._told.add(reason)
             log.warning("%s; until then its runs wait", reason)
-        return Returned(reason, UNKNOWN_WAIT)
+        return Returned(reason, wait_for_others(times_given_back(work.claim.run), UNKNOWN_WAIT))
 
     def close(self) -> None:
         with self._starting:

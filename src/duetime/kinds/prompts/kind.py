@@ -23,8 +23,9 @@ from duetime.engine.model import (
     Used,
     is_open_to,
     status_of,
+    times_given_back,
 )
-from duetime.engine.outcome import Alert, Completed, Outcome, Returned
+from duetime.engine.outcome import Alert, Completed, Outcome, Returned, wait_for_others
 from duetime.engine.policy.options import NotifyOn, Policy
 from duetime.engine.result import Err
 from duetime.engine.scheduler import Scheduler
@@ -48,9 +49,9 @@ declare(no_agent=WAITS)
 REMINDERS = "reminders"
 """Topic of reminders that name none, where the settings have no default topic; and what reminders are filed under."""
 UNKNOWN_WAIT = 1 * MINUTE
-"""Delay before a prompt is retried whose agent this worker does not know: another worker may know it."""
+"""Longest delay before a prompt whose agent this worker does not know is offered again; the first ones are shorter."""
 UNKNOWN_TIMES = 5
-"""Times it is given back before its owner is alerted: by then no other worker knows the agent either."""
+"""Times it is given back for that long before its owner is alerted: by then no other worker knows the agent either."""
 
 _LIMITS = ("max_runs_per_day", "max_tokens_per_day", "max_dollars_per_day")
 _WARNING = 120
@@ -335,7 +336,9 @@ def _not_there(work: Work, agent: str) -> Returned:
         "A prompt waits for an agent that is not there",
         f"Task #{definition.id} is due and waits: {reason}.",
     )
-    return Returned(reason, UNKNOWN_WAIT, told if run.fence > UNKNOWN_TIMES else None)
+    times = times_given_back(run)
+    often = wait_for_others(times - UNKNOWN_TIMES, UNKNOWN_WAIT) == UNKNOWN_WAIT
+    return Returned(reason, wait_for_others(times, UNKNOWN_WAIT), told if often else None)
 
 
 def _allowed(asked: Any, caller: Caller) -> Allowance | None:

@@ -16,7 +16,7 @@ from duetime.service.lookup import find_schedule, short_id
 from duetime.service.presenters import next_of
 from duetime.service.run_details import next_attempt
 from duetime.service.services import OPERATOR
-from duetime.service.state_details import WAITING_FOR_AGENT
+from duetime.service.state_details import NOT_STARTED
 from duetime.terminal import output
 from duetime.terminal.context import Application, again
 from duetime.terminal.output import ahead, clean, coming, outcome, plural, relative, schedule_document, span
@@ -77,7 +77,7 @@ def status_word(schedule: Schedule, detail: str | None = None) -> Text:
     status, last = status_of(schedule.progress), schedule.progress.last_status
     if status == "pending":
         return output.status_text("failing" if last in ("failed", "lost") else "scheduled")
-    return output.status_text("waiting" if status == "running" and detail == WAITING_FOR_AGENT else status)
+    return output.status_text("waiting" if status == "running" and detail in NOT_STARTED else status)
 
 
 def print_schedules(
