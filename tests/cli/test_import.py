@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 from icalendar import Calendar
 
+from duetime.api import Duetime
 from duetime.app import build
-from duetime.cli.data import export
 from duetime.cli.data.crontab import NeedsShell, Unusable, Way, plain_command, read_crontab, shell_syntax
-from duetime.engine.clock import DAY, Instant
+from duetime.engine.clock import DAY, HOUR, Instant, SystemClock
 from duetime.engine.kind import Caller
 from duetime.engine.model import Schedule
 from duetime.engine.result import Err
+from duetime.engine.times import iso_local
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.kinds.jobs.shell_task import MODULE
 from duetime.service.errors import unwrap
@@ -27,6 +28,7 @@ from tests.support.cli import Cli
 from tests.support.crontabs import crontab
 from tests.support.settings import write_trusted
 from tests.support.terminal import on_terminal
+from tests.support.workers import eventually
 
 WITH_SHELL = Way(False, "", True)
 
@@ -270,16 +272,29 @@ def test_everything_goes_out_and_comes_back(cli: Cli, engine: str, request: pyte
     assert next(each for each in second if each["name"] == "counted")["key"] == "mine"
 
 
-def test_an_instant_that_passes_meanwhile_keeps_nothing_from_being_imported(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("first", "second"):
-        assert cli("job", "add", name, "--task", "echo", "--every", "2h").code == 0
-    assert cli("export", "-o", "all.jsonl").code == 0
-    monkeypatch.setattr(export, "_still_to_come", lambda _document, now: Instant(now - 1))  # as seen a moment later
+def test_what_falls_due_between_export_and_import_is_caught_up(cli: Cli, tmp_path: Path) -> None:
+    """A move drops nothing: what passed meanwhile is late, or missed by its policy, as after downtime."""
+    for name, *options in (("daily", "--every", "1d"), ("once", "--at", "in 3 days"), ("skipped", "--every", "1d")):
+        late = ["--catch-up", "skip"] if name == "skipped" else []
+        assert cli("job", "add", name, "--task", "echo", "--arg", name, *options, *late).code == 0
+    documents = exports(cli, "my.db")
+    gone = iso_local(Instant(SystemClock().now() - HOUR), "UTC")
+    for document in documents:
+        document["next"] = gone
+        if document["trigger"]["type"] == "once":
+            document["trigger"]["run_at"] = gone.replace("+00:00", "Z")
+    (tmp_path / "all.jsonl").write_text("".join(json.dumps(each) + "\n" for each in documents))
     answer = cli("import", "jsonl", "all.jsonl", "--yes", "--db", "new.db", "--json")
     assert (answer.code, answer.document["problems"]) == (0, [])
-    assert [row["status"] for row in answer.document["schedules"]] == ["imported"] * 2
+
+    def ended() -> dict[str, str]:
+        runs = cli("run", "list", "--db", "new.db", "--json").document["runs"]
+        return {run["name"]: run["status"] for run in runs if run["status"] not in ("pending", "running")}
+
+    with Duetime(str(tmp_path / "new.db")):
+        eventually(lambda: len(ended()) == 3, 20, "three runs")
+    assert ended() == {"daily": "completed", "once": "completed", "skipped": "missed"}
+    assert cli("import", "jsonl", "all.jsonl", "--yes", "--db", "new.db", "--json").code == 0
 
 
 def test_a_next_time_that_was_moved_stays_moved_and_runs_that_are_left_stay_left(cli: Cli, tmp_path: Path) -> None:

@@ -79,6 +79,9 @@ class NewSchedule:
     policy: Mapping[str, Any] = field(default_factory=dict)
     timezone: str | None = None
     idempotency_key: str | None = None
+    first: Instant | None = None
+    """The next time of a schedule that comes from another store, instead of the next one by its rule. If it has passed,
+    the schedule catches up as after downtime."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +174,7 @@ class Drafter:
     def _times_of(self, new: NewSchedule, now: Instant, known: dict[Any, Times]) -> Times:
         """Return the times of a request, which others of the same batch may have too; 1 equals True, 01:00 does not."""
         values = tuple(new.trigger_config.values())
-        key = new.trigger_type, new.timezone, tuple(new.trigger_config), values, tuple(map(type, values))
+        key = new.trigger_type, new.timezone, tuple(new.trigger_config), values, tuple(map(type, values)), new.first
         try:
             found = known.get(key)
         except TypeError:  # lists, such as weekdays, cannot be looked up
@@ -181,6 +184,11 @@ class Drafter:
         return found
 
     def _times(self, new: NewSchedule, now: Instant) -> Times:
+        if new.first is not None:
+            trigger = self._trigger(
+                new.trigger_type, new.trigger_config, new.timezone, min(now, Instant(new.first - 1))
+            )
+            return Times(trigger, trigger_to_json(trigger), new.first)
         trigger = self._trigger(new.trigger_type, new.trigger_config, new.timezone, now)
         first = trigger.next_after(Instant(now - 1) if trigger.type == "once" else now)  # once may mean this instant
         if first is None:

@@ -86,7 +86,8 @@ def _candidate(app: Application, number: int, document: dict[str, Any]) -> Candi
     kind, name, key = document["kind"], document["name"], document["key"]
     if key is None:  # one that identifies the line when it is imported again
         key = f"export:{document['id']}:{document['created']}"[:200]
-    new = NewSchedule(kind, name, type_, trigger, document["payload"], policy, zone, str(key))
+    first = None if document["paused"] else _instant(document["next"])
+    new = NewSchedule(kind, name, type_, trigger, document["payload"], policy, zone, str(key), first)
     found = app.scheduler.find(caller, str(document["id"]), kind)
     return Candidate(
         line=number,
@@ -96,18 +97,9 @@ def _candidate(app: Application, number: int, document: dict[str, Any]) -> Candi
         paused=bool(document["paused"]),
         paused_until=_instant(document.get("paused_until")),
         note=document.get("note"),
-        next=_still_to_come(document, app.clock.now()),
         present=found if found is not None and _utc(found.definition.created) == document["created"] else None,
         trigger=document["trigger"],
     )
-
-
-def _still_to_come(document: dict[str, Any], now: Instant) -> Instant | None:
-    """Return the next instant, which somebody may have moved off its rule, if it is in the future."""
-    if document["next"] is None or document["paused"] or document["trigger"]["type"] == "once":
-        return None
-    following = _instant(document["next"])
-    return following if following is not None and following > now else None
 
 
 def _instant(text: str | None) -> Instant | None:

@@ -12,7 +12,7 @@ from duetime.engine.kind import Caller
 from duetime.engine.model import Schedule
 from duetime.engine.policy.rows import Draft
 from duetime.engine.result import Err, Ok
-from duetime.engine.validation import Changes, NewSchedule
+from duetime.engine.validation import NewSchedule
 from duetime.service.errors import unwrap
 from duetime.service.presenters import instant_view, reads_as, trigger_shape
 from duetime.terminal import output
@@ -35,8 +35,6 @@ class Candidate(NamedTuple):
     paused_until: Instant | None = None
     note: str | None = None
     """Note that says why."""
-    next: Instant | None = None
-    """The next instant to restore, which somebody may have moved by hand."""
     present: Schedule | None = None
     """The schedule itself, if it is imported into the store that it was exported from."""
     trigger: dict[str, Any] | None = None
@@ -118,10 +116,6 @@ def _batches(rows: Sequence[Row]) -> Iterator[list[Row]]:
 
 def _finished(app: Application, row: Row, made: Schedule) -> Row:
     candidate, id = row.candidate, made.definition.public_id
-    if candidate.next is not None and candidate.next != made.progress.next:
-        moved = app.scheduler.edit(candidate.caller, id, Changes(next=candidate.next))
-        passed = candidate.next <= app.clock.now()  # while others were imported: then it follows its rule
-        made = made if isinstance(moved, Err) and passed else unwrap(moved)
     until = candidate.paused_until
     if candidate.paused and (until is None or until > app.clock.now()):
         unwrap(app.scheduler.pause(candidate.caller, id, until=until, note=candidate.note or None))
