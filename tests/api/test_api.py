@@ -77,6 +77,16 @@ def test_a_refusal_is_raised_with_its_reason(tmp_path: Path) -> None:
             duetime.schedule("echo")
         with pytest.raises(InvalidInput, match="exactly one"):
             duetime.schedule("echo", every=1, cron="* * * * *")
+        for name, meant in {"evry": "every", "tz": "timezone"}.items():
+            with pytest.raises(InvalidInput, match=f"{name}: there is no such option; did you mean {meant}"):
+                duetime.schedule("echo", **{"every": 1, name: "1h"})  # type: ignore[arg-type]
+        for found in (lambda: duetime.list(kind="jobs"), lambda: duetime.history(kind="jobs")):
+            with pytest.raises(InvalidInput, match="kind: there is no 'jobs'; there are job, "):
+                found()
+        with pytest.raises(InvalidInput, match="status: there is no 'scheduled'; there are pending, "):
+            duetime.list(status="scheduled")
+        with pytest.raises(InvalidInput, match="status: there is no 'faild'; there are "):
+            duetime.history(status="faild")
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -152,6 +152,20 @@ def test_a_time_that_could_be_meant_otherwise_is_said_back(cli: Cli) -> None:
     assert any("no time given: read as 00:00" in warning for warning in answer.document["warnings"])
 
 
+def test_edit_takes_back_what_was_set_and_changes_the_limits_of_a_rule_alone(cli: Cli) -> None:
+    rule = ("--cron", "0 9 * * 1", "--tz", "Europe/Berlin", "--end", "2090-01-01", "--jitter", "5m")
+    limits = ("--timeout", "30s", "--max-runs", "7", "--deliver-to", "ops", "--at-most-once")
+    id = cli("job", "add", "x", "--task", "echo", *rule, *limits, "--json").document["id"]
+    none = ("--timeout", "none", "--max-runs", "none", "--deliver-to", "none", "--no-at-most-once", "--end", "none")
+    assert cli("job", "edit", id, *none, "--tz", "Asia/Tokyo").code == 0
+    after = cli("job", "show", id, "--json").document
+    unset = ("timeout_seconds", "max_runs", "deliver_to")
+    assert [after["policy"].get(name) for name in unset] == [None] * 3 and not after["policy"].get("at_most_once")
+    trigger = after["trigger"]
+    assert (trigger["type"], trigger["expression"], trigger["timezone"]) == ("cron", "0 9 * * 1", "Asia/Tokyo")
+    assert "2090" not in str(trigger) and after["reads_as"].endswith("up to 5 minutes later at random")
+
+
 def test_edit_changes_only_what_is_given(cli: Cli) -> None:
     id = add(cli, "old", "--arg", "1", "--max-attempts", "2")
     edited = cli("job", "edit", id, "--name", "new", "--every", "1d", "--timeout", "5s", "--json").document

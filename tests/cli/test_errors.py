@@ -105,7 +105,7 @@ def test_what_is_not_there(cli: Cli) -> None:
 
 def test_what_is_refused(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     id = cli(*ADD, "--every", "2h", "--key", "k", "--json").document["id"]
-    is_one_clear_line(cli(*ADD, "--every", "3h", "--key", "k"), 4, "used with other arguments")
+    is_one_clear_line(cli(*ADD, "--every", "3h", "--key", "k"), 4, "this --key was used with other arguments")
     assert cli("job", "run", id).code == 0
     is_one_clear_line(cli("job", "run", id), 4, "an earlier run has not started yet")
     assert cli("job", "cancel", id).code == 0
@@ -119,7 +119,9 @@ def test_what_is_refused(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_edit_of_nothing(cli: Cli) -> None:
     id = cli(*ADD, "--every", "2h", "--json").document["id"]
     is_one_clear_line(cli("job", "edit", id), 2, "nothing to change")
-    is_one_clear_line(cli("job", "edit", id, "--tz", "Asia/Tokyo"), 2, "--tz")
+    is_one_clear_line(cli("job", "edit", id, "--tz", "Asia/Tokio"), 2, "did you mean Asia/Tokyo")
+    is_one_clear_line(cli("change", "pause"), 2, "ID: give ids, or a filter (--kind, --topic, --label), or --all")
+    is_one_clear_line(cli("change", "delete", "--all"), 2, "--expected: deleting is final", "(--dry-run lists them)")
     assert cli("job", "show", id, "--json").document["version"] == 1
 
 

@@ -269,6 +269,7 @@ def test_filters(api: Api, ada: Client) -> None:
     assert ada.ids(status="paused") == [plants]
     assert ada.ids(status="pending") == [told, report]
     assert ada.ids(kind="job", status="pending") == [report]
+    assert "there are job, " in ada.refused("GET", "/schedules?kind=jobs", 422)["detail"]
     assert ada.ids(subject="alerts") == [told]
     assert ada.ids(kind="prompt") == []
 

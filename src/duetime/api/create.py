@@ -23,6 +23,8 @@ from duetime.service.shapes import PreviewShape
 from duetime.service.when import WAYS, When, duration, parse_when, when_of
 
 TIMES = frozenset(TimeOptions.__annotations__)
+_OPTIONS = frozenset(ScheduleOptions.__annotations__)
+_OTHER_NAMES = {"tz": "timezone", "zone": "timezone", "label": "name", "idempotency_key": "key", "run_at": "at"}
 
 
 class Creating(Base):
@@ -174,11 +176,21 @@ class Creating(Base):
 def new_schedule(kind: str, title: str, payload: Mapping[str, Any], options: ScheduleOptions) -> NewSchedule:
     """Return the request to create a schedule. `title` is its name, unless the options have one."""
     given = dict(options)
+    if not given.keys() <= _OPTIONS:
+        raise _unknown_option(min(given.keys() - _OPTIONS))
     name, key = cast("str | None", given.pop("name", None)), cast("str | None", given.pop("key", None))
     when = _when({each: given.pop(each) for each in TIMES & given.keys()})
     return NewSchedule(
         kind, name or title, when.type, when.config, payload, policy_of(given) if given else {}, when.timezone, key
     )
+
+
+def _unknown_option(name: str) -> InvalidInput:
+    from difflib import get_close_matches  # only an error needs it
+
+    meant = _OTHER_NAMES.get(name) or next(iter(get_close_matches(name, sorted(_OPTIONS), 1)), None)
+    advice = f"did you mean {meant}?" if meant else f"there are {', '.join(sorted(_OPTIONS))}"
+    return InvalidInput(field=name, problem=f"there is no such option; {advice}")
 
 
 def _when(times: dict[str, Any]) -> When:

@@ -17,6 +17,7 @@ from duetime.service.bulk_changes import BulkChange, Selection, change_schedules
 from duetime.service.changes import ChangeRequest, change_schedule
 from duetime.service.edits import EditRequest, edit_schedule
 from duetime.service.errors import refuse, unwrap
+from duetime.service.kind_spec import check_kind
 from duetime.service.lookup import find_schedule
 from duetime.service.services import pages_of
 from duetime.service.shapes import ScheduleShape
@@ -24,6 +25,7 @@ from duetime.service.when import When
 
 PAGE = 1000
 _POLICY = frozenset(PolicyOptions.__annotations__)
+_STATUSES = ("pending", "running", "paused", "completed", "failed", "cancelled", "broken", "living")
 _Found = list[Schedule]
 
 
@@ -55,6 +57,9 @@ class Managing(Base):
         `status` is pending, running, paused, completed, failed, cancelled or broken. `text` is part of the name.
         `subject` is the task, agent, topic or host.
         """
+        check_kind(kind)
+        if status is not None and status not in _STATUSES:
+            raise InvalidInput(field="status", problem=f"there is no {status!r}; there are {', '.join(_STATUSES)}")
         query = ScheduleQuery(kind=kind, status=status, text=text, subject=subject)
         return self._views(self._search(query, limit))
 

@@ -10,13 +10,15 @@ from typing import Any, TypeVar, cast
 from duetime.api.base import Base
 from duetime.api.types import Id, Messages, RunDetails, Runs, Time
 from duetime.engine.clock import SystemClock
+from duetime.engine.errors import InvalidInput
 from duetime.engine.model import LIVE, Run, status_of
 from duetime.engine.scheduler import NO_RUN
 from duetime.engine.store import FAILED_OR_LOST, Page, RunQuery
 from duetime.service.dead_letters import Action, DeadLetterQuery, change_dead
 from duetime.service.errors import Refused, unwrap
-from duetime.service.history import deliveries_of
+from duetime.service.history import STATUSES, deliveries_of
 from duetime.service.inbox import Mark, Show, mark_all_read, mark_messages, message_views, messages
+from duetime.service.kind_spec import check_kind
 from duetime.service.run_details import run_details
 from duetime.service.run_now import run_again, run_now
 from duetime.service.services import pages_of
@@ -65,6 +67,9 @@ class Running(Base):
         `status` is completed, failed (which includes lost), missed, skipped and so on; `live` selects runs that have
         not ended. `since` and `until` are times such as `yesterday`, compared with the times at which runs were due.
         """
+        check_kind(kind)
+        if status is not None and status not in STATUSES:
+            raise InvalidInput(field="status", problem=f"there is no {status!r}; there are {', '.join(STATUSES)}")
         query = RunQuery(
             schedule=None if id is None else self._find(id, deleted=True).definition.id,
             kind=kind,

@@ -38,6 +38,7 @@ from duetime.rest.responses import ChangedShape, RunsShape, SchedulesShape, Stop
 from duetime.service.bulk_changes import Selection, change_schedules
 from duetime.service.changes import ChangeRequest, change_found
 from duetime.service.errors import refuse, unwrap
+from duetime.service.kind_spec import check_kind
 from duetime.service.lookup import find_schedule
 from duetime.service.masking import unmasked_payload
 from duetime.service.presenters import next_instants, policy_given, preview_view, reads_as, run_shapes, schedule_shape
@@ -124,6 +125,7 @@ def _asked(call: Call, body: NewScheduleGiven, header: str | None) -> NewSchedul
 @routes.get("/schedules", response_model=SchedulesShape)
 def search(call: Caller, asked: Annotated[SchedulesAsked, Query()]) -> Response:
     """List schedules in a stable order, page by page. Above 10,000 matches, the total only says that there are more."""
+    check_kind(asked.kind)
     query = ScheduleQuery(
         owner=owner_of(call, asked.owner),
         kind=asked.kind,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from duetime.engine.errors import InvalidInput
 from duetime.service.warnings import ScheduleWarning as ScheduleWarning  # noqa: PLC0414  kinds import it from here
 
 if TYPE_CHECKING:
@@ -124,6 +125,12 @@ def register(specs: Iterable[KindSpec]) -> None:
 
 def known_specs() -> Mapping[str, KindSpec]:
     return _known
+
+
+def check_kind(kind: str | None) -> None:
+    """Refuse an unknown kind in a search: that nothing is found would be misunderstood."""
+    if kind is not None and kind not in _known:
+        raise InvalidInput(field="kind", problem=f"there is no {kind[:100]!r}; there are {', '.join(_known)}")
 
 
 # -- building ---------------------------------------------------------------------------------------------------------

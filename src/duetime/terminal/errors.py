@@ -25,10 +25,20 @@ _OPTIONS = {
     "rrule": "--rrule",
     "timezone": "--tz",
     "idempotency_key": "--key",
+    "ids": "ID",
+    "expected_count": "--expected",
     "trigger_config": "the trigger",
     "payload": "the arguments",
     **{name: "--" + name.replace("_", "-") for name in _SAME},
 }
+
+_IN_TEXTS = {
+    "either ids, or a filter (kind, topic, label), or all": "ids, or a filter (--kind, --topic, --label), or --all",
+    "with kind, topic or label": "with --kind, --topic or --label",
+    "dry_run": "--dry-run",
+    "this idempotency_key": "this --key",
+}
+"""How options are called inside the messages for other interfaces."""
 
 
 def name_fields(names: Mapping[str, str]) -> None:
@@ -43,6 +53,9 @@ def worded(error: DuetimeError, code: str) -> str:
         message = _OPTIONS[field] + message.removeprefix(field)
     if field == "when" and message.startswith("give exactly one of"):
         message = "give exactly one of --at, --delay, --every, --cron and --rrule, or --when"
+    if field in ("ids", "expected_count", "idempotency_key") or code == "key_reused":
+        for name, option in _IN_TEXTS.items():
+            message = message.replace(name, option)
     if message.startswith("Invalid cron"):
         from duetime.engine.triggers.cron import with_cron_fault
 

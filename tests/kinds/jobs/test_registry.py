@@ -304,3 +304,13 @@ def test_installed_packages_announce_their_tasks(tmp_path: Path, monkeypatch: py
     importlib.invalidate_caches()
     assert load_entry_points() == ["theirs"]
     monkeypatch.delitem(sys.modules, "their_tasks")
+
+
+def test_a_file_that_the_program_has_imported_is_not_loaded_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its tasks would be registered twice."""
+    (tmp_path / "imported_tasks.py").write_text("made = []\nmade.append(1)\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    imported = importlib.import_module("imported_tasks")
+    assert load([str(tmp_path / "imported_tasks.py")]) == [imported]

@@ -48,11 +48,20 @@ def load_file(path: str) -> ModuleType:
     if not file.is_file():
         raise TaskModuleError(f"there is no file {path}; name an existing .py file with tasks, or a module")
     name = f"{_FILE_PREFIX}{file.stem}_{zlib.crc32(str(file).encode()):08x}"
-    if name in sys.modules:
-        return sys.modules[name]
+    if (present := sys.modules.get(name) or _imported(file)) is not None:
+        return present
     if str(file.parent) not in sys.path:
         sys.path.append(str(file.parent))  # at the end, so that neighbouring files shadow nothing
     return _guarded(path, lambda: _execute_file(name, file))
+
+
+def _imported(file: Path) -> ModuleType | None:
+    """Return the module that the program itself has imported from this file, whose tasks are registered already."""
+    for module in list(sys.modules.values()):
+        path = getattr(module, "__file__", None)
+        if isinstance(path, str) and path.endswith(file.name) and Path(path).resolve() == file:
+            return module
+    return None
 
 
 def load_entry_points() -> list[str]:

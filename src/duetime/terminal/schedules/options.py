@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
+from duetime.engine.clock import SECOND
 from duetime.engine.errors import InvalidInput
 from duetime.terminal.completion import TOPICS, ZONES
 from duetime.terminal.typer_ext import option, under
@@ -17,6 +18,10 @@ Name = Annotated[str | None, option("--name NAME", "Name of the schedule.")]
 
 _when, _policy, _outcome = under("When it runs"), under("Retries and limits"), under("Outcome")
 _SPANS = ("timeout", "backoff", "expire_after")
+_NUMBERS = ("max_runs", "max_attempts")
+_LIMITS = ("tz", "start", "end", "jitter")
+NONE = "none"
+"""What takes an option back, so that its default applies."""
 _OVERLAP = "While it still runs: skip (the default), queue, or allow (the default of notifications)."
 
 
@@ -46,17 +51,6 @@ class TriggerOptions:
     def parsed(self) -> When:
         return _parsed(asdict(self))
 
-    def changed(self) -> When | None:
-        """Return the new trigger of an edit, or none."""
-        from duetime.service.when import WAYS
-
-        if any(getattr(self, way) is not None for way in WAYS):
-            return self.parsed()
-        for limit in ("tz", "start", "end", "jitter"):
-            if getattr(self, limit) is not None:
-                raise InvalidInput(f"--{limit}: give it with a new --at, --delay, --every, --cron, --rrule or --when")
-        return None
-
 
 @dataclass(frozen=True, slots=True)
 class EditOptions(TriggerOptions):
@@ -69,6 +63,26 @@ class EditOptions(TriggerOptions):
         del values["starting"]
         return _parsed(values)
 
+    def changed(self, trigger: str) -> When | None:
+        """Return the new trigger of an edit, or none. A zone, a start, an end or a jitter alone changes the present
+        rule; `none` takes one back."""
+        from duetime.service.presenters import trigger_shape
+        from duetime.service.when import WAYS, When, duration
+
+        if any(getattr(self, way) is not None for way in WAYS):
+            return self.parsed()
+        given = {name: value for name in _LIMITS if (value := getattr(self, name)) is not None}
+        if not given:
+            return None
+        config = trigger_shape(trigger)
+        type_, zone = config.pop("type"), config.pop("timezone")
+        zone = given.pop("tz", zone)
+        for name, value in given.items():
+            config.pop(name, None)
+            if value.lower() != NONE:
+                config[name] = duration(value, "jitter") / SECOND if name == "jitter" else value
+        return When(type_, config, zone)
+
 
 @dataclass(frozen=True, slots=True)
 class NamedFields:
@@ -78,23 +92,44 @@ class NamedFields:
         from duetime.service.when import duration
 
         values = {name: value for name, value in asdict(self).items() if value is not None and value is not False}
-        spans = {name: duration(values[name], f"--{name.replace('_', '-')}") for name in _SPANS if name in values}
-        return values | spans
+        for name in values.keys() & {*_SPANS, *_NUMBERS, "deliver_to"}:
+            option_, text = f"--{name.replace('_', '-')}", values[name]
+            if text.lower() == NONE:
+                values[name] = None
+            elif name in _SPANS:
+                values[name] = duration(text, option_)
+            elif name in _NUMBERS:
+                values[name] = _number(text, option_)
+        if getattr(self, "at_most_once", None) is False:
+            values["at_most_once"] = None
+        return values
+
+
+def _number(text: str, option_: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise InvalidInput(f"{option_}: {text[:40]!r} is not a whole number") from None
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyOptions(NamedFields):
-    max_runs: Annotated[int | None, _policy("--max-runs N", "End after this many runs.")] = None
-    max_attempts: Annotated[int | None, _policy("--max-attempts N", "Maximum number of attempts if a run fails.")] = (
+    max_runs: Annotated[str | None, _policy("--max-runs N", "End after this many runs; none: no limit.")] = None
+    max_attempts: Annotated[str | None, _policy("--max-attempts N", "Maximum number of attempts if a run fails.")] = (
         None
     )
-    timeout: Annotated[str | None, _policy("--timeout SPAN", "Stop a run that takes longer than this: 30s.")] = None
+    timeout: Annotated[
+        str | None, _policy("--timeout SPAN", "Stop a run that takes longer than this: 30s; none: never.")
+    ] = None
     backoff: Annotated[str | None, _policy("--backoff SPAN", "Wait this long before the first retry: 10s.")] = None
     catch_up: Annotated[str | None, _policy("--catch-up HOW", "After downtime: once (the default), all or skip.")] = (
         None
     )
     overlap: Annotated[str | None, _policy("--overlap HOW", _OVERLAP)] = None
-    at_most_once: Annotated[bool, _policy("--at-most-once", "Never start a run twice, even after a crash.")] = False
+    at_most_once: Annotated[
+        bool | None,
+        _policy("--at-most-once/--no-at-most-once", "Whether a run is never started twice, even after a crash."),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +137,7 @@ class ReportedOptions(PolicyOptions):
     """Options of the policy, with those for reporting the outcome of each run to a topic."""
 
     deliver_to: Annotated[
-        str | None, _outcome("--deliver-to TOPIC", "Topic to notify of the outcome of each run.", **TOPICS)
+        str | None, _outcome("--deliver-to TOPIC", "Topic to notify of the outcome of each run, or none.", **TOPICS)
     ] = None
     notify_on: Annotated[
         str | None, _outcome("--notify-on WHEN", "With --deliver-to: always (the default), failure or success.")
