@@ -393,25 +393,25 @@ def test_a_run_that_is_given_back_is_offered_again_soon_and_keeps_the_error_of_i
     seen: list[str | None] = []
 
     def pay() -> None:
-        [run] = simulation.runs()
+        [run] = world.runs()
         seen.append(run.error)
         if errors:
             raise ValueError(errors.pop())
 
     registry.task(name="pay")(pay)
-    with Simulation(START, registry=registry) as simulation:
-        simulation.duetime.schedule("pay", delay=10, max_attempts=2, backoff=60)
+    with Simulation(START, registry=registry) as world:
+        world.duetime.schedule("pay", delay=10, max_attempts=2, backoff=60)
         known = registry._tasks.pop("pay")
-        simulation.advance(timedelta(seconds=11))
-        assert [(run.status, run.error is None) for run in simulation.runs()] == [("pending", False)]
+        world.advance(timedelta(seconds=11))
+        assert [(run.status, run.error is None) for run in world.runs()] == [("pending", False)]
         registry.add(known)
-        simulation.advance(timedelta(seconds=1))
+        world.advance(timedelta(seconds=1))
         assert seen == [None], "why it was given back says nothing about the attempt that runs"
         registry._tasks.pop("pay")
-        simulation.duetime.app.services.kind(JobKind)._planner.known.cache_clear()  # as in a worker without the task
-        simulation.advance(timedelta(seconds=90))
-        (run,) = simulation.runs()
+        world.duetime.app.services.kind(JobKind)._planner.known.cache_clear()  # as in a worker without the task
+        world.advance(timedelta(seconds=90))
+        (run,) = world.runs()
         assert (run.status, run.attempt, run.error) == ("pending", 1, "ValueError: no such account")
         registry.add(known)
-        simulation.advance(timedelta(seconds=10))
-        assert statuses(simulation) == ["completed"]
+        world.advance(timedelta(seconds=10))
+        assert statuses(world) == ["completed"]
