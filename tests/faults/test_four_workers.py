@@ -7,9 +7,12 @@ from collections import Counter
 from duetime.engine.clock import SECOND, Instant, datetime_of
 from duetime.engine.validation import NewSchedule
 from tests.support.size import FULL
-from tests.support.workers import CLOCK, Crew
+from tests.support.workers import CLOCK, Crew, eventually
 
 ONE_OFFS, REPEATING, OCCURRENCES = (9_000, 100, 10) if FULL else (1_800, 20, 10)
+
+HELD = 3 * 12 + 1
+"""One more than three workers have threads for: the fourth one has to take part."""
 
 
 def repeating(number: int) -> NewSchedule:
@@ -27,11 +30,15 @@ def repeating(number: int) -> NewSchedule:
 
 
 def test_thousands_of_occurrences_run_once_each(team: Crew) -> None:
+    gate = team.gate()
+    team.add("hold", [f"h{number}" for number in range(HELD)], overdue=1.0, gate=str(gate))
     team.add("mark", [f"k{number}" for number in range(ONE_OFFS)])
     team.create([repeating(number) for number in range(REPEATING)], ago=15)
     number = ONE_OFFS + REPEATING * OCCURRENCES
     team.start(4)
-    team.settled(60, number)
+    eventually(lambda: len({event.pid for event in team.events("begun")}) == 4, 60, "every worker has its share")
+    gate.touch()
+    team.settled(60, HELD + number)
 
     executed = team.count("ran")
     assert len(executed) == number
@@ -41,10 +48,10 @@ def test_thousands_of_occurrences_run_once_each(team: Crew) -> None:
     assert [keys[f"r{number}"] for number in range(REPEATING)] == [OCCURRENCES] * REPEATING
 
     runs = team.runs(status="completed")
-    assert len(runs) == number
+    assert len(runs) == HELD + number
     assert {run.attempt for run in runs} == {1}
     assert {(run.deaths, run.fence <= 2) for run in runs} == {(0, True)}
-    assert len({event.pid for event in team.events("ran")}) == 4, "every worker had its share"
+    assert set(team.count("begun").values()) == {1}
     assert "dead" not in team.logs(), "nobody took a living worker for dead"
     team.check()
 

@@ -1,10 +1,11 @@
-"""One thread claims while another records: what one of them learns in the middle of the other's exchange.
+"""Threads of a worker claim and record at the same time: what one of them learns in the middle of another's exchange.
 
 The steps of both threads are called here in the order that is dangerous, at the moment of a store call.
 """
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -12,8 +13,10 @@ from typing import Any
 import pytest
 
 from duetime.engine.clock import SECOND, Instant, SystemClock
-from duetime.engine.errors import WorkerGone
-from duetime.engine.store import RunQuery
+from duetime.engine.errors import StoreUnavailable, WorkerGone
+from duetime.engine.model import LOCAL, ScheduleId
+from duetime.engine.store import Position, RunQuery
+from duetime.engine.worker import claim_overlap, claim_requests
 from duetime.engine.worker.threads import Engine
 from duetime.engine.worker.worker import Worker, WorkerOptions
 from duetime.testing import SettableClock
@@ -78,9 +81,11 @@ class Bench:
         return Counter(self.kind.begun)
 
 
-def due(number: int) -> list[Any]:
-    now = Instant(CLOCK.now() - SECOND)
-    return [once(now, created=now) for _ in range(number)]
+AGO = Instant(CLOCK.now() - SECOND)
+
+
+def due(number: int, **fields: Any) -> list[Any]:
+    return [once(AGO, created=AGO, **fields) for _ in range(number)]
 
 
 def test_a_run_that_is_recorded_while_the_worker_asks_what_it_holds_is_not_started_again(store: RealStore) -> None:
@@ -201,4 +206,186 @@ def test_threads_of_one_worker_run_everything_once(store: RealStore) -> None:
     assert set(Counter(kind.begun).values()) == {1}
     statuses = Counter(run.status for run in store.runs(RunQuery(limit=5000)).items)
     assert set(statuses) <= {"completed", "skipped", "missed"}, statuses
+    invariants(store)
+
+
+# Two threads take turns to claim: while one of them commits a large claim, the other one plans the next.
+
+
+@pytest.fixture
+def large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pass on the turn after every claim that leaves something due."""
+    monkeypatch.setattr(claim_overlap, "LARGE", 1)
+
+
+class Turns(Bench):
+    """A worker that claims at most two runs at once."""
+
+    def __init__(self, store: RealStore) -> None:
+        super().__init__(store)
+        self.worker.batch = 2
+        self.other: threading.Thread | None = None
+
+    def claim_in_another_thread(self) -> None:
+        self.other = threading.Thread(target=self.worker.claim, daemon=True)
+        self.other.start()
+
+    def finish(self, number: int = 6) -> None:
+        assert self.other is not None
+        self.other.join(30)
+        assert not self.other.is_alive()
+        while self.claim():
+            self.execute()
+            self.worker.record()
+        assert [run.status for run in self.store.runs(RunQuery()).items] == ["completed"] * number
+        assert self.worker.claimed == {}
+        invariants(self.store)
+
+
+@pytest.mark.usefixtures("large")
+def test_what_is_being_committed_counts_as_held_by_the_next_claim(store: RealStore) -> None:
+    create(store, *due(6))
+    bench = Turns(store)
+    bench.worker.pace.seconds = 60.0  # nothing is claimed ahead of the four threads
+    held = []
+
+    def claim_too() -> None:
+        held.append(bench.worker.overlap.committing().total())
+        assert bench.worker.claim()
+        assert not bench.worker.claim()
+
+    bench.between.meanwhile = claim_too
+    assert bench.claim() == 4
+    assert held == [2]
+    assert bench.worker.overlap.committing().total() == 0
+    invariants(store)
+
+
+@pytest.mark.usefixtures("large")
+def test_a_claim_begins_behind_what_is_being_committed_but_not_for_long(
+    store: RealStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What another thread has locked is not looked at again and again; what came to lie before it is not forgotten."""
+    first, second, *_ = create(store, *due(6))
+    bench = Turns(store)
+    earlier: list[ScheduleId] = []
+
+    def ask() -> None:
+        behind = bench.worker._wants(CLOCK.now())
+        assert [want.after for want in behind if want.lane == "job"] == [Position(AGO, second.definition.id)]
+        assert all(want.after is None for want in behind if want.lane != "job")
+        [schedule] = create(store, once(Instant(AGO - SECOND), created=AGO))
+        earlier.append(schedule.definition.id)
+        monkeypatch.setattr(claim_requests, "FROM_BEGINNING", -1.0)
+        assert all(want.after is None for want in bench.worker._wants(CLOCK.now()))
+        bench.claim_in_another_thread()
+
+    bench.between.meanwhile = ask
+    bench.worker.claim()
+    bench.finish(7)
+    by_id = [run.schedule for run in sorted(store.runs(RunQuery()).items, key=lambda run: run.id)]
+    assert by_id[:3] == [first.definition.id, second.definition.id, *earlier]
+
+
+@pytest.mark.usefixtures("large")
+def test_a_passed_turn_ends_although_its_commit_fails(store: RealStore) -> None:
+    """The worker asks the store what became of it, once the other claim is accepted, and nothing is run twice."""
+    create(store, *due(6))
+    bench = Turns(store)
+
+    def fail() -> None:
+        bench.claim_in_another_thread()
+        raise StoreUnavailable("nobody knows whether it was committed")
+
+    bench.between.meanwhile = fail
+    with pytest.raises(StoreUnavailable):
+        bench.worker.claim()
+    bench.finish()
+    assert set(bench.begun().values()) == {1}
+
+
+@pytest.mark.usefixtures("large")
+def test_a_worker_in_doubt_asks_what_it_holds_only_after_the_other_claim_was_accepted(store: RealStore) -> None:
+    create(store, *due(6))
+    bench = Turns(store)
+
+    def doubt() -> None:
+        assert bench.worker.overlap.passed
+        bench.worker._doubt = True
+        bench.claim_in_another_thread()
+
+    bench.between.meanwhile = doubt
+    bench.claim()
+    bench.finish()
+    assert set(bench.begun().values()) == {1}
+
+
+@pytest.mark.usefixtures("large")
+def test_a_worker_registers_anew_only_after_the_other_claim_was_accepted(store: RealStore) -> None:
+    create(store, *due(6))
+    bench = Turns(store)
+    first = bench.worker.id
+
+    def die() -> None:
+        bench.die()
+        bench.claim_in_another_thread()
+
+    bench.between.meanwhile = die
+    bench.worker.claim()
+    assert bench.other is not None
+    bench.other.join(30)
+    assert bench.worker.id != first
+    assert {item.worker for item in bench.worker.claimed.values()} <= {bench.worker.id}
+    bench.line.items.clear()
+    bench.finish()
+
+
+@pytest.mark.usefixtures("large")
+def test_a_claim_that_fails_is_repeated_alone(store: RealStore) -> None:
+    create(store, *due(6))
+    bench = Turns(store)
+    planned: list[bool] = []
+    record_and_claim = store.record_and_claim
+
+    class Failing:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(store, name)
+
+        def record_and_claim(self, *args: Any) -> Any:
+            planned.append(len(args) > 8)
+            if len(planned) == 1:
+                raise RuntimeError("it cannot be claimed")
+            return record_and_claim(*args)
+
+    bench.worker.store = Failing()
+    assert bench.worker.claim()
+    assert planned == [True]
+    bench.worker.claim()
+    bench.worker.claim()
+    assert planned == [True, False, True]
+    bench.execute()
+    bench.worker.record()
+    bench.claim_in_another_thread()
+    bench.finish()
+
+
+@pytest.mark.usefixtures("large")
+def test_threads_that_take_turns_run_everything_once(store: RealStore) -> None:
+    create(store, *due(600, owner=LOCAL))  # of any other owner, few would be claimed at once
+    kind = Play()
+    engine = Engine(store, {"job": kind}, CLOCK, WorkerOptions(threads=4, batch=20))
+    passed: list[bool] = []
+    on_pass = engine.worker.overlap.on_pass
+
+    def note() -> None:
+        passed.append(True)
+        on_pass()
+
+    engine.worker.overlap.on_pass = note
+    engine.start()
+    eventually(lambda: store.runs(RunQuery(status="completed", limit=1)).total >= 600, 60, "all runs end")
+    assert engine.stop() == 0
+    assert engine.failure is None
+    assert bool(passed) == store.writes_overlap
+    assert set(Counter(kind.begun).values()) == {1}
     invariants(store)

@@ -230,7 +230,7 @@ def test_a_claim_reads_the_queue_in_its_order_and_no_further(store: PostgresStor
     create(store, *[once(T0 + number) for number in range(2000)])
     for _ in range(2):
         with store._writers.lend() as connection:
-            text = SQL["due_entries"].replace("%s", "{}").format("'job'", T0 + SECOND, T0, 5)
+            text = SQL["due_entries"].replace("%s", "{}").format("'job'", 0, 0, T0 + SECOND, T0, 5)
             plan = "\n".join(row[0] for row in connection.execute(f"EXPLAIN (ANALYZE, COSTS OFF) {text}".encode()))
             connection.rollback()
         assert "Sort" not in plan

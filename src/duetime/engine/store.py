@@ -52,6 +52,13 @@ class Created(NamedTuple):
     fresh: bool  # False: the owner's key was known, and this is what it created
 
 
+class Position(NamedTuple):
+    """A place in the order of a lane."""
+
+    at: Instant
+    schedule: ScheduleId
+
+
 class ClaimRequest(NamedTuple):
     """A request to claim at most `limit` entries of `lane` that start by `until`."""
 
@@ -68,6 +75,9 @@ class ClaimRequest(NamedTuple):
     its overlap is decided at its instant."""
     server_bound: bool = False
     """True: claim nothing beyond the store's own clock, if it has one, plus the lead, whatever `until` says."""
+    after: Position | None = None
+    """Where to begin in the lane, if the order of instants alone decides: what lies before is being claimed already. A
+    store with one writer ignores it."""
 
 
 class RecordedAndClaimed(NamedTuple):
@@ -75,6 +85,10 @@ class RecordedAndClaimed(NamedTuple):
     claims: list[Claim]
     seen: int = 0  # due entries that were processed, whether or not a run started
     postponed: Sequence[Question] = ()  # due entries whose triggers need more steps than a transaction has
+
+
+Planned = Callable[[RecordedAndClaimed], None]
+"""Told what an exchange will have done once it is committed."""
 
 
 class Beat(NamedTuple):
@@ -232,6 +246,7 @@ class Store(Remotes, Revocations, Publication, Figures, Protocol):
         budget: Budget | int | None = None,
         answers: Answers | None = None,
         unrecorded: Collection[ScheduleId] = (),
+        planned: Planned | None = None,
     ) -> RecordedAndClaimed:
         """* Record what finished, then claim what is due, in one commit. Raises WorkerGone.
 
@@ -240,6 +255,8 @@ class Store(Remotes, Revocations, Publication, Figures, Protocol):
         `answers` to what an earlier exchange postponed: triggers that need many steps are not evaluated under a lock.
         `unrecorded` are schedules with a run that ended and that another thread of the worker records just now: what is
         due of them is left in the queue until then, because it would find that run still active.
+        `planned` is called before the commit with what will have been done, unless the commit fails; another thread of
+        the worker may claim from then on. A claim that turns out to need a decision is then not repeated but raises.
         """
 
     def rescue(self, dead: WorkerId, beat: int, now: Instant) -> int | None:

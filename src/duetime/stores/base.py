@@ -33,7 +33,7 @@ from duetime.engine.policy.follow_ups import Messenger
 from duetime.engine.policy.record import Excuses, Finished, plan_rescue
 from duetime.engine.policy.rows import Completion, Draft, NewRows, Writes, begin_all
 from duetime.engine.result import Err, Ok, Result
-from duetime.engine.store import Beat, ClaimRequest, Created, RecordedAndClaimed, Store
+from duetime.engine.store import Beat, ClaimRequest, Created, Planned, RecordedAndClaimed, Store
 from duetime.engine.triggers.step_budget import within_transaction
 from duetime.stores.byte_limits import NeedsCount, StorageFull, add_bytes, add_bytes_of
 from duetime.stores.create import Additions, CreateRequest, NotAtOnce, add_revived, additions_of, over_limit
@@ -292,13 +292,16 @@ class BaseStore(ReadsMixin, RecordsMixin, Store, ABC):
         budget: Budget | int | None = None,
         answers: Answers | None = None,
         unrecorded: Collection[ScheduleId] = (),
+        planned: Planned | None = None,
     ) -> RecordedAndClaimed:
         limit = Budget(budget) if isinstance(budget, int) else budget
         completions, rest = split_completions(finished, known) if finished else ([], [])
         exchange = partial(self._record_and_claim, worker, now, wants, known, limit, answers, unrecorded)
         try:
-            done = exchange(completions, rest, careful=False)
+            done = exchange(completions, rest, careful=False, planned=planned)
         except NeedsDecision:
+            if planned is not None:
+                raise
             return exchange([], finished, careful=True)
         if completions:
             return done._replace(answers=answers_of(finished, rest, done.answers))
@@ -316,6 +319,7 @@ class BaseStore(ReadsMixin, RecordsMixin, Store, ABC):
         completions: Sequence[Completion],
         finished: Sequence[Finished],
         careful: bool,
+        planned: Planned | None = None,
     ) -> RecordedAndClaimed:
         messenger = self.messenger
         with self._write() as tx:
@@ -330,9 +334,12 @@ class BaseStore(ReadsMixin, RecordsMixin, Store, ABC):
             )
             if limit is not None:
                 charge(tx, now, claims, given_back(finished, settled, known), limit.exempt)
+            exchanged = RecordedAndClaimed(settled, claims, seen, postponed)
+            if planned is not None:
+                planned(exchanged)
         if soon:  # otherwise a worker would look for it only at its next check, once a second
             self._announce()
-        return RecordedAndClaimed(settled, claims, seen, postponed)
+        return exchanged
 
     @retry_on_conflict
     def rescue(self, dead: WorkerId, beat: int, now: Instant) -> int | None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from duetime.engine.clock import SECOND, Clock, Instant, is_real
 from duetime.engine.kind import LOCAL, Kind
 from duetime.engine.model import DueEntry, lane_of
-from duetime.engine.store import ClaimRequest, Store
+from duetime.engine.store import ClaimRequest, Position, Store
 from duetime.engine.worker.runner import ClaimedRun
 from duetime.engine.worker.shares import ClaimShares, kind_and_owner
 
@@ -17,6 +17,9 @@ LONGEST_SLEEP = 1.0
 
 CONTENDED = Instant(SECOND // 100)
 """How long to wait, instead of asking repeatedly, while another worker is claiming what is due."""
+
+FROM_BEGINNING = 0.25
+"""Seconds after which the queue is claimed from its beginning, though another thread is claiming there."""
 
 
 class ClaimRequests:
@@ -39,6 +42,7 @@ class ClaimRequests:
         self._notices = 0
         self._giving_way: frozenset[str] = frozenset()
         self._asked_for_others = -LONGEST_SLEEP
+        self._from_beginning = 0.0
 
     def notice(self) -> None:
         """Check the queue at once, because something may be due earlier than was known."""
@@ -66,17 +70,30 @@ class ClaimRequests:
         self._look_at = None if entry is None else self._claimable_at(entry)
         return False
 
-    def count(self, holding: Sequence[ClaimedRun]) -> None:
-        """Count the runs that are held, by kind and owner, before capacity is asked of the shares."""
+    def count(self, holding: Sequence[ClaimedRun], committing: Mapping[tuple[str, str], int] = {}) -> None:
+        """Count the runs that are held or being committed, by kind and owner: the shares of each depend on it."""
         monotonic = self._clock.monotonic()
         if monotonic - self._asked_for_others >= LONGEST_SLEEP:  # without another owner, there is nothing to share
             self._asked_for_others = monotonic
             self._shares.threads.alone = not self._store.has_other_owners(LOCAL, self.lanes)
-        self._shares.count(Counter(map(kind_and_owner, holding)))
+        held = Counter(map(kind_and_owner, holding))
+        held.update(committing)
+        self._shares.count(held)
 
-    def choose(self, now: Instant, exact: int, solo: int, capacity: int) -> list[ClaimRequest]:
-        """Request what needs an idle thread (at most `exact`), then suspects (`solo`), then the rest (`capacity`)."""
+    def choose(
+        self, now: Instant, exact: int, solo: int, capacity: int, ends: Mapping[str, Position] = {}
+    ) -> list[ClaimRequest]:
+        """Request what needs an idle thread (at most `exact`), then suspects (`solo`), then the rest (`capacity`).
+
+        `ends` is, by kind, how far another thread is claiming the rest just now: passing over what it has locked costs
+        as much as claiming. What came to lie before that is found from time to time, by a request from the beginning.
+        """
         wants = self._wants_of(now, exact, solo, capacity)
+        monotonic = self._clock.monotonic()
+        if not ends or monotonic - self._from_beginning > FROM_BEGINNING:
+            self._from_beginning = monotonic
+        else:
+            wants = [want._replace(after=ends.get(want.lane)) for want in wants]
         # What was not requested may be due, so it is requested again as soon as a run ends.
         self.blocked = len(wants) < len(self.lanes) or bool(self._shares.full(wants))
         self.stuck = not wants
@@ -102,12 +119,16 @@ class ClaimRequests:
         turns = self._shares.turns(kind, lane, at_once=share == "slots:exact")
         return ClaimRequest(lane, self._shares.limit(kind, limit, capacity), until, share, turns)
 
+    def expects_more(self, wants: Sequence[ClaimRequest], seen: int) -> bool:
+        """Return whether most likely there is more due than the claim, which was limited, has seen."""
+        return bool(seen) and seen >= max(want.limit for want in wants) - self._shares.threads.reserve
+
     def look_ahead(self, wants: Sequence[ClaimRequest], now: Instant, seen: int) -> None:
         """Set when to look next: at once while something is due, else when the first entry becomes claimable."""
         self._looked = self._clock.monotonic()
         before = self._notices
-        if seen and seen >= max(want.limit for want in wants) - self._shares.threads.reserve:
-            self._look_at = Instant(0)  # most likely there is more: no query is needed
+        if self.expects_more(wants, seen):
+            self._look_at = Instant(0)  # no query is needed
         else:
             self._look_at = self._next_look(wants, now, seen)
         if self._notices != before:  # checked last: a notice that came meanwhile must not be overwritten

@@ -17,7 +17,7 @@ from duetime.engine.policy.fair_share import Budget
 from duetime.engine.policy.record import Finished
 from duetime.engine.policy.rows import Writes
 from duetime.engine.result import Err, Ok
-from duetime.engine.store import ClaimRequest, Store
+from duetime.engine.store import ClaimRequest, Planned, Store
 from duetime.engine.triggers.step_budget import OutOfSteps
 from duetime.engine.worker.runner import ClaimedRun
 
@@ -37,16 +37,23 @@ def record_and_claim_in_parts(
     budget: Budget | int | None = None,
     answers: Answers | None = None,
     unrecorded: Collection[ScheduleId] = (),
+    planned: Planned | None = None,
 ) -> tuple[list[Claim], int, Sequence[Question]]:
-    """Record a batch and claim runs; if that fails, split the exchange until the culprit is isolated."""
+    """Record a batch and claim runs; if that fails, split the exchange until the culprit is isolated.
+
+    With `planned`, another thread may be claiming by then, which would mislead the search: the error is raised.
+    """
     known = {item.id: item.claim for item, _ in batch}
     finished = [finished for _, finished in batch]
     try:
-        done = store.record_and_claim(worker, now, finished, wants, known, budget, answers, unrecorded)
+        more = () if planned is None else (planned,)
+        done = store.record_and_claim(worker, now, finished, wants, known, budget, answers, unrecorded, *more)
         return done.claims, done.seen, done.postponed
     except (WorkerGone, StoreUnusable, *TRANSIENT):
         raise
     except Exception as error:
+        if planned is not None:
+            raise
         parts = _halves(store, now, batch, wants, error)
     made = [
         record_and_claim_in_parts(store, worker, now, done, wanted, budget, answers, unrecorded)

@@ -30,6 +30,8 @@ TIDY_FIRST = 60.0
 TIDY_EVERY = 3600.0
 """Seconds between two checks for history that is too old."""
 
+FOREVER = threading.TIMEOUT_MAX
+
 STALLED = 2.0
 """Seconds that a claimed run may wait for a thread before it is released to other workers."""
 
@@ -59,10 +61,14 @@ class Engine:
         self._store, self._clock = store, clock
         self._wake = threading.Event()
         self._stopping = threading.Event()
+        self._passed = threading.Event()
+        """Set when one claim is planned and, while it is committed, the next one can be."""
         loops: dict[str, Callable[[], None]] = {"beat": self._beat, "watch": self._watch}
         if store.writes_overlap:
             self._ended = threading.Event()
+            self.worker.overlap.on_pass = self._passed.set
             loops |= {"claim": partial(self._exchange_loop, "claim", self._claim, self._wake)}
+            loops |= {"claim too": partial(self._exchange_loop, "claim too", self._claim_too, self._passed)}
             loops |= {"record": partial(self._exchange_loop, "record", self._record, self._ended)}
         else:
             self._ended = self._wake
@@ -132,7 +138,6 @@ class Engine:
         patience = 0.05
         while not self._stopping.is_set():
             self._advanced[name] = self._clock.monotonic()
-            wake.clear()
             try:
                 pause = step()
                 patience = 0.05
@@ -146,14 +151,21 @@ class Engine:
                 self._fail(error)
                 return
             else:
+                if pause == FOREVER:
+                    self._advanced[name] = FOREVER
                 if pause:
                     wake.wait(pause)
+            wake.clear()  # before the stop signal is checked, which `stop` sets first
 
     def _record_and_claim(self) -> float:
         return self._exchanged(self.worker.record_and_claim)
 
     def _claim(self) -> float:
         return self._exchanged(self.worker.claim)
+
+    def _claim_too(self) -> float:
+        """Claim only while the other thread commits what it claimed: there is nothing else that it could not do."""
+        return 0.0 if self.worker.overlap.passed and self.worker.claim() else FOREVER
 
     def _exchanged(self, exchange: Callable[[], bool]) -> float:
         self.worker.leave_to_others(STALLED)
@@ -245,8 +257,8 @@ class Engine:
         self.worker.claiming = False
         self.worker.draining = True
         self._stopping.set()
-        self._wake.set()
-        self._ended.set()
+        for event in (self._wake, self._ended, self._passed):
+            event.set()
         self._store.stop_waiting()
         for thread in self._threads:
             if thread.is_alive() and thread is not threading.current_thread():

@@ -7,15 +7,18 @@ import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from duetime.engine.clock import SECOND, Clock, Instant
-from duetime.engine.errors import StoreUnavailable, StoreUnusable, WorkerGone
+from duetime.engine.errors import TRANSIENT, StoreUnavailable, StoreUnusable, WorkerGone
 from duetime.engine.kind import Kind, StopReason
 from duetime.engine.model import RunId, WorkerId
 from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.evaluation import LEAD, Answers, evaluate
 from duetime.engine.policy.fair_share import Budget
-from duetime.engine.store import ClaimRequest, Store
+from duetime.engine.store import ClaimRequest, RecordedAndClaimed, Store
+from duetime.engine.worker import claim_overlap
+from duetime.engine.worker.claim_overlap import ClaimOverlap, Turn
 from duetime.engine.worker.claim_requests import LONGEST_SLEEP, ClaimRequests
 from duetime.engine.worker.lease import FailureDetector, Lease
 from duetime.engine.worker.pace import Pace
@@ -56,8 +59,8 @@ class WorkerOptions:
 class Worker:
     """Holds claimed runs and starts no threads. One thread at a time calls each step, except `execute`.
 
-    Where the store lets two transactions write at the same time, one thread calls `claim` and another one `record`;
-    elsewhere, a single thread calls `record_and_claim`.
+    Where the store lets several transactions write at the same time, two threads take turns to call `claim` and another
+    one calls `record`; elsewhere, a single thread calls `record_and_claim`.
     """
 
     def __init__(self, store: Store, kinds: Mapping[str, Kind], clock: Clock, options: WorkerOptions) -> None:
@@ -68,7 +71,10 @@ class Worker:
         self.failure_detector = FailureDetector(clock, options.lease, self.watch_interval, store.probe)
         self.claimed: dict[RunId, ClaimedRun] = {}
         self._changing = threading.Lock()
-        """Held while claimed runs and suspects are changed, by the thread that claims or by the one that records."""
+        """Held while claimed runs and suspects are changed, by a thread that claims or by the one that records."""
+        self.overlap = ClaimOverlap(self._changing)
+        self._alone = False
+        """True: the next claim is not passed on, because the last one failed and its culprit is to be isolated."""
         # Across a network every transaction has a fixed cost. A thread that only claims never waits for a record: it is
         # ahead with fewer batches.
         self.batch = options.batch or (500 if store.writes_overlap else 250)
@@ -201,9 +207,17 @@ class Worker:
         self.requests.stuck = False
         if not self.claiming or self.lease.expired() or not self.requests.is_time_to_look(now):
             return []
-        holding = [item for item in list(self.claimed.values()) if not item.over]
-        held = len(holding)
-        self.requests.count(holding)
+        if self.overlap.passed:
+            with self._changing:
+                claimed = list(self.claimed.values())
+                committing, ends = self.overlap.committing(), self.overlap.ends()
+            holding = [item for item in claimed if not item.over]
+            held = len(holding) + committing.total()
+            self.requests.count(holding, committing)
+        else:
+            holding, ends = [item for item in list(self.claimed.values()) if not item.over], {}
+            held = len(holding)
+            self.requests.count(holding)
         # A run that was dropped keeps its thread until it returns.
         self._strays = [item for item in self._strays if not item.over]
         threads = self.executor.size - len(self._strays)
@@ -211,51 +225,76 @@ class Worker:
         slots = threads + self.pace.runs_ahead(threads, held)
         capacity = min(self.batch, max(slots - held, self.shares.idle))
         exact = min(capacity, self.executor.free, threads - held)
-        return self.requests.choose(now, exact, min(self.suspects.capacity(), capacity), capacity)
+        return self.requests.choose(now, exact, min(self.suspects.capacity(), capacity), capacity, ends)
 
     # -- recording and claiming ----------------------------------------------------------------------------------
 
     def record_and_claim(self) -> bool:
         """Record what finished and claim what is due, in one transaction. Return whether to call it again."""
-        return self._exchange(recording=True)
+        return self._exchange(None)
 
     def claim(self) -> bool:
         """Claim what is due, while another thread may call `record`. Return whether to call it again."""
-        return self._exchange(recording=False)
+        with self.overlap.take() as turn:
+            return self._exchange(turn)
 
-    def _exchange(self, *, recording: bool) -> bool:
+    def _exchange(self, turn: Turn | None) -> bool:
+        """Claim what is due in a turn, or, without one, record what finished and claim."""
         worker = self._living()
+        alone = self._alone
+        if alone:
+            self.overlap.wait_for_commits()
         if self._doubt:
             self._reconcile()
         now = self.clock.now()
         self._mind_the_clock(now)
-        batch = self._take_finished(worker) if recording else []
+        batch = self._take_finished(worker) if turn is None else []
         unrecorded = (
-            () if recording else {item.claim.definition.id for item in list(self.claimed.values()) if item.over}
+            () if turn is None else {item.claim.definition.id for item in list(self.claimed.values()) if item.over}
         )
         if self.requests.blocked and (batch or self.executor.free):
             self.notice()
         wants = self._wants(now)
         if not batch and not wants:
             return False
+        planned = None if turn is None or alone else partial(self._pass_on, turn, wants, now)
+        budget, answers = self.options.runs_per_hour, self._answers
         try:
             claims, seen, postponed = record_and_claim_in_parts(
-                self.store, worker, now, batch, wants, self.options.runs_per_hour, self._answers, unrecorded
+                self.store, worker, now, batch, wants, budget, answers, unrecorded, planned
             )
         except WorkerGone:
-            self.re_register(worker)
+            self._gone = worker
+            if not (turn and turn.passed):
+                self._living()
             return True
-        except BaseException:
+        except BaseException as error:
             self._doubt = True
+            if planned is not None and _may_be_isolated(error):
+                self._alone = True
+                return True
             self.done.extendleft(reversed(batch))
             raise
         self._forget(batch)
         if wants:
-            self.shares.saw([claim.definition.owner for claim in claims])
-            self._accept(claims)
+            self._accept(claims, worker, turn)
+            self._alone = self._alone and not alone
+        if wants and not (turn and turn.passed):
             self._answers = evaluate(postponed, now, self._answers) if postponed else {}
+            self.shares.saw([claim.definition.owner for claim in claims])
             self.requests.look_ahead(wants, now, seen)
         return bool(batch or seen)
+
+    def _pass_on(self, turn: Turn, wants: Sequence[ClaimRequest], now: Instant, planned: RecordedAndClaimed) -> None:
+        """Let another thread plan the next claim, if more is due and nothing in this one has to be accepted before."""
+        if turn.passed or planned.postponed or len(planned.claims) < claim_overlap.LARGE:
+            return
+        if not self.requests.expects_more(wants, planned.seen) or any(claim.run.deaths for claim in planned.claims):
+            return
+        self.shares.saw([claim.definition.owner for claim in planned.claims])
+        self.requests.look_ahead(wants, now, planned.seen)
+        self._answers = {}
+        self.overlap.pass_on(turn, planned.claims)
 
     def record(self) -> bool:
         """Record what finished, while another thread may call `claim`. Return whether to call it again.
@@ -298,19 +337,21 @@ class Worker:
 
     def _living(self) -> WorkerId:
         if self.id is not None and self.id == self._gone:
+            self.overlap.wait_for_commits()
             self.re_register(self.id)
         if self.id is None:
             self.register()
         assert self.id is not None
         return self.id
 
-    def _accept(self, claims: Sequence[Claim]) -> None:
+    def _accept(self, claims: Sequence[Claim], worker: WorkerId, turn: Turn | None = None) -> None:
         """Start what is due by now, and the rest at its instant; the time that the commit took is part of the wait."""
-        assert self.id is not None
         now, since = self.clock.now(), self.clock.monotonic()
-        items = [ClaimedRun(claim, self.id, since) for claim in claims]
+        items = [ClaimedRun(claim, worker, since) for claim in claims]
         with self._changing:
             self.claimed.update([(item.id, item) for item in items])
+            if turn is not None:
+                turn.claims.clear()
             items = self.suspects.admit(items)
         ready = [item for item in items if item.claim.at <= now]
         if ready:
@@ -328,12 +369,13 @@ class Worker:
         and fence, since commits in doubt may have recorded a run and claimed it again. Ours are listed first: else one
         that is recorded before the store answers would be started once more."""
         assert self.id is not None
+        self.overlap.wait_for_commits()
         claimed = list(self.claimed.items())
         known = {(run, item.claim.run.fence) for run, item in claimed}
         lost = [claim for claim in self.store.held(self.id) if (claim.run.id, claim.run.fence) not in known]
         self._doubt = False
         self.notice()
-        self._accept(lost)
+        self._accept(lost, self.id)
 
     def _mind_the_clock(self, now: Instant) -> None:
         """Rewind schedules at first and when the clock goes back: a clock that was ahead claimed into the future."""
@@ -399,3 +441,8 @@ class Worker:
             rescued = 0  # the exchange below registers again
         self.notice()
         return self.record_and_claim() or bool(rescued)
+
+
+def _may_be_isolated(error: BaseException) -> bool:
+    """Return whether an exchange that failed is tried again in parts, to find what cannot be stored or claimed."""
+    return isinstance(error, Exception) and not isinstance(error, (StoreUnusable, *TRANSIENT))

@@ -17,6 +17,7 @@ from duetime.engine.policy.rows import Draft, NewRows, begin_all, first_entry
 from duetime.engine.store import Health
 from duetime.stores.base import BaseStore
 from duetime.stores.create import Additions, NotAtOnce
+from duetime.stores.postgres.arrays import texts
 from duetime.stores.postgres.connections import (
     SETTINGS,
     WRITER_SETTINGS,
@@ -26,7 +27,7 @@ from duetime.stores.postgres.connections import (
     psycopg,
     translated,
 )
-from duetime.stores.postgres.transaction import SQL, PostgresTransaction, creation, texts
+from duetime.stores.postgres.transaction import SQL, PostgresTransaction, creation
 from duetime.stores.search import load_migrations
 from duetime.stores.transaction import NeedsDecision, Taken
 
@@ -160,7 +161,7 @@ def _version(connection: Connection) -> int:
     )
 
 
-CONNECTIONS = 4
+CONNECTIONS = 5
 """Most connections for writing, and for reading; opened when several threads need them at once."""
 
 

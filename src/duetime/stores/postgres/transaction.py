@@ -1,13 +1,9 @@
-"""A PostgreSQL write transaction, with one statement for each batch of rows.
-
-Batches are sent as array literals: joining text is many times faster than the driver's lists.
-"""
+"""A PostgreSQL write transaction, with one statement for each batch of rows."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import repeat
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from duetime.engine.clock import Instant
@@ -27,8 +23,9 @@ from duetime.engine.policy.claim import Entry
 from duetime.engine.policy.fair_share import Head
 from duetime.engine.policy.finish import HeldRun
 from duetime.engine.policy.rows import Completion, Draft, RunColumn, Writes
-from duetime.engine.store import Beat, ClaimRequest
+from duetime.engine.store import Beat, ClaimRequest, Position
 from duetime.stores.create import Additions
+from duetime.stores.postgres.arrays import columns, numbers, texts
 from duetime.stores.postgres.connections import Connection, Cursor
 from duetime.stores.search import load_queries
 from duetime.stores.transaction import (
@@ -42,6 +39,7 @@ from duetime.stores.transaction import (
     Transaction,
     beat_of,
     definition_update,
+    entry_of,
     holding_of,
     run_update,
     schedule_of,
@@ -49,41 +47,19 @@ from duetime.stores.transaction import (
     with_run,
 )
 
-
-def numbers(values: Iterable[int | None]) -> str:
-    return "{" + ",".join(["NULL" if value is None else str(value) for value in values]) + "}"
-
-
-def texts(values: Iterable[str | None]) -> str:
-    return "{" + ",".join(["NULL" if value is None else _quoted(value) for value in values]) + "}"
-
-
-def _quoted(text: str) -> str:
-    if "\\" in text:
-        text = text.replace("\\", "\\\\")
-    if '"' in text:
-        text = text.replace('"', '\\"')
-    return f'"{text}"'
-
-
-def columns(shape: str, rows: Sequence[Sequence[Any]]) -> list[str]:
-    """Return one literal per column; `shape` has a letter for each: n for numbers, t for text."""
-    turned: Iterable[Iterable[Any]] = zip(*rows, strict=True) if rows else repeat((), len(shape))
-    return [texts(column) if letter == "t" else numbers(column) for letter, column in zip(shape, turned, strict=True)]
-
-
 SQL = {name: text.replace("?", "%s") for name, text in load_queries("postgres").items()}
 BLOCK = 16
 
-_DEFINITIONS = "n" + "t" * 8 + "nn" + "tt" + "nnn"
+_DEFINITIONS = "n" + "t" * 8 + "in" + "tt" + "nnn"
 _PROGRESS = "nttt" + "nnnnnn" + "tntntn"
-_RUNS = "nntnt" + "nnnn" + "t" + "nnnn" + "ttt" + "nnn" + "ttt"
+_RUNS = "nntnt" + "iinn" + "t" + "nnnn" + "ttt" + "inn" + "ttt"
 _CLAIMED_RUNS = "nnnnnttt"
-_RUN_UPDATES = "t" + "nnnn" + "t" + "nnnn" + "tt" + "nn"
-_DEFINITION_UPDATES = "tttttt" + "nnnnn"
-_ATTEMPTS = "nnnnttt"
+_RUN_UPDATES = "t" + "iinn" + "t" + "nnnn" + "tt" + "in"
+_DEFINITION_UPDATES = "tttttt" + "innnn"
+_ATTEMPTS = "ninnttt"
 _DUE = "tnnnt"
 _RUNNING = RunStatus.RUNNING
+_BEGINNING = Position(Instant(-(2**63)), ScheduleId(0))
 
 
 def creation(
@@ -220,15 +196,18 @@ class PostgresTransaction(Transaction):
         return self.send("due_owners", texts(lanes), numbers(lanes.values()), numbers(nows.values()), FEW)
 
     def due_entries(self, want: ClaimRequest) -> list[Entry]:
-        return self._entries(self.rows("due_entries", want.lane, want.until, want.until - want.lead, want.limit))
+        after = want.after or _BEGINNING
+        return self._entries(
+            self.rows("due_entries", want.lane, *after, want.until, want.until - want.lead, want.limit)
+        )
 
     def due_entries_of(self, want: ClaimRequest, dealt: Sequence[tuple[str, int, int]]) -> list[Entry]:
         now = want.until - want.lead
         return self._entries(self.rows("due_entries_of", *columns("tnn", dealt), want.lane, want.until, now))
 
     def _entries(self, rows: Sequence[tuple[Any, ...]]) -> list[Entry]:
-        self._ids.extend(row[DUE] for row in rows if row[DUE] is not None)
-        entries = [Entry(DueEntry._make(row[:DUE]), *schedule_of(row[DUE + 1 :]), None) for row in rows]
+        self._ids.extend([row[DUE] for row in rows if row[DUE] is not None])
+        entries = [entry_of(row[:DUE] + row[DUE + 1 :]) for row in rows]
         begun = [entry.due.run for entry in entries if entry.due.run != NO_RUN]
         if not begun:
             return entries
@@ -267,7 +246,7 @@ class PostgresTransaction(Transaction):
         self._burst()
         if sum(cursor.fetchall()[0][0] for cursor in made) == len(runs):
             return []
-        ids = numbers(run.id for run in runs)
+        ids = numbers([run.id for run in runs])
         present = {row[0] for row in self.rows("present_runs", ids)}
         self.send("delete_runs", ids)
         return [run for run in runs if run.id not in present]

@@ -214,7 +214,7 @@ WHERE found.first <= given.until
 -- claimed them. What is claimed ahead of its instant must not be up for a decision by then: see ClaimRequest.lead.
 SELECT d.lane, d.at, d.schedule, d.run, d.owner, CASE WHEN d.run = 0 THEN nextval('run_ids') END, s.*, p.*
 FROM due d JOIN progress p ON p.schedule = d.schedule JOIN schedules s ON s.id = d.schedule
-WHERE d.lane = ? AND d.at <= ? AND (d.at <= ? OR (p.active = 0 AND p.queued = 0))
+WHERE d.lane = ? AND (d.at, d.schedule) > (?, ?) AND d.at <= ? AND (d.at <= ? OR (p.active = 0 AND p.queued = 0))
 ORDER BY d.at, d.schedule, d.run LIMIT ?
 FOR UPDATE OF p, d SKIP LOCKED
 

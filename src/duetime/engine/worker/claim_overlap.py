@@ -1,0 +1,87 @@
+"""The turns of the threads of a worker that claim: while one of them commits its claim, another one plans the next.
+
+A turn lasts from the choice of what to claim until the claim is accepted. It can be passed on as soon as the claim is
+planned: what is being committed then counts as held, so that the next claim asks for what there is room for beside it,
+and begins behind it in the queue.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from duetime.engine.policy.claim import Claim
+from duetime.engine.store import Position
+
+LARGE = 100
+"""Runs from which on the commit of a claim takes long enough to plan another one meanwhile."""
+
+
+class Turn:
+    """A thread's turn to claim."""
+
+    __slots__ = ("claims", "ends", "passed")
+
+    def __init__(self) -> None:
+        self.claims: Counter[tuple[str, str]] = Counter()
+        """By kind and owner, what is being committed and not accepted yet, after the turn was passed on."""
+        self.ends: dict[str, Position] = {}
+        """By kind, the place in the queue of the last of these claims."""
+        self.passed = False
+
+
+class ClaimOverlap:
+    def __init__(self, changing: threading.Lock) -> None:
+        """`changing` is held by whoever changes the claimed runs of the worker."""
+        self._planning = threading.Lock()
+        self._changed = threading.Condition(changing)
+        self._committing: list[Turn] = []
+        self.on_pass: Callable[[], None] = lambda: None
+        """Called when a turn is passed on."""
+
+    @contextmanager
+    def take(self) -> Iterator[Turn]:
+        """Wait for the turn; it ends with the block."""
+        turn = Turn()
+        self._planning.acquire()
+        try:
+            yield turn
+        finally:
+            if turn.passed:
+                with self._changed:
+                    self._committing.remove(turn)
+                    self._changed.notify_all()
+            else:
+                self._planning.release()
+
+    def pass_on(self, turn: Turn, claims: Sequence[Claim]) -> None:
+        turn.claims = Counter([(claim.definition.kind, claim.definition.owner) for claim in claims])
+        turn.ends = {claim.definition.kind: Position(claim.at, claim.definition.id) for claim in claims}
+        with self._changed:
+            self._committing.append(turn)
+        turn.passed = True
+        self._planning.release()
+        self.on_pass()
+
+    @property
+    def passed(self) -> bool:
+        """Whether a claim is being committed, so that another thread may plan the next one meanwhile."""
+        return bool(self._committing)
+
+    def committing(self) -> Counter[tuple[str, str]]:
+        """Return what is being committed, by kind and owner. The caller holds the lock."""
+        return sum((turn.claims for turn in self._committing), Counter())
+
+    def ends(self) -> dict[str, Position]:
+        """Return, by kind, how far into the queue what is being committed reaches. The caller holds the lock."""
+        ends: dict[str, Position] = {}
+        for turn in self._committing:
+            ends |= {kind: max(end, ends.get(kind, end)) for kind, end in turn.ends.items()}
+        return ends
+
+    def wait_for_commits(self) -> None:
+        """Wait until nothing is being committed. Whoever has the turn keeps others from beginning anew."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._committing)
