@@ -18,6 +18,7 @@ from duetime.testing import SettableClock
 HOST = "https://hooks.example.org"
 TAKEN = Tried(Completed(), Sign.ANSWERED)
 DEAD = Tried(Retry("did not answer"), Sign.FAILED)
+SILENT = Tried(Retry("did not answer in time"), Sign.SILENT)
 BUSY = Tried(Retry("answered 429"), Sign.ANSWERED)
 REFUSED = Tried(Failed("a private address", permanent=True), Sign.NONE)
 LONG = 10.0
@@ -424,4 +425,20 @@ def test_an_owner_does_not_hold_all_slots_of_one_host(clock: SettableClock, thre
     held = [Owned(threads, hosts, HOST, "mallory").in_flight() for _ in range(5)]
     other = Owned(threads, hosts, HOST, "alice").in_flight()
     for each in (*held, other):
+        assert each.release() is TAKEN.outcome
+
+
+def test_timeouts_of_one_owner_close_a_host_for_nobody_else(clock: SettableClock, threads: ThreadPoolExecutor) -> None:
+    hosts = Hosts(clock, 16)
+    for _ in range(5):
+        assert hosts.pass_(HOST, once(SILENT), "mallory") is SILENT.outcome
+    assert_left_alone(hosts.pass_(HOST, never, "mallory"), 30)
+    assert hosts.pass_(HOST, once(SILENT), "alice") is SILENT.outcome
+    pass_time(clock, 32)
+    probe = Owned(threads, hosts, HOST, "mallory").in_flight()
+    assert isinstance(hosts.pass_(HOST, never, "mallory"), Returned), "one at a time finds out whether it is back"
+    held = [Owned(threads, hosts, HOST, "bob").in_flight() for _ in range(1)]
+    assert hosts.pass_(HOST, once(TAKEN), "alice") is TAKEN.outcome, "though no slot is free of the two"
+    assert hosts.pass_(HOST, once(TAKEN), "mallory") is TAKEN.outcome, "an answer opens it for all"
+    for each in (probe, *held):
         assert each.release() is TAKEN.outcome

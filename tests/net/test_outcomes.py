@@ -88,4 +88,5 @@ def test_429_is_a_sign_of_life_and_503_is_not(status: int, sign: Sign) -> None:
 
 def test_what_never_left_is_no_sign_at_all() -> None:
     assert sign_of_failure(CallFailed("no answer")) is Sign.FAILED
+    assert sign_of_failure(CallFailed("no answer in time", timed_out=True)) is Sign.SILENT
     assert sign_of_failure(CallFailed("bad URL", permanent=True)) is Sign.NONE

@@ -99,10 +99,12 @@ class Answer(NamedTuple):
 class CallFailed(Exception):
     """There is no answer. The reason may be shown: it names the host, never a query, a user name or a header."""
 
-    def __init__(self, reason: str, *, permanent: bool = False) -> None:
+    def __init__(self, reason: str, *, permanent: bool = False, timed_out: bool = False) -> None:
+        """`timed_out`: its time was over, which may be due to the caller's timeout as well as to the receiver."""
         super().__init__(reason)
         self.reason = reason
         self.permanent = permanent
+        self.timed_out = timed_out
 
 
 class CheckedCall(NamedTuple):

@@ -222,13 +222,13 @@ class Exchange:
             case Forbidden():
                 return CallFailed(str(error), permanent=True)
             case Unresolved():
-                return CallFailed(str(error))
+                return CallFailed(str(error), timed_out=error.timed_out)
             case httpcore2.LocalProtocolError():
                 return CallFailed("the call is not valid HTTP; check its method and headers", permanent=True)
             case httpcore2.PoolTimeout():
-                return CallFailed(f"no connection to {host} was free within {patience:g} s")
+                return CallFailed(f"no connection to {host} was free within {patience:g} s", timed_out=True)
             case httpcore2.TimeoutException():
-                return CallFailed(f"{host} did not answer within {patience:g} s")
+                return CallFailed(f"{host} did not answer within {patience:g} s", timed_out=True)
             case httpcore2.ConnectError():
                 return CallFailed(f"{host} could not be reached: {_why_unreachable(*error.args[:1])}")
             case _ if self._progress.heard:

@@ -38,7 +38,9 @@ class Sign(Enum):
     ANSWERED = "answered"
     """The host is up, even if it refused."""
     FAILED = "failed"
-    """No connection, no answer in time, or an answer that counts as none."""
+    """No connection, a lost one, or an answer that counts as none."""
+    SILENT = "silent"
+    """No answer in time. That is held against the host for this owner only, who chose the path and the timeout."""
     NONE = "none"
     """Nothing was learned: the call was refused before it was sent, or what failed may be one path of many."""
 
@@ -86,7 +88,7 @@ class Hosts:
                 for limit in limits:
                     limit.owners[owner] -= 1
                     limit.owners += Counter()  # drops owners at zero
-                self._end(known, limits, sign)
+                self._end(known, limits, sign, owner)
 
     def _shares(self, owner: str) -> bool:
         """Return whether the owner has to share; `local` need not while nobody else sends anything."""
@@ -96,13 +98,16 @@ class Hosts:
         """Return the limits in which the attempt gets a slot, or what to return instead of running it."""
         until: float | None = None
         while True:
-            now = self._clock.monotonic()
-            if now < known.closed_until:
-                after = round((known.closed_until - now) * SECOND) + known.send_back()
+            now, silence = self._clock.monotonic(), known.silences.get(owner, _NO_FAILURES)
+            closed_until = max(known.record.closed_until, silence.closed_until)
+            if now < closed_until:
+                after = round((closed_until - now) * SECOND) + known.send_back()
                 return Returned(f"{host} is not answering, so it is left alone for a while", after, patience=_PATIENCE)
             limits = (known, self._all) if known.proven else (known, self._to_unproven, self._all)
             shared = self._shares(owner)
             full = next((limit for limit in limits if limit.is_full(owner, shared=shared)), None)
+            if silence.failures >= _FAILURES and known.owners[owner]:
+                full = known  # a single attempt at a time finds out whether it answers this owner again
             if full is None:
                 return limits
             until = full.moved_at + _LIVELY if until is None else until
@@ -110,34 +115,34 @@ class Hosts:
                 whose = host if full is known else "other hosts"
                 return Returned(f"earlier calls to {whose} are still under way", full.send_back())
 
-    def _end(self, known: _Host, limits: tuple[_Limit, ...], sign: Sign) -> None:
+    def _end(self, known: _Host, limits: tuple[_Limit, ...], sign: Sign, owner: str) -> None:
         now = known.used_at = self._clock.monotonic()
-        steady = known.proven and sign is not Sign.FAILED
+        steady = known.proven and sign not in (Sign.FAILED, Sign.SILENT)
         for limit in limits:
             limit.in_flight -= 1
             if sign is Sign.ANSWERED:
                 limit.moved_at, limit.sent_back = now, 0
-        self._learn(known, sign, now)
+        self._learn(known, sign, now, owner)
         # A free slot of a steady host wakes one waiting thread. Otherwise all are woken: the limits may have changed,
         # and a thread that waits for a slot shared by many hosts may find its own host full.
         for limit in limits:
             limit.freed.notify(1 if limit is known and steady and len(limit.owners) < 2 else limit.waiting)
 
-    def _learn(self, known: _Host, sign: Sign, now: float) -> None:
+    def _learn(self, known: _Host, sign: Sign, now: float, owner: str) -> None:
         match sign:
             case Sign.ANSWERED:
                 known.proven = True
-                known.failures, known.closings, known.closed_until = 0, 0, 0.0
+                known.record = _NO_FAILURES
+                known.silences.clear()
             case Sign.FAILED:
                 known.proven, known.moved_at = False, -inf
-                known.failures += 1
-                # Failures of attempts that were in flight when it was closed do not extend that.
-                if known.failures >= _FAILURES and now >= known.closed_until:
-                    known.closed_until = now + min(_SHORTEST * 2**known.closings, _LONGEST)
-                    known.closings += 1
+                known.record = known.record.extended(now)
+            case Sign.SILENT:
+                known.proven, known.moved_at = False, -inf
+                known.silences[owner] = known.silences.get(owner, _NO_FAILURES).extended(now)
             case Sign.NONE:
                 pass
-        if known.failures >= _FAILURES:
+        if known.record.failures >= _FAILURES:
             known.slots = 1  # a single attempt at a time finds out whether it is back
         else:
             known.slots = self._proven if known.proven else self._unproven
@@ -161,6 +166,24 @@ class Hosts:
             if oldest.in_flight or oldest.asking or not stale:
                 return
             del self._known[host]
+
+
+class _Record(NamedTuple):
+    """Consecutive failures, and until when the host is closed because of them."""
+
+    failures: int = 0
+    closings: int = 0
+    closed_until: float = 0.0
+
+    def extended(self, now: float) -> _Record:
+        """Return the record with one more failure. Those that were in flight when it was closed do not extend that."""
+        failures = self.failures + 1
+        if failures < _FAILURES or now < self.closed_until:
+            return self._replace(failures=failures)
+        return _Record(failures, self.closings + 1, now + min(_SHORTEST * 2**self.closings, _LONGEST))
+
+
+_NO_FAILURES = _Record()
 
 
 class _Limit:
@@ -206,15 +229,19 @@ class _Host(_Limit):
         """Threads that wait on its behalf, in any limit."""
         self.proven = False
         """True if its latest conclusive attempt was answered."""
-        self.failures = 0
-        """Consecutive ones."""
-        self.closings = 0
-        self.closed_until = 0.0
+        self.record = _NO_FAILURES
+        self.silences: dict[str, _Record] = {}
+        """Attempts of each owner that were not answered in time."""
         self.used_at = 0.0
 
     def begin(self, now: float) -> None:
         """Leave `moved_at` alone: a single host with all slots taken may just be slow to answer."""
         self.in_flight += 1
+
+    def is_full(self, owner: str, *, shared: bool) -> bool:
+        """Leave a slot to each owner that holds none: the calls of one owner, however slow, keep nobody else waiting
+        for the same host. The limits of all hosts together still apply."""
+        return super().is_full(owner, shared=shared) and (self.owners[owner] > 0 or not self.owners)
 
     def wait_for(self, limit: _Limit, patience: float) -> bool:
         """Wait for a change in a limit; return False after the timeout."""

@@ -41,7 +41,9 @@ def sign_of(answer: Answer) -> Sign:
 
 def sign_of_failure(failed: CallFailed) -> Sign:
     """Return what a failure shows about the host: nothing, if the call was refused before it was sent."""
-    return Sign.NONE if failed.permanent else Sign.FAILED
+    if failed.permanent:
+        return Sign.NONE
+    return Sign.SILENT if failed.timed_out else Sign.FAILED
 
 
 # Calls to addresses of the operator: the run shows the answer, but not the address.
@@ -65,7 +67,7 @@ def posted(
         reason = failed.reason
         for each in hidden:
             reason = re.sub(rf"(?<![\w.-]){re.escape(each)}(?![\w-])", lambda _: receiver, reason)
-        shown = CallFailed(reason, permanent=failed.permanent)
+        shown = CallFailed(reason, permanent=failed.permanent, timed_out=failed.timed_out)
         return Tried(outcome_of_failure(shown), sign_of_failure(shown))
     return Tried(outcome_of(answer, result(answer), receiver), sign_of(answer))
 

@@ -58,6 +58,11 @@ Lookup: TypeAlias = Callable[..., list[tuple[Any, ...]]]
 class Unresolved(Exception):
     """A name has no address at present. Never permanent: without a network, no name has one."""
 
+    def __init__(self, reason: str, *, timed_out: bool = False) -> None:
+        """`timed_out`: the lookup did not end in time, or was not even begun; nothing is known about the name."""
+        super().__init__(reason)
+        self.timed_out = timed_out
+
 
 class Resolver:
     """Looks up names. A lookup cannot be interrupted, so each runs in its own thread, which may be abandoned."""
@@ -77,9 +82,9 @@ class Resolver:
             found = self._helpers.run(lambda: self._look_up(host, port), within)
         except NoneFree:
             reason = f"{host} was not looked up, because too many lookups hang; check the name server"
-            raise Unresolved(reason) from None
+            raise Unresolved(reason, timed_out=True) from None
         except Abandoned:
-            raise Unresolved(f"{host} could not be looked up in time") from None
+            raise Unresolved(f"{host} could not be looked up in time", timed_out=True) from None
         if not found:
             raise Unresolved(f"{host} was not found; check the name, or the network")
         return found
