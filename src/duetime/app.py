@@ -344,11 +344,11 @@ def server_url(settings: Settings, *, given: bool) -> tuple[str, bool]:
     return url, answer is Answer.OURS
 
 
-def sign_in_link(url: str, tokens: Tokens, clock: Clock | None = None) -> str:
+def sign_in_link(url: str, tokens: Tokens) -> str:
     """Return a single-use link, valid for a few minutes, that signs a user of this machine in to the dashboard."""
     from duetime.http.sessions import Sessions
 
-    return f"{url}/login?token={Sessions(tokens, clock or SystemClock()).link()}"
+    return f"{url}/login?token={Sessions(tokens, SystemClock()).link()}"
 
 
 def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette:

@@ -25,7 +25,7 @@ class When(NamedTuple):
 
     type: str
     config: dict[str, Any]
-    timezone: str | None
+    timezone: str | None = None
     """As given; None leaves it to the scheduler."""
 
     def notes(self, zone: str, now: Instant) -> list[str]:
@@ -78,7 +78,7 @@ def limits_of(given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: given[name] for name in LIMITS if given.get(name) is not None}
 
 
-def asked_when(given: Mapping[str, Any], timezone: str | None = None) -> When:
+def asked_when(given: Mapping[str, Any]) -> When:
     """Return the trigger of a request that has either `when`, or `trigger_type` and `trigger_config`; `start` and `end`
     may limit both. Beside `when` an empty `trigger_config` is accepted, because the tools' schemas require one."""
     limits = limits_of(given)
@@ -91,7 +91,7 @@ def asked_when(given: Mapping[str, Any], timezone: str | None = None) -> When:
     for name in limits:
         if name in config:
             raise InvalidInput(f"{name}: is given twice; give it once", field=name)
-    return When(type_, {**config, **limits} if limits else config, timezone)
+    return When(type_, {**config, **limits} if limits else config)
 
 
 def parse_when(
@@ -140,12 +140,12 @@ def when_of(way: str, value: Any) -> When:
 _UNITS = frozenset({"second", "minute", "hour", "day", "week"})
 
 
-def read_every(text: str, field: str = "every") -> dict[str, Any]:
+def read_every(text: str) -> dict[str, Any]:
     """Parse `2h30m`, `90 minutes`, `1d`, `day` or `every 2 weeks` into the configuration of an interval. Days and weeks
     keep the wall-clock time; shorter units are exact."""
     tidy = " ".join(text.lower().split()).removeprefix("every ")
     tidy = f"1 {tidy}" if tidy in _UNITS else tidy
-    duration(tidy, field)  # checks its limits
+    duration(tidy, "every")  # checks its limits
     from duetime.engine.times.recurrence import interval_of  # as above
 
     return interval_of(tidy)
