@@ -142,7 +142,7 @@ $(VENV)/.made:
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 	  echo '$(PYTHON) cannot make a virtual environment: its modules venv and ensurepip are missing.' >&2; \
 	  echo 'On Debian and Ubuntu: apt install python3-venv; on other systems, install the full Python.' >&2; exit 1; }
-	@echo 'Setting up $(VENV) (once; less than a minute) ...'
+	@echo 'Setting up $(VENV) (once; about a minute) ...'
 	@rm -rf $(VENV)
 	@$(PYTHON) -m venv $(VENV)
 	@touch $@

@@ -79,7 +79,7 @@ def test_status_of_a_store(cli: Cli, tmp_path: Path) -> None:
         assert cli("db", "status", "--json").document["bytes"] == sum(parts)
         assert all(parts)
     told = cli("db", "status").out
-    assert "which this Duetime knows" in told
+    assert "up to date" in told
     assert "overdue    nothing" in told
 
 
@@ -95,7 +95,7 @@ def test_a_store_of_an_older_schema_is_shown_and_brought_up_to_date(cli: Cli, tm
     assert "db migrate" in status.out
     assert cli("db", "status", "--db", "old.db", "--json").document["schema"] == 1
     assert cli("db", "migrate", "--db", "old.db", "--json").document == {"from": 1, "to": known, "changed": True}
-    assert cli("db", "migrate", "--db", "old.db").out == f"The schema is {known} already.\n"
+    assert cli("db", "migrate", "--db", "old.db").out == f"The schema is already up to date (version {known}).\n"
     assert cli("db", "status", "--db", "old.db").code == 0
 
 
@@ -239,7 +239,7 @@ def test_a_second_add_with_one_key_says_so(cli: Cli) -> None:
     first = cli(*ADD, "--key", "k")
     assert first.out.startswith("Added j1  report")
     second = cli(*ADD, "--key", "k")
-    assert second.out.startswith("Was there already: j1  report")
+    assert second.out.startswith("Already exists: j1  report")
     assert [cli(*ADD, "--key", key, "--json").document["created"] for key in ("k", "other")] == [False, True]
 
 

@@ -47,7 +47,7 @@ def told(cli: Cli, subject: str = "agents") -> list[tuple[str, str]]:
 
 
 def test_without_agents_it_says_what_happens(cli: Cli) -> None:
-    assert told(cli) == [("ok", "none is woken: due prompts wait in the inbox until an agent takes them")]
+    assert told(cli) == [("ok", "none is set up: due prompts wait in the inbox until an agent takes them")]
 
 
 def test_programs_and_folders_are_looked_for(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,7 +140,7 @@ def test_what_cannot_be_built_is_a_matter_of_the_settings(cli: Cli, tmp_path: Pa
     assert cli("prompt", "add", "look", "--every", "2h").code == 0
     settings(tmp_path, '[agents.coder]\npreset = "cloud"')
     assert told(cli, "settings")[1:] == [
-        ("fail", "preset: there is no 'cloud'; there is claude, codex, gemini, goose, opencode")
+        ("fail", "preset: there is no 'cloud'; choose from claude, codex, gemini, goose, opencode")
     ]
 
 
@@ -153,7 +153,7 @@ def test_workers_that_are_silent_or_do_not_keep_up_and_what_failed(cli: Cli, tmp
     hand = Hand(room.store, "gone", now - 5 * MINUTE)  # type: ignore[arg-type]
     hand.record(hand.claim(now - 5 * MINUTE), now - 5 * MINUTE, Failed("no"))
     room.store.register("here", ("job",), False, now)
-    assert told(cli, "due") == [("ok", "nothing is overdue; 0 runs in hand")]
+    assert told(cli, "due") == [("ok", "nothing is overdue; 0 runs active")]
     create(room.store, late)  # type: ignore[arg-type]
     room.close()
     silent, alive = told(cli, "worker")

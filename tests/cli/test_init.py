@@ -81,7 +81,7 @@ def test_what_is_there_is_kept_and_replaced_only_on_request(cli: Cli, own: Path)
         == before.replace('server = "https://ntfy.example.org"', 'server = "https://ntfy.sh"')
         + 'prefix = "p-"\ntopic = "reminders"\n'
     )
-    assert "says all of this already" in cli("init", "--yes").out
+    assert "needs no change" in cli("init", "--yes").out
     assert own.read_text() == after
 
 
@@ -271,7 +271,7 @@ def test_a_no_changes_nothing_and_so_does_the_end_of_answers(own: Path, tmp_path
         terminal.until("Claude Code (claude), once you have installed it")
         terminal.until("Number [1]: ")
         terminal.type("\n")
-        terminal.until("says otherwise for timezone. Replace it? [y/N]")
+        terminal.until("has other values for timezone. Replace them? [y/N]")
         terminal.type("n\n")
         assert "Nothing was changed." in terminal.rest()
     with on_terminal("init", folder=tmp_path, env=env) as terminal:

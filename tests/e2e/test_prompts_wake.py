@@ -127,5 +127,5 @@ def test_an_agent_that_is_not_there(shared_agency: Agency) -> None:
     with shared_agency.agent() as client:
         words = client.call("schedule", prompt="look", at="now", agent="nobody").text
     assert words == (
-        "Error: agent: there is no 'nobody'; there is builtin, caller, frugal, hasty, remote, thrifty, inbox"
+        "Error: agent: there is no 'nobody'; choose from builtin, caller, frugal, hasty, remote, thrifty, inbox"
     )

@@ -44,7 +44,7 @@ def test_the_doctor_names_the_room_of_what_is_in_trouble(cli: Cli, tmp_path: Pat
         return str(next(check["message"] for check in checks if check["subject"] == subject))
 
     assert cli("prompt", "add", "Read my mail", "--every", "2h").code == 0
-    assert (advice("broken"), advice("failed")) == ("no schedule is broken", "no schedule failed last time")
+    assert (advice("broken"), advice("failed")) == ("no schedule is broken", "no schedule's last run failed")
     spoil(tmp_path / "my.db", "UPDATE progress SET state = ?", "broken")
     assert advice("broken").endswith("fix the trigger with `prompt edit ID`, or delete it")
     assert cli("doctor").code == 1, "it will never fire by itself"

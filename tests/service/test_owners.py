@@ -69,7 +69,7 @@ def test_an_agent_of_others_is_refused_like_one_that_is_not_there(api: Api, name
     real = ada.refused("POST", "/schedules", 422, json=prompt(agent=name))
     absent = ada.refused("POST", "/schedules", 422, json=prompt(agent="nobody"))
     assert json.loads(json.dumps(real).replace(name, "nobody")) == absent
-    assert absent["detail"] == "agent: there is no 'nobody'; there is inbox"
+    assert absent["detail"] == "agent: there is no 'nobody'; choose from inbox"
     mine = ada.post("/schedules", prompt(), 201)
     assert mine["subject"] == "inbox", "the usual agent is not there for ada either"
     edited = {"version": mine["version"], "payload": {"prompt": "p", "agent": name}}

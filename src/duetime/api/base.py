@@ -166,7 +166,7 @@ class Base:
 
 
 def missing(id: Id) -> str:
-    return f"there is no schedule {id!r}; list() shows those there are"
+    return f"there is no schedule {id!r}; list() shows all of them"
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

@@ -72,7 +72,7 @@ class WorkerGone(DuetimeError):
 
 
 class UnknownTask(InvalidInput):
-    """There is no such task; `list_tasks` shows those there are."""
+    """There is no such task; `list_tasks` shows all of them."""
 
     code = "unknown_task"
 

@@ -195,7 +195,7 @@ def call_of(services: Services, grant: Grant) -> Call:
 
 
 def _unknown(scope: Scope) -> Response:
-    words = "A bearer token is needed: `duetime token issue` makes one, `duetime serve --print-config` shows the local."
+    words = "A bearer token is needed: `duetime token issue` makes one, `duetime token header` shows the one of this machine."
     return _answer(scope, "token_required", words, 'Bearer realm="duetime"')
 
 

@@ -296,7 +296,7 @@ def stop(call: Caller, id: Id) -> Response:
 
 @routes.delete("/schedules/{id}", status_code=204, response_class=Response, responses=_CHANGING)
 def delete(call: Caller, id: Id) -> Response:
-    """Its history stays readable; its idempotency key is free again."""
+    """Delete a schedule. Its history stays readable; its idempotency key is free again."""
     unwrap(change_found(call.services, call.caller, _found(call, id), ChangeRequest("delete")))
     return Response(status_code=204)
 

@@ -139,7 +139,7 @@ def checked_email(value: str) -> str:
 def checked_scopes(names: Sequence[str]) -> list[str]:
     for name in names:
         if name not in SCOPES:
-            raise InvalidInput(field="scope", problem=f"there is no scope {name!r}; there is {', '.join(SCOPES)}")
+            raise InvalidInput(field="scope", problem=f"there is no scope {name!r}; choose from {', '.join(SCOPES)}")
     return sorted(set(names))
 
 

@@ -51,7 +51,7 @@ def checked_payload(model: type[Any], payload: Mapping[str, Any]) -> dict[str, A
     fields = {field.name: field for field in fields_of(model)}
     for name in payload:
         if name not in fields:
-            raise InvalidInput(field=name, problem=f"there is no such field; there is {', '.join(fields)}")
+            raise InvalidInput(field=name, problem=f"there is no such field; choose from {', '.join(fields)}")
     for field in fields.values():
         if field.required and field.name not in payload:
             raise InvalidInput(field=field.name, problem="is missing; give it")

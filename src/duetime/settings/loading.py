@@ -183,7 +183,7 @@ def _tools_problem(agent: AgentSettings, servers: Mapping[str, McpServerSettings
     for name in agent.servers:
         if name not in servers:
             known = ", ".join(sorted(servers)) or "none"
-            return f".servers: there is no {name!r} under [mcp_servers]; there is {known}"
+            return f".servers: there is no {name!r} under [mcp_servers]; choose from {known}"
     for tool in agent.tools:
         if tool.partition(".")[0] not in agent.servers:
             return f".tools: {tool!r} is of no server in `servers`; write it as server.tool, such as github.get_*"

@@ -84,8 +84,8 @@ PHONE_FIRST = '[channels.phone]\nurl = "https://a.org/hush"\n[notifications]\n'
     [
         (PHONE_FIRST, "warn", 'stays in the built-in inbox; alerts = "phone" below [notifications] sends it there'),
         (f'{PHONE_FIRST}alerts = "phnoe"', "warn", "stays in the built-in inbox"),
-        (f'{PHONE_FIRST}alerts = "phone"', "ok", "what needs you goes to phone"),
-        (f'{PHONE_FIRST}alerts = "inbox"', "ok", "what needs you goes to the built-in inbox"),
+        (f'{PHONE_FIRST}alerts = "phone"', "ok", "alerts go to phone"),
+        (f'{PHONE_FIRST}alerts = "inbox"', "ok", "alerts go to the built-in inbox"),
         (f'{PHONE_FIRST}server = "https://ntfy.sh"', "ok", "goes to the topic duetime-alerts of the ntfy server"),
     ],
 )

@@ -453,7 +453,7 @@ def test_what_it_does_is_reported(tmp_path: Path, runs: Path) -> None:
         ({"command": ["agent", "a\0b"]}, "command", "name a preset, or a command"),
         ({"command": ["agent"], "prompt": "file"}, "prompt", "prompt is stdin or argument, not 'file'"),
         ({"preset": "claude", "prompt": "argument"}, "prompt", "leave prompt out"),
-        ({"preset": "cloud"}, "preset", "there is no 'cloud'; there is claude, codex, gemini, goose, opencode"),
+        ({"preset": "cloud"}, "preset", "there is no 'cloud'; choose from claude, codex, gemini, goose, opencode"),
         ({"command": ["agent", "-m{model}"]}, "model", "contains {model}; name a model"),
     ],
 )

@@ -155,7 +155,7 @@ def test_a_mistyped_channel_for_the_result_is_warned_of(app: App, tool: str, giv
 @with_heartbeat
 def test_an_agent_that_is_not_there_is_refused_with_those_that_are(app: App) -> None:
     words = Agent(app.services, Caller("ada")).hears("schedule", prompt="look", at="in 2 hours", agent="nobody")
-    assert words == "Error: agent: there is no 'nobody'; there is inbox, builtin, coder, hook, desk"
+    assert words == "Error: agent: there is no 'nobody'; choose from inbox, builtin, coder, hook, desk"
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_an_agent_that_is_not_there_is_refused_with_those_that_are(app: App) -> 
 def test_the_heartbeat_is_woken_for_nobody_but_its_owner(app: App, given: dict[str, str]) -> None:
     if given:
         words = Agent(app.services, Caller("ada")).hears("schedule", {"prompt": "look", "at": "in 2 hours", **given})
-        assert words == "Error: agent: there is no 'heartbeat'; there is inbox, builtin, coder, hook, desk"
+        assert words == "Error: agent: there is no 'heartbeat'; choose from inbox, builtin, coder, hook, desk"
     else:
         assert said(app, "ada")[1]["agent"] == "inbox"
     assert said(app, "local", **given)[1]["wakes"] == "heartbeat"

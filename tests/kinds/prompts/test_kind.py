@@ -42,7 +42,7 @@ def test_its_id_is_its_number() -> None:
         ({"prompt": 7}, "prompt", "must be a non-empty text"),
         ({"prompt": "a\0b"}, "prompt", "NUL"),
         ({"prompt": "a\ud800"}, "prompt", "surrogates"),
-        ({"prompt": "a", "agent": "coder"}, "agent", "there is no 'coder'; there is inbox"),
+        ({"prompt": "a", "agent": "coder"}, "agent", "there is no 'coder'; choose from inbox"),
         ({"prompt": "a", "agent": ""}, "agent", "there is no ''"),
         ({"prompt": "a", "agent": ["inbox"]}, "agent", "there is no 'list'"),
         ({"prompt": "a", "shell": "rm"}, "shell", "no such field"),

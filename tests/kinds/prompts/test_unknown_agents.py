@@ -87,7 +87,7 @@ def test_another_agent_mends_it_though_it_is_due(house: House) -> None:
     for given in ({"prompt": "feed the cat"}, {"at": "in 3 hours"}, {"agent": "inbox", "at": "in 3 hours"}):
         assert stage.ada.hears("schedule_edit", given, id=number) == not_editable(number)
     assert stage.ada.hears("schedule_edit", id=number, agent="nobody") == (
-        "Error: agent: there is no 'nobody'; there is inbox"
+        "Error: agent: there is no 'nobody'; choose from inbox"
     )
     edited = stage.ada.use("schedule_edit", id=number, agent="inbox")
     assert edited.text == f"Updated task #{number}: agent → inbox"

@@ -57,7 +57,7 @@ def status(db: Db = None, json_: Json = False) -> None:
             overdue = "nothing"
             if health.overdue and health.oldest_due is not None:
                 overdue = f"{health.overdue:,}, the oldest by {span(now - health.oldest_due)}"
-            facts += [("schedules", f"{health.schedules:,}, {health.due:,} of them in line"), ("overdue", overdue)]
+            facts += [("schedules", f"{health.schedules:,}, {health.due:,} of them active"), ("overdue", overdue)]
             facts += [("running", f"{health.running:,}")]
             if held:
                 reason = masked(held[0].error)
@@ -82,7 +82,7 @@ def _schema(store: Store) -> int:
 
 def _fitting(schema: int, known: int) -> str:
     if schema == known:
-        return "which this Duetime knows"
+        return "up to date"
     if schema > known:
         return f"which is newer than this Duetime knows ({known}): install a newer one"
     return f"and this Duetime has {known}: {program('db', 'migrate')} brings it up to date"
@@ -103,7 +103,7 @@ def migrate(db: Db = None, json_: Json = False) -> None:
             output.note(f"Bringing the schema from {before} to {store.known_schema}; a large history takes a while.")
         store.migrate()
         after = store.schema()
-    text = f"The schema is {after} already." if before == after else f"The schema is {after} now; it was {before}."
+    text = f"The schema is already up to date (version {after})." if before == after else f"The schema is {after} now; it was {before}."
     output.print_result(json_, {"from": before, "to": after, "changed": before != after}, text)
 
 
@@ -124,7 +124,7 @@ def prune(
         before = Instant(app.clock.now() - age)
         batches = iter(lambda: app.store.prune(before, PRUNE_BATCH), 0)  # small, so that no worker waits for long
         deleted = sum(output.counting(batches, "deleted"))
-    output.print_result(json_, {"deleted": deleted}, f"Deleted {plural(deleted, 'row')} older than {span(age)}.")
+    output.print_result(json_, {"deleted": deleted}, f"Deleted {plural(deleted, 'run')} older than {span(age)}.")
 
 
 # `duetime backup`

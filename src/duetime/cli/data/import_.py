@@ -86,9 +86,9 @@ def crontab(
             if MODULE in load_settings().tasks:
                 print_warnings(app, app.services.worker_warnings("job"), tasks=[MODULE])
             else:  # no worker has what this command loaded for itself
-                where = f'write tasks = ["{MODULE}"] into duetime.toml and start them again'
-                now = f"or start one so: {again(app, 'worker', '--tasks', MODULE)}"
-                output.warn([f"workers run commands only where they may: {where}, {now}"])
+                where = f'add tasks = ["{MODULE}"] to duetime.toml and restart them'
+                now = f"or start one with: {again(app, 'worker', '--tasks', MODULE)}"
+                output.warn([f"workers run commands only if their settings allow it: {where}, {now}"])
     if done.problems:
         raise typer.Exit(REFUSED)
 

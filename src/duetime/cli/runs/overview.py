@@ -40,7 +40,7 @@ def upcoming(
     db: Db = None,
     json_: Json = False,
 ) -> None:
-    """List what fires next, over all kinds, in the order of time."""
+    """List what fires next, of all kinds, in chronological order."""
     kinds = None if kind is None else (str(known_kind(kind)),)
     with opened(db) as app:
         first, last = instant_given(app, start, "--from"), instant_given(app, until, "--until", last=True)

@@ -161,7 +161,7 @@ def _clocks(trigger: Trigger, now: Instant) -> str:
         return "it is one instant" if once else "it counts elapsed time, whatever clocks show"
     second = now // SECOND
     if next(trigger.clock.changes(second, second + 366 * DAY // SECOND), None) is None:
-        return f"none changes in {trigger.timezone} within a year"
+        return f"they do not change in {trigger.timezone} within a year"
     if trigger.follows:
         return "it follows the wall clock: a time that is skipped does not run, one that comes twice runs twice"
     return "a time that is skipped runs right after the gap, one that comes twice runs once"

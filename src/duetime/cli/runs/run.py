@@ -167,7 +167,7 @@ def list_(
             views = [whole_view(run, app.scheduler.schedule_of(OPERATOR, run), zone) for run in page.items]
             output.print_json({"runs": views, "total": page.total, "next_cursor": page.cursor})
         elif not page.items:
-            print("There are none.")
+            print("No runs were found.")
         else:
             rows = []
             for run in page.items:

@@ -109,7 +109,7 @@ def secrets_in(settings: Settings) -> list[str]:
 def token_checks(settings: Settings) -> Iterator[Check]:
     """Check the secret. Revocations are in the store, which all nodes share, but each has to be given the secret."""
     if VARIABLE in os.environ:
-        yield Check("ok", "tokens", f"signed with {VARIABLE}; what is revoked is kept in the store, for all nodes")
+        yield Check("ok", "tokens", f"signed with {VARIABLE}; revocations are kept in the store, for all nodes")
     elif is_postgres(settings.path_of_db()):
         yield Check(
             "warn",
@@ -118,5 +118,5 @@ def token_checks(settings: Settings) -> Iterator[Check]:
             f" same tokens and sign with the same keys, give each of them one {VARIABLE}",
         )
     else:
-        made = "a secret" if (settings.path_of_keys() / FILE).exists() else "a secret that the first use makes"
-        yield Check("ok", "tokens", f"signed with {made} in the data folder; what is revoked is kept in the store")
+        made = "a secret" if (settings.path_of_keys() / FILE).exists() else "a secret, created on first use"
+        yield Check("ok", "tokens", f"signed with {made} in the data folder; revocations are kept in the store")

@@ -78,7 +78,7 @@ def _sqlite() -> Check:
     found = apsw.sqlite_lib_version()
     if tuple(map(int, found.split("."))) < SAFE_SQLITE:
         return Check("warn", "sqlite", f"{found} may lose commits in rare cases; install a newer apsw")
-    return Check("ok", "sqlite", f"{found}, Duetime's own")
+    return Check("ok", "sqlite", f"{found}, bundled with Duetime")
 
 
 def _zone(settings: Settings) -> Check:
@@ -219,7 +219,7 @@ def _workers(app: App, now: Instant, *, demo: bool) -> Generator[Check, None, in
 def _overdue(health: Health, alive: int, now: Instant) -> Iterator[Check]:
     oldest = health.oldest_due
     if not health.overdue or oldest is None:
-        yield Check("ok", "due", f"nothing is overdue; {plural(health.running, 'run')} in hand")
+        yield Check("ok", "due", f"nothing is overdue; {plural(health.running, 'run')} active")
     elif alive and now - oldest < MINUTE:
         yield Check("ok", "due", f"{health.overdue:,} due now, the oldest since {span(now - oldest)}")
     else:
@@ -255,7 +255,7 @@ def _troubled(scheduler: Scheduler, samples: Samples) -> Iterator[Check]:
     if failed.items:
         yield Check("warn", "failed", f"{_named(failed)}; {_command(failed, 'history ID')} shows why")
     else:
-        yield Check("ok", "failed", "no schedule failed last time")
+        yield Check("ok", "failed", "no schedule's last run failed")
 
 
 def _some(scheduler: Scheduler, status: str, samples: Samples) -> Page[Schedule]:

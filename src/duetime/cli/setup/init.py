@@ -69,8 +69,8 @@ def _may_replace(path: Path, before: str, changes: dict[Key, Any], json_: bool) 
     if not replaced:
         return True
     if json_:
-        raise refuse("not_possible", f"{path} says otherwise for {', '.join(replaced)}; --yes replaces it")
-    return agreed(f"\n{clean(path)} says otherwise for {clean(', '.join(replaced))}. Replace it?")
+        raise refuse("not_possible", f"{path} has other values for {', '.join(replaced)}; --yes replaces them")
+    return agreed(f"\n{clean(path)} has other values for {clean(', '.join(replaced))}. Replace them?")
 
 
 def _print_summary(path: Path, changes: dict[Key, Any], settings: Settings, json_: bool) -> None:
@@ -82,7 +82,7 @@ def _print_summary(path: Path, changes: dict[Key, Any], settings: Settings, json
         facts = {"file": str(path), "written": [".".join(name) for name in changes], "subscribe": subscribe}
         output.print_json(facts | {"next": list(following), "warnings": warnings})
         return
-    verb = f"Wrote {clean(path)}; only you can read it." if changes else f"{clean(path)} says all of this already."
+    verb = f"Wrote {clean(path)}; only you can read it." if changes else f"{clean(path)} needs no change."
     output.say(f"\n{verb}\n")
     no_agent = "none; prompts wait until a connected agent takes them"
     output.facts([
@@ -111,7 +111,7 @@ def _next_steps(settings: Settings, changes: Mapping[Key, Any]) -> dict[str, str
     """Return the commands to run after this one, each with its purpose."""
     steps = {program("serve"): f"run what is due, and the dashboard: http://{settings.host}:{settings.port}/"}
     if sys.platform == "darwin" or shutil.which("systemctl") is not None:
-        steps[program("service", "install")] = "the same, always, in the background"
+        steps[program("service", "install")] = "keep it running in the background"
     first, *others = CLIENTS
     steps[program("connect", first)] = f"connect an agent (or {', '.join(others)})"
     steps[program("notify", "send", "It works", "--topic", _topic(settings, changes))] = "a first notification"
@@ -136,9 +136,13 @@ def _topic(settings: Settings, changes: Mapping[Key, Any]) -> str:
     return next(new, settings.notifications.topic or REMINDERS)
 
 
+def _prefix(prefix: str) -> str:
+    return f"topics that begin with {prefix}" if prefix else "no topic prefix"
+
+
 def _where(settings: Settings) -> str:
     server, names = settings.notifications.server, sorted(settings.channels)
-    rest = f"{server}, topics that begin with {settings.notifications.prefix or 'nothing'}" if server else "the inbox"
+    rest = f"{server}, {_prefix(settings.notifications.prefix)}" if server else "the inbox"
     return f"{', '.join(names)}; other topics: {rest}" if names else rest
 
 

@@ -47,7 +47,7 @@ def install(
     yes: Yes = False,
     json_: Json = False,
 ) -> None:
-    """Install and start the service. It runs in this folder, with its duetime.toml."""
+    """Install and start the service. It runs in this folder, with the settings file that is in use here."""
     settings = settings_for({"db": db, "tasks": tuple(tasks) if tasks else None, "port": port, "tools": tools})
     secret = db is not None and without_password(db) != db
     started = _command(settings.origin.file, None if secret else db, tasks, port, tools)

@@ -190,7 +190,7 @@ def cron_fault(expression: str) -> str:
         try:
             cron_fields(" ".join(alone))
         except InvalidInput:
-            return f"the {name} cannot be {parts[number]!r}: use {range_}, with * - , and / as cron has them"
+            return f"the {name} cannot be {parts[number]!r}: use {range_}, and cron's * - , /"
     return "its fields do not go together"
 
 

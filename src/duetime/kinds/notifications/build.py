@@ -135,6 +135,6 @@ def alerts_warning(settings: Settings) -> str | None:
     if not names or topic in names or topic == INBOX or settings.notifications.server:
         return None
     return (
-        f"what needs you (something failed, or a limit is reached) stays in the built-in inbox;"
-        f' alerts = "{names[0]}" below [notifications] sends it there'
+        f"alerts (something failed, or a limit is reached) stay in the built-in inbox; to send them to {names[0]}:"
+        f" duetime config set notifications.alerts {names[0]}"
     )

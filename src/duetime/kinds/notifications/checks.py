@@ -31,7 +31,7 @@ def delivery_checks(settings: Settings, clock: Clock) -> Iterator[Check]:
     if warning := alerts_warning(settings):
         yield Check("warn", "alerts", clean(warning))
     elif settings.channels:
-        yield Check("ok", "alerts", f"what needs you goes to {clean(place_of_alerts(settings))}")
+        yield Check("ok", "alerts", f"alerts go to {clean(place_of_alerts(settings))}")
 
 
 def _places(settings: Settings, http: Http) -> Iterator[Check]:

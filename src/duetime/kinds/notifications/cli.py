@@ -253,14 +253,14 @@ def inbox(
     message: Annotated[list[str] | None, argument("[MESSAGE]...", "Numbers of messages to mark.")] = None,
     topic: Annotated[str | None, option("--topic TOPIC", "Only messages of this topic.", **TOPICS)] = None,
     unread: Annotated[bool, option("--unread", "Only unread messages.")] = False,
-    dismissed: Annotated[bool, option("--dismissed", "Messages that were dismissed, instead of the others.")] = False,
+    dismissed: Annotated[bool, option("--dismissed", "Only dismissed messages.")] = False,
     everything: Annotated[bool, option("--all", "With read: all unread messages.")] = False,
     limit: Annotated[int, option("--limit", "Maximum number to show, newest first.", min=1, max=1000)] = 20,
     db: Db = None,
     json_: Json = False,
 ) -> None:
-    """Show the notifications that were delivered, newest first, or mark them. An asterisk is on what is unread. What is
-    dismissed leaves the inbox and stays in the history."""
+    """Show the notifications that were delivered, newest first, or mark them. Unread ones have an asterisk. Dismissed
+    ones leave the inbox but stay in the history."""
     show: Show = "unread" if unread else "dismissed" if dismissed else "kept"
     with opened(db) as app:
         if action != "list":

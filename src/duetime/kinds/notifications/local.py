@@ -45,7 +45,7 @@ def is_decided(run: Run) -> bool:
 
 def sent(message_id: str, topic: str, run: Run | None) -> Sent:
     if run is None:
-        reason = f"it has not gone out within {PATIENCE:g} s; it stays in line until a worker takes it"
+        reason = f"it was not sent within {PATIENCE:g} s; it stays queued until a worker sends it"
         return Sent(message_id, topic, None, reason, retried=True)
     if run.status == RunStatus.COMPLETED:
         arrived = json_object(run.result or "null") or {}
@@ -75,7 +75,7 @@ def notification(schedule: Schedule) -> Notification:
 LOOK = 0.02
 LOOKS_A_SECOND = 50
 INBOX_WARNING = "No notification channel is set up: it arrives in the built-in inbox and on no phone."
-TOPIC_WARNING = "No channel is named {topic}, so it arrives in the inbox and on no phone; there is {channels}."
+TOPIC_WARNING = "No channel is named {topic}, so it arrives in the inbox and on no phone; the channels are {channels}."
 declare(no_channel=INBOX_WARNING, unknown_channel=TOPIC_WARNING)
 MOST_LOOKED_AT = 1000
 """Latest notifications of an owner among which another use of a topic is looked for."""

@@ -158,7 +158,7 @@ def _checked(asked: object) -> dict[str, Any]:
     for name in asked:
         if name not in Allowance._fields:
             raise InvalidInput(
-                field="allow", problem=f"there is no {str(name)[:50]!r}; there is {', '.join(Allowance._fields)}"
+                field="allow", problem=f"there is no {str(name)[:50]!r}; choose from {', '.join(Allowance._fields)}"
             )
     return {name: _part(name, value) for name, value in asked.items()}
 

@@ -51,7 +51,7 @@ def build(context: BuildContext) -> PromptKind:
     known = (INBOX, *inboxes, *wakers)
     if settings.agent not in known:
         raise InvalidInput(
-            field="agent", problem=f"the settings name no {settings.agent!r}; there is {', '.join(known)}"
+            field="agent", problem=f"the settings name no {settings.agent!r}; choose from {', '.join(known)}"
         )
     own = roster_of(settings)
     server = read_roster(context.published.get(PromptKind.name, {}))

@@ -40,7 +40,7 @@ def agent_checks(settings: Settings, clock: Clock) -> Iterator[Check]:
     with closing(Http(clock, None)) as http:
         yield from (_agent(name, given, settings, http) for name, given in woken.items())
     if not woken:
-        yield Check("ok", SUBJECT, "none is woken: due prompts wait in the inbox until an agent takes them")
+        yield Check("ok", SUBJECT, "none is set up: due prompts wait in the inbox until an agent takes them")
     for name, given in settings.agents.items():
         if given.preset == "codex" and given.folder:
             said = f"agents.{clean(name)}: Codex in a folder reads every file of its user, also {clean(data_folder())}"

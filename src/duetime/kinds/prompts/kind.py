@@ -186,7 +186,7 @@ class PromptKind(KindHooks):
         agent = given.get("agent", agents[0])
         if not isinstance(agent, str) or agent not in agents:
             shown = agent[:100] if isinstance(agent, str) else type(agent).__name__
-            raise InvalidInput(field="agent", problem=f"there is no {shown!r}; there is {', '.join(agents)}")
+            raise InvalidInput(field="agent", problem=f"there is no {shown!r}; choose from {', '.join(agents)}")
         allowed = _allowed(given.get("allow"), caller)
         if allowed is not None:
             prepared["allow"] = allowed.view()

@@ -13,7 +13,7 @@ SPEC = KindSpec(
     masking="duetime.kinds.requests.masking:MASKING",
     form="duetime.kinds.requests.form:FORM",
     commands=(
-        Command("request", "duetime.kinds.requests.cli:commands", "Requests of programs: list, show, edit, pause."),
+        Command("request", "duetime.kinds.requests.cli:commands", "HTTP requests: list, show, edit, pause."),
     ),
     outcome="duetime.kinds.requests.kind:outcome_of",
     text="url",

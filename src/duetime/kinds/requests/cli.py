@@ -20,7 +20,7 @@ def _facts(_: Definition, payload: Payload) -> Facts:
 
 
 REQUEST = KindView(KIND, KIND, "requests", ("URL",), lambda _, payload: (payload.get("url", ""),), _facts)
-commands = group("Requests are HTTP calls that programs scheduled through the QStash API.")
+commands = group("Requests are HTTP calls that programs scheduled, from Python or through the HTTP or QStash API.")
 
 
 @commands.command(cls=PlainCommand)

@@ -39,7 +39,7 @@ def add_schedule(
     made = unwrap(app.services.create(OPERATOR, new))
     warnings = [*made.warnings, *time_notes(app, when)]
     document = _document(app, made.schedule) | {"created": made.fresh}
-    text = _text(app, "Added" if made.fresh else "Was there already:", document, made.schedule)
+    text = _text(app, "Added" if made.fresh else "Already exists:", document, made.schedule)
     print_done(app, json_, document, text, warnings, tasks=tasks)
 
 

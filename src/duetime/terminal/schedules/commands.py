@@ -30,7 +30,7 @@ Wait = Annotated[
     option("--wait SECONDS", f"Wait for the run to end, at most {MOST_SECONDS} seconds.", min=0, max=MOST_SECONDS),
 ]
 Until = Annotated[str | None, option("--until TIME", 'Resume automatically at this time: "monday 9am".')]
-Note = Annotated[str | None, option("--note TEXT", "Note that says why.")]
+Note = Annotated[str | None, option("--note TEXT", "Reason, shown with the schedule.")]
 
 
 def add_read_commands(commands: typer.Typer, view: KindView) -> None:

@@ -203,7 +203,7 @@ def _skill_tool(folders: Mapping[str, Path]) -> GatewayTool:
     async def answer(given: dict[str, Any]) -> types.CallToolResult:
         folder = folders.get(str(given.get("skill")))
         if folder is None:
-            return problem(f"there is no such skill; there is {', '.join(folders)}")
+            return problem(f"there is no such skill; choose from {', '.join(folders)}")
         path = folder / str(given.get("file") or SKILL)
         if not path.resolve().is_relative_to(folder.resolve()) or not path.is_file():
             return problem("the skill has no such file")

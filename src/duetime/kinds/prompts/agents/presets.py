@@ -72,7 +72,7 @@ def preset_named(name: str) -> Preset:
         return PRESETS[name]
     except KeyError:
         known = ", ".join(sorted(PRESETS))
-        raise InvalidInput(field="preset", problem=f"there is no {name!r}; there is {known}") from None
+        raise InvalidInput(field="preset", problem=f"there is no {name!r}; choose from {known}") from None
 
 
 def _claude(given: PresetInput) -> Invocation:
