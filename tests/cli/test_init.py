@@ -124,7 +124,7 @@ def test_a_channel_is_added_and_its_address_is_not_shown(cli: Cli, own: Path) ->
 def test_where_alerts_go_is_said_with_a_channel_alone(cli: Cli, own: Path) -> None:
     first = cli("init", "--yes", "--channel", "phone=json://127.0.0.1/x")
     assert "alerts" in first.out and "the built-in inbox" in first.out
-    assert 'alerts = "phone" below [notifications] sends it there' in first.err
+    assert "duetime config set notifications.alerts phone" in first.err
     write(own, own.read_text().replace("[notifications]\n", '[notifications]\nalerts = "phone"\n'))
     second = cli("init", "--yes", "--json", "--ntfy", "https://ntfy.example.org")
     assert (second.code, second.document["warnings"]) == (0, [])

@@ -98,8 +98,8 @@ def test_an_agent_elsewhere_has_the_settings_of_the_server(server: Served, db: s
     with at(server) as here:
         expected = facts(here)
     assert (expected["zone"], expected["topic"]) == ("Asia/Tokyo", "phone")
-    assert "9:00 AM JST" in expected["time"] and "there is script, later, inbox" in expected["agents in words"]
-    assert "there is phone." in expected["channels in words"][0]
+    assert "9:00 AM JST" in expected["time"] and "choose from script, later, inbox" in expected["agents in words"]
+    assert "configured channels: phone." in expected["channels in words"][0]
     assert expected["channels"] == [{"name": "inbox", "type": "inbox"}, {"name": "phone", "type": "http"}]
     assert expected["agents"] == [
         ("inbox", "inbox", False),

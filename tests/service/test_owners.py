@@ -86,7 +86,7 @@ def test_tools_answer_for_it_as_for_one_that_is_not_there(api: Api) -> None:
         tool, given = ("schedule", making) if number is None else ("schedule_edit", {"id": number})
         real = ada.hears(tool, given, agent="coder")
         assert real.replace("coder", "nobody") == ada.hears(tool, given, agent="nobody")
-        assert "there is inbox" in real and "desk" not in real
+        assert "choose from inbox" in real and "desk" not in real
 
 
 def test_an_operator_gives_nobody_what_is_not_theirs(api: Api) -> None:

@@ -195,7 +195,7 @@ def call_of(services: Services, grant: Grant) -> Call:
 
 
 def _unknown(scope: Scope) -> Response:
-    words = "A bearer token is needed: `duetime token issue` makes one, `duetime token header` shows the one of this machine."
+    words = "A bearer token is needed: `duetime token issue` makes one, `duetime token header` shows this machine's."
     return _answer(scope, "token_required", words, 'Bearer realm="duetime"')
 
 

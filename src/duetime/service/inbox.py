@@ -158,7 +158,9 @@ def hand_over(services: Services, caller: Caller, run_id: int, name: str) -> Res
         return Err("not_possible", f"it is {'taken' if run.holder else run.status}, so nobody else can be woken for it")
     if name not in hooks.wakeable(definition.owner):
         known = ", ".join(hooks.wakeable(definition.owner)) or "none"
-        return Err("invalid", f"agent: {name[:100]!r} cannot be woken from here; choose from {known}", {"field": "agent"})
+        return Err(
+            "invalid", f"agent: {name[:100]!r} cannot be woken from here; choose from {known}", {"field": "agent"}
+        )
     own = services.scheduler.own_payload(run)
     if own is not None:  # first, since a worker may start the run as soon as the schedule has changed
         input = json.dumps(hooks.handed_to(json.loads(own), name), ensure_ascii=False)

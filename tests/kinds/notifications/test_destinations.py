@@ -82,11 +82,15 @@ PHONE_FIRST = '[channels.phone]\nurl = "https://a.org/hush"\n[notifications]\n'
 @pytest.mark.parametrize(
     ("settings", "status", "said"),
     [
-        (PHONE_FIRST, "warn", 'stays in the built-in inbox; alerts = "phone" below [notifications] sends it there'),
-        (f'{PHONE_FIRST}alerts = "phnoe"', "warn", "stays in the built-in inbox"),
+        (
+            PHONE_FIRST,
+            "warn",
+            "stay in the built-in inbox; to send them to phone: duetime config set notifications.alerts phone",
+        ),
+        (f'{PHONE_FIRST}alerts = "phnoe"', "warn", "stay in the built-in inbox"),
         (f'{PHONE_FIRST}alerts = "phone"', "ok", "alerts go to phone"),
         (f'{PHONE_FIRST}alerts = "inbox"', "ok", "alerts go to the built-in inbox"),
-        (f'{PHONE_FIRST}server = "https://ntfy.sh"', "ok", "goes to the topic duetime-alerts of the ntfy server"),
+        (f'{PHONE_FIRST}server = "https://ntfy.sh"', "ok", "go to the topic duetime-alerts of the ntfy server"),
     ],
 )
 def test_the_doctor_says_where_alerts_go(
@@ -139,4 +143,4 @@ def test_whoever_makes_a_notification_is_warned_where_it_reaches_no_phone(
     assert [warning.text[: len(said)] for warning in warnings] == ([said] if said else [])
     assert "hush" not in str(warnings)
     if "named home" in said:
-        assert "there is phone." in warnings[0].text
+        assert "configured channels: phone." in warnings[0].text

@@ -103,7 +103,11 @@ def migrate(db: Db = None, json_: Json = False) -> None:
             output.note(f"Bringing the schema from {before} to {store.known_schema}; a large history takes a while.")
         store.migrate()
         after = store.schema()
-    text = f"The schema is already up to date (version {after})." if before == after else f"The schema is {after} now; it was {before}."
+    text = (
+        f"The schema is already up to date (version {after})."
+        if before == after
+        else f"The schema is {after} now; it was {before}."
+    )
     output.print_result(json_, {"from": before, "to": after, "changed": before != after}, text)
 
 
@@ -124,7 +128,7 @@ def prune(
         before = Instant(app.clock.now() - age)
         batches = iter(lambda: app.store.prune(before, PRUNE_BATCH), 0)  # small, so that no worker waits for long
         deleted = sum(output.counting(batches, "deleted"))
-    output.print_result(json_, {"deleted": deleted}, f"Deleted {plural(deleted, 'run')} older than {span(age)}.")
+    output.print_result(json_, {"deleted": deleted}, f"Deleted {plural(deleted, 'row')} older than {span(age)}.")
 
 
 # `duetime backup`

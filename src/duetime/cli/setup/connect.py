@@ -44,7 +44,9 @@ class Target(NamedTuple):
 )
 def connect(
     client: Annotated[str | None, argument("CLIENT", _NAMES, **one_of(*CLIENTS))] = None,
-    file: Annotated[str | None, option("--file FILE", "Configuration file of the client, if it is not in the usual place.")] = None,
+    file: Annotated[
+        str | None, option("--file FILE", "Configuration file of the client, if it is not in the usual place.")
+    ] = None,
     remove: Annotated[bool, option("--remove", "Remove Duetime from the client's file.")] = False,
     print_: Annotated[bool, option("--print", "Print what to paste, and change nothing.")] = False,
     db: Db = None,

@@ -75,7 +75,9 @@ def notification(schedule: Schedule) -> Notification:
 LOOK = 0.02
 LOOKS_A_SECOND = 50
 INBOX_WARNING = "No notification channel is set up: it arrives in the built-in inbox and on no phone."
-TOPIC_WARNING = "No channel is named {topic}, so it arrives in the inbox and on no phone; the channels are {channels}."
+TOPIC_WARNING = (
+    "No channel is named {topic}, so it arrives in the inbox and on no phone; configured channels: {channels}."
+)
 declare(no_channel=INBOX_WARNING, unknown_channel=TOPIC_WARNING)
 MOST_LOOKED_AT = 1000
 """Latest notifications of an owner among which another use of a topic is looked for."""

@@ -87,7 +87,9 @@ class PromptPolicy(ReportedOptions):
 class AgentOptions(NamedFields):
     """Options: which agent a prompt wakes, how often, and at what cost."""
 
-    agent: Annotated[str | None, _agent("--agent NAME", "Agent to wake, as named in the settings, or inbox.", **_AGENTS)] = None
+    agent: Annotated[
+        str | None, _agent("--agent NAME", "Agent to wake, as named in the settings, or inbox.", **_AGENTS)
+    ] = None
     remind: Annotated[
         bool,
         _agent(

@@ -12,9 +12,7 @@ SPEC = KindSpec(
     routes="duetime.kinds.requests.qstash_api.routes:routes",
     masking="duetime.kinds.requests.masking:MASKING",
     form="duetime.kinds.requests.form:FORM",
-    commands=(
-        Command("request", "duetime.kinds.requests.cli:commands", "HTTP requests: list, show, edit, pause."),
-    ),
+    commands=(Command("request", "duetime.kinds.requests.cli:commands", "HTTP requests: list, show, edit, pause."),),
     outcome="duetime.kinds.requests.kind:outcome_of",
     text="url",
     colour=4,
