@@ -216,8 +216,9 @@ class Store(Remotes, Revocations, Publication, Figures, Protocol):
         """* Do the same for several runs in one commit, in this order, which must be that of their schedules' ids: no
         two transactions may wait for each other. Each has its own result."""
 
-    def ahead(self, now: Instant, limit: int) -> list[ScheduleId]:
-        """Return active schedules claimed through an instant beyond `now`, because the clock had been ahead."""
+    def ahead(self, now: Instant, limit: int, after: int = 0) -> list[ScheduleId]:
+        """Return schedules for which something was decided at a time beyond `now`, because the clock had been ahead;
+        those after `after`, in order. `rewind` decides again."""
 
     def register(self, name: str, lanes: Sequence[str], session: bool, now: Instant, lease: int = LEASE) -> WorkerId:
         """* Insert a worker's row. Its id is never reused."""

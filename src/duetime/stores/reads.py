@@ -97,8 +97,8 @@ class ReadsMixin(Queries):
         living = self._named("living_marks", owner, kind, subject)
         return [*living, *self._named("ended_mark", owner, kind, subject)]
 
-    def ahead(self, now: Instant, limit: int) -> list[ScheduleId]:
-        return [row[0] for row in self._named("schedules_ahead", now, limit)]
+    def ahead(self, now: Instant, limit: int, after: int = 0) -> list[ScheduleId]:
+        return [row[0] for row in self._named("schedules_ahead", now, now, now, now, now, after, limit)]
 
     def workers(self) -> list[WorkerRow]:
         return [WorkerRow._make(row) for row in self._named("workers")]

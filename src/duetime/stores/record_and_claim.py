@@ -48,6 +48,8 @@ def refuse_nul(drafts: Sequence[Draft]) -> None:
 def apply(tx: Transaction, writes: Writes, now: Instant, messenger: Messenger | None) -> None:
     """Apply writes and create the follow-ups in the same transaction, so that neither exists without the other."""
     tx.apply(writes, now)
+    for run in writes.runs_gone:
+        tx.send("delete_range", run)
     drafts = drafts_of(writes.follow_ups, messenger, now) if writes.follow_ups else []
     fresh = fresh_of(drafts, known_by_key(tx, drafts)) if drafts else []
     if fresh:  # an alert that was already given today is known by its key and not repeated

@@ -200,11 +200,22 @@ class Transaction(Reader, Protocol):
         return frozenset(row[0] for row in self.rows("taken_since", schedule, first))
 
     def free_due(self, schedule: ScheduleId, wanted: Instant) -> Instant:
-        last = self.rows("last_manual_due", schedule, wanted)[0][0]
+        last = self.rows("last_manual_due", schedule, wanted, wanted + SECOND)[0][0]
         return wanted if last is None else Instant(last + 1)
 
     def last_attempt(self, run: RunId) -> int:
         return int(self.rows("last_attempt", run)[0][0])
+
+    def last_finished(self, run: RunId) -> Instant | None:
+        found: Instant | None = self.rows("last_finished", run)[0][0]
+        return found
+
+    def entry_at(self, schedule: ScheduleId, run: RunId) -> Instant | None:
+        rows = self.rows("starts_at", schedule, run)
+        return rows[0][0] if rows else None
+
+    def ranges_beyond(self, schedule: ScheduleId, now: Instant) -> list[Run]:
+        return [Run._make(row) for row in self.rows("ranges_beyond", schedule, now)]
 
     def count_living(self, owner: str, most: int) -> int:
         return int(self.rows("count_living", owner, most)[0][0])

@@ -25,12 +25,12 @@ from duetime.engine.model import (
 )
 from duetime.engine.policy.catch_up import next_instant
 from duetime.engine.policy.decision import Change, Decision, as_stored, changed, done, not_possible, touch
-from duetime.engine.policy.evaluation import LEAD
 from duetime.engine.policy.finish import HeldRun, end_run
 from duetime.engine.policy.follow_ups import GONE, NO_PAYLOAD
 from duetime.engine.policy.options import Overlap, policy_for_ending, policy_from_json
 from duetime.engine.policy.pauses import account, enqueue, pause, resume, resume_entry
-from duetime.engine.policy.rows import RunColumn, Writes, ended, new_run, run_entry, trigger_entry
+from duetime.engine.policy.rewind import rewind
+from duetime.engine.policy.rows import RunColumn, Writes, ended, new_run, run_entry
 from duetime.engine.result import Err
 from duetime.engine.triggers import trigger_from_json
 
@@ -339,21 +339,3 @@ def cancel_run(change: Change, run: Run) -> Decision:
     else:
         end_run(writes, HeldRun(run, definition, progress), policy, closed, change.now, change.reader)
     return done(writes, closed)
-
-
-@as_stored
-def rewind(change: Change) -> Decision:
-    """Compute the next instant from now after the clock had been ahead; the unique key decides what already ran."""
-    definition, progress = change.schedule
-    if progress.state != ScheduleState.ACTIVE or progress.through is None or progress.through <= change.now + LEAD:
-        return done(Writes())
-    following = next_instant(definition.trigger, change.now)
-    progress = progress._replace(through=None, gap=None)  # an open range cannot continue at an earlier instant
-    writes = Writes()
-    if following is not None and progress.next is not None:
-        entry = trigger_entry(definition, policy_from_json(definition.policy), following)
-        writes.due_gone.append(entry)
-        writes.due_new.append(entry)
-        progress = progress._replace(next=following)
-    writes.progress[definition.id] = progress
-    return done(writes)

@@ -44,6 +44,15 @@ class Reader(Protocol):
     def last_attempt(self, run: RunId) -> int:
         """Return the number of a run's latest attempt that is kept beside its own row; 0 if there is none."""
 
+    def last_finished(self, run: RunId) -> Instant | None:
+        """Return when the last of these attempts ended."""
+
+    def entry_at(self, schedule: ScheduleId, run: RunId) -> Instant | None:
+        """Return the time of a run's entry in the due queue; None if it has none."""
+
+    def ranges_beyond(self, schedule: ScheduleId, now: Instant) -> list[Run]:
+        """Return the ranges of occurrences that were missed or skipped and reach beyond `now`."""
+
 
 class HeldRun(NamedTuple):
     """A run with its schedule, the progress row locked."""
@@ -153,7 +162,7 @@ def release(
     if run is None:
         return progress
     writes.runs[run.id] = run = run._replace(status=RunStatus.PENDING, expires=None)
-    at = max(now, earliest_start(definition, run))
+    at = max(now, earliest_start(definition, run, now))
     writes.due_new.append(run_entry(definition, policy, run, at))
     return progress._replace(active=progress.active + 1, queued=progress.queued - 1)
 

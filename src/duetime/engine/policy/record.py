@@ -98,7 +98,7 @@ def _give_back(writes: Writes, held: HeldRun, run: Run, outcome: Returned, now: 
     failed_before = run.attempt > 1 and held.run.error is not None
     error = held.run.error if failed_before else outcome.reason or held.run.error
     back = held.run._replace(attempt=run.attempt - 1, started=None, error=error, until=until)
-    at = max(Instant(now + outcome.after), earliest_start(held.definition, run))
+    at = max(Instant(now + outcome.after), earliest_start(held.definition, run, now))
     go_on(writes, held, back, at, now, reader)
     if outcome.alert is not None:  # its owner is alerted, once
         _say_why(writes, held, outcome.alert.text)
@@ -250,7 +250,7 @@ def _spare(writes: Writes, held: HeldRun, now: Instant, reader: Reader) -> None:
     run = held.run._replace(
         attempt=held.run.attempt - 1, fence=held.run.fence + 1, worker=None, started=None, error=error
     )
-    go_on(writes, held, run, max(now, earliest_start(held.definition, run)), now, reader)
+    go_on(writes, held, run, max(now, earliest_start(held.definition, run, now)), now, reader)
 
 
 def _blame(writes: Writes, held: HeldRun, now: Instant, reader: Reader, alone: bool) -> None:
@@ -260,7 +260,7 @@ def _blame(writes: Writes, held: HeldRun, now: Instant, reader: Reader, alone: b
         _quarantine(writes, held, run, now, reader)
         return
     writes.attempts.append(Attempt(run.id, run.attempt, run.started, now, RunStatus.LOST, error))
-    go_on(writes, held, run, max(now, earliest_start(held.definition, run)), now, reader)
+    go_on(writes, held, run, max(now, earliest_start(held.definition, run, now)), now, reader)
 
 
 def _died_with(held: HeldRun, error: str) -> Run:

@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 from itertools import repeat
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from duetime.engine.clock import Instant
+from duetime.engine.clock import SECOND, Instant
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import (
     NO_RUN,
@@ -101,10 +101,12 @@ def start_of(definition: Definition, trigger: Trigger, due: Instant) -> Instant:
     return Instant(due + spread(definition.id, due, trigger.jitter)) if trigger.jitter else due
 
 
-def earliest_start(definition: Definition, run: Run) -> Instant:
+def earliest_start(definition: Definition, run: Run, now: Instant) -> Instant:
     """Return the instant before which a run must not start, however early it was claimed."""
     if run.cause != Cause.TRIGGER:  # wanted at once: its instant was moved only to be unique
         return Instant(0)
+    if run.due > now + SECOND:  # nothing is claimed that early, unless the clock was ahead
+        return now
     try:
         return start_of(definition, trigger_from_json(definition.trigger), run.due)
     except InvalidInput:  # a run must be able to continue and to end, whatever happened to its trigger
@@ -273,6 +275,8 @@ class Writes:
     """Messages and callbacks that this decision sends, such as the message that tells how a run ended."""
     queues: dict[ScheduleId, list[Run]] = field(default_factory=dict)
     """Not written: the stored queues from which this batch releases several runs, each read once."""
+    runs_gone: list[RunId] = field(default_factory=list)
+    """Ranges that turned out to be none."""
 
     def withdraw(self, schedule: ScheduleId) -> None:
         """Remove everything of this schedule from the queue, even what was decided a moment ago."""

@@ -101,11 +101,12 @@ def _set_aside(change: Change, reason: str) -> Decision:
 
 
 def count_from(store: Store, now: Instant, batch: int) -> None:
-    """Rewind schedules to `now` that were claimed into the future while the clock was ahead."""
-    more = True
+    """Rewind to `now` the schedules for which something was decided in the future while the clock was ahead."""
+    after, more = 0, True
     while more:
-        ahead = store.ahead(Instant(now + LEAD), batch)
+        ahead = store.ahead(Instant(now + LEAD), batch, after)
         for schedule in ahead:
+            after = schedule
             store.change(schedule, now, _rewind)
         more = len(ahead) == batch
 

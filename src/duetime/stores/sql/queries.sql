@@ -21,7 +21,26 @@ SELECT max(s.id) FROM
   JOIN schedules s ON s.id = newest.schedule WHERE s.subject = ?
 
 -- name: schedules_ahead
-SELECT schedule FROM progress WHERE through > ? AND state = 'active' LIMIT ?
+-- What was decided for a time that has not come yet: occurrences, retries and leases of runs, and ends of pauses.
+-- `+ 0` leads SQLite to the index of `updated`.
+SELECT schedule FROM (
+  SELECT schedule FROM progress WHERE through > ? AND state IN ('active', 'paused', 'ended')
+  UNION SELECT r.schedule FROM runs r
+  WHERE r.id IN (SELECT id FROM runs WHERE status = 'running' OR status = 'pending' OR status = 'queued' OR status = 'waiting')
+    AND r.status IN ('pending', 'waiting')
+    AND (r.due > ? OR r.started > ? OR EXISTS (SELECT 1 FROM attempts a WHERE a.run = r.id AND a.finished > ?))
+  UNION SELECT s.id + 0 FROM schedules s JOIN progress p ON p.schedule = s.id
+  WHERE s.updated > ? AND s.resume_at IS NOT NULL AND p.state = 'paused'
+) ahead WHERE schedule > ? ORDER BY schedule LIMIT ?
+
+-- name: ranges_beyond
+SELECT r.* FROM runs r WHERE r.schedule = ? AND r.last > ? AND r.status IN ('missed', 'skipped') ORDER BY r.id
+
+-- name: delete_range
+DELETE FROM runs WHERE id = ?
+
+-- name: last_finished
+SELECT max(finished) FROM attempts WHERE run = ?
 
 -- name: count_living
 -- Bounded: a quota needs no more than to know whether it is reached.
@@ -77,7 +96,8 @@ SELECT coalesce(max(number), 0) FROM attempts WHERE run = ?
 SELECT due FROM runs WHERE schedule = ? AND due >= ? AND cause = 'trigger'
 
 -- name: last_manual_due
-SELECT max(due) FROM runs WHERE schedule = ? AND cause = 'manual' AND due >= ?
+-- Within a second: later ones were started while the clock was ahead.
+SELECT max(due) FROM runs WHERE schedule = ? AND cause = 'manual' AND due >= ? AND due < ?
 
 -- name: workers
 SELECT w.* FROM workers w ORDER BY w.id

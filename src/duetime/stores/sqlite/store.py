@@ -307,9 +307,9 @@ class SqliteStore(BaseStore):
         self._busy = min(self._busy, lease / SECOND / 2)
         return super().register(name, lanes, session, now, lease)
 
-    def ahead(self, now: Instant, limit: int) -> list[ScheduleId]:
+    def ahead(self, now: Instant, limit: int, after: int = 0) -> list[ScheduleId]:
         with self._small_cache():
-            return super().ahead(now, limit)
+            return super().ahead(now, limit, after)
 
     def retire(self, worker: WorkerId) -> None:
         with self._write() as tx:

@@ -16,7 +16,7 @@ FIRST_LOOK_SECONDS = 0.001
 """Seconds from a reported write to the first look: a commit can be seen once it is on disk."""
 REST_SECONDS = 1.0
 """Seconds between two looks at a store that rests, in case a write was not reported."""
-CALM = 20
+CALM = 8
 """A store is calm again after a rest of this many times the last pause. Until then, each pause is twice the last."""
 
 

@@ -1,0 +1,136 @@
+"""What is corrected in a schedule after the clock had been ahead: it goes on at its next occurrence after now."""
+
+from __future__ import annotations
+
+from duetime.engine.clock import SECOND, Instant
+from duetime.engine.model import NO_RUN, Cause, DueEntry, Run, RunStatus, ScheduleState
+from duetime.engine.policy.catch_up import missed_span, next_instant
+from duetime.engine.policy.decision import Change, Decision, as_stored, done, touch
+from duetime.engine.policy.evaluation import LEAD
+from duetime.engine.policy.options import Policy, policy_from_json
+from duetime.engine.policy.pauses import resume_entry
+from duetime.engine.policy.rows import Extension, Writes, backoff, new_run, run_entry, trigger_entry
+from duetime.engine.triggers.base import instant_text
+
+SKEW = 10 * SECOND
+"""The clocks of several machines may differ by this much: nothing but the next occurrence is corrected for it."""
+_LIVING = (ScheduleState.ACTIVE, ScheduleState.PAUSED, ScheduleState.ENDED)
+
+
+@as_stored
+def rewind(change: Change) -> Decision:
+    """Decide again about what was decided for a time that has not come yet. What ran keeps its row, and by that does
+    not run again; what was missed or skipped in the future is no longer. Retries, leases and ends of pauses are as far
+    from now as they were from the time at which they were set."""
+    writes = Writes()
+    state, through = change.schedule.progress.state, change.schedule.progress.through
+    if state not in _LIVING:
+        return done(writes)
+    policy = policy_from_json(change.schedule.definition.policy)
+    corrected = False
+    if through is not None and through > change.now + LEAD:
+        corrected = _occur_again(writes, change, policy) and through > change.now + SKEW
+    corrected |= _end_pause_in_time(writes, change)
+    corrected |= _continue_runs_in_time(writes, change, policy)
+    if corrected:
+        writes.new_runs.append(_line(change))
+    return done(writes)
+
+
+def _occur_again(writes: Writes, change: Change, policy: Policy) -> bool:
+    """Continue with the first occurrence after now that has not run. Return False if the schedule rightly ended."""
+    definition, progress = change.schedule
+    ranges = change.reader.ranges_beyond(definition.id, change.now)
+    ran = change.reader.taken_since(definition.id, change.now) - {run.due for run in ranges}
+    following = next_instant(definition.trigger, change.now)
+    while following is not None and following in ran:
+        following = next_instant(definition.trigger, following)
+    if policy.max_runs is not None and progress.run_count >= policy.max_runs:
+        following = None
+    if progress.state == ScheduleState.ENDED and following is None:
+        return False
+    for run in ranges:
+        _shorten(writes, change, run)
+    # An open range cannot continue at an earlier instant.
+    progress = progress._replace(through=None, gap=None, next=progress.next if following is None else following)
+    if following is not None and progress.state != ScheduleState.PAUSED:
+        entry = trigger_entry(definition, policy, following)
+        writes.due_gone.append(entry)
+        writes.due_new.append(entry)
+        progress = progress._replace(state=ScheduleState.ACTIVE)
+    writes.progress[definition.id] = progress
+    return True
+
+
+def _shorten(writes: Writes, change: Change, run: Run) -> None:
+    """Let a range of missed or skipped occurrences end now, or remove it if all of them are yet to come."""
+    if run.due > change.now:
+        writes.runs_gone.append(run.id)
+        return
+    span = missed_span(change.schedule.definition.trigger, run.due, change.now)
+    added = run.number - span.number if run.number < 0 else span.number - run.number
+    writes.extensions.append(Extension(run.id, span.last, added))
+
+
+def _end_pause_in_time(writes: Writes, change: Change) -> bool:
+    definition, progress = change.schedule
+    at, ahead = definition.resume_at, definition.updated - change.now
+    if at is None or progress.state != ScheduleState.PAUSED or ahead <= SKEW:
+        return False
+    at = Instant(max(change.now, at - ahead))
+    touch(writes, change, resume_at=at)
+    writes.due_gone.append(DueEntry("", change.now, definition.id, NO_RUN))
+    writes.due_new += resume_entry(definition._replace(resume_at=at))
+    return True
+
+
+def _continue_runs_in_time(writes: Writes, change: Change, policy: Policy) -> bool:
+    definition, progress = change.schedule
+    changed = False
+    for run in change.reader.live_runs(definition.id) if progress.active else ():
+        entry = None
+        if run.status == RunStatus.PENDING:
+            entry = _start_in_time(change, policy, run)
+        elif run.status == RunStatus.WAITING and run.started is not None and run.started > change.now + SKEW:
+            writes.runs[run.id] = waiting = _expire_in_time(run, change.now)
+            changed = True
+            if progress.state == ScheduleState.ACTIVE and (until := waiting.expires or waiting.until) is not None:
+                entry = run_entry(definition, policy, waiting, until)
+        if entry is not None:
+            changed = True
+            writes.due_gone.append(entry)
+            writes.due_new.append(entry)
+    return changed
+
+
+def _start_in_time(change: Change, policy: Policy, run: Run) -> DueEntry | None:
+    """Return the due entry of a retry or of a run that was to start at once, if its present one was made for a time
+    that has not come yet. The last attempt tells; before the first one, the instant of the run does."""
+    at, last = change.reader.entry_at(run.schedule, run.id), change.reader.last_finished(run.id)
+    if at is None or at <= change.now or (run.due if last is None else last) <= change.now + SKEW:
+        return None
+    failures = run.attempt - run.deaths
+    soonest = change.now + (backoff(policy, run.id, failures) if failures > 0 else 0)
+    return run_entry(change.schedule.definition, policy, run, Instant(soonest)) if soonest < at else None
+
+
+def _expire_in_time(run: Run, now: Instant) -> Run:
+    assert run.started is not None
+    ahead = run.started - now
+    until = None if run.until is None else Instant(run.until - ahead)
+    expires = None if run.expires is None else Instant(run.expires - ahead)
+    return run._replace(started=now, until=until, expires=expires)
+
+
+def _line(change: Change) -> Run:
+    """Return the line of the history that says why the plan is another one from now on."""
+    definition, progress = change.schedule
+    until = "" if progress.through is None else f" until {instant_text(progress.through)}"
+    reason = (
+        "the clock was ahead and has been corrected: the schedule continues from now. Occurrences"
+        f"{until} that ran meanwhile do not run again; the others run at their time"
+    )
+    at = change.reader.free_due(definition.id, change.now)
+    return new_run(
+        change.new_id(), definition, at, RunStatus.SKIPPED, cause=Cause.MANUAL, finished=change.now, error=reason
+    )
