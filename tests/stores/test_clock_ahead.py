@@ -8,10 +8,11 @@ from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant
 from duetime.engine.model import RunId, RunStatus, ScheduleId, ScheduleState
 from duetime.engine.outcome import Failed, Returned, Waiting
 from duetime.engine.policy import changes, checkout
+from duetime.engine.store import ClaimRequest
 from duetime.engine.worker.poison import count_from
 from duetime.stores.base import BaseStore
 from tests.support.drafts import T0, every, once
-from tests.support.hand import Hand, create_one, runs_of, the, the_run, value_of
+from tests.support.hand import LANES, Hand, create_one, runs_of, the, the_run, value_of
 
 YEAR = 365 * DAY
 NOW = Instant(T0 + 10 * SECOND)
@@ -86,6 +87,14 @@ def test_a_long_retry_that_was_asked_for_stays(store: BaseStore, hand: Hand) -> 
     assert store.ahead(NOW, 10) == []
     correct(store)
     assert hand.claim(T0 + 10 * DAY) == []
+
+
+def test_what_an_hourly_limit_held_back_starts_in_time(store: BaseStore, hand: Hand) -> None:
+    schedule = create_one(store, every(HOUR, T0))
+    wants = [ClaimRequest(lane, 100, Instant(T0 + YEAR)) for lane in LANES]
+    assert store.record_and_claim(hand.id, Instant(T0 + YEAR), [], wants, budget=0).claims == []
+    correct(store)
+    goes_on_hourly(store, hand, schedule)
 
 
 def test_what_queued_meanwhile_starts_now(store: BaseStore, hand: Hand) -> None:

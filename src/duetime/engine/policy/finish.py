@@ -48,7 +48,7 @@ class Reader(Protocol):
         """Return when the last of these attempts ended."""
 
     def entry_at(self, schedule: ScheduleId, run: RunId) -> Instant | None:
-        """Return the time of a run's entry in the due queue; None if it has none."""
+        """Return the time of a run's entry in the due queue, or with NO_RUN of the trigger's; None if it has none."""
 
     def ranges_beyond(self, schedule: ScheduleId, now: Instant) -> list[Run]:
         """Return the ranges of occurrences that were missed or skipped and reach beyond `now`."""

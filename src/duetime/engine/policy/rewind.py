@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from duetime.engine.clock import SECOND, Instant
+from duetime.engine.clock import HOUR, SECOND, Instant
 from duetime.engine.model import NO_RUN, Cause, DueEntry, Run, RunStatus, ScheduleState
 from duetime.engine.policy.catch_up import missed_span, next_instant
 from duetime.engine.policy.decision import Change, Decision, as_stored, done, touch
@@ -27,9 +27,10 @@ def rewind(change: Change) -> Decision:
     if state not in _LIVING:
         return done(writes)
     policy = policy_from_json(change.schedule.definition.policy)
-    corrected = False
     if through is not None and through > change.now + LEAD:
         corrected = _occur_again(writes, change, policy) and through > change.now + SKEW
+    else:
+        corrected = _start_held_back_in_time(writes, change, policy)
     corrected |= _end_pause_in_time(writes, change)
     corrected |= _continue_runs_in_time(writes, change, policy)
     if corrected:
@@ -59,6 +60,19 @@ def _occur_again(writes: Writes, change: Change, policy: Policy) -> bool:
         writes.due_new.append(entry)
         progress = progress._replace(state=ScheduleState.ACTIVE)
     writes.progress[definition.id] = progress
+    return True
+
+
+def _start_held_back_in_time(writes: Writes, change: Change, policy: Policy) -> bool:
+    """Return an occurrence to its time that an hourly limit held back until the next hour of the wrong time."""
+    definition, progress = change.schedule
+    if progress.next is None or progress.note is None or progress.state != ScheduleState.ACTIVE:
+        return False
+    at, entry = change.reader.entry_at(definition.id, NO_RUN), trigger_entry(definition, policy, progress.next)
+    if at is None or at <= max(entry.at, change.now) + 2 * HOUR:
+        return False
+    writes.due_gone.append(entry)
+    writes.due_new.append(entry)
     return True
 
 

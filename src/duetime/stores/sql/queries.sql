@@ -21,10 +21,13 @@ SELECT max(s.id) FROM
   JOIN schedules s ON s.id = newest.schedule WHERE s.subject = ?
 
 -- name: schedules_ahead
--- What was decided for a time that has not come yet: occurrences, retries and leases of runs, and ends of pauses.
+-- What was decided for a time that has not come yet: occurrences, also those that an hourly limit holds back (by an hour,
+-- and a jitter of a day at most), retries and leases of runs, and ends of pauses.
 -- `+ 0` leads SQLite to the index of `updated`.
 SELECT schedule FROM (
   SELECT schedule FROM progress WHERE through > ? AND state IN ('active', 'paused', 'ended')
+  UNION SELECT p.schedule FROM progress p JOIN due d ON d.schedule = p.schedule AND d.run = 0
+  WHERE p.note IS NOT NULL AND p.state = 'active' AND d.at > p.next + 90000000000 AND d.at > ? + 7200000000
   UNION SELECT r.schedule FROM runs r
   WHERE r.id IN (SELECT id FROM runs WHERE status = 'running' OR status = 'pending' OR status = 'queued' OR status = 'waiting')
     AND r.status IN ('pending', 'waiting')
