@@ -29,6 +29,7 @@ from duetime.engine.policy.options import (
 from duetime.engine.policy.rows import Draft
 from duetime.engine.times import iso_local
 from duetime.engine.triggers import (
+    ChangingTrigger,
     IntervalTrigger,
     OnceTrigger,
     Trigger,
@@ -234,9 +235,21 @@ class Drafter:
             return build_trigger(type_, config, zone=known_zone(zone or self.zone).key, now=now)
         with step_budget(CREATION_STEPS):
             trigger = build_trigger(type_, config, zone=known_zone(zone or self.zone).key, now=now)
+            self._check_rule(trigger, now)
+        return trigger
+
+    def _check_rule(self, trigger: Trigger, now: Instant) -> None:
+        """Check how often a trigger fires; of one whose rule changes, each of its rules."""
+        if not isinstance(trigger, ChangingTrigger):
             self._check_pace(trigger, now)
             self._check_budget(trigger, now)
-        return trigger
+            return
+        if changes_of(trigger) > MOST_CHANGES:
+            problem = f"its rule changes more than {MOST_CHANGES} times, which is the limit"
+            raise InvalidInput(field="trigger_config", problem=problem)
+        if trigger.changes > now:
+            self._check_rule(trigger.before, now)
+        self._check_rule(trigger.after, Instant(max(now, trigger.changes - 1)))
 
     def _check_pace(self, trigger: Trigger, now: Instant) -> None:
         """Check the smallest gap between more occurrences than a recurrence rule can pick from one year, month or day,

@@ -144,3 +144,22 @@ def test_a_burst_behind_slow_times_is_found_by_the_smallest_interval(scheduler: 
     assert "fires more often than every 3600 s" in (refused.message or "")
     assert isinstance(scheduler.create(ADA, ruled("FREQ=HOURLY")), Ok)
     assert isinstance(scheduler.create(ADA, ruled("FREQ=YEARLY;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=-1")), Ok)
+
+
+def test_each_rule_of_a_trigger_that_changes_is_checked(scheduler: Scheduler) -> None:
+    def hourly(period: int) -> dict[str, Any]:
+        return {"type": "interval", "timezone": "UTC", "period_us": period, "anchor": "2026-01-01T00:00:00.000000Z"}
+
+    def created(before: dict[str, Any], after: dict[str, Any]) -> str | None:
+        config = {"changes": "2031-01-01T00:00:00.000000Z", "before": before, "after": after}
+        made = scheduler.create(ADA, NewSchedule("job", "report", "changing", config, {"task": "echo"}))
+        return made.message if isinstance(made, Err) else None
+
+    often = "fires more often than every 3600 s"
+    assert created(hourly(HOUR), hourly(2 * HOUR)) is None
+    assert often in (created(hourly(HOUR), hourly(1)) or "") and often in (created(hourly(SECOND), hourly(HOUR)) or "")
+    many = hourly(HOUR)
+    for _ in range(5):
+        changes = "2030-01-01T00:00:00.000000Z"
+        many = {"type": "changing", "timezone": "UTC", "changes": changes, "before": many, "after": hourly(HOUR)}
+    assert "changes more than 5 times" in (created(many, hourly(HOUR)) or "")
