@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from duetime.engine import redaction
 from duetime.engine.clock import SystemClock
 from duetime.engine.kind import Caller
 from duetime.engine.outcome import Alert, Cancelled, Completed, Failed, Outcome, Retry, Returned
@@ -177,6 +178,26 @@ def test_what_an_agent_says_of_a_failure_is_stored_without_it(stage: Stage) -> N
     ended = stage.app.scheduler.finish(caller, taken.value.run.id, Failed("hunter2hunter2 was refused", permanent=True))
     assert isinstance(ended, Ok)
     assert ended.value.error == "*** was refused"
+
+
+def test_many_credentials_are_spelled_once_for_all_texts_of_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A receiver may answer with hundreds of headers to a request with thousands of credentials."""
+    spelled: list[str] = []
+
+    def quote(value: str, **more: str) -> str:
+        spelled.append(value)
+        return value
+
+    monkeypatch.setattr(redaction, "quote", quote)
+    secrets = [f"credential-{number}" for number in range(100)]
+    body = base64.b64encode(b"it was credential-7").decode()
+    result = {"header": {f"x-{number}": ["seen credential-42 here"] for number in range(100)}, "body": body}
+    shown = redacted_outcome(Retry("404", result=json.dumps(result)), json.dumps({"token": secrets}))
+    assert shown.result is not None
+    read = json.loads(shown.result)
+    assert set(map(tuple, read["header"].values())) == {("seen *** here",)}
+    assert base64.b64decode(read["body"]) == b"it was ***"
+    assert len(spelled) <= 2 * len({*spelled}), "each once, with two sets of safe characters"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 from urllib.parse import quote, unquote
@@ -142,21 +142,42 @@ def secrets_of(payload: str) -> list[str]:
 
 def redacted(text: str, secrets: Iterable[str] = ()) -> str:
     """Return the text without these values, however it encodes them, and without what looks like a credential."""
-    given = sorted({value for value in secrets if len(value) >= SHORTEST}, key=len, reverse=True)[:MOST]
-    return masked_by_pattern(without_values(text, {*given, *_known}))
+    return _masked(text, _forms_of(secrets))
 
 
 def without_values(text: str, values: Iterable[str]) -> str:
     """Return the text without these values, however it encodes them."""
+    return _without(text, _spelled(values))
+
+
+def _forms_of(secrets: Iterable[str]) -> list[str]:
+    """Return how a text may spell the credentials of a payload and of this process. It takes much longer than the
+    search for them, so it is done once for all texts of an outcome."""
+    given = sorted({value for value in secrets if len(value) >= SHORTEST}, key=len, reverse=True)[:MOST]
+    return _spelled({*given, *_known})
+
+
+def _masked(text: str, forms: Sequence[str]) -> str:
+    return masked_by_pattern(_without(text, forms))
+
+
+def _without(text: str, forms: Sequence[str]) -> str:
+    for form in forms:
+        text = text.replace(form, MASK)
+    return text
+
+
+def _spelled(values: Iterable[str]) -> list[str]:
+    """Return every form in which a text may quote these values, the longest value first."""
     values = {*values}
     lines = {line.strip() for value in values if "\n" in value for line in value.splitlines()}  # others may indent them
     values |= {line for line in lines if len(line) >= SHORTEST}
+    forms: dict[str, None] = {}
     for value in sorted(values, key=len, reverse=True):  # the longest first: one may be part of another
         escaped = (repr(value)[1:-1], json.dumps(value)[1:-1])
         quoted = (quote(value, safe="", errors="replace"), quote(value, errors="replace"))  # it may be invalid Unicode
-        for form in (value, *escaped, *quoted, unquote(value)):
-            text = text.replace(form, MASK)
-    return text
+        forms |= dict.fromkeys((value, *escaped, *quoted, unquote(value)))
+    return list(forms)
 
 
 def redacted_trace(error: BaseException, payload: str) -> str:
@@ -168,46 +189,62 @@ def redacted_outcome(outcome: AnyOutcome, payload: str) -> AnyOutcome:
     """Redact what is stored of a failure. The result of a success belongs to its owner."""
     if isinstance(outcome, Completed | Waiting):
         return outcome
-    secrets = secrets_of(payload)
+    forms = _forms_of(secrets_of(payload))
     if isinstance(outcome, Failed | Retry):
-        result = None if outcome.result is None else _redacted_result(outcome.result, secrets)
-        traceback = None if outcome.traceback is None else stored_traceback(redacted(outcome.traceback, secrets))
-        return replace(outcome, error=redacted(outcome.error, secrets), result=result, traceback=traceback)
+        result = None if outcome.result is None else _redacted_result(outcome.result, forms)
+        traceback = None if outcome.traceback is None else stored_traceback(_masked(outcome.traceback, forms))
+        return replace(outcome, error=_masked(outcome.error, forms), result=result, traceback=traceback)
     if isinstance(outcome, Cancelled):
-        return replace(outcome, reason=redacted(outcome.reason, secrets))
+        return replace(outcome, reason=_masked(outcome.reason, forms))
     alert = outcome.alert
     if alert is not None:
-        alert = replace(alert, title=redacted(alert.title, secrets), text=redacted(alert.text, secrets))
-    reason = None if outcome.reason is None else redacted(outcome.reason, secrets)
+        alert = replace(alert, title=_masked(alert.title, forms), text=_masked(alert.text, forms))
+    reason = None if outcome.reason is None else _masked(outcome.reason, forms)
     return replace(outcome, reason=reason, alert=alert)
 
 
-def _redacted_result(result: str, secrets: list[str]) -> str:
+def _redacted_result(result: str, forms: Sequence[str]) -> str:
     try:
         value = json.loads(result)
     except (ValueError, RecursionError):
-        return redacted(result, secrets)
-    return json.dumps(_redacted_value(value, secrets), ensure_ascii=False, separators=(",", ":"))
+        return _masked(result, forms)
+    together = "\n".join(_texts(value))  # most forms are in none of the texts, of which there may be thousands
+    found = [form for form in forms if form in together]
+    return json.dumps(_redacted_value(value, found), ensure_ascii=False, separators=(",", ":"))
 
 
-def _redacted_value(value: Any, secrets: list[str], name: str = "", depth: int = 0) -> Any:
+def _texts(value: Any, name: str = "", depth: int = 0) -> Iterator[str]:
+    """Yield every text that is redacted in a result, as it is searched."""
+    if depth > DEEPEST:
+        return
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _texts(inner, key, depth + 1)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts(inner, name, depth + 1)
+    elif isinstance(value, str):
+        yield (text_of_base64(value) or value) if name == "body" else value
+
+
+def _redacted_value(value: Any, forms: Sequence[str], name: str = "", depth: int = 0) -> Any:
     if depth > DEEPEST:
         return "..."
     if isinstance(value, dict):
-        return {key: _redacted_value(inner, secrets, key, depth + 1) for key, inner in value.items()}
+        return {key: _redacted_value(inner, forms, key, depth + 1) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_redacted_value(inner, secrets, name, depth + 1) for inner in value]
+        return [_redacted_value(inner, forms, name, depth + 1) for inner in value]
     if not isinstance(value, str):
         return value
     if value and is_secret_name(name):
         return MASK
-    return _redacted_body(value, secrets) if name == "body" else redacted(value, secrets)
+    return _redacted_body(value, forms) if name == "body" else _masked(value, forms)
 
 
-def _redacted_body(value: str, secrets: list[str]) -> str:
+def _redacted_body(value: str, forms: Sequence[str]) -> str:
     """Redact a response body, which is kept in base64. One that is not text is redacted in its encoded form."""
     text = text_of_base64(value)
     if text is None:
-        return redacted(value, secrets)
-    shown = redacted(text, secrets)
+        return _masked(value, forms)
+    shown = _masked(text, forms)
     return value if shown == text else base64.b64encode(shown.encode()).decode()
