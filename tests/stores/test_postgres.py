@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -54,6 +55,25 @@ class HandClock:
 
     def boottime(self) -> float:
         return self.seconds
+
+
+def test_a_process_that_is_forked_opens_connections_of_its_own(store: PostgresStore) -> None:
+    pool = store._readers
+    with pool.lend() as connection:
+        session = connection.info.backend_pid
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        with pool.lend() as own:
+            os.write(write, b"%d" % own.info.backend_pid)
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as told:
+        assert int(told.read()) != session
+    os.waitpid(child, 0)
+    with pool.lend() as connection:
+        assert connection.info.backend_pid == session
+        assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
 def test_a_server_that_goes_away_and_comes_back(private_postgres: PostgresServer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import select
@@ -10,6 +11,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakSet
 
 from duetime.engine.clock import Clock
 from duetime.engine.errors import DuetimeError, InvalidInput, StoreUnavailable, StoreUnusable
@@ -160,6 +162,16 @@ class Connections:
         self._closed = False
         self._pause = 0.0
         self._not_before = 0.0
+        self._limit = limit
+        self._inherited: list[Connection] = []
+        _pools.add(self)
+
+    def forget_inherited(self) -> None:
+        """Begin with no connections in a process that was forked, because its parent goes on using them. They are kept
+        unused: closing one would end the session of the parent. Nothing of the parent's threads holds the locks."""
+        self._slots, self._lock = threading.BoundedSemaphore(self._limit), threading.Lock()
+        self._inherited += self._sessions
+        self._idle, self._sessions = [], {}
 
     @contextmanager
     def lend(self) -> Iterator[Connection]:
@@ -228,6 +240,16 @@ class Connections:
         with self._lock:
             self._sessions.pop(connection, None)
         connection.close()
+
+
+def _forget_inherited() -> None:
+    for pool in tuple(_pools):
+        pool.forget_inherited()
+
+
+_pools: WeakSet[Connections] = WeakSet()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_inherited)
 
 
 def _is_fresh(connection: Connection) -> bool:
