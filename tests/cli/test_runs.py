@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import select
 import signal
 from pathlib import Path
 
@@ -220,6 +221,19 @@ def test_a_signal_that_comes_in_the_middle_of_waiting_is_heard() -> None:
         signal.signal(signal.SIGVTALRM, before)
         flag.close()
     assert heard == 50
+
+
+def test_a_signal_is_heard_where_there_is_no_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(select, "poll")
+    flag = Flag()
+    before = signal.signal(signal.SIGALRM, lambda *_: flag.set())
+    try:
+        assert not flag.wait(0)
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        assert flag.wait(600)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+        flag.close()
 
 
 # -- top --------------------------------------------------------------------------------------------------------------

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import select
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from duetime.engine.worker.threads import Engine
     from duetime.http.server import HttpServer
 
+_SLICE = 0.1
+"""Seconds between two looks at a flag that cannot be waited for."""
 LOOK = 0.2
 """Seconds between two reads of the store while it is shown live."""
 
@@ -60,6 +64,12 @@ class Flag:
     def wait_or_read(self, timeout: float, descriptor: int | None) -> bool:
         """Wait for the flag, or until the descriptor can be read. Return whether it can."""
         if self._raised:
+            return False
+        if not hasattr(select, "poll"):  # on Windows, where nothing but sockets can be waited for
+            for _ in range(math.ceil(timeout / _SLICE)):
+                threading.Event().wait(min(timeout, _SLICE))  # never set, so that no handler needs its lock
+                if self.is_set():
+                    break
             return False
         poll = select.poll()  # unlike `select`, it accepts descriptors beyond 1023
         for each in (self._here, descriptor):
