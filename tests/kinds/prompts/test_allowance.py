@@ -49,6 +49,13 @@ def test_patterns(pattern: str, text: str, fits: bool) -> None:
     assert covers(pattern, text) is fits and covers(pattern, pattern)
 
 
+def test_a_program_with_a_space_in_its_name_is_no_other_program() -> None:
+    some = Allowance(commands=("git *",))
+    assert some.allows_command(["git", "./evil"]) and not some.allows_command([])
+    assert not any(some.allows_command([name, "x"]) for name in ("git ./evil", "git\t./evil", " git", ""))
+    assert Allowance(commands=("*",)).allows_command(["/opt/my tools/run"])
+
+
 def test_a_pattern_covers_narrower_ones_alone() -> None:
     assert covers("github.*", "github.get_*") and not covers("github.get_*", "github.*")
     assert covers("git *", "git log *") and not covers("git log *", "git *")

@@ -344,6 +344,10 @@ def test_it_beats_in_its_active_hours(scheduler: Scheduler) -> None:
         assert following == instant_of(datetime(2030, 3, 18, begins, tzinfo=UTC))
         assert trigger.next_after(following) == Instant(following + 30 * MINUTE)
         assert sync_heartbeat(scheduler, LOCAL, "30m", between, alone=False) == made
+    scheduler.zone = "America/New_York"
+    moved = sync_heartbeat(scheduler, LOCAL, "30m", "9:00-17:00", alone=False)
+    assert moved is not None and trigger_from_json(moved.definition.trigger).timezone == "America/New_York"
+    assert sync_heartbeat(scheduler, LOCAL, "30m", "9:00-17:00", alone=False) == moved
     with pytest.raises(InvalidInput, match=r"heartbeat\.between: "):
         sync_heartbeat(scheduler, LOCAL, "30m", "in the morning", alone=False)
 

@@ -93,7 +93,11 @@ class Allowance(NamedTuple):
         return any(matches(pattern, f"{server}.{tool}") for pattern in self.tools)
 
     def allows_command(self, words: Sequence[str]) -> bool:
-        return bool(words) and any(matches(pattern, " ".join(words)) for pattern in self.commands)
+        """Return whether a command is allowed. A program with a space in its name could pass as another one that is
+        allowed, followed by an argument, so that it needs a pattern for everything."""
+        if not words or ((len(words[0].split()) != 1 or words[0] != words[0].strip()) and "*" not in self.commands):
+            return False
+        return any(matches(pattern, " ".join(words)) for pattern in self.commands)
 
     @property
     def servers(self) -> list[str]:

@@ -204,13 +204,13 @@ def sync_heartbeat(
     if found is not None and found.progress.state in (ScheduleState.CANCELLED, ScheduleState.ENDED):
         scheduler.delete(caller, found.definition.public_id, KIND)  # frees the key; its history stays
         found = None
-    if found is not None and _matches(found.definition, rule):
+    if found is not None and _matches(found.definition, rule, scheduler.zone):
         return found
     if found is None:
         new = NewSchedule(KIND, HEARTBEAT, "interval", rule, _PAYLOAD, _POLICY, idempotency_key=KEY)
         result = scheduler.create(caller, new)
     else:  # even during a beat: that one goes on as it began, and the next follows the new rule
-        changes = Changes(None, "interval", rule, _PAYLOAD, _POLICY, amid_runs=True)
+        changes = Changes(None, "interval", rule, _PAYLOAD, _POLICY, timezone=scheduler.zone, amid_runs=True)
         result = scheduler.edit(caller, found.definition.public_id, changes, KIND)
     if isinstance(result, Err):  # everything else still works
         if found is None:
@@ -244,9 +244,11 @@ def _rule(every: str, between: str, zone: str) -> dict[str, Any]:
     return rule
 
 
-def _matches(definition: Definition, rule: Mapping[str, Any]) -> bool:
-    """Return whether the schedule beats as the settings say; when it began does not matter."""
+def _matches(definition: Definition, rule: Mapping[str, Any], zone: str) -> bool:
+    """Return whether the schedule beats as the settings say; when it began does not matter, and the time zone only if
+    it beats within certain hours."""
     stored = json_object(definition.trigger) or {}
-    wanted = json.loads(trigger_to_json(build_trigger("interval", rule, zone="UTC", now=Instant(0))))
-    same = all(stored.get(name) == wanted.get(name) for name in _RULE)
+    wanted = json.loads(trigger_to_json(build_trigger("interval", rule, zone=zone, now=Instant(0))))
+    parts = (*_RULE, "timezone") if "between" in rule else _RULE
+    same = all(stored.get(name) == wanted.get(name) for name in parts)
     return same and json.loads(definition.payload) == _PAYLOAD
