@@ -196,6 +196,7 @@ def test_every_owner_may_use_it(tmp_path: Path) -> None:
         ("<p title='a>b'>it's <b x=\"y\">fine</b> 1 < 2</p><!-- <p>no -->x<!doctype html>y", "it's fine 1 < 2\nxy"),
         ("<head><title>no</title></head><SVG><text>no</SVG>&lt;seen&gt;", "<seen>"),
         ("<svg><template></svg>seen", "seen"),
+        ("a&#" + "1" * 5000 + ";b&#65;", "a\ufffdbA"),
     ],
 )
 def test_text_of_pages(html: str, text: str) -> None:

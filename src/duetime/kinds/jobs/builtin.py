@@ -81,6 +81,8 @@ _MARK: Final = re.compile(
     """,
     re.DOTALL | re.VERBOSE,
 )
+_NO_CHARACTER: Final = re.compile(r"&#[0-9]{8,}+;?")
+"""References beyond all characters; Python refuses to read very long numbers."""
 _RAW_END: Final = {
     "script": re.compile(r"</script(?=[\s/>])", re.IGNORECASE),
     "style": re.compile(r"</style(?=[\s/>])", re.IGNORECASE),
@@ -116,7 +118,8 @@ def page_text(page: str) -> str:
             position = len(page) if end is None else end.start()
     if not unseen:
         parts.append(page[position:])
-    lines = (" ".join(line.split()) for line in html.unescape("".join(parts)).split("\n"))
+    text = html.unescape(_NO_CHARACTER.sub("\ufffd", "".join(parts)))
+    lines = (" ".join(line.split()) for line in text.split("\n"))
     return "\n".join(line for line in lines if line)
 
 
