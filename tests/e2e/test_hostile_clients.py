@@ -19,9 +19,10 @@ from duetime.engine.model import Progress, ScheduleId, ScheduleState
 from duetime.engine.result import Ok
 from duetime.engine.validation import NewSchedule
 from duetime.http.connection_limits import ConnectionLimits, ConnectionTable
+from duetime.http.server import KEEP_ALIVE
 from duetime.settings import Settings, load_settings
 from tests.support.cli import Output, start
-from tests.support.strangers import HALF_A_HEAD, Strangers, dial, received
+from tests.support.strangers import HALF_A_HEAD, Strangers, dial, is_open, received
 from tests.support.web import Site, site
 from tests.support.workers import eventually
 
@@ -47,7 +48,28 @@ def test_a_second_request_on_the_same_connection_has_the_same_deadline(tmp_path:
         connection = dial(served.port, data=b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n" + HALF_A_HEAD)
         begun = CLOCK.monotonic()
         assert received(connection).startswith(b"HTTP/1.1 200 OK\r\n")
-        assert CLOCK.monotonic() - begun < 4, "the keep-alive timeout alone would take five seconds"
+        assert CLOCK.monotonic() - begun < 4, "the keep-alive timeout alone would take longer"
+
+
+def test_an_idle_connection_of_a_user_stays_open_longer_than_clients_use_it(tmp_path: Path) -> None:
+    assert KEEP_ALIVE > 60, "clients and proxies reuse connections for up to a minute"
+    with site(tmp_path, head_timeout=0.3) as served:
+        mine, strange = (HTTPConnection("127.0.0.1", served.port, timeout=10) for _ in range(2))
+        for connection, headers in ((mine, served.bearer()), (strange, {})):
+            connection.request("GET", "/api/v1/schedules", headers=headers)
+            connection.getresponse().read()
+        mine_socket, strange_socket = mine.sock, strange.sock
+        assert received(strange_socket) == b"", "nobody authenticated on it"
+        assert is_open(mine_socket)
+        mine.request("GET", "/api/v1/schedules", headers=served.bearer())
+        assert mine.getresponse().read() and mine.sock is mine_socket
+        mine_socket.sendall(HALF_A_HEAD)
+        assert received(mine_socket) == b"", "the head of the next request has its deadline"
+        mine.request("GET", "/api/v1/schedules", headers=served.bearer())
+        assert mine.getresponse().read()
+        begun = CLOCK.monotonic()
+    assert CLOCK.monotonic() - begun < 3, "an idle connection does not delay the end of the server"
+    mine.close()
 
 
 def test_a_body_that_stops_coming_is_ended(tmp_path: Path) -> None:
@@ -191,7 +213,7 @@ class Played:
 
     def __init__(self, address: str = "127.0.0.2", descriptor: int = 7) -> None:
         self.address, self.descriptor, self.owner = address, descriptor, None  # type: str, int, str | None
-        self.is_answering = self.dropped = False
+        self.is_answering = self.is_spare = self.dropped = False
 
     def drop(self) -> None:
         self.dropped = True
@@ -206,6 +228,18 @@ def test_an_owner_with_the_most_connections_makes_room_for_the_others() -> None:
     played[1].is_answering = True
     assert table.admit(Played())
     assert [each.dropped for each in played] == [False, False, True, False, False, False, False, False]
+
+
+def test_among_owners_with_a_fair_share_an_idle_connection_makes_room() -> None:
+    table = ConnectionTable(ConnectionLimits(total=8, per_address=100))
+    played = [Played() for _ in range(8)]
+    for number, each in enumerate(played):
+        assert table.admit(each)
+        table.authenticated(each, f"owner {number // 2}")
+    assert not table.admit(Played())
+    played[4].is_spare = True
+    assert table.admit(Played())
+    assert [number for number, each in enumerate(played) if each.dropped] == [4]
 
 
 def test_descriptors_are_kept_for_the_store_and_for_children() -> None:

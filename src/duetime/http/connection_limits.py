@@ -1,7 +1,8 @@
 """Limits on open connections: in total, and per address for those without an authenticated request.
 
 Unauthenticated clients cannot lock out users with a valid token: at the limit, the oldest unauthenticated connection
-is closed. If all are authenticated, the owner with the most connections loses its oldest idle one.
+is closed. If all are authenticated, the owner with the most connections loses its oldest idle one; if none has more
+than its share, one that has been idle for a while is closed.
 """
 
 from __future__ import annotations
@@ -57,6 +58,8 @@ MOST: Final = 1000
 BURST: Final = 4
 """How many times its limit an address may open at once: GRACE seconds later, most of a user's are authenticated."""
 GRACE: Final = 1.0
+SPARE_AFTER: Final = 5.0
+"""Seconds after which an authenticated idle connection may be closed for a new one."""
 CONNECTION: Final = "duetime.connection"
 """Key of the ASGI scope that holds the connection."""
 OWNER: Final = "duetime.owner"
@@ -72,7 +75,8 @@ class ConnectionLimits:
     trusted_proxies: Sequence[str] = ()
     """Addresses and networks to which `per_address` does not apply."""
     head_seconds: float = 10.0
-    """Deadline for the whole head of a request, counted from the connection or the previous response."""
+    """Deadline for the whole head of a request, counted from the connection, from the previous response if nobody has
+    authenticated on it, and else from the first byte."""
     body_seconds: float = 30.0
     """Maximum time without progress while the client sends a body or reads a response."""
 
@@ -88,6 +92,10 @@ class Connection(Protocol):
     @property
     def is_answering(self) -> bool:
         """Return whether a complete request was received and its response is in progress."""
+
+    @property
+    def is_spare(self) -> bool:
+        """Return whether it has waited for a request for more than SPARE_AFTER seconds."""
 
     @property
     def descriptor(self) -> int: ...
@@ -161,12 +169,14 @@ class ConnectionTable:
 
     def _make_room(self) -> bool:
         strangers = (each for each in self._anonymous if not self._is_trusted(each.address))
-        return self._drop_first(strangers) or self._drop_first(self._anonymous) or self._drop_of_the_largest_owner()
+        return self._drop_first(strangers) or self._drop_first(self._anonymous) or self._drop_an_authenticated()
 
-    def _drop_of_the_largest_owner(self) -> bool:
+    def _drop_an_authenticated(self) -> bool:
         [(owner, number)] = Counter(each.owner for each in self._authenticated).most_common(1) or [(None, 0)]
         fair = self._most // 4
-        return number > fair and self._drop_first(each for each in self._authenticated if each.owner == owner)
+        if number > fair and self._drop_first(each for each in self._authenticated if each.owner == owner):
+            return True
+        return self._drop_first(each for each in self._authenticated if each.is_spare)
 
     def _drop_first(self, connections: Iterable[Connection]) -> bool:
         victim = next((each for each in connections if not each.is_answering), None)

@@ -10,7 +10,7 @@ import h11
 from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from duetime.http.connection_limits import CONNECTION, GRACE, ConnectionLimits, ConnectionTable
+from duetime.http.connection_limits import CONNECTION, GRACE, SPARE_AFTER, ConnectionLimits, ConnectionTable
 
 _TOO_SLOW: Final = (
     b"HTTP/1.1 408 Request Timeout\r\ncontent-type: text/plain; charset=utf-8\r\nconnection: close\r\n"
@@ -89,6 +89,7 @@ class LimitedProtocol(H11Protocol):
         self._deadlines: dict[str, asyncio.TimerHandle] = {}
         self._heard, self._answered = False, False
         """Whether data arrived since the last response, and whether there was any response."""
+        self._idle_since = self.loop.time()
 
     @property
     def limits(self) -> ConnectionLimits:
@@ -110,6 +111,10 @@ class LimitedProtocol(H11Protocol):
     def _has_request(self) -> bool:
         cycle: Any = self.cycle
         return cycle is not None and not cycle.response_complete
+
+    @property
+    def is_spare(self) -> bool:
+        return not self._has_request and self.loop.time() - self._idle_since > SPARE_AFTER
 
     @property
     def descriptor(self) -> int:
@@ -151,6 +156,8 @@ class LimitedProtocol(H11Protocol):
     def data_received(self, data: bytes) -> None:
         self._heard = True
         super().data_received(data)
+        if not self._has_request and _HEAD not in self._deadlines:
+            self._set_deadline(_HEAD, self.limits.head_seconds, self._head_is_late)
 
     def handle_events(self) -> None:
         super().handle_events()
@@ -159,7 +166,9 @@ class LimitedProtocol(H11Protocol):
 
     def on_response_complete(self) -> None:
         self._heard, self._answered = False, True
-        self._set_deadline(_HEAD, self.limits.head_seconds, self._head_is_late)
+        self._idle_since = self.loop.time()
+        if self.owner is None or self.conn.their_state is not h11.DONE or self.conn.trailing_data[0]:
+            self._set_deadline(_HEAD, self.limits.head_seconds, self._head_is_late)
         super().on_response_complete()
         if self.owner is None and self._has_much_to_come():
             self.flow.pause_reading()  # an unauthenticated long body costs nothing, and the response has time to arrive

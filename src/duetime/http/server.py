@@ -25,6 +25,9 @@ PATIENCE = 5
 """Seconds after which a stopping server stops waiting."""
 ACCEPTED_AT_ONCE = 16
 """Maximum connections that the event loop accepts before it handles any: each already has a file descriptor."""
+KEEP_ALIVE = 75
+"""Seconds until an idle connection is closed. Clients stop using theirs earlier (after 5 to 60 s), so that none sends a
+request on a connection that is just being closed."""
 WAITING = 4096
 """Backlog of connections that the kernel keeps until they are accepted."""
 
@@ -127,6 +130,7 @@ class HttpServer:
                 lifespan="on",
                 proxy_headers=False,
                 server_header=False,
+                timeout_keep_alive=KEEP_ALIVE,
                 timeout_graceful_shutdown=PATIENCE,
             )
         )

@@ -148,6 +148,24 @@ def test_messages_are_taken_back_one_by_one_by_filter_or_all(desk: Counter) -> N
     assert len(desk.sent) == 1
 
 
+NOT_FILTERS: list[tuple[str, Any]] = [
+    *((query, b"") for query in ("state=DELIVERED", "label=", "scheduleId=", "url=", "fromDate=", "cursor=abc")),
+    *(("", body) for body in ({"state": ["ACTIVE"]}, {"label": []}, {"label": ""}, {"label": None})),
+    *(("", body) for body in ({"messageIds": None}, {"messageIds": ["x"], "label": "a"}, 5, b"null")),
+]
+
+
+def test_no_filter_that_is_given_is_ignored_when_messages_are_cancelled(desk: Counter) -> None:
+    for label in "abc":
+        desk.publish(Upstash_Delay="1h", Upstash_Label=label)
+    for query, body in NOT_FILTERS:
+        refused = desk.ask("DELETE", f"/v2/messages?{query}", status=400, body=body)["error"]
+        assert refused.startswith((query.partition("=")[0] or "").strip() or ("state", "label", "messageIds")), refused
+    assert desk.ask("DELETE", "/v2/messages?count=1", status=202) == {"cancelled": 1}
+    assert desk.ask("DELETE", "/v2/messages", status=202, body={"count": 1, "label": "a"}) == {"cancelled": 1}
+    assert desk.ask("DELETE", "/v2/messages", status=202) == {"cancelled": 1}
+
+
 def test_redacted_parts_are_sent_and_never_shown(desk: Counter) -> None:
     desk.requester.answer = lambda outgoing: Failed("no", permanent=True)
     secret: dict[str, Any] = {"Upstash_Forward_Authorization": "Bearer secret", "Upstash_Forward_X": "shown"}
@@ -182,11 +200,12 @@ def test_the_same_id_is_sent_once_in_ten_minutes(desk: Counter) -> None:
             "POST", "/v2/publish/https://other.example", status=202, Upstash_Deduplication_Id="x", body=b"two"
         )
         assert made == again
-    assert "deduplicated" not in desk.ask("POST", f"/v2/publish/{HOOK}", Upstash_Deduplication_Id="y")
+    for other in ("y", "", ""):  # an empty one is none
+        assert "deduplicated" not in desk.ask("POST", f"/v2/publish/{HOOK}", Upstash_Deduplication_Id=other)
     desk.simulation.advance(timedelta(minutes=0.1))
     assert "deduplicated" not in desk.ask("POST", f"/v2/publish/{HOOK}", Upstash_Deduplication_Id="x")
     desk.simulation.settle()
-    assert len(desk.sent) == 3
+    assert len(desk.sent) == 5
 
 
 def test_the_same_content_is_sent_once_in_ten_minutes(desk: Counter) -> None:
@@ -339,5 +358,11 @@ def test_a_callback_that_fails_calls_nobody_back(desk: Counter) -> None:
 def test_a_setting_that_cannot_be_read_is_named_by_its_header(desk: Counter, prefix: str, setting: str) -> None:
     header = f"{prefix}-{setting}"
     callbacks = {"Upstash_Callback": HOOK, "Upstash_Failure_Callback": HOOK}
-    answer = desk.ask("POST", f"/v2/publish/{HOOK}", status=400, **callbacks, **{header: "soon"})
-    assert answer["error"].startswith(f"{header}: ")
+    for wrong in ("soon", "999999999999"):
+        answer = desk.ask("POST", f"/v2/publish/{HOOK}", status=400, **callbacks, **{header: wrong})
+        assert answer["error"].startswith(f"{header}: ")
+    for header, route in (("Upstash-Callback", "publish"), ("Upstash-Schedule-Id", "schedules")):
+        answer = desk.ask("POST", f"/v2/{route}/{HOOK}", status=400, **CRON, **{header: "no/pe"})
+        assert answer["error"].startswith(f"{header}: ")
+    answer = desk.ask("POST", f"/v2/schedules/{HOOK}", status=400, Upstash_Cron="0 0 30 2 *")
+    assert answer["error"].startswith("Upstash-Cron: ")

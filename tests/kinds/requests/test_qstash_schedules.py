@@ -179,5 +179,7 @@ def test_a_schedule_that_was_cancelled_elsewhere_can_be_made_again(desk: Counter
     [made] = app.store.search(ScheduleQuery(kind=KIND)).items
     app.scheduler.cancel(Caller("ada"), made.definition.public_id)
     desk.ask("GET", "/v2/schedules/daily", status=404)
+    desk.ask("POST", f"/v2/schedules/{HOOK}", status=400, Upstash_Cron="0 0 30 2 *", Upstash_Schedule_Id="daily")
+    assert app.store.search(ScheduleQuery(kind=KIND)).total == 1, "a refused request deletes nothing"
     desk.ask("POST", f"/v2/schedules/{HOOK}", **CRON, Upstash_Schedule_Id="daily")
     assert len(desk.schedules()) == 1

@@ -34,6 +34,8 @@ NOT_ALLOWED = "Not allowed in this run: a call is refused. Say so if it is neede
 _MOST_DENIED = 20
 _END = 2.0
 """Seconds for the server to end."""
+_KEEP_ALIVE = 75
+"""Seconds until an idle connection is closed: later than its client stops using it."""
 
 Answer = Callable[[dict[str, Any]], Awaitable["types.CallToolResult"]]
 
@@ -191,7 +193,8 @@ async def _serving(app: ASGIApp, listening: socket.socket) -> AsyncIterator[None
         def capture_signals(self) -> Iterator[None]:
             yield  # signals are for the worker
 
-    server = Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off"))
+    config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_keep_alive=_KEEP_ALIVE)
+    server = Server(config)
     task = asyncio.get_running_loop().create_task(server.serve([listening]))
     try:
         yield

@@ -12,7 +12,8 @@ from urllib.parse import unquote
 from duetime.engine.clock import SECOND, Instant, datetime_of
 from duetime.engine.encoding import is_text
 from duetime.engine.errors import DuetimeError, InvalidInput, UnreadableTime
-from duetime.engine.kind import Caller
+from duetime.engine.kind import Caller, Kind
+from duetime.engine.result import Err
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.times import read_duration
 from duetime.kinds.requests.qstash_api.views import without_nothing
@@ -43,7 +44,13 @@ def error_response(error: DuetimeError) -> ApiResponse:
     """Return an error as a response. Messages of the store contain paths, so they are for the operator only."""
     err = err_of(error)
     away = "the store cannot be reached right now; try again in a moment"
-    return ApiResponse({"error": away if err.code in STORE_ERRORS else err.message}, _STATUSES.get(err.code, 400))
+    return ApiResponse({"error": away if err.code in STORE_ERRORS else message_for(err)}, _STATUSES.get(err.code, 400))
+
+
+def message_for(err: Err) -> str:
+    """Return the message of an error, which names the header that it is about."""
+    name = _HEADERS.get(err.field or "")
+    return err.message if name is None or err.problem == err.message else f"{PREFIX.title()}{name}: {err.problem}"
 
 
 def not_found(what: str, id: str) -> Refused:
@@ -86,9 +93,9 @@ class Asking(NamedTuple):
             listed = [each for value in self.query[name] for each in value.split(",") if each]
         else:
             given = self.json() if self.body else {}
-            listed = given.get(name) if isinstance(given, dict) else given
-        if listed is None:
-            return None
+            if isinstance(given, dict) and name not in given:
+                return None
+            listed = given[name] if isinstance(given, dict) else given
         if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
             raise InvalidInput(f"{name}: must be a list of texts")
         if len(listed) > MOST_IDS:
@@ -108,7 +115,8 @@ class Asking(NamedTuple):
         if not isinstance(given, dict):
             return dict(self.query)
         lists = {name: value if isinstance(value, list) else [value] for name, value in given.items() if name != ids}
-        return {**self.query, **{name: [str(each) for each in values] for name, values in lists.items()}}
+        texts = {name: ["" if each is None else str(each) for each in values] for name, values in lists.items()}
+        return {**self.query, **texts}
 
 
 def as_text(value: str) -> str:
@@ -144,6 +152,19 @@ def raw_destination(raw_path: bytes, query: bytes, route: str) -> str:
 # Parsing of the headers of messages and schedules into requests and triggers for the scheduler.
 
 PREFIX = "upstash-"
+_HEADERS = {
+    "method": "Method",
+    "retries": "Retries",
+    "retry_delay": "Retry-Delay",
+    "timeout": "Timeout",
+    "delay": "Delay",
+    "label": "Label",
+    "redact": "Redact-Fields",
+    "id": "Schedule-Id",
+    "cron": "Cron",
+    "expression": "Cron",
+}
+"""The headers of fields of a request, without their prefix."""
 FORWARD = "forward-"
 LONGEST_DELAY = 3653 * 86_400
 """Maximum delay in seconds."""
@@ -195,7 +216,7 @@ def read_request(asking: Asking, destination: str, headers: Mapping[str, str], b
     for field, on in CALLBACKS.items():
         name = field.replace("_", "-")
         if name in own:
-            made = kind.prepare(_callback(own, name, payload.get("retries", RETRIES)), asking.caller).payload
+            made = _prepared_callback(kind, own, name, payload.get("retries", RETRIES), asking.caller)
             callbacks.append(callback_to(on, made, kind.defaults))
             payload |= {field: own[name], f"{field}_headers": made.get("headers")}
     policy = {"max_attempts": payload.get("retries", RETRIES) + 1, "callbacks": callbacks}
@@ -226,6 +247,17 @@ def _callback(own: Mapping[str, str], name: str, retries: int) -> dict[str, Any]
     prefix = f"Upstash-{name.title()}"
     delay = _seconds(f"{prefix}-Delay", mine.get("delay"))
     return {"url": own[name], "retries": retries, **_sending(settings | forwarded, None, prefix), "delay": delay}
+
+
+def _prepared_callback(kind: Kind, own: Mapping[str, str], name: str, retries: int, caller: Caller) -> dict[str, Any]:
+    try:
+        return dict(kind.prepare(_callback(own, name, retries), caller).payload)
+    except InvalidInput as error:
+        if error.field is None or error.problem == error.message:
+            raise
+        header = _HEADERS.get(error.field)
+        field = f"{PREFIX}{name}".title() + (f"-{header}" if header else "")
+        raise InvalidInput(field=field, problem=error.problem) from None
 
 
 def _body(body: bytes) -> dict[str, str]:

@@ -23,6 +23,7 @@ from duetime.kinds.requests.qstash_api.lookup import (
     Filter,
     Message,
     Source,
+    chosen,
     failure_of,
     find_failure,
     find_message,
@@ -199,8 +200,9 @@ def delete_failure(asking: Asking) -> ApiResponse:
 
 
 def delete_failures(asking: Asking) -> ApiResponse:
-    done = [asking.scheduler.dismiss(asking.caller, each.run.id) for each in _chosen(asking)]
-    return ApiResponse({"deleted": sum(each.is_ok for each in done)})
+    found, cursor = _chosen(asking)
+    done = [asking.scheduler.dismiss(asking.caller, each.run.id) for each in found]
+    return ApiResponse(without_nothing({"deleted": sum(each.is_ok for each in done), "cursor": cursor}))
 
 
 def retry_failure(asking: Asking) -> ApiResponse:
@@ -212,20 +214,23 @@ def retry_failure(asking: Asking) -> ApiResponse:
 
 def retry_failures(asking: Asking) -> ApiResponse:
     _refuse_settings(asking)
-    done = [each for each in _chosen(asking) if asking.scheduler.retry(asking.caller, each.run.id).is_ok]
-    return ApiResponse({"responses": [_retried(each) for each in done]})
+    found, cursor = _chosen(asking)
+    done = [each for each in found if asking.scheduler.retry(asking.caller, each.run.id).is_ok]
+    return ApiResponse(without_nothing({"responses": [_retried(each) for each in done], "cursor": cursor}))
 
 
-def _chosen(asking: Asking) -> Sequence[Failure]:
-    """Return the failures that are named or match the filter; selecting all requires `all=true`."""
-    ids = asking.few_ids("dlqIds")
-    wanted = Filter(asking.filters("dlqIds")).must_be_known()
+def _chosen(asking: Asking) -> tuple[Sequence[Failure], str | None]:
+    """Return the failures that are named or match the filter, and a cursor if there are more; selecting all requires
+    `all=true`."""
+    cursor = None
+    ids, wanted = chosen(asking, "dlqIds", "cursor")
     if ids is None:
         if wanted.is_empty and asking.query.get("all") != ["true"]:
             raise InvalidInput("give dlqIds, a filter, or all=true")
-        ids = [row["dlqId"] for row in _failures(asking, wanted, MOST_AT_ONCE)[0]]
+        rows, cursor = _failures(asking, wanted, wanted.count(MOST_AT_ONCE))
+        ids = [row["dlqId"] for row in rows]
     found = [find_failure(asking, each) for each in dict.fromkeys(ids)]
-    return [each for each in found if each is not None]
+    return [each for each in found if each is not None], cursor
 
 
 def _retried(found: Failure) -> View:

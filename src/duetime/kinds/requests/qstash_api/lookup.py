@@ -29,8 +29,8 @@ MOST_PAGES = 50
 _NAMES = ("url", "scheduleId", "messageId", "responseStatus")
 _UNKNOWN_HERE = ("topicName", "queueName", "flowControlKey", "callerIp", "callerIP", "api")
 """Filters on fields that no message here has, so that none matches."""
-_FILTERS = frozenset({*_NAMES, *_UNKNOWN_HERE, "label", "host", "path", "fromDate", "toDate", "state"})
-_BESIDES = frozenset({"count", "cursor", "order", "async", "all", "messageIds", "dlqIds"})
+_FILTERS = frozenset({*_NAMES, *_UNKNOWN_HERE, "label", "host", "path", "fromDate", "toDate"})
+_BESIDES = frozenset({"count", "order", "async", "all", "messageIds", "dlqIds"})
 
 
 class Filter:
@@ -43,7 +43,7 @@ class Filter:
     def values(self, name: str) -> set[str]:
         """Return the values of a name, split at commas; URLs are not split, because they may contain commas."""
         given = self._query.get(name, [])
-        return set(given) if name == "url" else {each for value in given for each in value.split(",") if each}
+        return {each for value in given for each in ([value] if name == "url" else value.split(",")) if each}
 
     def last(self, name: str) -> str | None:
         """Return the last value of a name, or None if there is none or it is empty."""
@@ -61,11 +61,14 @@ class Filter:
     def is_empty(self) -> bool:
         return not _FILTERS & self._query.keys()
 
-    def must_be_known(self) -> Filter:
-        """Reject unknown names where an action cannot be undone: ignoring one would widen it to everything."""
-        unknown = sorted(self._query.keys() - _FILTERS - _BESIDES)
+    def must_be_known(self, *besides: str) -> Filter:
+        """Reject unknown and empty filters where an action cannot be undone: ignoring one would widen it."""
+        unknown = sorted(self._query.keys() - _FILTERS - _BESIDES - {*besides})
         if unknown:
             raise InvalidInput(f"{unknown[0][:40]}: is not a filter; choose from {', '.join(sorted(_FILTERS))}")
+        empty = sorted(name for name in _FILTERS & self._query.keys() if not self.values(name))
+        if empty:
+            raise InvalidInput(f"{empty[0]}: is empty; leave it out or give a value")
         return self
 
     def fits(self, row: View) -> bool:
@@ -123,6 +126,14 @@ def _read(cursor: str | None, sources: int) -> tuple[int, str | None, int]:
         case [int(number), str() | None as at, int(row)] if 0 <= number < sources and row >= 0:
             return number, at, row
     raise InvalidInput("cursor: not a cursor from a previous page; leave it out to start over")
+
+
+def chosen(asking: Asking, ids: str, *besides: str) -> tuple[list[str] | None, Filter]:
+    """Return what an action is for: the ids that are named in the field `ids`, or a filter."""
+    named, wanted = asking.few_ids(ids), Filter(asking.filters(ids)).must_be_known(*besides)
+    if named is not None and not wanted.is_empty:
+        raise InvalidInput(f"{ids}: give it or a filter, not both")
+    return named, wanted
 
 
 class Message(NamedTuple):

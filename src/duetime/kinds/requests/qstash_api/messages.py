@@ -23,6 +23,7 @@ from duetime.kinds.requests.qstash_api.call import (
     Asking,
     Request,
     joined,
+    message_for,
     not_found,
     not_offered,
     read_cron,
@@ -31,8 +32,8 @@ from duetime.kinds.requests.qstash_api.call import (
     read_request,
 )
 from duetime.kinds.requests.qstash_api.lookup import (
-    Filter,
     Message,
+    chosen,
     find_living,
     latest_run,
     living_runs,
@@ -67,7 +68,7 @@ def publish_batch(asking: Asking) -> ApiResponse:
             wanted.append(_read_one(asking, each))
         except DuetimeError as error:
             err = err_of(error)
-            raise refuse(err.code, f"message {number}: {err.message}") from None
+            raise refuse(err.code, f"message {number}: {message_for(err)}") from None
     return ApiResponse(_create(asking, wanted))
 
 
@@ -128,14 +129,15 @@ def _living(asking: Asking) -> Message:
 
 
 def cancel_messages(asking: Asking) -> ApiResponse:
-    """Cancel the named messages, those that match the filter, or all; at most 1000, so that a call ends in time."""
-    ids = asking.few_ids("messageIds")
+    """Cancel the named messages, those that match the filter, or all; at most `count` or 1000, so that a call ends in
+    time."""
+    ids, wanted = chosen(asking, "messageIds")
     if ids is not None:
         found = (each for id in dict.fromkeys(ids) if (each := find_living(asking, id)) is not None)
     else:
-        wanted = Filter(asking.filters("messageIds")).must_be_known()
         found = (each for each in _all(asking) if wanted.fits(message_view(*each, asking.caller.depth)))
-    return ApiResponse({"cancelled": sum(_cancel(asking, each) for each in islice(found, MOST_AT_ONCE))}, 202)
+    few = islice(found, wanted.count(MOST_AT_ONCE))
+    return ApiResponse({"cancelled": sum(_cancel(asking, each) for each in few)}, 202)
 
 
 def _all(asking: Asking) -> Iterator[Message]:
@@ -156,8 +158,8 @@ def _cancel(asking: Asking, message: Message) -> bool:
 
 def _key(request: Request, now: Instant) -> str | None:
     """Return the key of its deduplication id or of its content in a window; None if it is not deduplicated."""
-    given = request.headers.get(f"{PREFIX}deduplication-id")
-    if given is not None:
+    given = request.headers.get(f"{PREFIX}deduplication-id", "").strip()
+    if given:
         said = f"id:{given}"
     elif request.headers.get(f"{PREFIX}content-based-deduplication", "").strip().lower() == "true":
         parts = ("url", "headers", "body", "body_base64")
@@ -182,12 +184,12 @@ def _answers(before: Sequence[Schedule | None], made: list[Created]) -> list[dic
     """Return an answer for each message. Within one batch, too, only the first with the same id is sent."""
     created = iter(made)
     answers: list[dict[str, Any]] = []
-    told: set[str] = set()
+    known_ids: set[str] = set()
     for known in before:
         schedule, fresh = next(created) if known is None else Created(known, fresh=False)
         id = schedule.definition.public_id
-        answers.append({"messageId": id} if fresh and id not in told else {"messageId": id, "deduplicated": True})
-        told.add(id)
+        answers.append({"messageId": id} if fresh and id not in known_ids else {"messageId": id, "deduplicated": True})
+        known_ids.add(id)
     return answers
 
 
@@ -212,6 +214,7 @@ def _upsert(scheduler: Scheduler, caller: Caller, new: NewSchedule) -> None:
     """Create or change the schedule with a given id. Ids are per owner, so two owners can use the same one."""
     found = scheduler.find_by_key(caller, new.idempotency_key or "", KIND)
     if found is not None and found.progress.state in OVER:
+        scheduler.drafter.draft(caller, new, scheduler.clock.now())  # raises before anything is deleted
         unwrap(scheduler.delete(caller, found.definition.public_id, KIND))
         found = None
     if found is None:
