@@ -13,8 +13,7 @@ from reference.schemas import Field, fields
 _ABOUT = """\
 Agents use these tools over stdio (`duetime mcp`) and HTTP (`/mcp`), in the protocol versions of 2025 and 2026.
 `duetime serve --tools jobs,schedule` serves only the named families and single tools; a family includes the tools
-for all kinds. `take_prompt` and `finish_prompt` are listed only where prompts can wait for an agent; they can always
-be called.
+for all kinds.
 
 The token, never an argument, determines whose schedules a call sees; anything of another owner is answered like
 something that does not exist. Unknown arguments, and arguments of the wrong type, are tool errors (`isError`) that

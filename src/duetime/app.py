@@ -287,7 +287,7 @@ def mcp_server(
     services: Services | None = None,
 ) -> McpServer:
     """Build the MCP server with the tools of these names. The SDK takes a second to import, so it is imported here, for
-    commands that use MCP. The services say which required arguments have a default, and what need not be listed."""
+    commands that use MCP. The services say which required arguments have a default."""
     from importlib.metadata import version
 
     from duetime.mcp.server import McpServer
@@ -298,8 +298,7 @@ def mcp_server(
 def catalog_for(names: Sequence[str], services: Services | None) -> Catalog:
     from duetime.mcp.catalog import catalog_of
 
-    told = ((), ()) if services is None else (services.optional_arguments(), services.unlisted_tools())
-    return catalog_of(load_specs().values(), names, *told)
+    return catalog_of(load_specs().values(), names, () if services is None else services.optional_arguments())
 
 
 def tokens_of(settings: Settings, clock: Clock, store: Store) -> Tokens:

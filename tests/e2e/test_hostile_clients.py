@@ -65,6 +65,7 @@ def test_an_idle_connection_of_a_user_stays_open_longer_than_clients_use_it(tmp_
         assert mine.getresponse().read() and mine.sock is mine_socket
         mine_socket.sendall(HALF_A_HEAD)
         assert received(mine_socket) == b"", "the head of the next request has its deadline"
+        mine.close()
         mine.request("GET", "/api/v1/schedules", headers=served.bearer())
         assert mine.getresponse().read()
         begun = CLOCK.monotonic()

@@ -19,6 +19,7 @@ from tests.support.mcp import PATIENCE, ROUTES, Agent, World, leaks, route_to, u
 from tests.support.wordings import (
     ID_OR_RUN,
     NO_TASKS,
+    NOT_ZERO,
     NOTHING_TO_EDIT,
     RESULT_OR_ERROR,
     SCHEDULE_ID_MISSING,
@@ -272,7 +273,7 @@ JOBS = [
     Case("preview_schedule", {"trigger_type": "x", "trigger_config": {}}, "Unknown trigger type: x"),
 ]  # fmt: skip
 
-ONE_OF = "Error: give exactly one of at, cron, rrule, every (every may have at as its first time), not "
+ONE_OF = "Error: give exactly one of at, cron, rrule, every, when (every may have at as its first time), not "
 NOT_EDITED = not_editable(999_999)
 LOCAL_NOW = r"it is now \w{3} \d{1,2}, 20\d\d \d{1,2}:\d\d [AP]M CES?T"
 
@@ -292,7 +293,7 @@ PROMPTS = [
         pattern=True,
     ),
     prompt("Error: Invalid cron expression: * * *", cron="* * *"),
-    prompt('Error: could not read "0m" as a duration; write it like 30m, 2h30m or 1 day.', every="0m"),
+    prompt(NOT_ZERO, every="0m"),
     prompt(f"Error: {UNKNOWN_ZONE}", at="in 2 hours", timezone="Mars/Base"),
     Case("schedule_list", {"status": "weird"}, 'Error: unknown status "weird".'),
     Case("schedule_list", {"from": "gibberish"}, 'Error: could not parse "gibberish" as a date/time.'),

@@ -39,7 +39,7 @@ def tools_in(answer: str) -> list[dict[str, Any]]:
 
 
 def test_the_list_is_light(answer: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """It has every tool, also those that are listed only where prompts can wait for an agent."""
+    """It has every tool."""
     tools, size = tools_in(answer), len(answer.encode())
     with capsys.disabled():
         print(f"\ntools/list: {size} bytes for {len(tools)} tools")  # noqa: T201  the figure is to be seen
@@ -106,29 +106,17 @@ def test_tools_for_all_kinds_serve_no_family_that_is_off() -> None:
 WOKEN = '[agents.echo]\ntype = "command"\ncommand = ["/bin/cat"]\n'
 
 
-@pytest.mark.parametrize(
-    ("settings", "are_listed"),
-    [
-        ("", True),
-        (f'agent = "echo"\n{WOKEN}', False),
-        (f'agent = "echo"\n{WOKEN}[agents.desk]\ntype = "inbox"\n', True),
-        (f'agent = "echo"\n{WOKEN}[heartbeat]\nevery = "1h"\nagent = "echo"\n', True),
-        (f'agent = "echo"\ntools = ["prompts", "take_prompt", "finish_prompt"]\n{WOKEN}', True),
-    ],
-    ids=["inbox by default", "all are woken", "an inbox agent", "a heartbeat", "named"],
-)
-def test_taking_is_listed_only_where_prompts_can_wait(settings: str, are_listed: bool, tmp_path: Path) -> None:
-    """Where it is not listed, it still answers. Only that case is asked in a process of its own."""
+def test_taking_is_listed_where_a_prompt_names_the_inbox(tmp_path: Path) -> None:
+    """Also where all others wake an agent."""
     file = tmp_path / "settings.toml"
-    file.write_text(settings)
+    file.write_text(f'agent = "echo"\n{WOKEN}')
 
     async def say(client: Client) -> None:
-        assert ({"take_prompt", "finish_prompt"} <= await names_of(client)) is are_listed
+        assert {"take_prompt", "finish_prompt"} <= await names_of(client)
+        told = (await call(client, "schedule", prompt="x", at="tomorrow", agent="inbox"))["status"]
+        assert told == "pending"
         assert (await call(client, "take_prompt"))["message"] == "Nothing is due."
 
-    if not are_listed:
-        talk(over_stdio(tmp_path, ERAS[0], "--config", str(file)), say)
-        return
     with closing(build(replace(load_only(file), db=str(tmp_path / "my.db")))) as app:
         server = mcp_server(app.settings.tools, lambda: Call(app.services, Caller(LOCAL), "UTC"), services=app.services)
         talk(Client(server.sdk, mode=ERAS[0]), say)

@@ -22,6 +22,18 @@ def test_anything_longer_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("every", "rule"),
+    [("1 month", "MONTHLY"), ("month", "MONTHLY"), ("a year", "YEARLY"), ("every 3 months", "MONTHLY;INTERVAL=3")],
+)
+def test_an_interval_of_months_is_a_rule(every: str, rule: str) -> None:
+    assert parse_when(every=every, start="tomorrow 9am") == (
+        "rrule",
+        {"rrule": f"FREQ={rule}", "start": "tomorrow 9am"},
+        None,
+    )
+
+
+@pytest.mark.parametrize(
     ("given", "text"),
     [(1.9, "in 1.9 seconds"), (0.5, "in 0.5 seconds"), (60, "in 60 seconds"), ("90 minutes", "in 5400 seconds")],
 )

@@ -11,12 +11,15 @@ import pytest
 
 from duetime import Duetime
 from duetime.engine.kind import LOCAL, Caller
+from duetime.mcp.definitions import ToolProblem
 from duetime.settings import Settings
 from tests.support.agent import Agent
 from tests.support.browsing import signed_in
 from tests.support.cli import Cli
 from tests.support.web import Site, site
+from tests.support.wordings import NEVER_FIRES
 
+BERLIN = "Europe/Berlin"
 LIMITS: dict[str, Any] = {"start": "2099-01-01T00:00", "end": "2099-12-31", "max_runs": 5}
 BOUNDS = {"start": "2099-01-01T00:00:00.000000Z", "end": "2099-12-31T23:59:59.999999Z", "timezone": "UTC"}
 PAYLOADS: dict[str, dict[str, Any]] = {
@@ -149,6 +152,63 @@ def test_words_beside_required_arguments_that_are_empty(there: Site) -> None:
 def test_words_that_cannot_be_read_are_refused(there: Site, tool: str, given: dict[str, Any], problem: str) -> None:
     answer = Agent(there.room.services, Caller(LOCAL), "UTC").knows(tool, **given)
     assert problem in answer["error"]
+
+
+LOST, TWICE = "2099-03-29T02:30:00", "2099-10-25T02:30:00"
+"""In Berlin, clocks go forward over the first one, and the second one comes twice."""
+
+
+def test_a_single_time_at_a_clock_change_is_told_everywhere(there: Site) -> None:
+    agent = Agent(there.room.services, Caller(LOCAL), "Europe/Berlin")
+    for text, words in ((LOST, "clocks go forward"), (TWICE, "comes twice")):
+        once = {"trigger_type": "once", "trigger_config": {"run_at": text}}
+        assert words in agent.knows("preview_schedule", once)["warnings"][0]
+        made = agent.knows("schedule_job", once, name="n", task="echo", args=["x"])
+        assert words in made["warnings"][0] and made["warning_codes"][0] == "time"
+        trigger = {"type": "once", "run_at": text}
+        asked = {"kind": "job", "name": "n", "payload": PAYLOADS["job"], "trigger": trigger, "timezone": BERLIN}
+        assert words in post(there, "/schedules", asked)["warnings"][0]
+        assert words in post(there, "/preview", {"trigger": trigger, "timezone": BERLIN})["warnings"][0]
+
+
+def test_a_preview_tells_what_never_fires_and_a_create_refuses_it(there: Site) -> None:
+    agent = Agent(there.room.services, Caller(LOCAL), "UTC")
+    never = {"trigger_type": "cron", "trigger_config": {"expression": "0 0 30 2 *"}}
+    shown = agent.knows("preview_schedule", never)
+    assert shown["next"] == [] and shown["warnings"] == [NEVER_FIRES]
+    assert "this never fires" in agent.knows("schedule_job", never, name="n", task="echo")["error"]
+    assert post(there, "/preview", {"trigger": {"type": "cron", "expression": "0 0 30 2 *"}})["next"] == []
+
+
+def test_an_error_names_the_argument_that_was_given(there: Site) -> None:
+    agent = Agent(there.room.services, Caller(LOCAL), "UTC")
+    job = {"kind": "job", "name": "n", "payload": PAYLOADS["job"]}
+    for when in ("garbage", "2001-01-01"):
+        refused = post(there, "/schedules", {**job, "when": when}, 422)
+        assert refused["detail"].startswith("when: ") and refused["field"] == "when"
+        assert post(there, "/preview", {"when": when}, 422)["detail"].startswith("when: ")
+    made = agent.knows("schedule", prompt="x", at="tomorrow 9am")["id"]
+    for when in ("garbage", "2001-01-01", "0 0 30 2 *"):
+        with pytest.raises(ToolProblem, match=r"^when: "):
+            raise ToolProblem(agent.knows("edit_schedule", schedule_id=made, when=when)["error"])
+    note = agent.knows(
+        "schedule_notification", message="m", notification_topic="t", when="every weekday at 8", max_runs=3
+    )
+    assert note["limits"]["max_runs"] == 3 and note["next_run"] and note["reads_as"]
+    refused = agent.knows("edit_schedule", schedule_id=note["schedule_id"], notification_topic="Bad T")
+    assert refused["error"].startswith("notification_topic: ")
+    late = {**job, "trigger": {"type": "interval", "days": 2}, "end": "tomorrow"}
+    assert post(there, "/schedules", late, 422)["detail"].startswith("end: the trigger never fires")
+    for name in ("", "x" * 201):
+        assert "character" in post(there, "/schedules", {**job, "name": name, "when": "tomorrow"}, 422)["detail"]
+
+
+def post(there: Site, path: str, body: dict[str, Any], status: int = 0) -> dict[str, Any]:
+    headers = {**there.bearer(LOCAL), "Content-Type": "application/json"}
+    reply = there.ask("POST", f"/api/v1{path}", headers, json.dumps(body).encode())
+    assert reply.status == (status or reply.status), reply.body
+    answer: dict[str, Any] = reply.json
+    return answer
 
 
 def test_a_preview_of_words(there: Site) -> None:

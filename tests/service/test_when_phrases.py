@@ -141,6 +141,8 @@ def test_phrases_across_a_clock_change(text: str, zone: str, now: str, due: tupl
         ("every 2 days at 9 starting monday", "interval", {"days": 2, "start": "monday at 09:00"}),
         ("every 2 hours from 9 to 5", "interval", {"hours": 2, "between": "09:00-17:00"}),
         ("every 2 hours on weekdays", "interval", {"hours": 2, "weekdays": "mon,tue,wed,thu,fri"}),
+        ("every day at 9 through thursday", "cron", {"expression": "0 9 * * *", "end": "thursday"}),
+        ("every monday through friday at 9", "cron", {"expression": "0 9 * * 1-5"}),
         ("friday at 9", "once", {"run_at": "friday at 9"}),
         ("in 2 hours", "once", {"run_at": "in 2 hours"}),
         ("tues 9am", "once", {"run_at": "tues 9am"}),
@@ -159,6 +161,8 @@ def test_what_a_phrase_is_stored_as(text: str, type_: str, config: dict[str, Any
         ("every foo", 'could not read "every foo" as a rule; write it like "every weekday at 8:30"'),
         ("every day at 8:30 and 17:00", "need a schedule each"),
         ("every 25 hours at 9", "could not read"),
+        ("every day to friday at 9", "could not read"),
+        ("every weekday to sunday at 9", "could not read"),
         ("every day at 25:00", 'give times such as "9:00"'),
         ("every hour between 9 and 99", 'give a window such as "between 9:00 and 17:00"'),
         ("every tuesday between 9:00 and 17:00", "could not read"),
@@ -168,6 +172,13 @@ def test_a_phrase_that_says_too_little_is_refused(text: str, problem: str) -> No
     with pytest.raises(InvalidInput, match=r"^when: ") as refused:
         read_phrase(text)
     assert problem in refused.value.message and refused.value.field == "when"
+
+
+@pytest.mark.parametrize("end", ["mar 14", "sunday", "2027-03-14", "march 14, 2027"])
+def test_an_end_without_a_time_includes_its_day(end: str) -> None:
+    trigger = build_trigger(*read_phrase(f"every day at 9 until {end}"), zone=BERLIN, now=at(FRIDAY[BERLIN]))
+    assert describe(trigger).endswith("until 2027-03-14 23:59:59 CET")
+    assert trigger.next_after(at("2027-03-13T12:00Z")) == at("2027-03-14T08:00Z")
 
 
 def test_english() -> None:

@@ -12,6 +12,7 @@ SCHEDULE_ID_MISSING = "Missing argument: schedule_id is required (a string)."
 NO_CODER = "Error: agent: there is no 'coder'; choose from inbox"
 NO_CHANNEL = "deliver_to: No channel is named phon, so it arrives in"
 SESSION_WARNING = "It fires only while an agent client is open: run `duetime service install` to have it always."
+NOT_ZERO = "Error: every: must be greater than zero, such as 30s or 2h"
 NEVER_FIRES = "This never fires: no such time is still to come."
 NOT_FINISHED = "the agent that took it did not finish in time"
 STOPPED = {

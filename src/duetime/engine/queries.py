@@ -160,7 +160,8 @@ class Queries:
     ) -> Result[Preview]:
         now = self.clock.now()
         with step_budget(CREATION_STEPS):
-            trigger = build_trigger(trigger_type, config, zone=known_zone(timezone or self.zone).key, now=now)
+            zone = known_zone(timezone or self.zone).key
+            trigger = build_trigger(trigger_type, config, zone=zone, now=now, must_fire=False)
             cautions = warnings_for(trigger, now)
             return Ok(Preview(describe(trigger), upcoming(trigger, now, count), cautions))
 

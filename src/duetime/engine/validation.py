@@ -264,7 +264,8 @@ class Drafter:
             if first is None or before is None or following is None or following - first > FARTHEST_GAP:
                 return
             if following - before < smallest:
-                message = f"it fires more often than every {smallest / SECOND:g} s, which is the limit"
+                limit = f"every {smallest / SECOND:g} s, which is the limit"
+                message = f"it fires more often than {limit}; let it fire less often"
                 raise InvalidInput(field="trigger_config", problem=message)
             before = following
 
@@ -349,7 +350,8 @@ class Drafter:
         _check_edited(definition, policy, trigger)
         name = None if changes.name is None else self._text("name", changes.name, self.limits.name_length)
         if changes.next is not None and changes.next <= now:
-            raise InvalidInput(field="next", problem="it is in the past")
+            told = f"{iso_local(changes.next, self.zone)} is in the past; it is now {iso_local(now, self.zone)}"
+            raise InvalidInput(field="next", problem=f"{told}; give a later time")
         if changes.next is not None and trigger is None:
             trigger = _moved(definition.trigger, changes.next)
         given = changes.next, changes.version, changes.amid_runs, changes.pending_only
@@ -403,8 +405,10 @@ def _beginning(changes: Changes, now: Instant) -> tuple[Instant, Mapping[str, An
     config = changes.trigger_config or {}
     if changes.starting is None or changes.trigger_type == "once":
         return now, config
-    anchored = changes.trigger_type != "interval" or "start" in config or "anchor" in config
-    return changes.starting, config if anchored else {**config, "start": iso_local(changes.starting, "UTC")}
+    first = {"interval": "start", "rrule": "dtstart"}.get(changes.trigger_type or "", "")
+    if not first or not {"start", "anchor", "dtstart"}.isdisjoint(config):
+        return changes.starting, config
+    return changes.starting, {**config, first: iso_local(changes.starting, "UTC")}
 
 
 def _from_then_on(stored: str, rule: Trigger, changes: Changes, now: Instant) -> Trigger:

@@ -33,8 +33,6 @@ class Catalog(NamedTuple):
     resources: list[Resource]
     recipes: list[Recipe]
     instructions: str
-    unlisted: frozenset[str] = frozenset()
-    """Tools that can be called without being listed."""
 
 
 def family_of(spec: KindSpec) -> str:
@@ -53,15 +51,10 @@ def tools_of(spec: KindSpec) -> list[Tool]:
     return standard_tools(spec)
 
 
-def catalog_of(
-    specs: Iterable[KindSpec],
-    names: Sequence[str] = (),
-    optional: Collection[str] = (),
-    unlisted: Collection[str] = (),
-) -> Catalog:
+def catalog_of(specs: Iterable[KindSpec], names: Sequence[str] = (), optional: Collection[str] = ()) -> Catalog:
     """Load the tools of these names: a family has all of its own and those for all kinds, a single tool has no other.
     Without names there are all. `optional` names required arguments that may be left out, because the settings have a
-    default, `unlisted` tools that are listed only if they are named.
+    default.
 
     The tools for all kinds serve the families that are named, or else the kinds whose tools are."""
     specs = list(specs)
@@ -86,7 +79,6 @@ def catalog_of(
         resources=_loaded(spec.resources for spec in [*whole, *partly]),
         recipes=[*_loaded(spec.recipes for spec in whole), *(general_recipes(tools) if families else ())],
         instructions=_instructions([*whole, *partly]),
-        unlisted=frozenset(unlisted) - single,
     )
 
 

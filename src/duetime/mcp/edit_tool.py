@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -42,7 +43,7 @@ from duetime.service.kind_spec import KindSpec, load
 from duetime.service.payload_model import inputs_of
 from duetime.service.presenters import brief_view
 from duetime.service.services import Call
-from duetime.service.when import When, parse_when, read_phrase
+from duetime.service.when import When, about_when, parse_when, read_phrase
 
 WHEN: dict[str, Schema] = {
     "at": text("New time, such as tomorrow 9am; of what recurs, its next."),
@@ -96,7 +97,8 @@ def _edit(served: Served, of_kind: Mapping[str, Fields], call: Call, given: Argu
             state = result.details.get("state")
             ended = "its only run has begun" if state == "running" else f"it is {state}"
             raise ToolProblem(f"It cannot be edited, because {ended}; create a new one.")
-        return error_result(result)
+        own = of_kind.get(schedule.definition.kind, {})
+        return error_result(_about_argument(about_when(result, given.get("when")), own, given))
     edited, warnings, running = result.value
     view = {
         "schedule_id": edited.definition.public_id,
@@ -107,6 +109,14 @@ def _edit(served: Served, of_kind: Mapping[str, Fields], call: Call, given: Argu
     if running:
         view["applies"] = "from the next run; the one that runs now keeps its values"
     return Reply(with_warnings(view, warnings))
+
+
+def _about_argument(err: Err, fields: Fields, given: Arguments) -> Err:
+    """Return an error about a payload field with the name of the argument that gave it."""
+    argument = next((name for name, (field, _) in fields.items() if field == err.field and name in given), None)
+    if argument is None or not err.message.startswith(f"{err.field}: "):
+        return err
+    return replace(err, message=argument + err.message.removeprefix(str(err.field)))
 
 
 def _payload_fields(of_kind: Mapping[str, Fields], kind: str, given: Arguments) -> dict[str, Any]:
@@ -133,14 +143,16 @@ def _request(call: Call, given: Arguments, schedule: Schedule, fields: Mapping[s
 
 def _when(call: Call, given: Arguments, zone: str) -> tuple[When | None, Instant | None]:
     """Return the new rule, and the next time where it alone is moved."""
-    if given.get("when") is not None and read_phrase(given["when"])[0] == "once":  # a time, as in `at`
+    named = [name for name in _RULES if given.get(name) is not None]
+    time = "at"
+    if "when" in named and read_phrase(given["when"])[0] == "once":  # a time, as in `at`
         if given.get("at") is not None:
             raise ToolProblem("when and at are both a time; give one of them.")
-        given = {**given, "at": given["when"], "when": None}
-    named = [name for name in _RULES if given.get(name) is not None]
-    at, now = instant_in(call, given, "at", zone), call.scheduler.clock.now()
+        time = "when"
+        named.remove("when")
+    at, now = instant_in(call, given, time, zone), call.scheduler.clock.now()
     if at is not None and at <= now:
-        raise ToolProblem(f"at: {iso_local(at, zone)} is in the past; it is now {iso_local(now, zone)}.")
+        raise ToolProblem(f"{time}: {iso_local(at, zone)} is in the past; it is now {iso_local(now, zone)}.")
     limits = {name: given[name] for name in ("start", "end") if name in given}
     if not named:
         if limits:

@@ -15,6 +15,7 @@ from duetime.mcp.definitions import (
     Tool,
     ToolProblem,
     errors_as_results,
+    id_or_name,
     number,
     object_schema,
     result_schema,
@@ -28,7 +29,7 @@ from duetime.service.errors import STORE_ERRORS
 from duetime.service.presenters import brief_view
 from duetime.service.services import Call
 
-SCHEDULE_ID = text("Id of any kind, or a name.")
+SCHEDULE_ID = id_or_name("Its id or name.")
 DELETED_ID = text(
     "The schedule ID to delete. This ID is returned when creating a cron schedule. Or an id of any kind, or a name."
 )
@@ -50,7 +51,7 @@ _SHOWN = 100
 
 
 def change(served: Served, action: str, call: Call, given: Arguments) -> Reply:
-    id, zone = given["schedule_id"], zone_of(call, given)
+    id, zone = str(given["schedule_id"]), zone_of(call, given)
     request = ChangeRequest(action, instant_in(call, given, "until", zone), given.get("note"))
     result = change_schedule(call.services, call.caller, id, request, kinds=kinds_of(served), gone=False)
     if isinstance(result, Err):
@@ -80,11 +81,14 @@ def _refusal(action: str, id: str, err: Err) -> Reply:
         return Reply({**refused, "error": err.message, **lookup_fields(err, "")})
     reason = "the store cannot be reached right now; try again in a moment"
     reason = reason if err.code in STORE_ERRORS else without_secrets(err.message)
+    if err.code == "not_possible" and action != "delete":
+        reason += "; create a new one"
     return Reply({**refused, "error": f"Could not {action} {id}: {reason}"})
 
 
 def _change_many(served: Served, call: Call, given: Arguments) -> Reply:
     zone = zone_of(call, given)
+    served.kinds(given)  # refuses an unknown one
     names = ("ids", "kind", "topic", "label")
     selection = Selection(**{name: given[name] for name in names if name in given}, everything=given.get("all", False))
     request = ChangeRequest(given["action"], instant_in(call, given, "until", zone), given.get("note"))

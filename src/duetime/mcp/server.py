@@ -69,9 +69,7 @@ class McpServer:
     def offer(self, catalog: Catalog) -> None:
         """Offer these tools from now on. A client that has read the list before can call all of them too."""
         self._tools: Mapping[str, Tool] = {tool.name: tool for tool in catalog.tools}
-        self._listed = types.ListToolsResult(
-            tools=[listed_tool(tool) for tool in catalog.tools if tool.name not in catalog.unlisted]
-        )
+        self._listed = types.ListToolsResult(tools=[listed_tool(tool) for tool in catalog.tools])
 
     def _input_schema(self, name: str) -> Mapping[str, Any] | None:
         tool = self._tools.get(name)

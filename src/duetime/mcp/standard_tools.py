@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -58,7 +57,7 @@ from duetime.service.payload_model import PayloadField, inputs_of
 from duetime.service.presenters import instant_view, next_of, reads_as, trigger_shape
 from duetime.service.services import Call
 from duetime.service.state_details import details_of
-from duetime.service.when import When, asked_when
+from duetime.service.when import When, about_when, asked_when
 
 LIST_INPUT: dict[str, Schema] = {
     "status": text("Only this status.", enum=list(STATUSES)),
@@ -146,8 +145,8 @@ def create(call: Call, given: Arguments, kind: str, payload: Mapping[str, Any], 
     )
     made = call.services.create(call.caller, new)
     if isinstance(made, Err):
-        return error_result(about_when(made, given))
-    schedule = made.value.schedule
+        return error_result(about_when(made, given.get("when")))
+    schedule = made.value.first_result
     facts = call.services.facts(schedule, zone)
     view = {
         id_name: schedule.definition.public_id,
@@ -156,7 +155,8 @@ def create(call: Call, given: Arguments, kind: str, payload: Mapping[str, Any], 
         "status": status_of(schedule.progress),
         **facts,
     }
-    return Reply(with_warnings(view, made.value.warnings))
+    notes = when.notes(zone, call.scheduler.clock.now()) if made.value.fresh else []
+    return Reply(with_warnings(view, made.value.with_notes(notes).warnings))
 
 
 def requested_when(given: Arguments) -> When:
@@ -165,13 +165,6 @@ def requested_when(given: Arguments) -> When:
         return asked_when(given)
     except InvalidInput as error:
         raise ToolProblem(error.message) from error
-
-
-def about_when(err: Err, given: Arguments) -> Err:
-    """Return an error about a trigger that was given in words with the name of that argument."""
-    if "when" not in given or err.field not in ("run_at", "expression", "rrule", "seconds", "trigger_config"):
-        return err
-    return replace(err, message=f"when: {err.problem}")
 
 
 RowExtras = Callable[[Schedule, str], dict[str, Any]]

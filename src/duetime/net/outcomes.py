@@ -14,6 +14,7 @@ from duetime.engine.outcome import Completed, Failed, Outcome, Retry
 from duetime.net.client import Answer, Call, CallFailed, Http, retry_after, status_name
 from duetime.net.host_limits import Sign, Tried
 
+NOT_RETRIED = "it will not be retried"
 _TRY_AGAIN = frozenset({408, 425, 429})
 
 
@@ -27,7 +28,7 @@ def outcome_of(answer: Answer, result: Mapping[str, Any], host: str) -> Outcome:
         return Retry(said, after=retry_after(answer.headers))
     if 300 <= status < 400:
         return Failed(f"{said}; redirects are not followed, so give the address that it leads to", permanent=True)
-    return Failed(f"{said}; it will not be retried: check the address, its credentials and the content", permanent=True)
+    return Failed(f"{said}; {NOT_RETRIED}: check the address, its credentials and the content", permanent=True)
 
 
 def outcome_of_failure(failed: CallFailed) -> Outcome:

@@ -37,7 +37,7 @@ def answer_of(err: Err) -> Response:
     field, message = err.field, err.message or "There is no such thing."
     if field in _FIELDS:
         field, message = _FIELDS[field], message.replace(field, _FIELDS[field], 1)
-    elif field is not None and err.code == InvalidTrigger.code:
+    elif field is not None and field != "when" and err.code == InvalidTrigger.code:
         field = f"trigger.{field}"
     return problem(shown(err.code).status, err.code, clean_text(message), field=_cut(field))
 
@@ -90,6 +90,10 @@ _IN_OUR_WORDS: Final = {
 
 def _one(error: Mapping[str, Any]) -> dict[str, str]:
     words = _IN_OUR_WORDS.get(error["type"], str(error["msg"])[:300])
+    limits = error.get("ctx", {})
+    if limits.get("field_type") == "Value":  # pydantic would call the characters of a text items
+        bound = f"least {limits['min_length']}" if "min_length" in limits else f"most {limits.get('max_length')}"
+        words = f"must have at {bound} characters, and it has {limits.get('actual_length')}"
     return {"field": _path(error["loc"]), "message": clean_text(words)}
 
 

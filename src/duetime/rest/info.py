@@ -7,15 +7,17 @@ from typing import Annotated
 from fastapi import Body, Depends, Query
 from starlette.responses import JSONResponse, Response
 
+from duetime.engine.result import Err
 from duetime.rest.dependencies import Caller, Context, json_only, operators_only, problems, router
 from duetime.rest.requests import Asked, PreviewGiven, UpcomingAsked, owner_of, time_of, when_of, zone_of
 from duetime.rest.responses import CallerShape, StatusShape, UpcomingShape, WorkersShape
 from duetime.service.errors import unwrap
-from duetime.service.kind_spec import Window
+from duetime.service.kind_spec import Window, check_kind
 from duetime.service.presenters import preview_view, worker_shape
 from duetime.service.shapes import PreviewShape
 from duetime.service.status import status as read_status
 from duetime.service.upcoming import upcoming as coming
+from duetime.service.when import about_when
 
 times, standing = router("times"), router("standing")
 
@@ -25,13 +27,16 @@ def preview(call: Caller, body: Annotated[PreviewGiven, Body()]) -> Response:
     """Explain a trigger in plain English, with its next times and anything unexpected. Nothing is created."""
     zone = zone_of(call, body.timezone)
     when = when_of(body.trigger, body.when)
-    shown = unwrap(call.scheduler.preview(when.type, when.config, timezone=zone, count=body.count))
-    return JSONResponse(preview_view(shown.english, shown.instants, shown.warnings, zone))
+    result = call.scheduler.preview(when.type, when.config, timezone=zone, count=body.count)
+    shown = unwrap(about_when(result, body.when) if isinstance(result, Err) else result)
+    warnings = [*when.notes(zone, call.scheduler.clock.now()), *shown.warnings]
+    return JSONResponse(preview_view(shown.english, shown.instants, warnings, zone))
 
 
 @times.get("/upcoming", response_model=UpcomingShape)
 def upcoming(call: Caller, asked: Annotated[UpcomingAsked, Query()]) -> Response:
     """List what fires next, in time order: every time within the range, up to the count."""
+    check_kind(asked.kind)
     zone, now = zone_of(call, asked.timezone), call.scheduler.clock.now()
     window = Window(
         now,

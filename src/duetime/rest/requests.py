@@ -388,4 +388,5 @@ def time_of(
     try:
         return read_instant(text, zone, now, last=last, past=past)
     except DuetimeError as error:
-        raise refuse("unreadable_time", f"{field}: {error.message}", field) from error
+        example = "Try 2026-02-10T18:00:00, or words such as tomorrow 18:00."
+        raise refuse("unreadable_time", f"{field}: {error.message} {example}", field) from error

@@ -16,6 +16,7 @@ from duetime.rest.requests import AgainGiven, Asked, DeadAsked, DeadGiven, RunsA
 from duetime.rest.responses import DealtShape, RunsShape
 from duetime.service.dead_letters import Action, DeadLetterQuery, change_dead
 from duetime.service.errors import refuse, unwrap
+from duetime.service.kind_spec import check_kind
 from duetime.service.lookup import find_schedule
 from duetime.service.presenters import run_shapes
 from duetime.service.run_details import run_details
@@ -45,6 +46,7 @@ def answer_run(call: Call, run: Run, status: int = 200) -> Response:
 @routes.get("/runs", response_model=RunsShape)
 def search(call: Caller, asked: Annotated[RunsAsked, Query()]) -> Response:
     """List runs, latest first, page by page."""
+    check_kind(asked.kind)
     zone, now = zone_of(call, asked.timezone), call.scheduler.clock.now()
     query = RunQuery(
         owner=owner_of(call, asked.owner),
@@ -112,6 +114,7 @@ def cancel(call: Caller, id: Id) -> Response:
 @routes.get("/dead", response_model=RunsShape, tags=_DEAD)
 def dead(call: Caller, asked: Annotated[DeadAsked, Query()]) -> Response:
     """List runs of every kind that failed for good or were lost, and were not dismissed; or those that were."""
+    check_kind(asked.kind)
     wanted = DeadLetterQuery(
         owner=owner_of(call, asked.owner), kind=asked.kind, text=asked.text or "", dismissed=asked.dismissed
     )

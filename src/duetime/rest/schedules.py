@@ -47,6 +47,7 @@ from duetime.service.services import Call
 from duetime.service.shapes import CreatedShape, PreviewShape, RunShape, ScheduleShape
 from duetime.service.state_details import detail_of, details_of
 from duetime.service.stop_runs import stop_runs, what_was_stopped
+from duetime.service.when import When, about_when
 
 routes = router("schedules")
 Id = Annotated[str, Path(description="The id or number of a schedule, or an unambiguous name.", max_length=200)]
@@ -88,7 +89,11 @@ def create(call: Caller, body: Annotated[NewScheduleGiven, Body()], idempotency_
     """Create a schedule. Repeating a request with the same idempotency key creates nothing. If notifications are kept
     at QStash, they cannot be created here."""
     new = _asked(call, body, idempotency_key)
-    made = unwrap(call.services.create(call.caller, new))
+    result = call.services.create(call.caller, new)
+    made = unwrap(about_when(result, body.when) if isinstance(result, Err) else result)
+    if made.fresh:
+        when = When(new.trigger_type, dict(new.trigger_config), new.timezone)
+        made = made.with_notes(when.notes(call.zone, call.scheduler.clock.now()))
     return _answer(
         call,
         made.schedule,

@@ -6,12 +6,14 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import Caller
 from duetime.engine.model import ScheduleState
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.store import ScheduleQuery
 from duetime.service.changes import ACTIONS, ChangeRequest, change_schedule
-from duetime.service.errors import Refused, refuse, refuse_many, unwrap
+from duetime.service.errors import err_of, refuse, refuse_many, unwrap
+from duetime.service.kind_spec import check_kind
 from duetime.service.lookup import candidate, find_schedule
 from duetime.service.presenters import brief_view
 from duetime.service.services import Services, pages_of
@@ -75,8 +77,8 @@ def change_schedules(
         targets, failed = _targets(services, caller, selection, request, kinds)
         if not dry_run:
             _check_count(request, len(targets), expected_count)
-    except Refused as refused:
-        return refused.err
+    except DuetimeError as error:
+        return err_of(error)
     done = 0
     for target in () if dry_run else targets:
         result = change_schedule(services, caller, target.id, request, kinds=kinds)
@@ -95,6 +97,7 @@ def _check(caller: Caller, selection: Selection, request: ChangeRequest) -> None
         raise refuse("invalid", f"action: must be one of {', '.join(ACTIONS)}", "action")
     if request.action != "pause" and (request.until is not None or request.note is not None):
         raise refuse("invalid", "until: belongs to the action pause; leave it out", "until")
+    check_kind(selection.kind)
     filtered = any(each is not None for each in (selection.kind, selection.topic, selection.label))
     if not all(type(each) in (str, int) for each in selection.ids):
         raise refuse("invalid", 'ids: a list of ids or names, such as ["job_5_1770000000", 12]', "ids")

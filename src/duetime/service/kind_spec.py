@@ -257,10 +257,6 @@ class KindHooks:
         """Return the required arguments of its tools that may be left out, because the settings have a default."""
         return ()
 
-    def unlisted_tools(self) -> tuple[str, ...]:
-        """Return those of its tools that need not be listed, because the settings leave nothing for them to do."""
-        return ()
-
     def published_settings(self) -> Mapping[str, Any]:
         """Return what other processes on the store should know of its settings: names and types, and no secret."""
         return {}

@@ -28,6 +28,7 @@ from duetime.engine.queries import upcoming
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.times import iso_local
 from duetime.engine.triggers import describe, trigger_from_json
+from duetime.engine.triggers.base import instant_from
 from duetime.service.kind_spec import known_specs, load
 from duetime.service.masking import masked, masking_of
 from duetime.service.state_details import run_detail
@@ -219,7 +220,7 @@ def schedule_shape(
     """Return the full view of a schedule. `details_of` returns the detail; `brief` cuts long texts, for a list; without
     `hidden`, credentials stay."""
     definition = schedule.definition
-    trigger = trigger_shape(definition.trigger)
+    trigger = trigger_shape(definition.trigger, zone)
     payload = json.loads(definition.payload)
     if hidden:
         masking = masking_of(definition.kind)
@@ -232,12 +233,18 @@ def schedule_shape(
     return view
 
 
-def trigger_shape(text: str) -> View:
-    """Return a trigger in the terms of a request, so that a client can send back what it read."""
+_INSTANTS = ("at", "start", "end", "anchor")
+
+
+def trigger_shape(text: str, zone: str | None = None) -> View:
+    """Return a trigger in the terms of a request, so that a client can send back what it read; with instants in a zone,
+    if one is given."""
     stored = json.loads(text)
     if not isinstance(stored, dict):
         return {"type": "unknown"}
     view: View = {"type": "unknown", **stored}
+    if zone is not None:
+        view |= {name: _in_zone(view[name], zone) for name in _INSTANTS if name in view}
     if "at" in view:
         view["run_at"] = view.pop("at")
     if "period_us" in view:
@@ -245,6 +252,14 @@ def trigger_shape(text: str) -> View:
     if "jitter_us" in view:
         view["jitter"] = _seconds(view.pop("jitter_us"))
     return view
+
+
+def _in_zone(stored: Any, zone: str) -> Any:
+    """Return a stored instant in a zone; as it is, if it cannot be read."""
+    try:
+        return iso_local(instant_from(stored, "at"), zone)
+    except DuetimeError:
+        return stored
 
 
 def _seconds(microseconds: Any) -> Any:

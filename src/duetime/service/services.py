@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import LOCAL, Caller, Kind
-from duetime.engine.model import Definition, Schedule, WorkerRow
+from duetime.engine.model import Definition, Progress, Schedule, ScheduleState, WorkerRow
 from duetime.engine.policy.options import policy_for_ending
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import Scheduler
@@ -35,6 +35,7 @@ declare(
     no_worker="No worker is running, so nothing fires until one does: run `duetime service install`.",
     no_worker_for_kind="No worker that is running takes a {kind}, so it does not fire until one does.",
     session_worker_only="It fires only while an agent client is open: run `duetime service install` to have it always.",
+    cancelled="What this idempotency key created was cancelled, so it does not fire: use another key for a new one.",
 )
 OPERATOR = Caller(LOCAL, operator=True)
 """The caller of the command line and of the Python API: the local owner, who sees and changes everything."""
@@ -46,6 +47,20 @@ class Created(NamedTuple):
     schedule: Schedule
     fresh: bool
     warnings: list[ScheduleWarning]
+
+    def with_notes(self, notes: Sequence[str]) -> Created:
+        """Add how its time was understood, as warnings."""
+        return self._replace(warnings=[*(ScheduleWarning("time", note) for note in notes), *self.warnings])
+
+    @property
+    def first_result(self) -> Schedule:
+        """The schedule as it was created: a repeated key returns the first result, whatever happened since."""
+        definition, progress = self.schedule
+        if self.fresh or definition.version > 1:
+            return self.schedule
+        first, state = first_instant(definition), ScheduleState.ACTIVE
+        unused = Progress(*progress[:3], state, first, None, 0, 0, 0, None, None, None, None, 0, None)
+        return Schedule(definition, unused)
 
     @property
     def warning_facts(self) -> dict[str, list[str]]:
@@ -109,6 +124,8 @@ class Services:
         return Ok(self._created(schedule, fresh, new))
 
     def _created(self, schedule: Schedule, fresh: bool, new: NewSchedule) -> Created:
+        if not fresh and schedule.progress.state == ScheduleState.CANCELLED:
+            return Created(schedule, fresh, [warning("cancelled")])
         return Created(schedule, fresh, self.create_warnings(schedule, new.payload))
 
     def edit(self, caller: Caller, found: Schedule, changes: Changes) -> Result[Schedule]:
@@ -200,10 +217,6 @@ class Services:
         """Return the required arguments of tools that may be left out, because the settings have a default."""
         return {name for kind in self.kinds for name in self.hooks(kind).optional_arguments()}
 
-    def unlisted_tools(self) -> set[str]:
-        """Return the tools that can be called but are not listed, because the settings leave nothing for them to do."""
-        return {name for kind in self.kinds for name in self.hooks(kind).unlisted_tools()}
-
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def list_notes(self, kind: str | None) -> list[str]:
@@ -219,6 +232,15 @@ class Services:
 def _policy_limits(stored: str) -> dict[str, Any]:
     shape = policy_shape(stored) or {}
     return {name: shape.get(name) for name in ("max_attempts", "timeout_seconds", "max_runs")}
+
+
+def first_instant(definition: Definition) -> Instant | None:
+    """Return when a schedule first fires, as of its creation."""
+    try:
+        trigger = trigger_from_json(definition.trigger)
+        return trigger.next_after(Instant(definition.created - 1) if trigger.type == "once" else definition.created)
+    except DuetimeError:
+        return None
 
 
 def _trigger_warnings(trigger: str, created: Instant) -> list[ScheduleWarning]:

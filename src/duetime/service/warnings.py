@@ -27,6 +27,10 @@ EXPLANATIONS: Final = {
         "conditions, or around a clock change. `preview_schedule` shows its next times."
     ),
     "time": "The time can be read in several ways. The warning says which one was chosen; otherwise give it in full.",
+    "cancelled": (
+        "An idempotency key always returns what it created first, also after that was cancelled. Give another key to "
+        "create a new schedule."
+    ),
     "no_agent": (
         "The settings name no agent, so none is woken at the due time: the prompt waits until a connected agent takes "
         "it with take_prompt. To have one woken, define an agent under [agents] and set it as `agent`."

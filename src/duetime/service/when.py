@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.errors import DuetimeError, InvalidInput, UnreadableTime
+from duetime.engine.result import Err
 from duetime.engine.times import LONGEST_DURATION, read_duration, read_time
 from duetime.engine.times.zones import known_zone
 
@@ -94,6 +96,13 @@ def asked_when(given: Mapping[str, Any]) -> When:
     return When(type_, {**config, **limits} if limits else config)
 
 
+def about_when(err: Err, phrase: object) -> Err:
+    """Return an error about a trigger with the name `when`, if it was given in words."""
+    if phrase is None or err.field not in ("run_at", "expression", "rrule", "seconds", "trigger_config"):
+        return err
+    return replace(err, message=f"when: {err.problem}", details={"field": "when", "problem": err.problem})
+
+
 def parse_when(
     *,
     when: str | None = None,
@@ -127,8 +136,11 @@ def when_of(way: str, value: Any) -> When:
             exact = f"{_seconds(value, way):.6f}".rstrip("0").rstrip(".")
             return When("once", {"run_at": f"in {exact} seconds"}, None)
         case "every":
-            config = read_every(value) if isinstance(value, str) else {"seconds": _seconds(value, way)}
-            return When("interval", config, None)
+            return (
+                read_every(value)
+                if isinstance(value, str)
+                else When("interval", {"seconds": _seconds(value, way)}, None)
+            )
         case "cron":
             return When("cron", {"expression": value}, None)
         case "when":
@@ -137,18 +149,20 @@ def when_of(way: str, value: Any) -> When:
             return When("rrule", {"rrule": value}, None)
 
 
-_UNITS = frozenset({"second", "minute", "hour", "day", "week"})
+_UNITS = frozenset({"second", "minute", "hour", "day", "week", "month", "year"})
 
 
-def read_every(text: str) -> dict[str, Any]:
-    """Parse `2h30m`, `90 minutes`, `1d`, `day` or `every 2 weeks` into the configuration of an interval. Days and weeks
-    keep the wall-clock time; shorter units are exact."""
+def read_every(text: str) -> When:
+    """Parse `2h30m`, `90 minutes`, `1d`, `day` or `every 2 weeks` into an interval: days and weeks keep the wall-clock
+    time, shorter units are exact. Months and years become a recurrence rule."""
     tidy = " ".join(text.lower().split()).removeprefix("every ")
-    tidy = f"1 {tidy}" if tidy in _UNITS else tidy
+    tidy = f"1 {tidy}" if tidy in _UNITS else re.sub(r"an? ", "1 ", tidy, count=1) if tidy[:1] == "a" else tidy
     duration(tidy, "every")  # checks its limits
-    from duetime.engine.times.recurrence import interval_of  # as above
+    from duetime.engine.times.recurrence import interval_of, read_recurrence  # as above
 
-    return interval_of(tidy)
+    config = interval_of(tidy)
+    rule = None if config else read_recurrence(f"every {tidy}")
+    return When("interval", config, None) if rule is None else When(*rule, None)
 
 
 def _seconds(given: Duration, field: str) -> float:

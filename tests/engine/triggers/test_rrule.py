@@ -309,3 +309,28 @@ def test_rare_rules_share_a_bounded_cache(monkeypatch: pytest.MonkeyPatch) -> No
     assert sum(len(days._masks) + len(days._known) for days in kept) <= 2000
     assert any(days._masks for days in kept) and not kept[0]._masks
     assert [each.next_after(NOW) for each in rules] == first
+
+
+@pytest.mark.parametrize("now", [NOW, Instant(NOW + 1)], ids=["on a second", "within a second"])
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("FREQ=DAILY;COUNT=3", 3),
+        ("COUNT=1;FREQ=DAILY", 1),
+        ("FREQ=SECONDLY;COUNT=3", 3),
+        ("FREQ=WEEKLY;BYDAY=MO,WE;INTERVAL=2;COUNT=4", 4),
+        ("FREQ=DAILY;BYHOUR=9;BYMINUTE=0;BYSECOND=0;COUNT=2", 2),
+    ],
+)
+def test_a_rule_that_begins_now_counts_only_what_is_to_come(text: str, count: int, now: Instant) -> None:
+    trigger = build_trigger("rrule", {"rrule": text}, zone="America/New_York", now=now)
+    assert trigger.count(now, Instant(now + 400 * DAY), 10) == count
+    endless = ";".join(part for part in text.split(";") if "COUNT" not in part)
+    same = build_trigger("rrule", {"rrule": endless}, zone="America/New_York", now=now)
+    assert trigger.next_after(now) == same.next_after(now)
+
+
+def test_a_start_is_the_first_time_of_a_rule() -> None:
+    trigger = build_trigger("rrule", {"rrule": "FREQ=DAILY;COUNT=2", "start": "tomorrow 9am"}, zone="UTC", now=NOW)
+    first = trigger.next_after(NOW)
+    assert first == instant_of(datetime(2026, 2, 10, 9, tzinfo=UTC)) and trigger.next_after(first) == first + DAY

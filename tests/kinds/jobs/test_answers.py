@@ -90,3 +90,34 @@ def test_a_run_that_nobody_has_begun_is_not_counted(stage: Stage) -> None:
     [found] = stage.app.scheduler.store.search(ScheduleQuery()).items
     shape = schedule_shape(found, "UTC")
     assert (shape["run_count"], shape["last_run"]) == (0, None)
+
+
+def test_the_same_key_gives_the_first_result_again(stage: Stage) -> None:
+    first = job(stage, args=["hi"], idempotency_key="k")
+    stage.time.advance(3 * HOUR)
+    assert job(stage, args=["hi"], idempotency_key="k") == first
+    stage.ada.knows("cancel_job", job_id=first["job_id"])
+    again = job(stage, args=["hi"], idempotency_key="k")
+    assert again == first | {"warnings": again["warnings"], "warning_codes": ["cancelled"]}
+
+
+def test_a_single_time_is_shown_in_the_zone_of_the_caller(stage: Stage) -> None:
+    at = {"run_at": "2026-12-24T15:00:00"}
+    id = job(stage, args=["hi"], trigger_type="once", trigger_config=at, timezone="Europe/Berlin")["job_id"]
+    shown = stage.ada.knows("job_status", job_id=id, timezone="Europe/Berlin")
+    assert shown["trigger_config"] == {"run_at": "2026-12-24T15:00:00+01:00"}
+    [listed] = stage.ada.knows("list_jobs", timezone="Asia/Tokyo")["jobs"]
+    assert listed["trigger_config"] == {"run_at": "2026-12-24T23:00:00+09:00"}
+
+
+def test_tools_for_all_kinds_take_the_number_of_a_prompt(stage: Stage) -> None:
+    number = stage.make(at="15:00")
+    assert stage.ada.knows("job_status", job_id=number)["hint"].endswith(": history takes it.")
+    assert stage.ada.knows("history", schedule_id=number)["total"] == 0
+    assert stage.ada.knows("edit_schedule", schedule_id=number, name="garden")["name"] == "garden"
+    for tool in ("pause_schedule", "resume_schedule", "delete_schedule"):
+        done = stage.ada.knows(tool, schedule_id=str(number) if tool == "delete_schedule" else number)
+        assert done["success"] and done["schedule_id"] == str(number), done
+    gone = stage.ada.knows("pause_schedule", schedule_id=number)
+    assert gone["error"].startswith(f"Schedule not found: {number}.")
+    assert "there is no 'jobs'" in stage.ada.knows("change_schedules", action="cancel", kind="jobs")["error"]

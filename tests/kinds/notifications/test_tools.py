@@ -262,7 +262,7 @@ def test_a_schedule_that_ended_cannot_be_paused_and_the_answer_says_why(ann: Age
     assert ann("pause_schedule", schedule_id=schedule) == {
         "success": False,
         "schedule_id": schedule,
-        "error": f"Could not pause {schedule}: it is cancelled, so it cannot be paused",
+        "error": f"Could not pause {schedule}: it is cancelled, so it cannot be paused; create a new one",
     }
 
 

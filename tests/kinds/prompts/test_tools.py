@@ -21,12 +21,26 @@ from duetime.kinds.prompts.kind import WAITS
 from duetime.mcp.definitions import ToolProblem
 from tests.support.agent import TOOLS, Agent
 from tests.support.stage import PACIFIC, Stage
-from tests.support.wordings import NO_CODER, NO_TASKS, NOTHING_TO_EDIT, RESULT_OR_ERROR, not_cancelled, not_editable
+from tests.support.wordings import (
+    NO_CODER,
+    NO_TASKS,
+    NOT_ZERO,
+    NOTHING_TO_EDIT,
+    RESULT_OR_ERROR,
+    not_cancelled,
+    not_editable,
+)
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-ONE_OF = "Error: give exactly one of at, cron, rrule, every (every may have at as its first time)"
+ONE_OF = "Error: give exactly one of at, cron, rrule, every, when (every may have at as its first time)"
 PAST = "Error: Feb 10, 2026 11:00 AM PST is in the past; it is now Feb 10, 2026 12:00 PM PST."
-DURATION = "as a duration; write it like 30m, 2h30m or 1 day."
+DURATION = "as a duration; write it like 30m, 2h30m or 1d10h30m50s (units in order d h m s)."
+TOO_LONG = "It is longer than a hundred years."
+TOO_OFTEN = "Error: every: it fires more often than every 1 s, which is the limit; let it fire less often"
+ONE_RULE = (
+    "give one rule without other properties, for example FREQ=MONTHLY;BYDAY=-1FR, and the first time as start or "
+    "dtstart."
+)
 PROMPTS = (
     "schedule", "schedule_list", "schedule_edit", "schedule_cancel", "prompt_result", "take_prompt", "finish_prompt",
 )  # fmt: skip
@@ -130,10 +144,11 @@ def test_an_interval_goes_on_from_its_first_time(stage: Stage) -> None:
         ({"at": "2026-02-10T11:00"}, PAST),
         ({"at": "2026-02-10T11:00", "every": "1h"}, PAST),
         ({"cron": "61 * * * *"}, "Error: Invalid cron expression: 61 * * * *"),
-        ({"every": "soon"}, f'Error: could not read "soon" {DURATION}'),
-        ({"every": "0m"}, f'Error: could not read "0m" {DURATION}'),
-        ({"every": "999999999 weeks"}, f'Error: could not read "999999999 weeks" {DURATION}'),
-        ({"every": "0.5s"}, "Error: every: it fires more often than every 1 s, which is the limit"),
+        ({"every": "soon"}, f'Error: every: could not parse "soon" {DURATION}'),
+        ({"every": "0m"}, NOT_ZERO),
+        ({"every": "99999999d"}, f'Error: every: could not parse "99999999d" {DURATION} {TOO_LONG}'),
+        ({"every": "0.5s"}, TOO_OFTEN),
+        ({"rrule": "DTSTART:20270101T090000\nRRULE:FREQ=DAILY"}, f"Error: rrule: {ONE_RULE}"),
         ({"at": "15:00", "agent": "coder"}, NO_CODER),
         ({"at": "15:00", "prompt": "  "}, "Error: prompt: must be a non-empty text"),
         ({"at": "15:00", "max_attempts": 0}, "Error: max_attempts: must be a whole number from 1 to 100, not 0"),
@@ -169,7 +184,7 @@ def test_the_same_key_gives_the_first_result_again(stage: Stage) -> None:
     first = stage.ada.use("schedule", given)
     stage.time.advance(timedelta(minutes=90))
     again = stage.ada.use("schedule", given)
-    assert (again.text, again.structured["fire_at"]) == (first.text, first.structured["fire_at"])
+    assert (again.text, again.structured) == (first.text, first.structured)
     assert stage.ada.knows("schedule_list", status="all")["total"] == 1
     other = stage.ada.hears("schedule", given, every="2h")
     assert other.startswith("Error: this idempotency_key was used with other arguments")
@@ -236,6 +251,18 @@ def test_the_list_shows_a_name_and_until_when_it_is_paused(both: Stage) -> None:
     [row] = both.ada.knows("schedule_list", status="paused")["tasks"]
     assert (row["id"], row["name"], row["held"]) == (number, "garden", "rain")
     assert row["paused_until"] == "2026-02-11T08:00:00-08:00"
+
+
+def test_the_list_can_be_asked_about_the_past(stage: Stage) -> None:
+    gone, waits = stage.make(at="15:00"), stage.make(at="2026-02-13T09:00")
+    stage.ada.use("schedule_cancel", id=gone)
+    stage.time.advance(DAY)  # Wednesday
+    for ends in ({"from": "yesterday"}, {"from": "tuesday", "to": "friday"}, {"from": "2 days ago", "to": "in 9 days"}):
+        known = stage.ada.knows("schedule_list", ends, status="all")
+        assert [task["id"] for task in known["tasks"]] == [gone, waits], ends
+    assert stage.ada.knows("schedule_list", status="all", to="yesterday")["total"] == 1
+    words = stage.ada.hears("schedule_list", status="pending", to="friday")
+    assert words.startswith(f"#{waits}  Feb 13") and words.endswith("read as Feb 13, 2026 11:59 PM PST.")
 
 
 def test_list_by_status(both: Stage) -> None:
@@ -456,6 +483,9 @@ def test_edit_and_cancel_only_what_is_pending(both: Stage, end: str) -> None:
     assert both.ada.hears("schedule_edit", id=number, at="in 3 hours") == not_editable(number)
     assert both.ada.hears("schedule_cancel", id=number) == not_cancelled(number)
     assert both.ada.hears("schedule_list", status="all") == before
+    for tool, more in (("schedule_edit", {"prompt": "x"}), ("schedule_cancel", {})):
+        hint = both.ada.knows(tool, more, id=number).get("hint", "")
+        assert ("resume_schedule" in hint) is (end == "paused"), "says what to do with one that is paused"
 
 
 def test_a_job_is_no_prompt(both: Stage) -> None:
@@ -483,8 +513,8 @@ def test_cancel(both: Stage) -> None:
         ({"at": "2026-02-10T11:00"}, PAST),
         ({"prompt": " "}, "Error: prompt: must be a non-empty text"),
         ({"cron": "nonsense"}, "Error: Invalid cron expression: nonsense"),
-        ({"every": "soon"}, f'Error: could not read "soon" {DURATION}'),
-        ({"every": "0.1s"}, "Error: every: it fires more often than every 1 s, which is the limit"),
+        ({"every": "soon"}, f'Error: every: could not parse "soon" {DURATION}'),
+        ({"every": "0.1s"}, TOO_OFTEN),
         ({"at": "16:00", "cron": "0 9 * * *"}, f"{ONE_OF}, not at, cron."),
         (
             {"at": "16:00", "timezone": "Nowhere"},

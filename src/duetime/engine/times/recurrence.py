@@ -73,6 +73,8 @@ def read_recurrence(text: str) -> Recurrence | None:
     if not seconds and (part := _PART.search(rest)):
         seconds, rest = (DAY_PARTS[part[1]],), rest[: part.start()]
     found = _pattern(rest, _Times(seconds, window))
+    if found is None and " through " in words:  # of no range of weekdays, so it is the end
+        return read_recurrence(" until ".join(words.rsplit(" through ", 1)))
     if found is None:
         raise _unclear(text, f"write it like {EXAMPLES}.")
     return _limited(found, limits)
@@ -160,6 +162,8 @@ def _days(text: str) -> tuple[int, ...] | None:
         if len(ends) == 1:
             found |= set(ends[0] or ())
             continue
+        if any(len(each or ()) > 1 for each in ends):
+            return None  # only from one day to another
         first, last = ((each or (0,))[0] for each in ends)
         found |= {day % 7 for day in range(first, last + 1 if last >= first else last + 8)}
     return tuple(sorted(found))

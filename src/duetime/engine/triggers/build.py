@@ -4,7 +4,6 @@ to the canonical text that is stored, and back."""
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -12,8 +11,8 @@ from typing import Any, Final, NamedTuple, TypedDict
 
 from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant
 from duetime.engine.errors import InvalidTrigger, UnreadableTime
-from duetime.engine.times import LONGEST_DURATION, ReadTime, iso_local, read_time
-from duetime.engine.times.grammar import plain_words, read_amounts
+from duetime.engine.times import LONGEST_DURATION, iso_local, read_instant
+from duetime.engine.times.grammar import plain_words, read_amounts, read_iso
 from duetime.engine.times.wall_clock import wall_clock
 from duetime.engine.times.zones import known_zone
 from duetime.engine.triggers.base import OnceTrigger, Trigger, instant_from, instant_text
@@ -155,27 +154,19 @@ Config = Mapping[str, object]
 
 UNITS: Final = {"seconds": SECOND, "minutes": MINUTE, "hours": HOUR, "days": DAY, "weeks": 7 * DAY}
 _LARGEST: Final = sys.float_info.max
-_DATE_ALONE = re.compile(r"\s*\d{4}-\d{2}-\d{2}\s*", re.ASCII)
 
 
 def time_of(config: Config, field: str, zone: str, now: Instant) -> Instant | None:
+    """Return the instant that a field gives; an end that names a day without a time includes that day."""
     value = config.get(field)
     if value is None:
         return None
     try:
-        return read_time(value, zone=zone, now=now).instant
+        return read_instant(value, zone, now, last=field == "end")
     except UnreadableTime as error:
-        hint = 'use ISO 8601 such as "2026-02-05T15:00:00".'
+        is_far = isinstance(value, str) and read_iso(value.strip()) is not None
+        hint = "give one from 1970 to 9999-12-29." if is_far else 'use ISO 8601 such as "2026-02-05T15:00:00".'
         raise InvalidTrigger(field=field, problem=f"{error.message.rstrip('.')}; {hint}") from None
-
-
-def bound(config: Config, field: str, zone: str, now: Instant) -> Instant | None:
-    """Return the start or end; an end that is only a date includes that day."""
-    instant = time_of(config, field, zone, now)
-    value = config.get(field)
-    if instant is None or field != "end" or not isinstance(value, str) or not _DATE_ALONE.fullmatch(value):
-        return instant
-    return ReadTime(instant, whole_day=True).last(zone)
 
 
 def number(config: Config, field: str) -> float:
@@ -228,8 +219,8 @@ def _microseconds(amount: float, unit: int) -> int:
 _SHARED: Final = ("timezone", "start", "end", "jitter")
 
 
-def build_trigger(type: object, config: Config, *, zone: str, now: Instant) -> Trigger:
-    """Build a trigger that fires at least once; `zone` applies if the config names none."""
+def build_trigger(type: object, config: Config, *, zone: str, now: Instant, must_fire: bool = True) -> Trigger:
+    """Build a trigger that fires at least once, unless it need not; `zone` applies if the config names none."""
     builder = _BUILDERS.get(type) if isinstance(type, str) else None
     if builder is None:
         raise unknown_type(type)
@@ -242,7 +233,8 @@ def build_trigger(type: object, config: Config, *, zone: str, now: Instant) -> T
             message = f"unknown key for the trigger type {type}; use {', '.join(allowed)}, for example {example}."
             raise InvalidTrigger(field=str(key)[:60], problem=message)
     trigger = build(config, _shared(config, zone, now), now)
-    _check_fires(trigger, now)
+    if must_fire:
+        _check_fires(trigger, now)
     return trigger
 
 
@@ -251,8 +243,8 @@ def _shared(config: Config, zone: str, now: Instant) -> Common:
     name = known_zone(zone if given is None else given).key
     if "start" not in config and "end" not in config and "jitter" not in config:  # as nearly always
         return Common(timezone=name, start=None, end=None, jitter=0)
-    start = bound(config, "start", name, now)
-    end = bound(config, "end", name, now)
+    start = time_of(config, "start", name, now)
+    end = time_of(config, "end", name, now)
     if end is not None and end < now:
         raise InvalidTrigger(field="end", problem=_over(end, name, now))
     if start is not None and end is not None and end < start:
@@ -318,10 +310,27 @@ def _cron(config: Config, shared: Common, now: Instant) -> Trigger:
 
 
 def _rrule(config: Config, shared: Common, now: Instant) -> Trigger:
-    dtstart = time_of(config, "dtstart", shared["timezone"], now)
-    t = (now if dtstart is None else dtstart) // SECOND
-    local = t + wall_clock(shared["timezone"]).stretch(t).offset
-    return RRuleTrigger(rule=normal_rule(config.get("rrule")), dtstart=local, **shared)
+    """Build a rule that begins at its first time, at its start, or else now."""
+    dtstart, rule = time_of(config, "dtstart", shared["timezone"], now), normal_rule(config.get("rrule"))
+    begin = shared["start"] if dtstart is None else dtstart
+    local = _local_second(now if begin is None else begin, shared["timezone"])
+    if begin is None and "COUNT=" in rule:
+        local = _first_counted(rule, local, shared, now)
+    return RRuleTrigger(rule=rule, dtstart=local, **shared)
+
+
+def _local_second(instant: Instant, zone: str) -> int:
+    t = instant // SECOND
+    return t + wall_clock(zone).stretch(t).offset
+
+
+def _first_counted(rule: str, local: int, shared: Common, now: Instant) -> int:
+    """Return where a rule with COUNT begins that would begin now: this second has passed already, so that an occurrence
+    in it would be counted, but never run."""
+    endless = ";".join(part for part in rule.split(";") if not part.startswith("COUNT="))
+    trigger = RRuleTrigger(rule=endless, dtstart=local, **shared)
+    following = trigger.next_after(now) if trigger.next_local(local) == local else None
+    return local if following is None else _local_second(following, shared["timezone"])
 
 
 def _changing(config: Config, shared: Common, now: Instant) -> Trigger:
@@ -335,7 +344,7 @@ def _check_fires(trigger: Trigger, now: Instant) -> None:
     field = {"once": "run_at", "interval": "seconds", "cron": "expression"}.get(trigger.type, "rrule")
     if trigger.start is not None or trigger.end is not None:
         field = "end" if trigger.end is not None else "start"
-        message = f"{field}: the trigger never fires between its start and its end; widen them."
+        message = "the trigger never fires between its start and its end; widen them."
     else:
         message = "this never fires, for no such time is still to come; give one that exists."
     raise InvalidTrigger(field=field, problem=message)

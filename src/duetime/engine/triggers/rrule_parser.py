@@ -67,7 +67,7 @@ def normal_rule(text: object) -> str:
     if not rule or len(rule) > _LONGEST:
         raise refused(f"must be a recurrence rule of at most {_LONGEST} characters, {_EXAMPLE}.")
     if any(mark in rule for mark in "\r\n:"):
-        raise refused(f"give one rule without other properties, {_EXAMPLE}, and the first time as dtstart.")
+        raise refused(f"give one rule without other properties, {_EXAMPLE}, and the first time as start or dtstart.")
     return rule
 
 

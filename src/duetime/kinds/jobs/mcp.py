@@ -41,7 +41,6 @@ from duetime.mcp.schemas import (
 from duetime.mcp.standard_tools import (
     CREATED,
     LIST_INPUT,
-    about_when,
     cancel,
     create,
     list_output,
@@ -55,14 +54,15 @@ from duetime.service.masking import masking_of
 from duetime.service.presenters import instant_view, preview_view, run_view, trigger_shape
 from duetime.service.services import Call
 from duetime.service.state_details import detail_of
+from duetime.service.when import about_when
 
 
-def extras(schedule: Schedule, _zone: str, *, brief: bool = True) -> dict[str, Any]:
+def extras(schedule: Schedule, zone: str, *, brief: bool = True) -> dict[str, Any]:
     """Return what a job runs and by which rule, in the terms in which it was given."""
     definition = schedule.definition
     payload, masking = json_object(definition.payload) or {}, masking_of(JobKind.name)
     shown = masking.brief(payload, masking.hide) if brief else masking.hide(payload)
-    rule = {name: value for name, value in trigger_shape(definition.trigger).items() if name not in _UNSAID}
+    rule = {name: value for name, value in trigger_shape(definition.trigger, zone).items() if name not in _UNSAID}
     return {**{name: shown.get(name) for name in ("task", "args", "kwargs")}, "trigger_config": rule}
 
 
@@ -119,7 +119,7 @@ def job_status(call: Call, given: Arguments) -> Reply:
     if isinstance(result, Err):
         missing = {"error": f"Job not found: {given['job_id']}"}
         said = missing if result.code == "not_found" else error_result(result).structured
-        return Reply({**said, **lookup_fields(result, "list_upcoming")})
+        return Reply({**said, **lookup_fields(result, "history")})
     found = result.value
     page = call.scheduler.runs(call.caller, RunQuery(schedule=found.definition.id, limit=10, count_to=0))
     runs = [] if isinstance(page, Err) else page.value.items
@@ -139,8 +139,9 @@ def preview_schedule(call: Call, given: Arguments) -> Reply:
     zone, when = zone_of(call, given), requested_when(given)
     shown = call.scheduler.preview(when.type, when.config, timezone=zone, count=given.get("count", 5))
     if isinstance(shown, Err):
-        return error_result(about_when(shown, given))
-    return Reply(preview_view(shown.value.english, shown.value.instants, shown.value.warnings, zone))
+        return error_result(about_when(shown, given.get("when")))
+    warnings = [*when.notes(zone, call.scheduler.clock.now()), *shown.value.warnings]
+    return Reply(preview_view(shown.value.english, shown.value.instants, warnings, zone))
 
 
 # The tools; the docstrings of the functions describe them to agents.

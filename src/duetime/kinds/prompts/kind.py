@@ -216,13 +216,6 @@ class PromptKind(KindHooks):
         for waker in self.waking.wakers.values():
             waker.agent.close()
 
-    def unlisted_tools(self) -> tuple[str, ...]:
-        """Connected agents take nothing where every prompt wakes an agent that answers at once, unless it names the
-        inbox."""
-        waits = self._default in self.inboxes or self._heartbeat_of is not None or len(self.inboxes) > 1
-        later = self._roster is not None and any(each.type == "webhook" for each in self._roster.agents.values())
-        return () if waits or later else ("take_prompt", "finish_prompt")
-
     def heartbeat_takes(self, definition: Definition) -> bool:
         return definition.owner == self._heartbeat_of and definition.subject == INBOX
 

@@ -32,6 +32,7 @@ from duetime.kinds.notifications.service import (
 from duetime.mcp.definitions import Arguments, Reply, ToolProblem
 from duetime.mcp.schemas import missing_argument, policy_of, with_warnings, zone_of
 from duetime.mcp.standard_tools import requested_when
+from duetime.net.outcomes import NOT_RETRIED
 from duetime.service.masking import masked
 from duetime.service.presenters import instant_view, reads_as
 from duetime.service.services import Call
@@ -79,6 +80,8 @@ def _failure(sent: Sent) -> str:
             f"Not delivered yet: {reason}. It will be retried automatically: do not send it again; "
             f"delete_schedule with {sent.message_id} takes it back."
         )
+    if NOT_RETRIED in reason:
+        return f"Not delivered: {reason}."
     return f"Not delivered: {reason}. It will not be retried; call send_push_notification again to do so."
 
 
@@ -173,7 +176,7 @@ def _in_words(call: Call, given: Arguments) -> Reply:
         _refuse(result)
     made, at = result.value, result.value.next
     assert at is not None, "what was just created has a time"
-    answer = {"success": True, "message_id": made.id, "scheduled_time": instant_view(at, zone)}
+    answer = {"success": True, "message_id": made.id, "scheduled_time": instant_view(at, zone), **_facts(made, zone)}
     if made.is_once or made.trigger is None:
         said = "; ".join(
             (format_local(at, zone), *when._replace(timezone=zone).notes(zone, call.scheduler.clock.now()))

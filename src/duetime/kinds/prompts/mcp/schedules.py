@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -13,8 +14,7 @@ from duetime.engine.policy.options import policy_for_ending
 from duetime.engine.result import Err
 from duetime.engine.store import EVERY_ONE, ScheduleQuery
 from duetime.engine.times import ReadTime, format_local, iso_local, read_time
-from duetime.engine.times.parser import midnight_note
-from duetime.engine.triggers import trigger_from_json
+from duetime.engine.times.parser import midnight_note, read_past_time
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.kinds.prompts.kind import KIND, PARTS, PromptKind, headline, payload_of, prompt_of
 from duetime.kinds.prompts.mcp.text import (
@@ -70,8 +70,9 @@ def schedule(call: Call, given: Arguments) -> Reply:
     # A repeated create is answered even if its time has passed since.
     if first is not None and first.instant < now and call.scheduler.made_before(call.caller, new) is None:
         raise _past(first, zone, now)
-    made, _, warnings = accepted(call.services.create(call.caller, new), **_argument_names(when.type, given))
-    fires, rule, note = _first_time(made), repeats(made.definition), first and first.note
+    created = accepted(call.services.create(call.caller, new), **_argument_names(when.type, given))
+    made, warnings = created.first_result, created.warnings
+    fires, rule, note = fire_time(made), repeats(made.definition), first and first.note
     view = {**task_view(made, zone, call.caller.depth), "fire_at": instant_view(fires, zone), "timezone": zone}
     view = with_warnings(view | call.services.facts(made, zone), warnings)
     if note is not None:
@@ -99,15 +100,6 @@ def _doer_of(call: Call, made: Schedule, *, asked_for: bool) -> tuple[str | None
     return None, "waits in the inbox until an agent takes it with take_prompt" if asked_for else None
 
 
-def _first_time(made: Schedule) -> Instant | None:
-    """Return the first time as of creation: a repeated key returns the first result, however often it fired since."""
-    definition = made.definition
-    if definition.version > 1:
-        return fire_time(made)
-    trigger = trigger_from_json(definition.trigger)
-    return trigger.next_after(Instant(definition.created - 1) if trigger.type == "once" else definition.created)
-
-
 @refusing
 def schedule_list(call: Call, given: Arguments) -> Reply:
     """The caller's scheduled prompts by fire time: number, local time, status, prompt; pending ones unless another
@@ -116,7 +108,7 @@ def schedule_list(call: Call, given: Arguments) -> Reply:
     status = given.get("status", "pending")
     if status != "all" and status not in STATUSES:
         raise error(f'unknown status "{status[:100]}".')
-    ends, notes = _range(given, zone, call.scheduler.clock.now())
+    ends, notes = _range(given, zone, call.scheduler.clock.now(), past=status != "pending")
     query = ScheduleQuery(
         kind=KIND,
         status=None if status == "all" else status,
@@ -147,17 +139,17 @@ def _row(found: Schedule, zone: str, depth: int, details: Mapping[ScheduleId, st
     return view | {"error": view["last_error"]} if view["status"] == "failed" and "last_error" in view else view
 
 
-def _range(given: Arguments, zone: str, now: Instant) -> tuple[dict[str, Instant], list[str]]:
+def _range(given: Arguments, zone: str, now: Instant, *, past: bool) -> tuple[dict[str, Instant], list[str]]:
     """Return the ends of the range, both included, and notes. A day without a time is included whole, so no midnight is
-    assumed."""
+    assumed. With `past`, the question is also about what happened, so that it may begin on the latest Monday."""
     ends: dict[str, Instant] = {}
     notes: list[str] = []
     for name in ("from", "to"):
         if name in given:
-            found = _read(given[name], zone, now)
+            found = _read_past(given[name], zone, now, first=past and name == "from")
             ends[name] = found.last(zone) if name == "to" else found.instant
-            assumed = (found.note or "").split("; ")
-            notes += [f"{name}: {part}" for part in assumed if part and part != midnight_note(zone)]
+            note = (found.note or "").replace(shown(found.instant, zone), shown(ends[name], zone))
+            notes += [f"{name}: {part}" for part in note.split("; ") if part and part != midnight_note(zone)]
     return ends, notes
 
 
@@ -182,7 +174,7 @@ def schedule_edit(call: Call, given: Arguments) -> Reply:
     changes = replace(changes, pending_only=True)
     changes = call.services.hooks(KIND).adapt_edit(call.caller, found, changes)
     if status_of(found.progress) not in _EDITABLE and not changes.amid_runs:
-        raise Refusal(_not_editable(named, "edited"))
+        raise Refusal(_not_editable(named, "edited"), **_if_paused(found))
     if "agent" in given and payload_of(found.definition).get("remind"):
         raise error("agent: it is a reminder, which wakes no agent; schedule a new task for one.")
     result = call.scheduler.edit(call.caller, found.definition.public_id, changes, KIND)
@@ -243,12 +235,20 @@ def _updated(call: Call, given: Arguments, edited: Schedule, note: str | None, z
 def schedule_cancel(call: Call, given: Arguments) -> Reply:
     """Cancel a pending prompt for good, with all its coming times. Ask the user if several could be meant."""
     stop, refusal = given.get("stop_running", False), _not_editable(task_named(given), "cancelled")
-    found = found_task(call, given, refusal, None).definition
+    task = found_task(call, given, refusal, None)
+    found = task.definition
     result = call.scheduler.cancel_pending(call.caller, found.public_id, KIND, stop_running=stop)
     if isinstance(result, Err) and result.code in ("not_found", "not_possible"):
-        raise Refusal(refusal)
+        raise Refusal(refusal, **_if_paused(task))
     accepted(result)
     return Reply({"id": found.id, "status": "cancelled"}, f"Cancelled task #{found.id}.")
+
+
+def _if_paused(found: Schedule) -> dict[str, str]:
+    """Return a hint for a paused task, which other tools can change."""
+    if status_of(found.progress) != "paused":
+        return {}
+    return {"hint": "It is paused: edit_schedule, delete_schedule and resume_schedule take it."}
 
 
 def _not_editable(named: str, verb: str) -> str:
@@ -264,9 +264,10 @@ def _when(given: Arguments, zone: str, now: Instant) -> tuple[When, ReadTime | N
     named = [name for name in ("at", "cron", "rrule", "every", "when") if name in given]
     if named == ["when"]:
         return _in_words(given["when"], zone, now)
+    ways = "at, cron, rrule, every, when"
     if named not in (["at"], ["cron"], ["rrule"], ["every"], ["at", "every"]):
         was = ", ".join(named) or "none of them"
-        raise error(f"give exactly one of at, cron, rrule, every (every may have at as its first time), not {was}.")
+        raise error(f"give exactly one of {ways} (every may have at as its first time), not {was}.")
     at = given.get("at")
     first = None if at is None else _read(at, zone, now)
     if "every" in given:
@@ -286,13 +287,24 @@ def _in_words(text: str, zone: str, now: Instant) -> tuple[When, ReadTime | None
 def _every(text: str, start: str | None) -> When:
     try:
         return parse_when(every=text, start=start)
-    except InvalidInput:
-        raise error(f'could not read "{text[:100]}" as a duration; write it like 30m, 2h30m or 1 day.') from None
+    except InvalidInput as problem:
+        raise error(problem.message) from None
 
 
 def _read(text: str, zone: str, now: Instant) -> ReadTime:
     try:
         return read_time(text, zone=zone, now=now)
+    except UnreadableTime as problem:
+        raise error(problem.message) from problem
+
+
+def _read_past(text: str, zone: str, now: Instant, *, first: bool) -> ReadTime:
+    """Read a time that may be past, such as yesterday: a past one if possible, or only if it means no other time."""
+    if not first:
+        with suppress(UnreadableTime):
+            return read_time(text, zone=zone, now=now)
+    try:
+        return read_past_time(text, zone=zone, now=now)
     except UnreadableTime as problem:
         raise error(problem.message) from problem
 

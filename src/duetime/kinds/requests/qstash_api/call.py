@@ -253,7 +253,8 @@ def _prepared_callback(kind: Kind, own: Mapping[str, str], name: str, retries: i
     try:
         return dict(kind.prepare(_callback(own, name, retries), caller).payload)
     except InvalidInput as error:
-        if error.field is None or error.problem == error.message:
+        inherited = error.field == "retries" and f"{name}-retries" not in own
+        if error.field is None or error.problem == error.message or inherited:
             raise
         header = _HEADERS.get(error.field)
         field = f"{PREFIX}{name}".title() + (f"-{header}" if header else "")
