@@ -34,8 +34,9 @@ class SettableClock:
         """Return the seconds that have passed since the start, including sleep."""
         return self._elapsed
 
-    def move_to(self, instant: Instant) -> None:
-        """Let time pass until an instant; see `duetime.instant_of`."""
+    def move_to(self, time: Instant | datetime) -> None:
+        """Let time pass until a time, which is a `datetime` or an instant; see `duetime.instant_of`."""
+        instant = instant_of(time) if isinstance(time, datetime) else time
         if instant < self._now:
             raise ValueError("time goes forward; to turn the wall clock back, use jump()")
         self._elapsed += (instant - self._now) / SECOND

@@ -61,7 +61,7 @@ def test_a_backup_overwrites_nothing(cli: Cli, tmp_path: Path) -> None:
 
 def test_postgresql_is_copied_by_its_own_tools(cli: Cli, postgres_url: str) -> None:
     answer = cli("backup", "x.db", "--db", postgres_url)
-    assert answer.code == 5
+    assert answer.code == 4
     assert "pg_dump" in answer.err
 
 

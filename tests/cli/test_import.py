@@ -157,7 +157,7 @@ def test_lines_become_jobs_once(cli: Cli, tmp_path: Path) -> None:
     assert job["trigger"]["timezone"] == "Asia/Tokyo"
     assert job["policy"]["deliver_to"] == "ops"
     again = cli("import", "crontab", "tab", "--yes", "--tz", "Asia/Tokyo", "--timeout", "1h", "--deliver-to", "ops")
-    assert "1 schedule there already" in again.out
+    assert "1 schedule there already" in again.out, "the other lines still cannot be imported"
     other = cli("import", "crontab", "tab", "--yes", "--tz", "Asia/Tokyo")
     assert "it was imported before, in another form" in other.out
     assert cli("job", "list", "--json").document["total"] == 1
@@ -294,7 +294,10 @@ def test_what_falls_due_between_export_and_import_is_caught_up(cli: Cli, tmp_pat
     with Duetime(str(tmp_path / "new.db")):
         eventually(lambda: len(ended()) == 3, 20, "three runs")
     assert ended() == {"daily": "completed", "once": "completed", "skipped": "missed"}
-    assert cli("import", "jsonl", "all.jsonl", "--yes", "--db", "new.db", "--json").code == 0
+    assert (
+        "Nothing to import: all of it exists already (3 schedules)."
+        in cli("import", "jsonl", "all.jsonl", "--db", "new.db").out
+    )
 
 
 def test_a_next_time_that_was_moved_stays_moved_and_runs_that_are_left_stay_left(cli: Cli, tmp_path: Path) -> None:

@@ -136,7 +136,8 @@ def test_trust_is_listed_and_taken_back(cli: Cli, planted: Path) -> None:
 
 
 def test_what_could_not_be_used_is_not_trusted(cli: Cli, tmp_path: Path) -> None:
-    assert cli("trust").code == 2
+    absent = cli("trust")
+    assert absent.code == 2 and "so there is nothing to trust" in absent.err
     (tmp_path / "duetime.toml").write_text("threads = 'many'")
     assert cli("trust").code == 2
     assert cli("trust", str(tmp_path / "other.toml")).code == 2

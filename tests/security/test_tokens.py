@@ -360,7 +360,7 @@ def test_the_token_alone_goes_to_standard_output(cli: Cli) -> None:
         (("issue", "--email", "a@b.c", "--expires-in", "soon"), 2, "--expires-in: could not parse"),
         (("issue", "--email", "a@b.c", "--scope", "root"), 2, "no scope 'root'"),
         (("issue", "--email", "a@b.c", "--timezone", "Berlin"), 2, "Europe/Berlin"),
-        (("show", "nonsense"), 1, "cannot even be read"),
+        (("show", "nonsense"), 4, "this is not a token; copy it whole"),
         (("revoke", "0000000000"), 3, "no token with the id"),
     ],
 )

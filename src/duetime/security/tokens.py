@@ -290,7 +290,7 @@ def unverified(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
     try:
         read = jwt.api_jwt.decode_complete(token, options={"verify_signature": False})
     except (jwt.PyJWTError, ValueError, RecursionError):
-        raise InvalidToken("this is no token: it cannot even be read") from None
+        raise InvalidToken("this is not a token; copy it whole, as `duetime token issue` printed it") from None
     return dict(read["header"]), dict(read["payload"])
 
 

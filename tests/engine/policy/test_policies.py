@@ -316,7 +316,7 @@ def test_run_now_leaves_the_trigger_alone(simulation: Simulation) -> None:
 
 def test_a_crash_after_the_claim_runs_again_elsewhere(simulation: Simulation, bench: Bench) -> None:
     simulation.duetime.schedule("work", at=START + HOUR)
-    simulation.clock.move_to(instant_of(START + HOUR))
+    simulation.clock.move_to(START + HOUR)
     simulation.crash()
     assert statuses(simulation) == ["running"]
     simulation.advance(timedelta(seconds=12))

@@ -113,14 +113,15 @@ def test_take_and_finish(cli: Cli, tmp_path: Path) -> None:
 
 def test_what_cannot_be_finished(cli: Cli, tmp_path: Path) -> None:
     due(cli, tmp_path, "one")
-    assert cli("prompt", "finish", "77", "--result", "x").code == REFUSED
+    absent = cli("prompt", "finish", "77", "--result", "x")
+    assert absent.code == NOT_FOUND and "there is no run 77" in absent.err
     run = cli("prompt", "take", "--json").document["run_id"]
     assert cli("prompt", "finish", str(run)).code == 2
     assert cli("prompt", "finish", str(run), "--result", "x", "--error", "y").code == 2
     assert cli("prompt", "finish", str(run), "--result", "x").code == 0
     again = cli("prompt", "finish", str(run), "--result", "x")
     assert again.code == REFUSED
-    assert "not yours to finish" in again.err
+    assert f"run {run} is already completed" in again.err
 
 
 def test_only_prompts_of_an_agent(cli: Cli, tmp_path: Path) -> None:

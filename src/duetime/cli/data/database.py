@@ -146,6 +146,8 @@ def backup(
 ) -> None:
     """Copy the store while it is in use. To use the copy, name it with --db."""
     with opened(db) as app:
+        if app.store.url.startswith("postgres"):
+            raise refuse("not_possible", "PostgreSQL is backed up with its own tools, such as pg_dump")
         path = _target(app, target)
         umask = os.umask(0o077)  # only the owner may read the copy, because it contains payloads
         try:

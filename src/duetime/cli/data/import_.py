@@ -141,6 +141,9 @@ def _import(
     else:
         import_plan.print_outcome(app, found, notes)
         summary = import_plan.summary(found)
+        if not found.problems and found.rows and all(row.status == import_plan.PRESENT for row in found.rows):
+            output.say(f"\nNothing to import: all of it exists already ({output.plural(len(found.rows), 'schedule')}).")
+            return found
         output.say(f"\n{summary[0].upper()}{summary[1:]}.{'' if yes else ' Nothing was imported yet: --yes does it.'}")
     return found
 

@@ -156,7 +156,10 @@ def show(
     """Decode a token, and say whether it is valid here. The exit code is 4 if it is not."""
     text = sys.stdin.read() if token == "-" else token  # noqa: S105 - a dash, not a password
     text = text.strip()
-    header, claims = unverified(text)
+    try:
+        header, claims = unverified(text)
+    except InvalidToken as error:
+        raise refuse("not_possible", error.message) from None
     with _tokens() as (tokens, zone):
         try:
             grant, problem = tokens.verify(text), None

@@ -40,7 +40,7 @@ def trust(
 def _add(file: Path, json_: bool) -> None:
     found = read_found(file)
     if found is None:
-        raise InvalidInput(f"there is no {file}; `duetime init` writes one")
+        raise InvalidInput(f"there is no {file}, so there is nothing to trust; name the folder that has it")
     # Loading refuses a file that no command could use, before anything is recorded.
     names = _powers(load_settings(environment={"DUETIME_CONFIG": str(found.path)}))
     TrustedFiles(data_folder()).add(found)

@@ -158,7 +158,8 @@ def _print_sent(app: Application, sent: Sent, warnings: Sequence[ScheduleWarning
     elif sent.retried:
         text = f"Not delivered yet: {clean(error)}. It will be retried automatically; its id is {id}."
     else:
-        text = f"Not delivered: {clean(error)}. It will not be retried; its id is {id}."
+        its_id = "Its id" if "it will not be retried" in (error or "") else "It will not be retried; its id"
+        text = f"Not delivered: {clean(error)}. {its_id} is {id}."
     view = {"id": sent.message_id, "topic": sent.topic, "arrived": sent.channel is not None, "reached": sent.reached}
     how = {"channel": sent.channel, "error": error, "retried": sent.retried}
     print_done(app, json_, view | how, text, warnings)

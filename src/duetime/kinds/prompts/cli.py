@@ -11,7 +11,7 @@ import typer
 from duetime.engine.clock import MINUTE
 from duetime.engine.encoding import encode, json_object, shorten_error
 from duetime.engine.errors import InvalidInput
-from duetime.engine.model import Definition
+from duetime.engine.model import LIVE, Definition
 from duetime.engine.outcome import Completed, Failed
 from duetime.engine.policy.checkout import hold_of
 from duetime.engine.result import Err
@@ -19,7 +19,7 @@ from duetime.engine.scheduler import LEASE
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.prompts.allowance import EXAMPLE
 from duetime.kinds.prompts.kind import prompt_of
-from duetime.service.errors import NOT_FOUND, Refused, unwrap
+from duetime.service.errors import NOT_FOUND, Refused, refuse, unwrap
 from duetime.service.lookup import short_id
 from duetime.service.presenters import instant_view
 from duetime.service.services import OPERATOR
@@ -230,7 +230,7 @@ def finish(
     with opened(db) as app:
         ended = app.scheduler.finish(OPERATOR, run, outcome, "prompt", hold=hold)
         if isinstance(ended, Err):
-            raise Refused(Err(ended.code, f"run {run} is not yours to finish: it expired, or somebody else has it"))
+            raise _cannot_finish(app, run, ended)
         prompt = app.scheduler.schedule_of(OPERATOR, ended.value)
     if json_:
         id = ended.value.name if prompt is None else prompt.definition.public_id
@@ -238,6 +238,15 @@ def finish(
     else:
         shown = ended.value.name if prompt is None else short_id(prompt.definition)
         print(f"Finished prompt {clean(shown)}: run {run} is {ended.value.status}.")
+
+
+def _cannot_finish(app: Application, number: int, refused: Err) -> Refused:
+    run = app.scheduler.run(OPERATOR, number)
+    if run is None or run.kind != "prompt":
+        return refuse("not_found", f"there is no run {number} of a prompt; list them: {again(app, 'run', 'list')}")
+    if run.status not in LIVE:
+        return refuse("not_possible", f"run {number} is already {run.status}")
+    return Refused(Err(refused.code, f"run {number} is not yours to finish: it expired, or somebody else has it"))
 
 
 add_read_commands(commands, PROMPT)
