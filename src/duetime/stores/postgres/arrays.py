@@ -60,7 +60,13 @@ def texts(values: Collection[str | None]) -> str:
         joined = '"'
     if values and "\\" not in joined and joined.count('"') == 2 * len(values) - 2:
         return f'{{"{joined}"}}'
-    return "{" + ",".join(["NULL" if value is None else _quoted(value) for value in values]) + "}"
+    if len(distinct := set(values)) == 1:  # as in most columns of a batch
+        return "{" + ",".join([_element(distinct.pop())] * len(values)) + "}"
+    return "{" + ",".join([_element(value) for value in values]) + "}"
+
+
+def _element(value: str | None) -> str:
+    return "NULL" if value is None else _quoted(value)
 
 
 def _quoted(text: str) -> str:
