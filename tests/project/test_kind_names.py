@@ -14,7 +14,7 @@ MAY_NAME_KINDS = ("kinds/", "cli/", "app.py", "api/", "testing.py")
 ALLOWED = {
     "settings/__init__.py": "the table [notifications] of the settings file",
     "settings/loading.py": "the checks of that table",
-    "stores/search.py": "the conditions of the partial indexes that the migrations created",
+    "stores/run_search.py": "the conditions of the partial indexes that the migrations created",
 }
 
 

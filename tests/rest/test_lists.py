@@ -14,7 +14,8 @@ import pytest
 
 from duetime.engine.clock import Instant, SystemClock
 from duetime.engine.store import RunQuery, ScheduleQuery
-from duetime.stores.search import firing_page, make_cursor, run_count, run_page, schedule_count, schedule_page
+from duetime.stores.run_search import run_count, run_page
+from duetime.stores.search import firing_page, make_cursor, schedule_count, schedule_page
 from duetime.stores.sqlite.store import SqliteStore
 from tests.support.api import Api, serving_api
 from tests.support.filling import OWNER, fill

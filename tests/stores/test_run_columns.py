@@ -11,7 +11,7 @@ from duetime.engine.policy import changes
 from duetime.engine.store import FAILED_OR_LOST, RunQuery
 from duetime.stores.base import BaseStore
 from duetime.stores.records import _PERIOD, _TIMINGS
-from duetime.stores.search import run_page
+from duetime.stores.run_search import run_page
 from duetime.stores.sqlite.store import MEMORY, SqliteStore
 from tests.support.drafts import T0, every, once
 from tests.support.hand import DONE, Hand, create_one, the, the_run, value_of

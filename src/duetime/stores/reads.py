@@ -14,13 +14,11 @@ from duetime.engine.policy.claim import Claim
 from duetime.engine.store import Page, RunQuery, ScheduleQuery
 from duetime.engine.triggers.base import BEFORE_ALL
 from duetime.stores.byte_limits import read_page, run_bytes, schedule_bytes
+from duetime.stores.run_search import run_count, run_page, runs_by_due
 from duetime.stores.search import (
     Placed,
     firing,
     place_of,
-    run_count,
-    run_page,
-    runs_by_due,
     schedule_count,
     schedule_page,
 )

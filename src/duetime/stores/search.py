@@ -1,4 +1,4 @@
-"""Searches as SQL that both dialects understand; `?` stands for a parameter."""
+"""Named queries, and searches of schedules as SQL that both dialects understand; `?` stands for a parameter."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from duetime.engine.clock import DAY
 from duetime.engine.encoding import clean_text
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import Attempt, Definition, Progress, Run, Schedule, WorkerRow, lane_of
-from duetime.engine.store import FAILED_OR_LOST, RunQuery, ScheduleQuery
+from duetime.engine.store import ScheduleQuery
 from duetime.engine.store_interfaces import Remote
 from duetime.stores.transaction import schedule_of
 
@@ -78,15 +78,10 @@ def load_migrations(dialect: str) -> list[tuple[int, str]]:
 
 _LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
-_LIVE = ("pending", "queued", "running", "waiting")
-_UNWELL = ("failed", "lost", "cancelled", "missed", "skipped")
-# Spelled out exactly as in the partial indexes of such runs: only then can the planner use them.
+# Spelled out exactly as in the partial index of such runs: only then can the planner use it.
 LIVE = "(status = 'running' OR status = 'pending' OR status = 'queued' OR status = 'waiting')"
-UNWELL = " AND ".join(f"status <> '{status}'" for status in ("completed", "running", "pending", "queued", "waiting"))
-OUTGOING = "kind IN ('notification', 'request')"
 # Live runs are few, while a million schedules may be active and an owner may have a million runs.
 _HAS_LIVE_RUN = f"p.schedule IN (SELECT schedule FROM runs WHERE {LIVE})"  # noqa: S608 - only constants
-_AMONG_LIVE = f"id IN (SELECT id FROM runs WHERE {LIVE})"  # noqa: S608 - only constants
 
 _RESTS = "(p.active = 0 OR p.active = p.untaken AND p.next IS NOT NULL)"  # the opposite of `model.is_busy`
 
@@ -176,7 +171,7 @@ def schedule_filter(query: ScheduleQuery, *, along_queue: bool = False) -> Where
     return where
 
 
-def _part(text: str) -> str:
+def part_of(text: str) -> str:
     """Return the pattern of what contains a text. Lowercase ASCII only, as lower() does in both databases here: folding
     more on one side would miss equal names."""
     escaped = clean_text(text).translate(_LOWER).replace("!", "!!").replace("%", "!%").replace("_", "!_")
@@ -185,7 +180,7 @@ def _part(text: str) -> str:
 
 def _matching(where: Where, query: ScheduleQuery) -> None:
     if query.text:
-        where.add("lower(s.name) LIKE ? ESCAPE '!'", _part(query.text))
+        where.add("lower(s.name) LIKE ? ESCAPE '!'", part_of(query.text))
     if query.due_from is not None:
         where.add("coalesce(p.next, p.through) >= ?", query.due_from)
     if query.due_to is not None:
@@ -258,131 +253,16 @@ def schedule_count(query: ScheduleQuery) -> tuple[str, list[Any]]:
     if _listed_by(query) == "s" or query.text or of_schedules:
         source = "schedules s JOIN progress p ON p.schedule = s.id"
     order = "" if query.status in _SEVERAL_STATES else f" ORDER BY {_number_of(query)}"
-    return _bounded(f"SELECT 1 FROM {source}{where.sql()}{order}", where, query.count_to)  # noqa: S608
+    return bounded(f"SELECT 1 FROM {source}{where.sql()}{order}", where, query.count_to)  # noqa: S608
 
 
-def _bounded(rows: str, where: Where, most: int) -> tuple[str, list[Any]]:
+def bounded(rows: str, where: Where, most: int) -> tuple[str, list[Any]]:
     """Count one row more than asked for, to know whether there are more; in page order, to use the same index."""
     return f"SELECT count(*) FROM ({rows} LIMIT ?) AS counted", [*where.values, most + 1]  # noqa: S608
 
 
 def marks(values: Collection[Any]) -> str:
     return ", ".join("?" * len(values))
-
-
-def _run_status(where: Where, status: str, kinds: Collection[str]) -> None:
-    if status == "live":
-        where.add(_AMONG_LIVE)
-    elif status == FAILED_OR_LOST:
-        where.add("status IN ('failed', 'lost')")
-        where.add(UNWELL)
-    elif status == "dead":
-        where.add("status IN ('failed', 'lost') AND stop = 0")
-        where.add(OUTGOING if kinds and {*kinds} <= {"notification", "request"} else UNWELL)
-    else:
-        where.equal("status", status)
-        if status in _LIVE:
-            where.add(_AMONG_LIVE)
-        elif status in _UNWELL:
-            where.add(UNWELL)
-
-
-def _run_kinds(where: Where, kinds: Collection[str]) -> None:
-    if kinds:
-        where.add(f"kind IN ({marks(kinds)})" if len(kinds) > 1 else "kind = ?", *kinds)
-        if "job" not in kinds:
-            where.add("kind <> 'job'")  # as in the partial index of the other kinds
-
-
-def _run_waiting(where: Where, query: RunQuery) -> None:
-    if (query.free_at is not None or query.holder is not None) and query.kind is None and not query.kinds:
-        where.add("kind >= ''")  # always true: leads SQLite to the index of waiting runs by owner and kind
-    if query.free_at is not None:
-        where.add("status = 'waiting'")  # spelled out, so that the partial index of waiting runs applies
-        where.add("(holder IS NULL OR expires <= ?)", query.free_at)
-        where.add("EXISTS (SELECT 1 FROM progress p WHERE p.schedule = r.schedule AND p.state = 'active')")
-    if query.holder is not None:
-        where.add("status = 'waiting'")  # as above
-        where.equal("holder", query.holder)
-
-
-_OF_SUBJECT: Final = "EXISTS (SELECT 1 FROM schedules s WHERE s.id = r.schedule AND s.subject = ?)"
-
-
-def _run_marks(where: Where, query: RunQuery) -> None:
-    if query.mark_below is not None:
-        where.add("stop < ?", query.mark_below)
-    if query.mark_from is not None:
-        where.add("stop >= ?", query.mark_from)
-    if query.text:
-        part = _part(query.text)
-        where.add("(lower(name) LIKE ? ESCAPE '!' OR lower(error) LIKE ? ESCAPE '!')", part, part)
-    if query.in_result:  # LIKE would ignore the case on SQLite
-        where.add("replace(result, ?, '') <> result", query.in_result)
-
-
-def run_filter(query: RunQuery) -> Where:
-    where = Where()
-    # Within one schedule its own index is used, whatever a planner without statistics thinks of the owner's.
-    where.equal("owner" if query.schedule is None else "owner || ''", query.owner)
-    kinds = query.kinds if query.kind is None else (query.kind,)
-    _run_kinds(where, kinds)
-    where.equal("schedule", query.schedule)
-    if query.schedules:
-        where.add(f"schedule IN ({marks(query.schedules)})", *query.schedules)
-    if query.status is not None:
-        _run_status(where, query.status, kinds)
-    where.equal("worker", query.worker)
-    if query.above is not None:
-        where.add("id > ?", query.above)
-    _run_marks(where, query)
-    if query.ids is not None:
-        where.add(f"id IN ({marks(query.ids)})" if query.ids else "1 = 0", *query.ids)
-    if query.subject is not None:
-        own = "" if query.free_at is None else "r.payload IS NOT NULL OR "
-        where.add(f"({own}{_OF_SUBJECT})", query.subject)
-    if query.depth_below is not None:
-        where.add("EXISTS (SELECT 1 FROM schedules s WHERE s.id = r.schedule AND s.depth < ?)", query.depth_below)
-    _run_waiting(where, query)
-    _run_instants(where, query)
-    return where
-
-
-def _run_instants(where: Where, query: RunQuery) -> None:
-    if query.below is not None:
-        where.add("id < ?", query.below)
-    if query.overlapping is not None:
-        start, end = query.overlapping
-        where.add(f"last IS NOT NULL AND last >= ? AND due < ? AND {UNWELL}", start, end)
-    if query.due_from is not None:
-        where.add("due >= ?", query.due_from)
-    if query.due_to is not None:
-        where.add("due <= ?", query.due_to)
-
-
-def runs_by_due(query: RunQuery) -> bool:
-    return query.oldest_first or query.schedule is not None
-
-
-def run_page(query: RunQuery) -> tuple[str, list[Any]]:
-    """Return a page. Latest first: by id across schedules, by due instant within one. Oldest first: by due instant."""
-    where = run_filter(query)
-    by_due = runs_by_due(query)
-    direction, beyond = ("ASC", ">") if query.oldest_first or query.ascending else ("DESC", "<")
-    order = f"due {direction}, id {direction}" if by_due else f"id {direction}"
-    if query.cursor is not None:
-        at, last = read_cursor(query.cursor, 2 if by_due else 1)
-        if by_due:
-            where.add(f"(due, id) {beyond} (?, ?)", at, last)
-        else:
-            where.add(f"id {beyond} ?", last)
-    statement = f"SELECT r.* FROM runs r{where.sql()} ORDER BY {order} LIMIT ?"  # noqa: S608
-    return whole_rows(statement), [*where.values, query.limit + 1]
-
-
-def run_count(query: RunQuery) -> tuple[str, list[Any]]:
-    where = run_filter(query)
-    return _bounded(f"SELECT 1 FROM runs r{where.sql()}", where, query.count_to)  # noqa: S608
 
 
 def make_cursor(*position: int) -> str:

@@ -1,0 +1,131 @@
+"""Searches of runs as SQL that both dialects understand; `?` stands for a parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, Final
+
+from duetime.engine.store import FAILED_OR_LOST, RunQuery
+from duetime.stores.search import LIVE, Where, bounded, marks, part_of, read_cursor, whole_rows
+
+_LIVE = ("pending", "queued", "running", "waiting")
+_UNWELL = ("failed", "lost", "cancelled", "missed", "skipped")
+# Spelled out exactly as in the partial indexes of such runs, like `LIVE`: only then can the planner use them.
+UNWELL = " AND ".join(f"status <> '{status}'" for status in ("completed", "running", "pending", "queued", "waiting"))
+OUTGOING = "kind IN ('notification', 'request')"
+_AMONG_LIVE = f"id IN (SELECT id FROM runs WHERE {LIVE})"  # noqa: S608 - only constants
+
+
+def _run_status(where: Where, status: str, kinds: Collection[str]) -> None:
+    if status == "live":
+        where.add(_AMONG_LIVE)
+    elif status == FAILED_OR_LOST:
+        where.add("status IN ('failed', 'lost')")
+        where.add(UNWELL)
+    elif status == "dead":
+        where.add("status IN ('failed', 'lost') AND stop = 0")
+        where.add(OUTGOING if kinds and {*kinds} <= {"notification", "request"} else UNWELL)
+    else:
+        where.equal("status", status)
+        if status in _LIVE:
+            where.add(_AMONG_LIVE)
+        elif status in _UNWELL:
+            where.add(UNWELL)
+
+
+def _run_kinds(where: Where, kinds: Collection[str]) -> None:
+    if kinds:
+        where.add(f"kind IN ({marks(kinds)})" if len(kinds) > 1 else "kind = ?", *kinds)
+        if "job" not in kinds:
+            where.add("kind <> 'job'")  # as in the partial index of the other kinds
+
+
+def _run_waiting(where: Where, query: RunQuery) -> None:
+    if (query.free_at is not None or query.holder is not None) and query.kind is None and not query.kinds:
+        where.add("kind >= ''")  # always true: leads SQLite to the index of waiting runs by owner and kind
+    if query.free_at is not None:
+        where.add("status = 'waiting'")  # spelled out, so that the partial index of waiting runs applies
+        where.add("(holder IS NULL OR expires <= ?)", query.free_at)
+        where.add("EXISTS (SELECT 1 FROM progress p WHERE p.schedule = r.schedule AND p.state = 'active')")
+    if query.holder is not None:
+        where.add("status = 'waiting'")  # as above
+        where.equal("holder", query.holder)
+
+
+_OF_SUBJECT: Final = "EXISTS (SELECT 1 FROM schedules s WHERE s.id = r.schedule AND s.subject = ?)"
+
+
+def _run_marks(where: Where, query: RunQuery) -> None:
+    if query.mark_below is not None:
+        where.add("stop < ?", query.mark_below)
+    if query.mark_from is not None:
+        where.add("stop >= ?", query.mark_from)
+    if query.text:
+        part = part_of(query.text)
+        where.add("(lower(name) LIKE ? ESCAPE '!' OR lower(error) LIKE ? ESCAPE '!')", part, part)
+    if query.in_result:  # LIKE would ignore the case on SQLite
+        where.add("replace(result, ?, '') <> result", query.in_result)
+
+
+def run_filter(query: RunQuery) -> Where:
+    where = Where()
+    # Within one schedule its own index is used, whatever a planner without statistics thinks of the owner's.
+    where.equal("owner" if query.schedule is None else "owner || ''", query.owner)
+    kinds = query.kinds if query.kind is None else (query.kind,)
+    _run_kinds(where, kinds)
+    where.equal("schedule", query.schedule)
+    if query.schedules:
+        where.add(f"schedule IN ({marks(query.schedules)})", *query.schedules)
+    if query.status is not None:
+        _run_status(where, query.status, kinds)
+    where.equal("worker", query.worker)
+    if query.above is not None:
+        where.add("id > ?", query.above)
+    _run_marks(where, query)
+    if query.ids is not None:
+        where.add(f"id IN ({marks(query.ids)})" if query.ids else "1 = 0", *query.ids)
+    if query.subject is not None:
+        own = "" if query.free_at is None else "r.payload IS NOT NULL OR "
+        where.add(f"({own}{_OF_SUBJECT})", query.subject)
+    if query.depth_below is not None:
+        where.add("EXISTS (SELECT 1 FROM schedules s WHERE s.id = r.schedule AND s.depth < ?)", query.depth_below)
+    _run_waiting(where, query)
+    _run_instants(where, query)
+    return where
+
+
+def _run_instants(where: Where, query: RunQuery) -> None:
+    if query.below is not None:
+        where.add("id < ?", query.below)
+    if query.overlapping is not None:
+        start, end = query.overlapping
+        where.add(f"last IS NOT NULL AND last >= ? AND due < ? AND {UNWELL}", start, end)
+    if query.due_from is not None:
+        where.add("due >= ?", query.due_from)
+    if query.due_to is not None:
+        where.add("due <= ?", query.due_to)
+
+
+def runs_by_due(query: RunQuery) -> bool:
+    return query.oldest_first or query.schedule is not None
+
+
+def run_page(query: RunQuery) -> tuple[str, list[Any]]:
+    """Return a page. Latest first: by id across schedules, by due instant within one. Oldest first: by due instant."""
+    where = run_filter(query)
+    by_due = runs_by_due(query)
+    direction, beyond = ("ASC", ">") if query.oldest_first or query.ascending else ("DESC", "<")
+    order = f"due {direction}, id {direction}" if by_due else f"id {direction}"
+    if query.cursor is not None:
+        at, last = read_cursor(query.cursor, 2 if by_due else 1)
+        if by_due:
+            where.add(f"(due, id) {beyond} (?, ?)", at, last)
+        else:
+            where.add(f"id {beyond} ?", last)
+    statement = f"SELECT r.* FROM runs r{where.sql()} ORDER BY {order} LIMIT ?"  # noqa: S608
+    return whole_rows(statement), [*where.values, query.limit + 1]
+
+
+def run_count(query: RunQuery) -> tuple[str, list[Any]]:
+    where = run_filter(query)
+    return bounded(f"SELECT 1 FROM runs r{where.sql()}", where, query.count_to)  # noqa: S608
