@@ -32,6 +32,9 @@ TIDY_EVERY = 3600.0
 
 FOREVER = threading.TIMEOUT_MAX
 
+STUCK = 10.0
+"""Seconds at least that a worker which stops waits for an exchange with the store to end."""
+
 STALLED = 2.0
 """Seconds that a claimed run may wait for a thread before it is released to other workers."""
 
@@ -260,9 +263,8 @@ class Engine:
         for event in (self._wake, self._ended, self._passed):
             event.set()
         self._store.stop_waiting()
-        for thread in self._threads:
-            if thread.is_alive() and thread is not threading.current_thread():
-                thread.join()
+        if not self._join_threads(max(patience, STUCK)):
+            return self._abandon()
         self.exchange_age.forget()  # now that no thread completes another exchange
         deadline = self._clock.monotonic() + patience
         self.worker.give_back_unstarted()
@@ -282,6 +284,24 @@ class Engine:
             log.warning("the worker could not sign off: %s", error)
         if left:
             log.warning("%s runs stayed unrecorded; another worker takes them over when the lease is over", left)
+        return left
+
+    def _join_threads(self, patience: float) -> bool:
+        """Wait for the threads of this worker, and return whether all ended: one may wait for a store that hangs."""
+        deadline = self._clock.monotonic() + patience
+        others = [each for each in self._threads if each.is_alive() and each is not threading.current_thread()]
+        for thread in others:
+            thread.join(max(0.0, deadline - self._clock.monotonic()))
+        return not any(thread.is_alive() for thread in others)
+
+    def _abandon(self) -> int:
+        """Stop without the store, which does not answer: tell the runs to stop, and leave their recording to whoever
+        takes them over. The threads that wait for the store do not keep the process from ending."""
+        self.worker.stop_all(StopReason.SHUTDOWN)
+        self.timer.stop()
+        self.pool.stop(wait=2.0)
+        left = len(self.worker.claimed)
+        log.warning("the store does not answer; %s runs stay unrecorded until another worker takes them over", left)
         return left
 
     def _drain(self, deadline: float) -> None:
