@@ -78,7 +78,7 @@ class Worker:
         # Across a network every transaction has a fixed cost. A thread that only claims never waits for a record: it is
         # ahead with fewer batches.
         self.batch = options.batch or (500 if store.writes_overlap else 250)
-        most_ahead = (2 if store.writes_overlap else 4) * self.batch
+        most_ahead = (3 if store.writes_overlap else 4) * self.batch
         self.pace = Pace(clock, options.ahead, most_ahead)
         self.shares = ClaimShares(options.ahead, most_ahead)
         self.requests = ClaimRequests(store, kinds, clock, self.shares, options.lead)
