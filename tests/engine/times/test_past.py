@@ -9,6 +9,7 @@ import pytest
 from duetime.engine.clock import instant_of
 from duetime.engine.errors import UnreadableTime
 from duetime.engine.times import iso_local, read_instant
+from duetime.engine.times.parser import read_past_time
 
 NOW = instant_of(datetime(2026, 3, 30, 0, 30, tzinfo=UTC))
 """Monday 02:30 in Berlin, the day after clocks went forward."""
@@ -40,3 +41,8 @@ def test_it_is_understood(text: str, first: str, last: str) -> None:
 def test_it_is_refused(text: object) -> None:
     with pytest.raises(UnreadableTime):
         read_instant(text, "UTC", NOW, past=True)
+
+
+def test_its_note_repeats_the_given_word() -> None:
+    note = read_past_time("yesterday", zone="UTC", now=NOW).note
+    assert note is not None and note.startswith("yesterday: read as Mar 29, 2026")

@@ -234,7 +234,8 @@ def read_past_time(text: object, *, zone: str, now: Instant) -> ReadTime:
     if words.endswith(" ago") and (length := read_relative(f"in {words.removesuffix(' ago')}")) is not None:
         return ReadTime(Instant(now - length))
     if words == "yesterday" or words.startswith("yesterday "):
-        return read_time(words.replace("yesterday", "tomorrow", 1), zone=zone, now=_noon(zone, now, days=-2))
+        found = read_time(words.replace("yesterday", "tomorrow", 1), zone=zone, now=_noon(zone, now, days=-2))
+        return found._replace(note=found.note and found.note.replace("tomorrow", "yesterday", 1))
     if words[:3] in _WEEKDAYS:
         return read_time(words, zone=zone, now=Instant(now - 7 * DAY))
     return read_time(text, zone=zone, now=now)
