@@ -395,6 +395,18 @@ def test_a_kind_that_is_none_is_refused(cli: Cli) -> None:
     assert "--kind: there is no 'jobs'" in answer.err
 
 
+def test_a_schedule_whose_last_run_is_under_way_is_not_exported(cli: Cli, tmp_path: Path) -> None:
+    """It would run once more where it is imported."""
+    with Duetime(str(tmp_path / "my.db")) as duetime:
+        rent = duetime.prompt("pay the rent", agent="inbox", every="1h", max_runs=1)
+        duetime.prompt("water the plants", agent="inbox", every="1h", max_runs=2)
+        duetime.run_now(rent["id"])
+        assert duetime.take_prompt(wait=20) is not None
+    answer = cli("export")
+    assert [json.loads(line)["payload"]["prompt"] for line in answer.out.splitlines()] == ["water the plants"]
+    assert "1 schedule left out" in answer.err
+
+
 def test_days_and_windows_are_exported_and_imported(cli: Cli) -> None:
     for name, when in (
         ("days", "every 2 days at 9"),

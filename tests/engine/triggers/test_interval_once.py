@@ -180,6 +180,9 @@ def test_warnings() -> None:
     assert warnings_for(once("tomorrow 9am"), NOW) == []
     over = OnceTrigger(at=Instant(NOW - 1), timezone="UTC")
     assert warnings_for(over, NOW) == [NEVER_FIRES]
+    assert warnings_for(interval(minutes=5, jitter=60), NOW) == []
+    [spread] = warnings_for(interval(minutes=1, jitter=300), NOW)
+    assert "every 1 minute but up to 5 minutes later" in spread
 
 
 @pytest.mark.parametrize(

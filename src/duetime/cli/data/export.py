@@ -132,7 +132,8 @@ def export(
     if ical and json_:
         raise InvalidInput("--ical: cannot be combined with --json; leave one of them out")
     with opened(db) as app:
-        schedules = _living(app, kind)
+        living = _living(app, kind)
+        schedules = [schedule for schedule in living if not _is_last_run_taken(schedule)]
         shown = progress(schedules, "writing")
         if ical:
             from duetime.service.calendar import calendar_of
@@ -141,6 +142,8 @@ def export(
         else:
             text = _lines(shown, json_)
         notes = app.services.list_notes(kind)
+        if left := len(living) - len(schedules):
+            notes = [*notes, f"{plural(left, 'schedule')} left out: the last of max_runs is under way or waits"]
     if output is None:
         sys.stdout.write(text)
     else:
@@ -162,6 +165,12 @@ def _living(app: Application, kind: str | None) -> list[Schedule]:
             found += page.items
             show_progress(len(found) / max(total, 1))
     return found
+
+
+def _is_last_run_taken(schedule: Schedule) -> bool:
+    """Return whether `max_runs` allows no further run: an import would allow one more."""
+    most = json.loads(schedule.definition.policy).get("max_runs")
+    return most is not None and schedule.progress.run_count >= most
 
 
 def _lines(schedules: Iterable[Schedule], json_: bool) -> str:

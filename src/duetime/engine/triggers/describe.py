@@ -196,7 +196,19 @@ def warnings_for(trigger: Trigger, now: Instant) -> list[str]:
         )
     if isinstance(trigger, WallTrigger):
         warnings += [*_short_months(trigger), *_clock_changes(trigger, now), *_fixed_zone(trigger.timezone)]
-    return warnings
+    return [*warnings, *_long_jitter(trigger, now)] if trigger.jitter else warnings
+
+
+def _long_jitter(trigger: Trigger, now: Instant) -> list[str]:
+    """Warn if an occurrence may be delayed beyond the next one: only the later one of two that are due then runs."""
+    first = trigger.next_after(now)
+    second = None if first is None else trigger.next_after(first)
+    if first is None or second is None or trigger.jitter < second - first:
+        return []
+    gap, jitter = _duration_words(second - first), _duration_words(trigger.jitter)
+    return [
+        f"It fires every {gap} but up to {jitter} later at random, so many occurrences are missed; use less jitter."
+    ]
 
 
 def _fixed_zone(name: str) -> list[str]:
