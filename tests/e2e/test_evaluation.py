@@ -103,7 +103,7 @@ def test_every_question_is_answered_and_every_tool_is_covered(tmp_path: Path) ->
                 assert not problems(before, contents(seen), question.changes), question
             called |= hands.called
     assert called == tools, "a tool without a question, or a question about no tool"
-    assert len(SCRIPTS) + len(MANAGING_SCRIPTS) == len(QUESTIONS) == 66
+    assert len(SCRIPTS) + len(MANAGING_SCRIPTS) == len(QUESTIONS) == 67
 
 
 def test_a_difference_that_no_question_names_is_a_problem(tmp_path: Path) -> None:

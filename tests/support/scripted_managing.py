@@ -175,6 +175,11 @@ def how_many_failed(hands: Hands) -> str:
     return str(len(_failed(hands)))
 
 
+def dismissed(hands: Hands) -> str:
+    [run] = _failed(hands, schedule_id="invoice import")
+    return str(hands.data("mark_runs", {"run_ids": [run["run_id"]], "mark": "dismiss"})["marked"])
+
+
 def why_the_import_failed(hands: Hands) -> str:
     return str(_failed(hands, schedule_id="invoice import")[0]["error"])
 
@@ -257,6 +262,7 @@ SCRIPTS: dict[str, Callable[[Hands], str]] = {
     "Try the job": tried_again,
     "in the last day": how_many_failed,
     "With which error": why_the_import_failed,
+    "has been dealt with": dismissed,
     "A prompt has failed": why_the_prompt_failed,
     "has been deleted since": which_was_deleted,
     "latest run of": what_it_returned,

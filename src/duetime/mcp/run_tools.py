@@ -187,16 +187,20 @@ def mark_runs_tool(served: Served) -> Tool:
 
 
 def _mark_runs(served: Served, call: Call, given: Arguments) -> Reply:
-    mark, messages, failed = given["mark"], list[int](), list[int]()
-    for id in dict.fromkeys(given["run_ids"]):
-        if not isinstance(id, int) or isinstance(id, bool):
-            raise ToolProblem("run_ids: must be whole numbers, such as [12, 15].")
+    mark, ids, messages, failed = given["mark"], given["run_ids"], list[int](), list[int]()
+    if mark not in _MARKS:
+        raise ToolProblem(f"mark: must be one of {', '.join(_MARKS)}.")
+    if not 1 <= len(ids) <= _MOST or any(not isinstance(id, int) or isinstance(id, bool) for id in ids):
+        raise ToolProblem(f"run_ids: must be 1 to {_MOST} whole numbers, such as [12, 15].")
+    for id in dict.fromkeys(ids):
         found = served_run(call, id, served)
         if isinstance(found, Err):
             return error_result(found)
         (messages if _is_message(call, found.value) else failed).append(id)
     if mark == "read" and failed:
-        raise ToolProblem(f"Run {failed[0]} is no message, so it cannot be marked as read; dismiss takes failed runs.")
+        raise ToolProblem(
+            f"Run {failed[0]} is not a message, so it cannot be marked as read; use dismiss for failed runs."
+        )
     try:
         marked = mark_messages(call.services, call.caller, messages, mark) if messages else 0
     except Refused as refused:

@@ -398,6 +398,8 @@ def test_wrong_delays_are_tool_errors_with_an_example(ann: Agent, delay: str) ->
         ({"time": "9:00", "timezone": "Europe/Berlin", "date": "tomorrow"}, "date", "2026-02-11"),
         ({"delay": "1h", "date": "2026-02-11"}, "date", "2026-02-11"),
         ({"datetime": "2026-02-12T15:00:00Z", "date": "2026-02-11"}, "date", "2026-02-11"),
+        ({"when": "gibberish"}, "when", "tomorrow at 9"),
+        ({"when": "every blue moon"}, "when", "every"),
     ],
 )
 def test_times_that_cannot_be_read_are_tool_errors(

@@ -168,7 +168,11 @@ def _in_words(call: Call, given: Arguments) -> Reply:
     """Schedule what `when` says, once or again and again."""
     if also := next((name for name in ("datetime", "time", "date", "delay") if name in given), None):
         raise ToolProblem(f"when: goes without {also}; give one of them.")
-    zone, when = zone_of(call, given), requested_when(given)
+    zone = zone_of(call, given)
+    try:
+        when = requested_when(given)
+    except ToolProblem as problem:
+        raise ToolProblem(f"{str(problem).rstrip('.')}. {now_text(call, zone)}") from None
     result = service_of(call).create(call.caller, _new(call, given, when._replace(timezone=zone)))
     if isinstance(result, Err):
         if result.field in ("run_at", "trigger_config"):

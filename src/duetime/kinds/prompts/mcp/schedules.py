@@ -248,7 +248,7 @@ def _if_paused(found: Schedule) -> dict[str, str]:
     """Return a hint for a paused task, which other tools can change."""
     if status_of(found.progress) != "paused":
         return {}
-    return {"hint": "It is paused: edit_schedule, delete_schedule and resume_schedule take it."}
+    return {"hint": "It is paused: edit_schedule and resume_schedule accept it, and delete_schedule its id as text."}
 
 
 def _not_editable(named: str, verb: str) -> str:
