@@ -67,7 +67,7 @@ def _read(found: Any, context: Any) -> Command:
 
 def _spelled(option: Any) -> str:
     value = "" if option.is_flag else f" {option.metavar or option.name.upper()}"
-    return ", ".join(option.opts) + value
+    return ", ".join([*option.opts, *option.secondary_opts]) + value
 
 
 def _meaning(option: Any) -> str:

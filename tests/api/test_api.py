@@ -81,11 +81,11 @@ def test_a_refusal_is_raised_with_its_reason(tmp_path: Path) -> None:
             with pytest.raises(InvalidInput, match=f"{name}: there is no such option; did you mean {meant}"):
                 duetime.schedule("echo", **{"every": 1, name: "1h"})  # type: ignore[arg-type]
         for found in (lambda: duetime.list(kind="jobs"), lambda: duetime.history(kind="jobs")):
-            with pytest.raises(InvalidInput, match="kind: there is no 'jobs'; there are job, "):
+            with pytest.raises(InvalidInput, match="kind: there is no 'jobs'; choose from job, "):
                 found()
-        with pytest.raises(InvalidInput, match="status: there is no 'scheduled'; there are pending, "):
+        with pytest.raises(InvalidInput, match="status: there is no 'scheduled'; choose from pending, "):
             duetime.list(status="scheduled")
-        with pytest.raises(InvalidInput, match="status: there is no 'faild'; there are "):
+        with pytest.raises(InvalidInput, match="status: there is no 'faild'; choose from "):
             duetime.history(status="faild")
 
 

@@ -164,6 +164,10 @@ def test_edit_takes_back_what_was_set_and_changes_the_limits_of_a_rule_alone(cli
     trigger = after["trigger"]
     assert (trigger["type"], trigger["expression"], trigger["timezone"]) == ("cron", "0 9 * * 1", "Asia/Tokyo")
     assert "2090" not in str(trigger) and after["reads_as"].endswith("up to 5 minutes later at random")
+    assert cli("job", "edit", id, "--cron", "0 8 * * 1", "--starting", "2090-01-01").code == 0
+    for limit in (("--tz", "Europe/Berlin"), ("--jitter", "1m")):
+        refused = cli("job", "edit", id, *limit)
+        assert refused.code == 2 and "its rule changes at a set time; give the new rule as well" in refused.err
 
 
 def test_edit_changes_only_what_is_given(cli: Cli) -> None:

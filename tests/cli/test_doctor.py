@@ -17,6 +17,7 @@ from duetime.cli.serve.demo import create_samples
 from duetime.cli.setup import doctor_checks
 from duetime.cli.setup.doctor import token_checks
 from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant
+from duetime.engine.model import limit_reached
 from duetime.engine.outcome import Failed, Returned
 from duetime.kinds.prompts.agents.models import EXAMPLE
 from duetime.net.client import Answer, Http
@@ -232,16 +233,18 @@ def test_a_run_that_no_worker_can_do_is_shown_everywhere(cli: Cli, tmp_path: Pat
     create(room.store, once(now, name="resize all", subject="left_behind"))  # type: ignore[arg-type]
     hand = Hand(room.store, now=now)  # type: ignore[arg-type]
     hand.record(hand.claim(now), now, Returned("Unknown task: left_behind; start a worker that has it", HOUR))
-    room.close()
     held = "left_behind; start a worker that has it"
     assert [(run["name"], held in run["error"]) for run in cli("top", "--json").document["waiting"]] == [
         ("resize all", True)
     ]
+    create(room.store, once(now, name="held back", subject="left_behind"))  # type: ignore[arg-type]
+    hand.record(hand.claim(now), now, Returned(limit_reached("3 runs a day"), HOUR))
+    room.close()
     assert held in cli("top").out
     assert cli("db", "status", "--json").document["waiting_for_a_worker"] == 1
     assert held in cli("db", "status").out
     [(status, message)] = told(cli, "waiting")
-    assert status == "warn" and held in message
+    assert status == "warn" and held in message and message.startswith("1 run due, but no worker can start it, such")
     assert "waiting" in cli("list").out and "running" not in cli("list").out
 
 

@@ -102,6 +102,7 @@ def test_channels_and_agents_are_tested(there: Site) -> None:
     browser = signed_in(there)
     page = browser.text("/settings")
     assert "scribe" in page and "cannot start" in page
+    assert "and on no phone. No channel to a person is set up." in page, "a warning, then its explanation"
     for target, kind in (("notification:inbox", "notification"), ("prompt:scribe", "prompt")):
         assert browser.send("/settings", {"test": target}).status == 303
         [made, *_] = there.room.store.search(ScheduleQuery(kind=kind, owner="local", newest_first=True)).items

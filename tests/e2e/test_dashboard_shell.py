@@ -106,6 +106,7 @@ def test_the_palette_opens_pages_schedules_and_actions(page: Page, served: Serve
     page.wait_for_url("**/schedules/*")
     expect(page.get_by_role("heading", level=1)).to_have_text("Rotate logs")
     page.keyboard.press("Control+k")
+    expect(palette.get_by_role("option").first).to_contain_text("Go to Now")
     palette.get_by_role("combobox").fill("pause")
     expect(palette.get_by_role("option").first).to_have_text("Pause")
     palette.get_by_role("combobox").fill("theme dark")

@@ -36,6 +36,10 @@ def test_a_job_that_cannot_be_read_is_shown_all_the_same(cli: Cli, tmp_path: Pat
         assert stage.agent("local").knows("list_jobs")["total"] == 1
     finally:
         stage.time.close()
+    if statement == TRIGGER:
+        refused = cli("job", "edit", id, "--jitter", "5m")
+        assert refused.code == 2 and "--jitter: its rule cannot be read; give a new one with its zone" in refused.err
+        assert cli("job", "edit", id, "--jitter", "5m", "--cron", "@daily", "--tz", "Asia/Tokyo").code == 0
 
 
 def test_the_doctor_names_the_room_of_what_is_in_trouble(cli: Cli, tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def test_by_kind_and_topic(both: Stage) -> None:
     assert by_id[told["message_id"]]["topic"] == "kitchen" and by_id[other["message_id"]]["topic"] == "garden"
     assert "topic" not in by_id[number]
     refused = both.ada.use
-    with pytest.raises(Exception, match="there is no 'jobs'; there are job, prompt"):
+    with pytest.raises(Exception, match="there is no 'jobs'; choose from job, prompt"):
         refused("list_upcoming", kind="jobs")
 
 

@@ -189,7 +189,7 @@ def _unknown_option(name: str) -> InvalidInput:
     from difflib import get_close_matches  # only an error needs it
 
     meant = _OTHER_NAMES.get(name) or next(iter(get_close_matches(name, sorted(_OPTIONS), 1)), None)
-    advice = f"did you mean {meant}?" if meant else f"there are {', '.join(sorted(_OPTIONS))}"
+    advice = f"did you mean {meant}?" if meant else f"choose from {', '.join(sorted(_OPTIONS))}"
     return InvalidInput(field=name, problem=f"there is no such option; {advice}")
 
 

@@ -59,7 +59,7 @@ class Managing(Base):
         """
         check_kind(kind)
         if status is not None and status not in _STATUSES:
-            raise InvalidInput(field="status", problem=f"there is no {status!r}; there are {', '.join(_STATUSES)}")
+            raise InvalidInput(field="status", problem=f"there is no {status!r}; choose from {', '.join(_STATUSES)}")
         query = ScheduleQuery(kind=kind, status=status, text=text, subject=subject)
         return self._views(self._search(query, limit))
 
@@ -71,7 +71,7 @@ class Managing(Base):
         """
         if unknown := changes.keys() - EditOptions.__annotations__.keys():
             known = ", ".join(sorted(EditOptions.__annotations__))
-            raise InvalidInput(f"there is no {', '.join(sorted(unknown))}; there are {known}")
+            raise InvalidInput(f"there is no {', '.join(sorted(unknown))}; choose from {known}")
         if "payload" in changes and "fields" in changes:
             raise InvalidInput(field="fields", problem="cannot be combined with payload; give one of the two")
         policy = {name: value for name, value in changes.items() if name in _POLICY}

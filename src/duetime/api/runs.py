@@ -69,7 +69,7 @@ class Running(Base):
         """
         check_kind(kind)
         if status is not None and status not in STATUSES:
-            raise InvalidInput(field="status", problem=f"there is no {status!r}; there are {', '.join(STATUSES)}")
+            raise InvalidInput(field="status", problem=f"there is no {status!r}; choose from {', '.join(STATUSES)}")
         query = RunQuery(
             schedule=None if id is None else self._find(id, deleted=True).definition.id,
             kind=kind,

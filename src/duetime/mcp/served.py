@@ -47,7 +47,7 @@ class Served(NamedTuple):
         if kind is None:
             return None if self.is_whole else self.names
         if kind not in self.names:
-            raise ToolProblem(f"kind: there is no {kind[:100]!r}; there are {', '.join(self.names)}.")
+            raise ToolProblem(f"kind: there is no {kind[:100]!r}; choose from {', '.join(self.names)}.")
         return (kind,)
 
     def serves(self, kind: str) -> bool:

@@ -130,7 +130,7 @@ def known_specs() -> Mapping[str, KindSpec]:
 def check_kind(kind: str | None) -> None:
     """Refuse an unknown kind in a search: that nothing is found would be misunderstood."""
     if kind is not None and kind not in _known:
-        raise InvalidInput(field="kind", problem=f"there is no {kind[:100]!r}; there are {', '.join(_known)}")
+        raise InvalidInput(field="kind", problem=f"there is no {kind[:100]!r}; choose from {', '.join(_known)}")
 
 
 # -- building ---------------------------------------------------------------------------------------------------------

@@ -118,11 +118,13 @@ def test_letters_are_removed(desk: Counter, dead: list[dict[str, Any]]) -> None:
     desk.ask("GET", f"/v2/dlq/{ids[0]}", status=404)
     assert desk.ask("DELETE", "/v2/dlq", body={"dlqIds": [*ids[:2], "dlq_999", ids[1]]}) == {"deleted": 1}
     desk.ask("DELETE", "/v2/dlq", status=400)
-    for ignored in ("lable=odd", "state=DELIVERED", "label=", "state=DELIVERED&all=true", "dlqIds=x&label=odd"):
+    for ignored in ("lable=odd", "state=DELIVERED", "label=", "all=true&state=DELIVERED", "all=true&count=0"):
         desk.ask("DELETE", f"/v2/dlq?{ignored}", status=400)
+    desk.ask("DELETE", "/v2/dlq?dlqIds=x&label=odd", status=400)
     desk.ask("DELETE", "/v2/dlq", status=400, body={"label": []})
-    one = desk.ask("DELETE", "/v2/dlq?label=odd&count=1")
+    one = desk.ask("DELETE", "/v2/dlq", body={"label": "odd", "count": 1, "order": "latestFirst"})
     assert one.pop("cursor") and one == {"deleted": 1}
+    desk.ask("GET", f"/v2/dlq/{ids[5]}", status=404)
     assert desk.ask("DELETE", "/v2/dlq?label=odd") == {"deleted": 1}
     assert desk.ask("DELETE", f"/v2/dlq?dlqIds={ids[2]},{ids[4]}") == {"deleted": 2}
     assert [each["dlqId"] for each in desk.ask("GET", "/v2/dlq")["messages"]] == ids[6:]

@@ -136,8 +136,8 @@ def test_messages_are_taken_back_one_by_one_by_filter_or_all(desk: Counter) -> N
     assert desk.ask("DELETE", "/v2/messages", status=202, body={"messageIds": []}) == {"cancelled": 0}
     assert desk.ask("DELETE", "/v2/messages?label=c", status=202) == {"cancelled": 1}
     assert desk.ask("DELETE", "/v2/messages", status=202, body={"queueName": "q"}) == {"cancelled": 0}
-    for typo in ("/v2/messages?lable=a", "/v2/messages?fromDate=yesterday"):
-        desk.ask("DELETE", typo, status=400)
+    for typo in ("lable=a", "fromDate=yesterday", "order=latestFirst", "count=0"):
+        desk.ask("DELETE", f"/v2/messages?{typo}", status=400)
     desk.ask("DELETE", "/v2/messages", status=400, body={"lable": "a"})
     desk.ask("DELETE", "/v2/messages", status=400, body=b"no JSON")
     assert desk.ask("GET", f"/v2/messages/{three}")["messageId"] == three

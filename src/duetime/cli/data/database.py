@@ -13,7 +13,7 @@ import typer
 from duetime.app import open_store
 from duetime.engine.clock import DAY, Instant, SystemClock, datetime_of
 from duetime.engine.errors import InvalidInput, StoreUnusable
-from duetime.engine.model import Run, was_given_back
+from duetime.engine.model import Run, names_limit, was_given_back
 from duetime.engine.store import RunQuery, Store
 from duetime.kinds.jobs.build import PRUNE_BATCH
 from duetime.service.errors import FAILED, refuse
@@ -68,8 +68,9 @@ def status(db: Db = None, json_: Json = False) -> None:
 
 
 def _given_back(store: Store) -> list[Run]:
-    """Return runs that are due and that no worker could do so far."""
-    return list(filter(was_given_back, store.runs(RunQuery(status="pending", limit=1000, count_to=0)).items))
+    """Return runs that are due and that no worker could do so far, except those that a limit holds back."""
+    pending = store.runs(RunQuery(status="pending", limit=1000, count_to=0)).items
+    return [run for run in pending if was_given_back(run) and not names_limit(run.error)]
 
 
 def _schema(store: Store) -> int:

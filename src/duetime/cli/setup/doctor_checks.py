@@ -270,7 +270,8 @@ def _retrying(app: App, samples: Samples) -> Iterator[Check]:
     pending = unwrap(app.scheduler.runs(OPERATOR, RunQuery(status="pending", limit=LOOKED_AT, count_to=0))).items
     held = [run for run in pending if was_given_back(run) and not names_limit(run.error)]
     if held:
-        said = f"{plural(len(held), 'run')} due, but no worker can start it, such as {clean(held[0].name)}"
+        them = "it" if len(held) == 1 else "them"
+        said = f"{plural(len(held), 'run')} due, but no worker can start {them}, such as {clean(held[0].name)}"
         yield Check("warn", "waiting", f"{said}: {clean(masked(held[0].error))}")
     found = [run for run in pending if run.attempt and run.error and run.schedule not in samples]
     if found:

@@ -408,7 +408,7 @@ function commands() {
     .filter((each) => !each.closest("#rows") && !seen.has(each.dataset.command) && seen.add(each.dataset.command))
     .map((each) => ({ label: each.dataset.command, keys: each.dataset.key, run: () => each.click() }));
   const help = { label: "Show keyboard shortcuts", keys: "?", run: showKeys };
-  return [...actions("main [data-command]"), ...pages, help, ...actions("header [data-command]:not(a)")];
+  return [...pages, ...actions("main [data-command]"), help, ...actions("header [data-command]:not(a)")];
 }
 
 const matches = (label, words) => words.every((word) => label.toLowerCase().includes(word));

@@ -75,6 +75,10 @@ class EditOptions(TriggerOptions):
         if not given:
             return None
         config = trigger_shape(trigger)
+        if config["type"] == "changing":
+            raise _needs_rule(given, "its rule changes at a set time; give the new rule as well, such as --cron")
+        if "timezone" not in config:
+            raise _needs_rule(given, "its rule cannot be read; give a new one with its zone, such as --cron and --tz")
         type_, zone = config.pop("type"), config.pop("timezone")
         zone = given.pop("tz", zone)
         for name, value in given.items():
@@ -82,6 +86,10 @@ class EditOptions(TriggerOptions):
             if value.lower() != NONE:
                 config[name] = duration(value, "jitter") / SECOND if name == "jitter" else value
         return When(type_, config, zone)
+
+
+def _needs_rule(given: dict[str, str], problem: str) -> InvalidInput:
+    return InvalidInput(f"--{next(iter(given))}: {problem}")
 
 
 @dataclass(frozen=True, slots=True)

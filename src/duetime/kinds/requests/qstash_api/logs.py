@@ -170,7 +170,7 @@ def list_failures(asking: Asking) -> ApiResponse:
 
 
 def _failures(asking: Asking, wanted: Filter, count: int) -> tuple[list[View], str | None]:
-    oldest_first = Filter(asking.query).last("order") != "latestFirst"
+    oldest_first = wanted.last("order") != "latestFirst"
 
     def failed(at: str | None, limit: int) -> Page[Run]:
         return find_runs(asking, status=str(RunStatus.FAILED), oldest_first=oldest_first, cursor=at, limit=limit)
@@ -223,7 +223,7 @@ def _chosen(asking: Asking) -> tuple[Sequence[Failure], str | None]:
     """Return the failures that are named or match the filter, and a cursor if there are more; selecting all requires
     `all=true`."""
     cursor = None
-    ids, wanted = chosen(asking, "dlqIds", "cursor")
+    ids, wanted = chosen(asking, "dlqIds", "cursor", "order")
     if ids is None:
         if wanted.is_empty and asking.query.get("all") != ["true"]:
             raise InvalidInput("give dlqIds, a filter, or all=true")

@@ -30,7 +30,7 @@ _NAMES = ("url", "scheduleId", "messageId", "responseStatus")
 _UNKNOWN_HERE = ("topicName", "queueName", "flowControlKey", "callerIp", "callerIP", "api")
 """Filters on fields that no message here has, so that none matches."""
 _FILTERS = frozenset({*_NAMES, *_UNKNOWN_HERE, "label", "host", "path", "fromDate", "toDate"})
-_BESIDES = frozenset({"count", "order", "async", "all", "messageIds", "dlqIds"})
+_BESIDES = frozenset({"count", "async", "all", "messageIds", "dlqIds"})
 
 
 class Filter:
@@ -62,13 +62,16 @@ class Filter:
         return not _FILTERS & self._query.keys()
 
     def must_be_known(self, *besides: str) -> Filter:
-        """Reject unknown and empty filters where an action cannot be undone: ignoring one would widen it."""
+        """Reject unknown and empty filters, and a count of 0, where an action cannot be undone: ignoring one would
+        widen it."""
         unknown = sorted(self._query.keys() - _FILTERS - _BESIDES - {*besides})
         if unknown:
             raise InvalidInput(f"{unknown[0][:40]}: is not a filter; choose from {', '.join(sorted(_FILTERS))}")
         empty = sorted(name for name in _FILTERS & self._query.keys() if not self.values(name))
         if empty:
             raise InvalidInput(f"{empty[0]}: is empty; leave it out or give a value")
+        if self._number("count", 1) == 0:
+            raise InvalidInput("count: must be at least 1")
         return self
 
     def fits(self, row: View) -> bool:
