@@ -442,3 +442,18 @@ def test_timeouts_of_one_owner_close_a_host_for_nobody_else(clock: SettableClock
     assert hosts.pass_(HOST, once(TAKEN), "mallory") is TAKEN.outcome, "an answer opens it for all"
     for each in (probe, *held):
         assert each.release() is TAKEN.outcome
+
+
+@pytest.mark.parametrize(("workers", "limit"), [(4, 1), (8, 2), (16, 4), (32, 8)])
+def test_a_silent_host_that_many_owners_call_delays_no_other_host(
+    clock: SettableClock, threads: ThreadPoolExecutor, workers: int, limit: int
+) -> None:
+    hosts = Hosts(clock, workers)
+    held = [Owned(threads, hosts, HOST, f"owner {number}").in_flight() for number in range(limit)]
+    for number in range(limit, 12):
+        sent_back = hosts.pass_(HOST, never, f"owner {number}")
+        assert isinstance(sent_back, Returned) and sent_back.reason == f"earlier calls to {HOST} are still under way"
+    assert hosts.pass_("https://healthy.example", once(TAKEN), "owner 0") is TAKEN.outcome
+    assert hosts.pass_("https://other.example", once(TAKEN), "zoe") is TAKEN.outcome
+    for each in held:
+        assert each.release() is TAKEN.outcome

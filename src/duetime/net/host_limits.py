@@ -52,8 +52,9 @@ class Tried(NamedTuple):
 
 class Hosts:
     """`threads` is the number of threads that attempts share with work of other kinds. A host that answers may use half
-    of them, one that does not one or two; all that do not answer may use half together, and all hosts three quarters.
-    Each owner gets a share of every limit. An attempt waits for a slot only while one is likely to be free soon.
+    of them, one that does not one or two, or a quarter for several owners; all that do not answer may use half
+    together, and all hosts three quarters. Each owner gets a share of every limit. An attempt waits for a slot only
+    while one is likely to be free soon.
     """
 
     def __init__(self, clock: Clock, threads: int) -> None:
@@ -152,7 +153,7 @@ class Hosts:
         known = self._known.get(host)
         if known is None:
             self._forget(now)
-            known = self._known[host] = _Host(self._lock, self._unproven)
+            known = self._known[host] = _Host(self._lock, self._unproven, self._to_unproven.slots // 2)
         self._known.move_to_end(host)
         known.used_at = now
         return known
@@ -223,8 +224,10 @@ class _Limit:
 class _Host(_Limit):
     """The state of one host."""
 
-    def __init__(self, lock: threading.Lock, slots: int) -> None:
+    def __init__(self, lock: threading.Lock, slots: int, most: int) -> None:
         super().__init__(lock, slots)
+        self.most = most
+        """Attempts in flight up to which an owner that has none gets a slot, even if all slots are taken."""
         self.asking = 0
         """Threads that wait on its behalf, in any limit."""
         self.proven = False
@@ -239,9 +242,9 @@ class _Host(_Limit):
         self.in_flight += 1
 
     def is_full(self, owner: str, *, shared: bool) -> bool:
-        """Leave a slot to each owner that holds none: the calls of one owner, however slow, keep nobody else waiting
-        for the same host. The limits of all hosts together still apply."""
-        return super().is_full(owner, shared=shared) and (self.owners[owner] > 0 or not self.owners)
+        """Leave a slot to each owner that holds none, so that slow calls of one owner do not keep the others waiting
+        for the same host, but only up to `most`, so that those of many owners keep nobody waiting for other hosts."""
+        return super().is_full(owner, shared=shared) and (self.owners[owner] > 0 or self.in_flight >= self.most)
 
     def wait_for(self, limit: _Limit, patience: float) -> bool:
         """Wait for a change in a limit; return False after the timeout."""
