@@ -4,6 +4,7 @@ import dataclasses
 import time
 from datetime import UTC, datetime, timedelta
 from itertools import islice
+from zoneinfo import ZoneInfo
 
 import pytest
 from dateutil.rrule import rrulestr
@@ -328,6 +329,27 @@ def test_a_rule_that_begins_now_counts_only_what_is_to_come(text: str, count: in
     endless = ";".join(part for part in text.split(";") if "COUNT" not in part)
     same = build_trigger("rrule", {"rrule": endless}, zone="America/New_York", now=now)
     assert trigger.next_after(now) == same.next_after(now)
+
+
+@pytest.mark.parametrize(
+    ("text", "now", "local"),
+    [
+        ("FREQ=DAILY;COUNT=3", "2026-03-28T01:30:05", ["29 03:00:00", "30 02:30:05", "31 02:30:05"]),
+        ("FREQ=HOURLY;COUNT=2", "2026-03-29T00:30:05", ["29 03:30:05", "29 04:30:05"]),
+        ("FREQ=DAILY;BYMINUTE=0,30;COUNT=2", "2026-10-25T01:00:05", ["26 02:00:05", "26 02:30:05"]),
+        ("FREQ=DAILY;BYMINUTE=30;COUNT=2", "2026-10-25T01:10:05", ["26 02:30:05", "27 02:30:05"]),
+        ("FREQ=HOURLY;COUNT=2", "2026-10-25T00:30:05", ["25 02:30:05", "25 03:30:05"]),
+    ],
+    ids=["skipped and moved", "skipped and left out", "shown again", "to be shown again", "repeated"],
+)
+def test_a_rule_that_begins_now_counts_from_a_time_of_its_own_at_a_clock_change(
+    text: str, now: str, local: list[str]
+) -> None:
+    began = instant_of(datetime.fromisoformat(now).replace(tzinfo=UTC))
+    trigger = build_trigger("rrule", {"rrule": text}, zone="Europe/Berlin", now=began)
+    assert isinstance(trigger, RRuleTrigger)
+    times = [each.astimezone(ZoneInfo("Europe/Berlin")) for each in upcoming(trigger, began, 9)]
+    assert [f"{each:%d %H:%M:%S}" for each in times] == local
 
 
 def test_a_start_is_the_first_time_of_a_rule() -> None:

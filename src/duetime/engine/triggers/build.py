@@ -326,11 +326,19 @@ def _local_second(instant: Instant, zone: str) -> int:
 
 def _first_counted(rule: str, local: int, shared: Common, now: Instant) -> int:
     """Return where a rule with COUNT begins that would begin now: this second has passed already, so that an occurrence
-    in it would be counted, but never run."""
+    in it would be counted, but never run. The same holds for what the clock has shown before it was set back. The time
+    is a time of the rule, even if the clock skips it on that day and the run is later."""
     endless = ";".join(part for part in rule.split(";") if not part.startswith("COUNT="))
     trigger = RRuleTrigger(rule=endless, dtstart=local, **shared)
-    following = trigger.next_after(now) if trigger.next_local(local) == local else None
-    return local if following is None else _local_second(following, shared["timezone"])
+    reached = wall_clock(shared["timezone"]).stretch(now // SECOND).reached
+    passed = local if trigger.follows else max(local, reached)
+    first = trigger.next_local(local)
+    following = trigger.next_after(now) if first is not None and first <= passed else None
+    if following is None:
+        return local
+    if trigger.follows:  # it leaves out what the clock skips, so that the clock shows a time of the rule
+        return _local_second(following, shared["timezone"])
+    return trigger.next_local(passed + 1) or local
 
 
 def _changing(config: Config, shared: Common, now: Instant) -> Trigger:
