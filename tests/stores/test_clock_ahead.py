@@ -6,11 +6,13 @@ import pytest
 
 from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant
 from duetime.engine.model import RunId, RunStatus, ScheduleId, ScheduleState
-from duetime.engine.outcome import Failed, Returned, Waiting
+from duetime.engine.outcome import Failed, Retry, Returned, Waiting
 from duetime.engine.policy import changes, checkout
+from duetime.engine.policy.changes import Edit
 from duetime.engine.store import ClaimRequest
 from duetime.engine.worker.poison import count_from
 from duetime.stores.base import BaseStore
+from duetime.testing import SettableClock
 from tests.support.drafts import T0, every, once
 from tests.support.hand import LANES, Hand, create_one, runs_of, the, the_run, value_of
 
@@ -22,9 +24,9 @@ CORRECTED = "the clock was ahead and has been corrected"
 
 def correct(store: BaseStore) -> None:
     """As a worker does it; the next worker that starts has nothing left to do."""
-    count_from(store, NOW, 1)
+    count_from(store, SettableClock(NOW), 1)
     before = {schedule: runs_of(store, schedule) for schedule in store.ahead(NOW, 100)}
-    count_from(store, NOW, 1)
+    count_from(store, SettableClock(NOW), 1)
     assert {schedule: runs_of(store, schedule) for schedule in before} == before
 
 
@@ -119,14 +121,23 @@ def test_a_pause_ends_on_request_with_the_next_occurrence_after_now(store: BaseS
     goes_on_hourly(store, hand, schedule)
 
 
-def test_a_pause_ends_by_itself_as_long_after_now_as_it_was_to_last(store: BaseStore, hand: Hand) -> None:
+def test_a_pause_keeps_its_end(store: BaseStore, hand: Hand) -> None:
+    """It may have been set rightly, or name a date. Paused work that runs too early is worse than work that waits."""
     schedule = create_one(store, every(HOUR, T0))
-    until = Instant(T0 + YEAR + 30 * MINUTE)
-    value_of(store.change(schedule, Instant(T0 + YEAR), lambda change: changes.pause(change, until)))
+    until = Instant(T0 + 90 * MINUTE)
+    value_of(store.change(schedule, NOW, lambda change: changes.pause(change, until)))
+    value_of(store.change(schedule, Instant(T0 + DAY), lambda change: changes.edit(change, Edit(name="renamed"))))
     correct(store)
-    assert the(store, schedule).definition.resume_at == NOW + 30 * MINUTE
-    assert hand.claim(NOW + 30 * MINUTE) == []
-    goes_on_hourly(store, hand, schedule)
+    assert the(store, schedule).definition.resume_at == until
+    assert hand.claim(T0 + HOUR) == []
+
+
+def test_a_retry_waits_as_long_as_it_was_told_to(store: BaseStore, hand: Hand) -> None:
+    create_one(store, once(T0, max_attempts=3, backoff=2 * SECOND))
+    hand.record(hand.claim(T0 + YEAR), T0 + YEAR, Retry("429", after=6 * HOUR))
+    correct(store)
+    assert hand.claim(NOW + 6 * HOUR - SECOND) == []
+    assert len(hand.claim(NOW + 6 * HOUR + SECOND)) == 1
 
 
 @pytest.mark.parametrize("catch_up", ["skip", "once"])
@@ -155,6 +166,17 @@ def test_a_lease_ends_as_long_after_now_as_it_was_to_last(store: BaseStore, hand
     assert hand.claim(NOW + 5 * MINUTE) == []
     assert the_run(store, run).holder is None, "the lease ended"
     assert len(lines(store, schedule)) == 1
+
+
+def test_a_deadline_that_was_set_rightly_stays(store: BaseStore, hand: Hand) -> None:
+    create_one(store, once(T0, untaken="expire", expire_after=8 * HOUR))
+    (claim,) = hand.claim(T0)
+    hand.record([claim], T0, Waiting())
+    run = RunId(claim.run.id)
+    value_of(store.change_run(run, Instant(T0 + 7 * HOUR), lambda c, r: checkout.take(c, r, "ann", 5 * MINUTE)))
+    correct(store)
+    held = the_run(store, run)
+    assert (held.until, held.expires) == (T0 + 8 * HOUR, NOW + 5 * MINUTE)
 
 
 def test_clocks_that_differ_a_little_leave_no_line(store: BaseStore, hand: Hand) -> None:

@@ -137,7 +137,7 @@ def times_given_back(run: Run) -> int:
 
 def was_given_back(run: Run) -> bool:
     """Return whether a run waits because the worker that had it could not do it; `error` says why."""
-    return run.status == RunStatus.PENDING and not run.attempt and run.error is not None
+    return run.status == RunStatus.PENDING and not run.attempt and run.started is None and run.error is not None
 
 
 READ, DISMISSED = 1, 2

@@ -96,7 +96,7 @@ class ReadsMixin(Queries):
         return [*living, *self._named("ended_mark", owner, kind, subject)]
 
     def ahead(self, now: Instant, limit: int, after: int = 0) -> list[ScheduleId]:
-        return [row[0] for row in self._named("schedules_ahead", *(now,) * 6, after, limit)]
+        return [row[0] for row in self._named("schedules_ahead", *(now,) * 5, after, limit)]
 
     def workers(self) -> list[WorkerRow]:
         return [WorkerRow._make(row) for row in self._named("workers")]

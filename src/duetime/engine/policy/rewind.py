@@ -5,23 +5,24 @@ from __future__ import annotations
 from duetime.engine.clock import HOUR, SECOND, Instant
 from duetime.engine.model import NO_RUN, Cause, DueEntry, Run, RunStatus, ScheduleState
 from duetime.engine.policy.catch_up import missed_span, next_instant
-from duetime.engine.policy.decision import Change, Decision, as_stored, done, touch
+from duetime.engine.policy.decision import Change, Decision, as_stored, done
 from duetime.engine.policy.evaluation import LEAD
 from duetime.engine.policy.options import Policy, policy_from_json
-from duetime.engine.policy.pauses import resume_entry
-from duetime.engine.policy.rows import Extension, Writes, backoff, new_run, run_entry, trigger_entry
+from duetime.engine.policy.rows import Extension, Writes, new_run, run_entry, trigger_entry
 from duetime.engine.triggers.base import instant_text
 
 SKEW = 10 * SECOND
 """The clocks of several machines may differ by this much: nothing but the next occurrence is corrected for it."""
+MOST_PASSED_OVER = 1_000
+"""Occurrences that ran in the future and are passed over at once; a claim finds the rows of further ones."""
 _LIVING = (ScheduleState.ACTIVE, ScheduleState.PAUSED, ScheduleState.ENDED)
 
 
 @as_stored
 def rewind(change: Change) -> Decision:
     """Decide again about what was decided for a time that has not come yet. What ran keeps its row, and by that does
-    not run again; what was missed or skipped in the future is no longer. Retries, leases and ends of pauses are as far
-    from now as they were from the time at which they were set."""
+    not run again; what was missed or skipped in the future is no longer. Retries and leases are as far from now as they
+    were from the time at which they were set. A pause keeps its end: nothing tells when it was set."""
     writes = Writes()
     state, through = change.schedule.progress.state, change.schedule.progress.through
     if state not in _LIVING:
@@ -31,7 +32,6 @@ def rewind(change: Change) -> Decision:
         corrected = _occur_again(writes, change, policy) and through > change.now + SKEW
     else:
         corrected = _start_held_back_in_time(writes, change, policy)
-    corrected |= _end_pause_in_time(writes, change)
     corrected |= _continue_runs_in_time(writes, change, policy)
     if corrected:
         writes.new_runs.append(_line(change))
@@ -44,7 +44,9 @@ def _occur_again(writes: Writes, change: Change, policy: Policy) -> bool:
     ranges = change.reader.ranges_beyond(definition.id, change.now)
     ran = change.reader.taken_since(definition.id, change.now) - {run.due for run in ranges}
     following = next_instant(definition.trigger, change.now)
-    while following is not None and following in ran:
+    for _ in range(MOST_PASSED_OVER):
+        if following is None or following not in ran:
+            break
         following = next_instant(definition.trigger, following)
     if policy.max_runs is not None and progress.run_count >= policy.max_runs:
         following = None
@@ -86,18 +88,6 @@ def _shorten(writes: Writes, change: Change, run: Run) -> None:
     writes.extensions.append(Extension(run.id, span.last, added))
 
 
-def _end_pause_in_time(writes: Writes, change: Change) -> bool:
-    definition, progress = change.schedule
-    at, ahead = definition.resume_at, definition.updated - change.now
-    if at is None or progress.state != ScheduleState.PAUSED or ahead <= SKEW:
-        return False
-    at = Instant(max(change.now, at - ahead))
-    touch(writes, change, resume_at=at)
-    writes.due_gone.append(DueEntry("", change.now, definition.id, NO_RUN))
-    writes.due_new += resume_entry(definition._replace(resume_at=at))
-    return True
-
-
 def _continue_runs_in_time(writes: Writes, change: Change, policy: Policy) -> bool:
     definition, progress = change.schedule
     changed = False
@@ -123,15 +113,18 @@ def _start_in_time(change: Change, policy: Policy, run: Run) -> DueEntry | None:
     at, last = change.reader.entry_at(run.schedule, run.id), change.reader.last_finished(run.id)
     if at is None or at <= change.now or (run.due if last is None else last) <= change.now + SKEW:
         return None
-    failures = run.attempt - run.deaths
-    soonest = change.now + (backoff(policy, run.id, failures) if failures > 0 else 0)
+    if last is not None and at < last:
+        return None  # it was corrected already
+    soonest = change.now + (0 if last is None else at - last)
     return run_entry(change.schedule.definition, policy, run, Instant(soonest)) if soonest < at else None
 
 
 def _expire_in_time(run: Run, now: Instant) -> Run:
+    """Return a run with the lease that it was given, and with its deadline, if that was set in the future as well."""
     assert run.started is not None
     ahead = run.started - now
-    until = None if run.until is None else Instant(run.until - ahead)
+    is_right = run.until is None or (run.until != run.expires and run.due <= now + SKEW)
+    until = run.until if is_right or run.until is None else Instant(run.until - ahead)
     expires = None if run.expires is None else Instant(run.expires - ahead)
     return run._replace(started=now, until=until, expires=expires)
 

@@ -100,14 +100,14 @@ def _set_aside(change: Change, reason: str) -> Decision:
     return Ok((writes, None))
 
 
-def count_from(store: Store, now: Instant, batch: int) -> None:
-    """Rewind to `now` the schedules for which something was decided in the future while the clock was ahead."""
+def count_from(store: Store, clock: Clock, batch: int) -> None:
+    """Rewind to the present the schedules for which something was decided in the future while the clock was ahead."""
     after, more = 0, True
     while more:
-        ahead = store.ahead(Instant(now + LEAD), batch, after)
+        ahead = store.ahead(Instant(clock.now() + LEAD), batch, after)
         for schedule in ahead:
             after = schedule
-            store.change(schedule, now, _rewind)
+            store.change(schedule, clock.now(), _rewind)
         more = len(ahead) == batch
 
 

@@ -382,7 +382,7 @@ class Worker:
         back = self._last_now == 0 or now < self._last_now - SECOND
         self._last_now = now
         if back:
-            count_from(self.store, now, self.batch)
+            count_from(self.store, self.clock, self.batch)
 
     # -- executing ----------------------------------------------------------------------------------------------
 

@@ -22,8 +22,7 @@ SELECT max(s.id) FROM
 
 -- name: schedules_ahead
 -- What was decided for a time that has not come yet: occurrences, also those that an hourly limit holds back (by an hour,
--- and a jitter of a day at most), retries and leases of runs, and ends of pauses.
--- `+ 0` leads SQLite to the index of `updated`.
+-- and a jitter of a day at most), and retries and leases of runs.
 SELECT schedule FROM (
   SELECT schedule FROM progress WHERE through > ? AND state IN ('active', 'paused', 'ended')
   UNION SELECT p.schedule FROM progress p JOIN due d ON d.schedule = p.schedule AND d.run = 0
@@ -32,8 +31,6 @@ SELECT schedule FROM (
   WHERE r.id IN (SELECT id FROM runs WHERE status = 'running' OR status = 'pending' OR status = 'queued' OR status = 'waiting')
     AND r.status IN ('pending', 'waiting')
     AND (r.due > ? OR r.started > ? OR EXISTS (SELECT 1 FROM attempts a WHERE a.run = r.id AND a.finished > ?))
-  UNION SELECT s.id + 0 FROM schedules s JOIN progress p ON p.schedule = s.id
-  WHERE s.updated > ? AND s.resume_at IS NOT NULL AND p.state = 'paused'
 ) ahead WHERE schedule > ? ORDER BY schedule LIMIT ?
 
 -- name: ranges_beyond
