@@ -44,8 +44,8 @@ KEY_REUSED = Err(
 NO_RUN = Err("not_found", "there is no such run")
 _BATCH = 50
 """Runs that one transaction changes."""
-_REPEATED_EDITS = 10
-"""How often an edit is repeated while others edit the same schedule."""
+_REPEATED_EDITS = 100
+"""How often an edit is repeated while others edit the same schedule: each time, another edit took effect."""
 OPERATORS_OWN = "duetime:"
 """Prefix of the idempotency keys of schedules that belong to the operator, such as the heartbeat."""
 

@@ -335,7 +335,7 @@ class Drafter:
             if follows := _what_follows(definition, said, prepared.policy):
                 asked = {**follows, **(asked or {})}
         if changes.trigger_type is not None:
-            zone = changes.timezone or trigger_from_json(definition.trigger).timezone
+            zone = changes.timezone or _zone_of(definition.trigger)
             begin, config = _beginning(changes, now)
             rule = self._trigger(changes.trigger_type, config, zone, begin)
             trigger = trigger_to_json(_from_then_on(definition.trigger, rule, changes, now))
@@ -409,6 +409,14 @@ def _beginning(changes: Changes, now: Instant) -> tuple[Instant, Mapping[str, An
     if not first or not {"start", "anchor", "dtstart"}.isdisjoint(config):
         return changes.starting, config
     return changes.starting, {**config, first: iso_local(changes.starting, "UTC")}
+
+
+def _zone_of(stored: str) -> str | None:
+    """Return the zone of a stored trigger; None if it was corrupted in the database, which an edit repairs."""
+    try:
+        return trigger_from_json(stored).timezone
+    except InvalidInput:
+        return None
 
 
 def _from_then_on(stored: str, rule: Trigger, changes: Changes, now: Instant) -> Trigger:
