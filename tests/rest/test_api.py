@@ -270,9 +270,9 @@ def test_filters(api: Api, ada: Client) -> None:
     assert ada.ids(status="pending") == [told, report]
     assert ada.ids(kind="job", status="pending") == [report]
     for path in ("schedules", "runs", "upcoming", "dead"):
-        assert "there are job, " in ada.refused("GET", f"/{path}?kind=jobs", 422)["detail"]
+        assert "choose from job, " in ada.refused("GET", f"/{path}?kind=jobs", 422)["detail"]
     cancel = {"action": "cancel", "kind": "jobs"}
-    assert "there are job, " in ada.refused("POST", "/schedules/change", 422, json=cancel)["detail"]
+    assert "choose from job, " in ada.refused("POST", "/schedules/change", 422, json=cancel)["detail"]
     assert ada.ids(subject="alerts") == [told]
     assert ada.ids(kind="prompt") == []
 
