@@ -1,4 +1,4 @@
-"""What is corrected in a schedule after the clock had been ahead: it goes on at its next occurrence after now."""
+"""Corrects a schedule after the clock had been ahead: it continues with its next occurrence after now."""
 
 from __future__ import annotations
 
@@ -123,8 +123,9 @@ def _expire_in_time(run: Run, now: Instant) -> Run:
     """Return a run with the lease that it was given, and with its deadline, if that was set in the future as well."""
     assert run.started is not None
     ahead = run.started - now
-    is_right = run.until is None or (run.until != run.expires and run.due <= now + SKEW)
-    until = run.until if is_right or run.until is None else Instant(run.until - ahead)
+    until = run.until
+    if until is not None and (until == run.expires or run.due > now + SKEW):
+        until = Instant(until - ahead)
     expires = None if run.expires is None else Instant(run.expires - ahead)
     return run._replace(started=now, until=until, expires=expires)
 

@@ -67,7 +67,7 @@ class ClaimOverlap:
 
     @property
     def passed(self) -> bool:
-        """Whether a claim is being committed, so that another thread may plan the next one meanwhile."""
+        """Tell whether a claim is being committed, so that another thread may plan the next one meanwhile."""
         return bool(self._committing)
 
     def committing(self) -> Counter[tuple[str, str]]:

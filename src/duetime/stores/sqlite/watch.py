@@ -145,7 +145,7 @@ class FileWatch:
 
     @property
     def reports(self) -> bool:
-        """Whether the system reports writes. If not, `wait` returns only after its timeout."""
+        """Tell whether the system reports writes. If not, `wait` returns only after its timeout."""
         return self._events is not None
 
     def distrust(self) -> None:
