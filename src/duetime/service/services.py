@@ -11,8 +11,9 @@ from typing import Any, NamedTuple, TypeVar
 from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import LOCAL, Caller, Kind
-from duetime.engine.model import Definition, Progress, Schedule, ScheduleState, WorkerRow
+from duetime.engine.model import Definition, Schedule, ScheduleState, WorkerRow
 from duetime.engine.policy.options import policy_for_ending
+from duetime.engine.policy.rows import first_progress
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import Page, RunQuery, ScheduleQuery
@@ -55,12 +56,10 @@ class Created(NamedTuple):
     @property
     def first_result(self) -> Schedule:
         """The schedule as it was created: a repeated key returns the first result, whatever happened since."""
-        definition, progress = self.schedule
+        definition = self.schedule.definition
         if self.fresh or definition.version > 1:
             return self.schedule
-        first, state = first_instant(definition), ScheduleState.ACTIVE
-        unused = Progress(*progress[:3], state, first, None, 0, 0, 0, None, None, None, None, 0, None)
-        return Schedule(definition, unused)
+        return Schedule(definition, first_progress(definition, first_instant(definition)))
 
     @property
     def warning_facts(self) -> dict[str, list[str]]:

@@ -149,8 +149,15 @@ def begin(draft: Draft, schedule: ScheduleId) -> NewRows:
     asked, first = draft
     public_id = asked.public_id.replace("{id}", str(schedule))
     definition: Definition = _new(Definition, (schedule, public_id, *asked[2:]))
-    progress: Progress = _new(Progress, (schedule, asked.owner, asked.kind, _ACTIVE, first, *_NOTHING_YET))
-    return definition, progress, first_entry(draft, schedule)
+    return definition, first_progress(definition, first), first_entry(draft, schedule)
+
+
+def first_progress(definition: Definition, first: Instant | None) -> Progress:
+    """Return the progress of a schedule before its first run."""
+    progress: Progress = _new(
+        Progress, (definition.id, definition.owner, definition.kind, _ACTIVE, first, *_NOTHING_YET)
+    )
+    return progress
 
 
 def begin_all(drafts: Sequence[Draft], ids: Sequence[ScheduleId]) -> list[NewRows]:
