@@ -18,7 +18,7 @@ from bench.lateness import lateness, wake_up
 from bench.lines import Figure, Line
 from bench.mcp import mcp
 from bench.processes import ROOT, NotMeasured, say
-from bench.report import machine, read_json, settings_of, text_table, write_json, write_page
+from bench.report import machine, merged, read_json, settings_of, text_table, write_json, write_page
 from bench.serve import serve
 from bench.sides import SMALL, Bench, Sizes
 from bench.stores import STORES, Stores
@@ -60,7 +60,7 @@ def main() -> int:
 def _report_of(options: argparse.Namespace) -> int:
     """Report what earlier runs of single workloads wrote as JSON: a whole run takes an hour of a quiet machine."""
     parts = [read_json(path) for path in options.report]
-    lines = [line for part, _ in parts for line in part]
+    lines = merged([part for part, _ in parts])
     _report(options, lines, max((about for _, about in parts), key=lambda about: str(about["measured"])))
     return _status(lines)
 
@@ -113,8 +113,10 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--search", type=float, default=60, help="seconds to search for a peer's best settings")
     parser.add_argument("--other", type=_checkout, help="another checkout, measured beside this one by `serve`")
     parser.add_argument("--json", type=Path, help="a file for the results")
-    parser.add_argument("--report", type=Path, nargs="+", help="JSON files of earlier runs to report as one")
-    parser.add_argument("--docs", type=Path, help="a folder for performance.md and .svg; docs after a whole run")
+    parser.add_argument(
+        "--report", type=Path, nargs="+", help="JSON files of earlier runs to report as one; later ones win"
+    )
+    parser.add_argument("--docs", type=Path, help="a folder for performance.md, .svg and .json; docs after a whole run")
     for field in fields(Sizes):
         if field.type == "int":
             parser.add_argument(f"--{field.name.replace('_', '-')}", type=int, help=argparse.SUPPRESS)

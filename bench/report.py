@@ -17,7 +17,7 @@ from bench.lines import BUSY, Figure, Goal, Line
 from bench.plot import plot
 
 HEADINGS = ("workload", "store", "Duetime", "beside", "ratio", "bar", "aim", "verdict")
-PAGE, PLOT = "performance.md", "performance.svg"
+PAGE, PLOT, DATA = "performance.md", "performance.svg", "performance.json"
 
 
 def rows(lines: Sequence[Line]) -> list[tuple[str, ...]]:
@@ -107,6 +107,20 @@ def read_json(path: Path) -> tuple[list[Line], dict[str, Any]]:
     return [_line(entry) for entry in about.pop("lines")], about
 
 
+def merged(runs: Sequence[Sequence[Line]]) -> list[Line]:
+    """Return the lines of several runs as one: a later measurement of a comparison replaces an earlier one."""
+    latest: dict[tuple[str, ...], Line] = {}
+    for line in (line for lines in runs for line in lines):
+        latest[_compared(line)] = line
+    return list(latest.values())
+
+
+def _compared(line: Line) -> tuple[str, ...]:
+    """Return what a line compares, without versions, which may differ between runs."""
+    beside = () if line.beside is None else (line.beside.name.split(" ")[0],)
+    return line.workload, line.store, line.ours.name, *beside
+
+
 def _line(entry: dict[str, Any]) -> Line:
     goal = entry["goal"] and Goal(**entry["goal"])
     beside = entry["beside"] and _figure(entry["beside"])
@@ -118,7 +132,8 @@ def _figure(entry: dict[str, Any]) -> Figure:
 
 
 def write_page(folder: Path, lines: Sequence[Line], about: dict[str, Any]) -> None:
-    """Write the page and its plot into a folder."""
+    """Write the page, its plot and its figures into a folder."""
+    write_json(folder / DATA, lines, about)
     (folder / PLOT).write_text(plot(lines), encoding="utf-8")
     (folder / PAGE).write_text(_page(lines, about), encoding="utf-8")
 
@@ -132,7 +147,7 @@ def _page(lines: Sequence[Line], about: dict[str, Any]) -> str:
             "<!-- Written by `make bench`. -->\n",
             "Duetime compared with other schedulers on one machine. The sides of a comparison are measured in one run,",
             "in alternating rounds, and the table shows the medians. Every side writes durably, and each peer uses the",
-            "fastest of the settings tried.\n",
+            f"fastest of the settings tried. [{DATA}]({DATA}) has the figures.\n",
             f"![Throughput and lateness beside other schedulers]({PLOT})\n",
             f"{facts}.\n",
             *("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in table),

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from bench.environments import Peer, load_peers
 from bench.lines import Figure, Goal, Line
 from bench.processes import NotMeasured
-from bench.report import read_json, text_table, write_json, write_page
+from bench.report import merged, read_json, text_table, write_json, write_page
 from bench.sides import Bench, Side, Sizes
 from bench.stores import Stores
 
@@ -75,6 +76,7 @@ def test_reports_name_settings_and_what_was_not_measured(tmp_path: Path) -> None
     ended = Line("burst", "sqlite", "jobs/s", OURS, Figure("peer 1.0", (100.0,), reason="it hangs"))
     assert "peer 1.0: 100 jobs/s (ended after 1: it hangs)" in text_table([ended])
     write_page(tmp_path, lines, {"python": "3.11"})
+    assert read_json(tmp_path / "performance.json") == (lines, {"python": "3.11"})
     page = (tmp_path / "performance.md").read_text()
     assert "- peer 1.0 on sqlite: workers=2; fsync=on (burst)" in page
     assert "(performance.svg)" in page
@@ -87,6 +89,14 @@ def test_reports_name_settings_and_what_was_not_measured(tmp_path: Path) -> None
     written = json.loads((tmp_path / "lines.json").read_text())["lines"]
     assert [line["verdict"] for line in written] == ["BAR MISSED", "", "aim not reached"]
     assert read_json(tmp_path / "lines.json") == (lines, {})
+
+
+def test_a_later_measurement_replaces_an_earlier_one_of_the_same_comparison() -> None:
+    huey = Line("burst", "sqlite", "jobs/s", Figure("Duetime", (1.0,)), Figure("huey 1.0", (1.0,)))
+    apscheduler = replace(huey, beside=Figure("apscheduler 3.11", (1.0,)))
+    again = replace(huey, ours=Figure("Duetime", (2.0,)), beside=Figure("huey 1.1", (1.0,)))
+    postgres = replace(huey, store="postgres")
+    assert merged([[huey, apscheduler], [postgres, again]]) == [again, apscheduler, postgres]
 
 
 def test_sides_alternate_and_one_that_fails_is_left_out_with_its_reason() -> None:
