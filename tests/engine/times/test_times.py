@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant, instant_of
 from duetime.engine.errors import UnknownZone, UnreadableTime
 from duetime.engine.times import ReadTime, format_local, iso_local, read_duration, read_time
-from duetime.engine.times.wall_clock import DAY_SECONDS, LAST_SECOND, LATEST, wall_clock
+from duetime.engine.times.wall_clock import DAY_SECONDS, LAST_SECOND, LATEST, WallClock, wall_clock
 
 ZONE = "America/Los_Angeles"
 NOW = instant_of(datetime(2026, 2, 9, 18, 30, tzinfo=UTC))  # a Monday, 10:30 in Los Angeles
@@ -218,3 +218,10 @@ def test_the_changes_of_a_year_are_the_same_from_every_second_of_a_day(zone: str
         starts |= {change.at - 1, change.at, change.at - year - 1, change.at - year}
     for after in sorted(starts):
         assert clock.changes_within_a_year(after) == list(clock.changes(after, min(after + year, LAST_SECOND)))
+
+
+def test_the_changes_of_a_zone_are_kept_for_some_centuries_only() -> None:
+    clock = WallClock("Europe/Berlin")
+    for year in range(1200):
+        assert clock.stretch(year * 366 * DAY_SECONDS).offset in (3600, 7200)
+    assert len(clock._blocks) <= 1024

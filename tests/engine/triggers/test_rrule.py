@@ -352,6 +352,32 @@ def test_a_rule_that_begins_now_counts_from_a_time_of_its_own_at_a_clock_change(
     assert [f"{each:%d %H:%M:%S}" for each in times] == local
 
 
+@pytest.mark.parametrize("begin", ["2026-03-28T23:00:00", "2026-10-24T23:00:00"], ids=["skipped hour", "repeated hour"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "FREQ=HOURLY",
+        "FREQ=HOURLY;INTERVAL=2",
+        "FREQ=HOURLY;BYMINUTE=0,30",
+        "FREQ=MINUTELY;INTERVAL=30",
+        "FREQ=SECONDLY;INTERVAL=1800",
+        "FREQ=HOURLY;BYMINUTE=0,20,40;BYSETPOS=-1",
+    ],
+)
+def test_a_rule_by_hours_or_less_runs_as_often_as_it_counts_across_a_clock_change(text: str, begin: str) -> None:
+    before = instant_of(datetime.fromisoformat(begin).replace(tzinfo=UTC) - timedelta(hours=3))
+    for count in range(1, 21):
+        counted = upcoming(rule(f"{text};COUNT={count}", begin, "Europe/Berlin"), before, 30)
+        assert counted == upcoming(rule(text, begin, "Europe/Berlin"), before, count)
+
+
+def test_counting_across_the_clock_changes_of_many_centuries_takes_too_many_steps() -> None:
+    yearly = "FREQ=HOURLY;BYMONTH=1;BYMONTHDAY=1;BYHOUR=9"
+    assert upcoming(rule(f"{yearly};COUNT=300", zone="Europe/Berlin"), NOW, 400)[-1].year == 2325
+    with pytest.raises(TooManySteps):
+        rule(f"{yearly};COUNT=1000", zone="Europe/Berlin")
+
+
 def test_a_start_is_the_first_time_of_a_rule() -> None:
     trigger = build_trigger("rrule", {"rrule": "FREQ=DAILY;COUNT=2", "start": "tomorrow 9am"}, zone="UTC", now=NOW)
     first = trigger.next_after(NOW)

@@ -19,6 +19,9 @@ LAST_SECOND = 253_402_128_000
 LATEST = Instant(LAST_SECOND * SECOND)
 
 _BLOCK_BITS = 24  # about 194 days: few zones change twice in one block
+BLOCK_SECONDS = 1 << _BLOCK_BITS
+"""The changes of a zone are looked up for so many seconds at a time."""
+_MOST_BLOCKS = 1024  # more than 500 years of a zone
 _PROBE = 5 * DAY_SECONDS  # since 1970 no zone has changed and changed back within six days
 _LOOKBACK = 2 * DAY_SECONDS  # wider than any difference between two offsets
 _NO_END = 1 << 62
@@ -53,10 +56,11 @@ class WallClock:
 
     def stretch(self, t: int) -> Stretch:
         key = t >> _BLOCK_BITS
-        for stretch in self._blocks.get(key) or self._build(key):
+        block = self._blocks.get(key) or self._build(key)
+        for stretch in block:
             if t < stretch[1]:
                 return stretch
-        return self._blocks[key][-1]
+        return block[-1]
 
     def first_reach(self, local: int) -> int:
         """Return the first t at which the wall clock shows `local` or later: right after the gap, if skipped."""
@@ -120,7 +124,7 @@ class WallClock:
 
     def _build(self, key: int) -> tuple[Stretch, ...]:
         start = key << _BLOCK_BITS
-        end = start + (1 << _BLOCK_BITS)
+        end = start + BLOCK_SECONDS
         lo = min(start, LAST_SECOND) - _LOOKBACK
         offset = self._offset(lo)
         reached = lo + offset - 1
@@ -130,6 +134,8 @@ class WallClock:
             reached = max(reached, at - 1 + before)
             lo, offset = at, after
         found.append(Stretch(lo, end if end <= LAST_SECOND else _NO_END, offset, reached))
+        if len(self._blocks) >= _MOST_BLOCKS:
+            self._blocks.clear()
         self._blocks[key] = block = tuple(stretch for stretch in found if stretch.hi > start)
         return block
 

@@ -315,7 +315,8 @@ def _rrule(config: Config, shared: Common, now: Instant) -> Trigger:
     begin = shared["start"] if dtstart is None else dtstart
     local = _local_second(now if begin is None else begin, shared["timezone"])
     if begin is None and "COUNT=" in rule:
-        local = _first_counted(rule, local, shared, now)
+        local, start = _first_counted(rule, local, shared, now)
+        shared = {**shared, "start": start}
     return RRuleTrigger(rule=rule, dtstart=local, **shared)
 
 
@@ -324,10 +325,11 @@ def _local_second(instant: Instant, zone: str) -> int:
     return t + wall_clock(zone).stretch(t).offset
 
 
-def _first_counted(rule: str, local: int, shared: Common, now: Instant) -> int:
+def _first_counted(rule: str, local: int, shared: Common, now: Instant) -> tuple[int, Instant | None]:
     """Return where a rule with COUNT begins that would begin now: this second has passed already, so that an occurrence
     in it would be counted, but never run. The same holds for what the clock has shown before it was set back. The time
-    is a time of the rule, even if the clock skips it on that day and the run is later."""
+    is a time of the rule, even if the clock skips it on that day and the run is later. If the clock shows it twice and
+    the rule begins with the second one, a start says so."""
     endless = ";".join(part for part in rule.split(";") if not part.startswith("COUNT="))
     trigger = RRuleTrigger(rule=endless, dtstart=local, **shared)
     reached = wall_clock(shared["timezone"]).stretch(now // SECOND).reached
@@ -335,10 +337,11 @@ def _first_counted(rule: str, local: int, shared: Common, now: Instant) -> int:
     first = trigger.next_local(local)
     following = trigger.next_after(now) if first is not None and first <= passed else None
     if following is None:
-        return local
+        return local, None
     if trigger.follows:  # it leaves out what the clock skips, so that the clock shows a time of the rule
-        return _local_second(following, shared["timezone"])
-    return trigger.next_local(passed + 1) or local
+        local = _local_second(following, shared["timezone"])
+        return local, None if trigger.clock.first_reach(local) == following // SECOND else following
+    return trigger.next_local(passed + 1) or local, None
 
 
 def _changing(config: Config, shared: Common, now: Instant) -> Trigger:

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from duetime.engine.clock import SECOND, Instant, datetime_of, instant_of
 from duetime.engine.errors import InvalidTrigger
-from duetime.engine.times.wall_clock import DAY_SECONDS, LAST_SECOND
+from duetime.engine.times.wall_clock import BLOCK_SECONDS, DAY_SECONDS, LAST_SECOND
 from duetime.engine.triggers.base import EPOCH_ORDINAL, WallTrigger, lowest
 from duetime.engine.triggers.rrule_parser import (
     DAILY,
@@ -30,6 +30,7 @@ _MOST_EMPTY_DAYS = 20_000  # a step that matches no hour of the rule in so many 
 _MOST_EMPTY_PERIODS = 500
 _LARGEST_SET = 20_000
 _MOST_SETS = 16
+_BLOCK_STEPS = 100  # what it costs to find the clock changes of the next half year
 _FARTHEST = 200 * 366 * DAY_SECONDS
 _LOCAL_FORMAT = "%Y-%m-%dT%H:%M:%S"
 
@@ -58,7 +59,7 @@ class RRuleTrigger(WallTrigger):
 
     def _following(self, instant: Instant) -> Instant | None:
         found = super()._following(instant)
-        return None if found is None or found > self.fields.until else found
+        return None if found is None or found > self._end else found
 
     def next_local(self, local: int) -> int | None:
         found = self._selected(max(local, self.dtstart))
@@ -67,7 +68,7 @@ class RRuleTrigger(WallTrigger):
     @cached_property
     def _last(self) -> int | None:
         """The local time after which the rule has no times, by UNTIL or by counting through COUNT once."""
-        if self.fields.count is None:
+        if self.fields.count is None or self.follows:
             return self.fields.until_local
         found = self.dtstart - 1
         for _ in range(self.fields.count):
@@ -77,6 +78,27 @@ class RRuleTrigger(WallTrigger):
                 break
             found = following
         return found
+
+    @cached_property
+    def _end(self) -> Instant:
+        """The instant after which the rule has no times. A rule that follows the clock counts the instants, because the
+        clock may skip a time or show it twice."""
+        if self.fields.count is None or not self.follows:
+            return self.fields.until
+        found = self._begin - 1
+        for _ in range(self.fields.count):
+            following = self._next_followed(found + 1)
+            if following is None:
+                break
+            spend(_BLOCK_STEPS if following // BLOCK_SECONDS > found // BLOCK_SECONDS else 1)
+            found = following
+        return Instant(found * SECOND)
+
+    @property
+    def _begin(self) -> int:
+        """When the clock first shows `dtstart`, unless the trigger starts when the clock shows it again."""
+        t = 0 if self.start is None else self.start // SECOND
+        return t if t + self.clock.stretch(t).offset == self.dtstart else self.clock.first_reach(self.dtstart)
 
     @cached_property
     def _sets(self) -> dict[int, list[int]]:
