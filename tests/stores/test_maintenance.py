@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import apsw
 import pytest
 
 from duetime.engine.clock import DAY, HOUR, MINUTE, Instant
@@ -220,6 +223,24 @@ def test_health_counts(store: BaseStore, hand: Hand) -> None:
     assert (health.schedules, health.due, health.overdue, health.running) == (3, 2, 1, 1)
     assert health.oldest_due == T0 + 2
     assert health.details["engine"].split()[0] in {"SQLite", "PostgreSQL"}
+
+
+def test_reading_whole_tables_keeps_little_of_them_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("duetime.stores.sqlite.store.SCAN_KILOBYTES", 16)
+
+    class Busy(SqliteStore):
+        def _rows(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+            if statement == sqlite.SQL["schedules_ahead"]:  # as a server at its start, which counts in another thread
+                self.health(T0)
+            return super()._rows(statement, values)
+
+    store = Busy(tmp_path / "due.db")
+    store.migrate()
+    create(store, *[once(T0 + number) for number in range(3000)])
+    assert store.ahead(T0, 10) == []
+    readers = store._reader, store._worker_reader, store._scanner
+    assert sum(each.status(apsw.SQLITE_DBSTATUS_CACHE_USED)[0] for each in readers) < 100_000
+    store.close()
 
 
 def test_waiting_ends_when_another_process_writes(engine: Engine, opener: Opener, store: BaseStore) -> None:

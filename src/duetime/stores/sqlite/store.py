@@ -79,9 +79,11 @@ BUSY_SECONDS = 10.0
 """Longest wait for another process's transaction; a worker waits for at most half of its lease."""
 CACHE_KILOBYTES = 65_536
 SCAN_KILOBYTES = 1_024
-"""Size of the page cache while a whole table is read."""
 OF_WORKERS = frozenset(SQL[name] for name in ("earliest", "earliest_but", "other_owners", "workers", "starts_at"))
 """Reads on which a worker's timing depends. They have a connection of their own, so that no long list delays them."""
+SCANS = frozenset(SQL[name] for name in ("health", "schedules_ahead", "count_stored_bytes"))
+"""Reads of whole tables. They have a connection with a small page cache: memory for a large one would stay with the
+process. Its size never changes, since a server counts at its start in two threads at once."""
 OURS = {"schedules", "progress", "due", "runs"}
 FEW_DRAFTS = 32
 """Most schedules that one statement creates: each number has a statement of its own, and the driver keeps a hundred."""
@@ -109,7 +111,7 @@ class SqliteStore(BaseStore):
         self._migrations = load_migrations("sqlite")
         self.known_schema = self._migrations[-1][0]
         self._lock = threading.RLock()
-        self._read_lock, self._worker_lock = threading.RLock(), threading.RLock()
+        self._read_lock, self._worker_lock, self._scan_lock = threading.RLock(), threading.RLock(), threading.RLock()
         self._watching = threading.RLock()
         self._watch: apsw.Connection | None = None
         self._commits: CommitWatch | None = None
@@ -124,8 +126,9 @@ class SqliteStore(BaseStore):
             self._writer.execute(f"{SQL['new_schedules']}; {SQL['on_new_schedule']}")
             self._reader = self._writer if self.in_memory else self._connect()
             self._worker_reader = self._writer if self.in_memory else self._connect()
+            self._scanner = self._writer if self.in_memory else self._connect(SCAN_KILOBYTES)
         if self.in_memory:
-            self._read_lock = self._worker_lock = self._lock
+            self._read_lock = self._worker_lock = self._scan_lock = self._lock
         else:
             guard(self.path)
         self._file = self._identity()
@@ -150,13 +153,13 @@ class SqliteStore(BaseStore):
         if tables and not tables >= OURS:
             raise StoreUnusable(f"{self.path} is a database of another program; choose another file")
 
-    def _connect(self) -> apsw.Connection:
+    def _connect(self, cache_kilobytes: int = CACHE_KILOBYTES) -> apsw.Connection:
         connection = apsw.Connection(self.path)
         connection.setbusyhandler(self._patience())
         if not self.in_memory:
             connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL; PRAGMA temp_store = MEMORY")
-        connection.execute(f"PRAGMA cache_size = -{CACHE_KILOBYTES}")
+        connection.execute(f"PRAGMA cache_size = -{cache_kilobytes}")
         return connection
 
     def _patience(self) -> Callable[[int], bool]:
@@ -289,27 +292,20 @@ class SqliteStore(BaseStore):
         return json.dumps(values)
 
     def _rows(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-        of_worker = statement in OF_WORKERS
-        with translated(self.path), self._worker_lock if of_worker else self._read_lock:
-            connection = self._worker_reader if of_worker else self._reader
+        lock, connection = self._reader_for(statement)
+        with translated(self.path), lock:
             return connection.execute(statement, tuple(values)).fetchall()
 
-    @contextmanager
-    def _small_cache(self) -> Iterator[None]:
-        """Read whole tables with a small cache: memory for a large one would stay with the process."""
-        self._rows(f"PRAGMA cache_size = -{SCAN_KILOBYTES}", ())
-        try:
-            yield
-        finally:
-            self._rows(f"PRAGMA cache_size = -{CACHE_KILOBYTES}", ())
+    def _reader_for(self, statement: str) -> tuple[threading.RLock, apsw.Connection]:
+        if statement in OF_WORKERS:
+            return self._worker_lock, self._worker_reader
+        if statement in SCANS:
+            return self._scan_lock, self._scanner
+        return self._read_lock, self._reader
 
     def register(self, name: str, lanes: Sequence[str], session: bool, now: Instant, lease: int = LEASE) -> WorkerId:
         self._busy = min(self._busy, lease / SECOND / 2)
         return super().register(name, lanes, session, now, lease)
-
-    def ahead(self, now: Instant, limit: int, after: int = 0) -> list[ScheduleId]:
-        with self._small_cache():
-            return super().ahead(now, limit, after)
 
     def retire(self, worker: WorkerId) -> None:
         with self._write() as tx:
@@ -382,8 +378,7 @@ class SqliteStore(BaseStore):
 
     def health(self, now: Instant) -> Health:
         self._check_file()
-        with self._small_cache():
-            schedules, due, overdue, running, oldest = self._rows(SQL["health"], (now,))[0]
+        schedules, due, overdue, running, oldest = self._rows(SQL["health"], (now,))[0]
         details = {"engine": f"SQLite {apsw.sqlite_lib_version()}", "file": self.path}
         return Health(self.schema(), schedules, due, overdue, running, oldest, details)
 
@@ -429,8 +424,8 @@ class SqliteStore(BaseStore):
         with self._watching:
             if self._commits is not None:
                 self._commits.close()
-        with self._watching, self._lock, self._read_lock, self._worker_lock:
-            for connection in (self._watch, self._reader, self._worker_reader, self._writer):
+        with self._watching, self._lock, self._read_lock, self._worker_lock, self._scan_lock:
+            for connection in (self._watch, self._reader, self._worker_reader, self._scanner, self._writer):
                 if connection is not None:
                     connection.close()
 
