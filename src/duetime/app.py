@@ -146,6 +146,7 @@ class App:
             known_schema=self.store.known_schema,
             runs_per_hour=Budget(limit, exempt) if limit else None,
             retention=self.settings.retention_days * DAY / SECOND or None,
+            stored_bytes=self.settings.max_stored_bytes or None,
         )
         if not session:
             self.keep_heartbeat()

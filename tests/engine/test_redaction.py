@@ -91,6 +91,12 @@ def test_no_part_of_a_failure_quotes_it(outcome: Outcome) -> None:
     assert base64.b64encode(b"hunter2hunter2").decode() not in str(shown)
 
 
+@pytest.mark.parametrize("outcome", [Failed("x" * 9_000), Retry("x" * 9_000), Cancelled("x" * 9_000)])
+def test_no_reason_that_is_stored_is_long(outcome: Failed | Retry | Cancelled) -> None:
+    shown = redacted_outcome(outcome, "{}")
+    assert len(shown.reason if isinstance(shown, Cancelled) else shown.error) == 2_000
+
+
 def test_what_came_of_a_success_is_its_owners() -> None:
     done = Completed(json.dumps("hunter2hunter2"))
     assert redacted_outcome(done, json.dumps({"kwargs": {"password": "hunter2hunter2"}})) is done

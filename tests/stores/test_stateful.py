@@ -226,6 +226,7 @@ class Machine(RuleBasedStateMachine):
     def prune(self) -> None:
         live = {run.id for status in LIVE for run in self.store.runs(RunQuery(status=status, limit=10_000)).items}
         self.store.prune(Instant(self.now), 50)
+        self.store.trim(1, Instant(self.now), 50)
         assert all(self.store.run(run) is not None for run in live)
 
     @invariant()

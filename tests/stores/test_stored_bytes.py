@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from duetime.engine.clock import HOUR, MINUTE, Instant
-from duetime.engine.outcome import Completed
+from duetime.engine.model import RunStatus
+from duetime.engine.outcome import Completed, Failed, Outcome
 from duetime.engine.policy import changes
 from duetime.engine.policy.rows import Draft
 from duetime.engine.result import Err, Ok
+from duetime.engine.store import RunQuery
 from duetime.stores.base import BaseStore
 from tests.support.drafts import T0, once
-from tests.support.hand import Hand, value_of
+from tests.support.hand import Hand, create, create_one, runs_of, value_of
 
 LIMIT = 100_000
 LARGE = '"' + "é" * 10_000 + '"'
@@ -75,3 +77,68 @@ def test_an_addition_to_what_is_stored_is_refused_or_counted(store: BaseStore) -
     assert isinstance(store.add_bytes("ada", 60_000, LIMIT, T0), Ok)
     assert isinstance(store.add_bytes("ada", 60_000, LIMIT, T0), Err)
     assert isinstance(store.add_bytes("ada", 30_000, LIMIT, T0), Ok)
+
+
+HISTORY = 30_000
+LATER = Instant(T0 + 3 * HOUR)
+RESULT = Completed('"' + "r" * 9_000 + '"')
+
+
+def ran(store: BaseStore, hand: Hand, number: int = 1, outcome: Outcome = RESULT, owner: str = "ada") -> list[int]:
+    """Return runs of one-offs with this outcome, the oldest first."""
+    create(store, *(once(T0 + i, owner=owner) for i in range(number)))
+    claims = hand.claim(T0 + number)
+    hand.record(claims, T0 + number, outcome)
+    return sorted(claim.run.id for claim in claims)
+
+
+def kept(store: BaseStore, owner: str = "ada") -> list[int]:
+    return sorted(run.id for run in store.runs(RunQuery(owner=owner, limit=1000)).items)
+
+
+def trimmed(store: BaseStore, now: int = LATER) -> int:
+    """Trim until there is nothing more to do."""
+    return sum(iter(lambda: store.trim(HISTORY, Instant(now), 2), 0))
+
+
+def test_the_oldest_runs_go_until_a_tenth_of_what_an_owner_may_store_is_free(store: BaseStore, hand: Hand) -> None:
+    of_bob, of_ada = ran(store, hand, 1, owner="bob"), ran(store, hand, 8)
+    assert trimmed(store) == 6
+    assert (kept(store), kept(store, "bob")) == (of_ada[6:], of_bob)
+    more = ran(store, hand, 2)
+    assert trimmed(store) == 2 and kept(store) == more
+
+
+def test_what_fits_what_ended_lately_and_what_local_stores_stays(store: BaseStore, hand: Hand) -> None:
+    fitting, of_local = ran(store, hand, 2), ran(store, hand, 9, owner="local")
+    recent = ran(store, hand, 9, owner="bob")
+    assert trimmed(store, T0 + HOUR // 2) == 0
+    assert (kept(store), kept(store, "local"), kept(store, "bob")) == (fitting, of_local, recent)
+
+
+def test_what_was_counted_is_not_read_again(store: BaseStore, hand: Hand) -> None:
+    ran(store, hand, 3)
+    assert (store._weigh(), store._weigh()) == (3, 0)
+    ran(store, hand, 1)
+    assert store._weigh() == 1
+
+
+def test_errors_tracebacks_and_attempts_count(store: BaseStore, hand: Hand) -> None:
+    failed = Failed("e" * 2_000, traceback="t" * 6_000)
+    ran(store, hand, 5, failed)
+    assert trimmed(store) == 3
+    schedule = create_one(store, once(T0, owner="bob", max_attempts=100, backoff=1))
+    for i in range(6):
+        hand.record(hand.claim(T0 + i * MINUTE), T0 + i * MINUTE, failed)
+    [run] = runs_of(store, schedule)
+    assert run.status == RunStatus.PENDING and len(store.attempts(run.id)) == 6
+    assert trimmed(store) == 5  # the earlier attempts of a run that cannot be deleted, because it has not ended
+    assert [attempt.number for attempt in store.attempts(run.id)] == [6]
+
+
+def test_history_that_is_trimmed_makes_place_for_schedules(store: BaseStore, hand: Hand) -> None:
+    ran(store, hand, 8)
+    draft = once(LATER, created=LATER)
+    assert isinstance(store.create([draft], {}, {"ada": HISTORY}), Err)
+    assert trimmed(store) > 0
+    assert isinstance(store.create([draft], {}, {"ada": HISTORY}), Ok)

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 from urllib.parse import quote, unquote
 
+from duetime.engine.encoding import shorten_error
 from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry, Waiting
 from duetime.engine.tracebacks import stored_traceback, traceback_of
 
@@ -190,16 +191,20 @@ def redacted_outcome(outcome: AnyOutcome, payload: str) -> AnyOutcome:
     if isinstance(outcome, Completed | Waiting):
         return outcome
     forms = _forms_of(secrets_of(payload))
+
+    def stored(text: str) -> str:
+        return shorten_error(_masked(text, forms))
+
     if isinstance(outcome, Failed | Retry):
         result = None if outcome.result is None else _redacted_result(outcome.result, forms)
         traceback = None if outcome.traceback is None else stored_traceback(_masked(outcome.traceback, forms))
-        return replace(outcome, error=_masked(outcome.error, forms), result=result, traceback=traceback)
+        return replace(outcome, error=stored(outcome.error), result=result, traceback=traceback)
     if isinstance(outcome, Cancelled):
-        return replace(outcome, reason=_masked(outcome.reason, forms))
+        return replace(outcome, reason=stored(outcome.reason))
     alert = outcome.alert
     if alert is not None:
-        alert = replace(alert, title=_masked(alert.title, forms), text=_masked(alert.text, forms))
-    reason = None if outcome.reason is None else _masked(outcome.reason, forms)
+        alert = replace(alert, title=stored(alert.title), text=stored(alert.text))
+    reason = None if outcome.reason is None else stored(outcome.reason)
     return replace(outcome, reason=reason, alert=alert)
 
 

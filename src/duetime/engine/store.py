@@ -312,6 +312,10 @@ class Store(Remotes, Revocations, Publication, Figures, Protocol):
         """* Delete at most `limit` runs that ended before an instant, schedules that are over and have no runs, and
         records of one-offs that an external service sent."""
 
+    def trim(self, most: int, now: Instant, limit: int) -> int:
+        """* Delete at most `limit` of the oldest runs of owners other than `local` that store more than `most` bytes,
+        until a tenth of them is free; return 0 when there is nothing more to do."""
+
     def now(self) -> Instant | None:
         """Return the store's own clock, if it has one apart from this machine's."""
 

@@ -91,8 +91,9 @@ class Settings:
     max_payload_bytes: int = 256 * 1024
     """Maximum size of a schedule's payload: arguments, a prompt, a message."""
     max_stored_bytes: int = 256 * 1024 * 1024
-    """Maximum size of one owner's schedules and results, including finished ones; 0 means no limit. The owner
-    `local` has none."""
+    """Maximum size of one owner's schedules and results, including finished ones; 0 means no limit. Beyond it,
+    nothing more can be created, and once an hour the owner's oldest finished runs are deleted until a tenth of it is
+    free. The owner `local` has none."""
     max_depth: int = 3
     """How deeply the runs of agents may schedule further jobs, prompts and requests. Notifications are exempt."""
     host: str = "127.0.0.1"

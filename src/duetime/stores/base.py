@@ -51,9 +51,9 @@ from duetime.stores.record_and_claim import (
     settle,
     take,
 )
-from duetime.stores.records import RecordsMixin
 from duetime.stores.shared_commit import SharedCommit
 from duetime.stores.transaction import SOON, NeedsDecision, Taken, Transaction, is_soon
+from duetime.stores.trim import TrimMixin
 
 log = logging.getLogger("duetime.store")
 
@@ -94,7 +94,7 @@ def _created(rows: NewRows) -> Created:
     return made
 
 
-class BaseStore(ReadsMixin, RecordsMixin, Store, ABC):
+class BaseStore(ReadsMixin, TrimMixin, Store, ABC):
     """The part of the store contract that does not depend on the database."""
 
     writes_overlap = False
@@ -104,6 +104,7 @@ class BaseStore(ReadsMixin, RecordsMixin, Store, ABC):
         self._listeners: list[tuple[Callable[[], None], bool]] = []
         self._creates = SharedCommit(self._create_together)
         self._changes = SharedCommit(self._change_together)
+        self._trimmed = []
         self._forget_workers()
 
     @abstractmethod
@@ -172,9 +173,7 @@ class BaseStore(ReadsMixin, RecordsMixin, Store, ABC):
             except StorageFull as full:
                 return full.refusal
             except NeedsCount as stale:
-                total = int(self._named("count_stored_bytes", stale.owner, stale.owner)[0][0])
-                with self._write() as tx:
-                    tx.rows("set_stored_bytes", stale.owner, total, now)
+                self._count_bytes(stale.owner, now)
 
     @retry_on_conflict
     def _create(

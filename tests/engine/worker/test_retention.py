@@ -58,6 +58,28 @@ def test_history_is_kept_as_long_as_the_settings_say(
         assert store.runs(RunQuery()).total == left
 
 
+@pytest.mark.parametrize(("most", "asked"), [(1_000_000, [1_000_000]), (0, [])], ids=["a limit", "no limit"])
+def test_history_is_trimmed_to_what_the_settings_allow_an_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, asked: list[int]
+) -> None:
+    monkeypatch.setattr(threads, "TIDY_FIRST", 0.0)
+    db = str(tmp_path / "duetime.db")
+    settings = Settings(db=db, timezone="UTC", threads=1, retention_days=0, max_stored_bytes=most)
+    limits: list[int] = []
+
+    def trim(limit: int, now: Instant, batch: int) -> int:
+        limits.append(limit)
+        return 0
+
+    duetime = Duetime(settings=settings, registry=Registry())
+    monkeypatch.setattr(duetime.app.store, "trim", trim)
+    engine = duetime.app.engine()
+    engine._tidy()
+    engine._tidy()
+    duetime.app.close()
+    assert limits == asked
+
+
 def _told(deleted: int, tidied: threading.Event) -> int:
     if deleted == 0:
         tidied.set()

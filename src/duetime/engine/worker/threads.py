@@ -245,13 +245,17 @@ class Engine:
                 return
 
     def _tidy(self) -> None:
-        """Delete history that is too old, in small batches so that nobody has to wait for it."""
-        now = self._clock.monotonic()
-        if self.options.retention is None or now < self._next_tidy:
+        """Delete history that is too old or too large, in small batches so that nobody has to wait for it."""
+        monotonic = self._clock.monotonic()
+        if monotonic < self._next_tidy:
             return
-        before = Instant(self._clock.now() - int(self.options.retention * SECOND))
-        self._is_tidying = self._store.prune(before, TIDY_BATCH) > 0
-        self._next_tidy = now + (TIDY_PAUSE if self._is_tidying else TIDY_EVERY)
+        now, deleted = self._clock.now(), 0
+        if self.options.retention is not None:
+            deleted = self._store.prune(Instant(now - int(self.options.retention * SECOND)), TIDY_BATCH)
+        if self.options.stored_bytes is not None:
+            deleted += self._store.trim(self.options.stored_bytes, now, TIDY_BATCH)
+        self._is_tidying = deleted > 0
+        self._next_tidy = monotonic + (TIDY_PAUSE if self._is_tidying else TIDY_EVERY)
 
     # -- stopping -----------------------------------------------------------------------------------------------
 

@@ -52,6 +52,8 @@ class WorkerOptions:
     """The most runs of one owner in an hour."""
     retention: float | None = None
     """Seconds after which history is deleted; None keeps it for ever."""
+    stored_bytes: int | None = None
+    """Bytes of one owner beyond which its oldest history is deleted; None for no limit."""
     lead: int = LEAD
     """Microseconds that a run may be claimed ahead of its instant."""
 

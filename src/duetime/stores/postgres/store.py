@@ -29,7 +29,7 @@ from duetime.stores.postgres.connections import (
 )
 from duetime.stores.postgres.transaction import SQL, PostgresTransaction, creation
 from duetime.stores.search import load_migrations
-from duetime.stores.transaction import NeedsDecision, Taken
+from duetime.stores.transaction import NeedsDecision, Taken, Transaction
 
 
 class Listener:
@@ -258,6 +258,10 @@ class PostgresStore(BaseStore):
             tx.send("forget_usage", before)
             tx.send("forget_spent", before)
             return int(runs + tombstones) + len(tx.rows("prune_remotes", before, limit))
+
+    def _delete_oldest(self, tx: Transaction, owner: str, before: Instant, limit: int, size: int) -> tuple[int, int]:
+        number, freed = tx.rows("trim_runs", owner, before, limit, size)[0]
+        return int(number), int(freed)
 
     def wait(self, timeout: float) -> bool:
         return self._listener.wait(timeout)

@@ -200,7 +200,35 @@ DO UPDATE SET bytes = excluded.bytes, counted = excluded.counted RETURNING bytes
 -- name: count_stored_bytes
 -- By the indexes of owners; the length of a large text is known without reading it.
 SELECT (SELECT coalesce(sum(octet_length(payload) + 500), 0) FROM schedules WHERE owner = ?)
-  + (SELECT coalesce(sum(coalesce(octet_length(result), 0) + coalesce(octet_length(payload), 0) + 300), 0) FROM runs WHERE owner = ?)
+  + (SELECT coalesce(sum(octet_length(coalesce(r.result, '')) + octet_length(coalesce(r.payload, '')) + octet_length(coalesce(r.error, ''))
+    + octet_length(coalesce(r.traceback, '')) + 300 + coalesce((SELECT sum(octet_length(coalesce(a.error, ''))
+    + octet_length(coalesce(a.traceback, '')) + 100) FROM attempts a WHERE a.run = r.id), 0)), 0) FROM runs r WHERE r.owner = ?)
+
+-- name: weighed
+-- The last run whose bytes are in the total of its owner. The row stays locked, for the next who goes on from it.
+INSERT INTO meta (key, value) VALUES ('weighed', 0) ON CONFLICT (key) DO UPDATE SET value = meta.value RETURNING value
+
+-- name: set_weighed
+UPDATE meta SET value = ? WHERE key = 'weighed'
+
+-- name: weigh_runs
+-- What has not ended counts as much as it will store at most: a total that is too high is only counted once more.
+SELECT owner, max(id), count(*), sum(bytes) FROM (
+  SELECT r.id, r.owner, octet_length(coalesce(r.result, '')) + octet_length(coalesce(r.payload, '')) + octet_length(coalesce(r.error, ''))
+    + octet_length(coalesce(r.traceback, '')) + 300 + coalesce((SELECT sum(octet_length(coalesce(a.error, ''))
+    + octet_length(coalesce(a.traceback, '')) + 100) FROM attempts a WHERE a.run = r.id), 0)
+    + CASE WHEN r.status IN ('pending', 'queued', 'running', 'waiting') THEN 100000 ELSE 0 END AS bytes
+  FROM runs r WHERE r.id > ? ORDER BY r.id LIMIT ?
+) AS fresh GROUP BY owner
+
+-- name: owners_above
+SELECT owner FROM stored_bytes WHERE bytes > ? AND owner <> ?
+
+-- name: forget_attempts
+-- The earlier attempts of runs that have not ended.
+DELETE FROM attempts WHERE run IN (
+  SELECT id FROM runs WHERE owner = ? AND status IN ('pending', 'queued', 'running', 'waiting')
+) AND number < (SELECT max(later.number) FROM attempts later WHERE later.run = attempts.run) RETURNING 1
 
 -- name: lock_living
 -- Creates of one owner take turns from here on; what they count is read by a later statement.

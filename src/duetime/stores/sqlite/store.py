@@ -324,6 +324,13 @@ class SqliteStore(BaseStore):
             tx.rows("forget_spent", before)
             return len(runs) + len(gone) + len(tx.rows("prune_remotes", before, limit))
 
+    def _delete_oldest(self, tx: Transaction, owner: str, before: Instant, limit: int, size: int) -> tuple[int, int]:
+        runs = tx.rows("trimmable_runs", owner, before, limit, size)
+        ids = [(run,) for run, _ in runs]
+        self._writer.executemany(SQL["delete_attempts"], ids)
+        self._writer.executemany(SQL["delete_run"], ids)
+        return len(runs), sum(freed for _, freed in runs)
+
     def now(self) -> Instant | None:
         return None
 

@@ -372,6 +372,26 @@ WITH oldest AS (
 ), gone AS (DELETE FROM runs WHERE id IN (SELECT id FROM old) RETURNING 1
 ) SELECT count(*) FROM gone
 
+-- name: trim_runs
+-- The oldest runs of an owner that have ended, as `prune_runs`, until their bytes suffice.
+WITH oldest AS (
+  SELECT r.id, octet_length(coalesce(r.result, '')) + octet_length(coalesce(r.payload, '')) + octet_length(coalesce(r.error, ''))
+    + octet_length(coalesce(r.traceback, '')) + 300 + coalesce((SELECT sum(octet_length(coalesce(a.error, ''))
+    + octet_length(coalesce(a.traceback, '')) + 100) FROM attempts a WHERE a.run = r.id), 0) AS bytes FROM runs r
+  WHERE r.owner = ? AND r.finished < ? AND r.status NOT IN ('pending', 'queued', 'running', 'waiting') AND (
+    r.status <> 'skipped' OR (SELECT p.gap FROM progress p WHERE p.schedule = r.schedule) IS DISTINCT FROM r.id
+  ) ORDER BY r.id LIMIT ?
+), enough AS (
+  SELECT id, bytes, sum(bytes) OVER (ORDER BY id) - bytes AS earlier FROM oldest
+), old AS (
+  SELECT r.id, enough.bytes FROM enough JOIN runs r ON r.id = enough.id JOIN progress p ON p.schedule = r.schedule
+  WHERE enough.earlier < ? AND r.status NOT IN ('pending', 'queued', 'running', 'waiting')
+    AND p.gap IS DISTINCT FROM r.id
+  FOR UPDATE OF p, r SKIP LOCKED
+), noted AS (DELETE FROM attempts WHERE run IN (SELECT id FROM old)
+), gone AS (DELETE FROM runs WHERE id IN (SELECT id FROM old)
+) SELECT count(*), coalesce(sum(bytes), 0) FROM old
+
 -- name: prune_schedules
 -- What is over and has no history left. Its last run counts, since a schedule is not updated by running.
 WITH oldest AS (

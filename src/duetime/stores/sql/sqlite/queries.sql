@@ -252,6 +252,19 @@ SELECT id FROM (
   ORDER BY r.id LIMIT 5000
 ) WHERE finished < ? LIMIT ?
 
+-- name: trimmable_runs
+-- The oldest runs of an owner that have ended, as `prunable_runs`, until their bytes suffice.
+SELECT id, bytes FROM (
+  SELECT id, bytes, sum(bytes) OVER (ORDER BY id) - bytes AS earlier FROM (
+    SELECT r.id, octet_length(coalesce(r.result, '')) + octet_length(coalesce(r.payload, '')) + octet_length(coalesce(r.error, ''))
+    + octet_length(coalesce(r.traceback, '')) + 300 + coalesce((SELECT sum(octet_length(coalesce(a.error, ''))
+    + octet_length(coalesce(a.traceback, '')) + 100) FROM attempts a WHERE a.run = r.id), 0) AS bytes FROM runs r
+    WHERE r.owner = ? AND r.finished < ? AND r.status NOT IN ('pending', 'queued', 'running', 'waiting')
+      AND (r.status <> 'skipped' OR NOT EXISTS (SELECT 1 FROM progress p WHERE p.schedule = r.schedule AND p.gap = r.id))
+    ORDER BY r.id LIMIT ?
+  )
+) WHERE earlier < ?
+
 -- name: delete_attempts
 DELETE FROM attempts WHERE run = ?
 

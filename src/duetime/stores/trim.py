@@ -1,0 +1,72 @@
+"""Deletion of the oldest history of owners that store more than they may, so that no owner's runs fill the disk.
+
+Every run is added once to the approximate total of its owner, which takes as long in any history. Only a total above
+the limit is counted exactly; what there is to count then is bounded by the limit.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Final
+
+from duetime.engine.clock import HOUR, Instant
+from duetime.engine.model import LOCAL
+from duetime.stores.records import RecordsMixin
+from duetime.stores.transaction import Transaction
+
+WEIGHED_AT_ONCE: Final = 2_000
+"""Most runs that one call adds to the totals."""
+RECENT: Final = HOUR
+"""Runs that ended within this time are kept, whatever they take: somebody may wait for their results."""
+
+
+class TrimMixin(RecordsMixin):
+    _trimmed: list[str]
+    """Owners that store too much, as counted, until their history is short enough."""
+
+    @abstractmethod
+    def _delete_oldest(self, tx: Transaction, owner: str, before: Instant, limit: int, size: int) -> tuple[int, int]:
+        """Delete the oldest runs of an owner that ended before an instant: at most `limit`, and no more than it takes
+        to free `size` bytes. Return their number and bytes."""
+
+    def trim(self, most: int, now: Instant, limit: int) -> int:
+        if not self._trimmed:
+            if self._weigh() == WEIGHED_AT_ONCE:
+                return WEIGHED_AT_ONCE
+            owners = [owner for (owner,) in self._named("owners_above", most, LOCAL)]
+            self._trimmed = [owner for owner in owners if self._count_bytes(owner, now) > most]
+        while self._trimmed:
+            deleted = self._trim_one(self._trimmed[-1], most - most // 10, Instant(now - RECENT), limit)
+            if deleted:
+                return deleted
+            self._trimmed.pop()
+        return 0
+
+    def _weigh(self) -> int:
+        """Add the runs that are new since the last call to the totals of their owners; return their number."""
+        with self._write() as tx:
+            weighed = int(tx.rows("weighed")[0][0])  # locked: only one process at a time goes on from here
+            found = tx.rows("weigh_runs", weighed, WEIGHED_AT_ONCE)
+            for owner, _, _, size in sorted(found):
+                tx.rows("add_stored_bytes", owner, int(size))
+            if found:
+                tx.send("set_weighed", max(last for _, last, _, _ in found))
+        return sum(number for _, _, number, _ in found)
+
+    def _count_bytes(self, owner: str, now: Instant) -> int:
+        """Sum up what an owner stores, without a lock, and keep the total."""
+        total = int(self._named("count_stored_bytes", owner, owner)[0][0])
+        with self._write() as tx:
+            tx.rows("set_stored_bytes", owner, total, now)
+        return total
+
+    def _trim_one(self, owner: str, most: int, before: Instant, limit: int) -> int:
+        with self._write() as tx:
+            [(total, _)] = tx.rows("add_stored_bytes", owner, 0)  # locked and read again: other processes trim too
+            if total <= most:
+                return 0
+            deleted, size = self._delete_oldest(tx, owner, before, limit, total - most)
+            if not deleted:
+                deleted = len(tx.rows("forget_attempts", owner))
+            tx.rows("add_stored_bytes", owner, -size)
+        return deleted
