@@ -16,7 +16,7 @@ from duetime.api.overview import Overview
 from duetime.api.prompts import Prompting
 from duetime.api.runs import Running
 from duetime.service import shapes
-from duetime.service.bulk_changes import BulkChange
+from duetime.service.changes import BulkChange
 from duetime.testing import SettableClock
 from reference.docstrings import base_names, class_docs, field_docs, name_docs, own_fields
 from reference.markdown import code, page, table

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from duetime.api import Duetime
-from duetime.service.text import UNSAFE
+from duetime.engine.encoding import UNSAFE
 from duetime.terminal.output import between_words, escaped, one_date_format
 from tests.support.cli import Cli
 from tests.support.workers import eventually

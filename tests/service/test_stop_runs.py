@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from duetime.kinds.jobs.registry import Registry
-from duetime.service import stop_runs
+from duetime.service import run_control
 from duetime.service.errors import unwrap
 from duetime.service.services import OPERATOR
 from duetime.testing import Simulation
@@ -48,9 +48,9 @@ def test_all_that_waits_of_one_schedule(both: Stage, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("most", [1_000, 30])
 def test_what_runs_is_stopped_however_long_the_queue_is(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    monkeypatch.setattr(stop_runs, "MOST", most)
+    monkeypatch.setattr(run_control, "MOST", most)
     registry, queued, ids = Registry(), 130, list[str]()
-    answers: list[stop_runs.Stopped] = []
+    answers: list[run_control.Stopped] = []
 
     @registry.task
     def work() -> None:
@@ -59,14 +59,14 @@ def test_what_runs_is_stopped_however_long_the_queue_is(monkeypatch: pytest.Monk
                 time.duetime.run_now(ids[0])
             schedule = scheduler.find(OPERATOR, ids[0])
             assert schedule is not None
-            answers.append(unwrap(stop_runs.stop_runs(scheduler, OPERATOR, schedule)))
+            answers.append(unwrap(run_control.stop_runs(scheduler, OPERATOR, schedule)))
 
     with Simulation(NOON, registry=registry) as time:
         scheduler = time.duetime.app.scheduler
         ids.append(str(time.duetime.schedule("work", every=timedelta(hours=1), overlap="queue", queue_limit=500)["id"]))
         time.advance(timedelta(hours=1))
         [answer] = answers
-        said = stop_runs.what_was_stopped(answer, PACIFIC)
+        said = run_control.what_was_stopped(answer, PACIFIC)
         active, *rest = answer.runs
         assert (active.status, active.stop) == ("running", 1) and said.startswith(f"Run {active.id} of work was asked")
         assert {run.status for run in rest} == {"cancelled"}

@@ -13,8 +13,7 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.model import Schedule
 from duetime.engine.result import Err
 from duetime.engine.store import ScheduleQuery
-from duetime.service.bulk_changes import BulkChange, Selection, change_schedules
-from duetime.service.changes import ChangeRequest, change_schedule
+from duetime.service.changes import BulkChange, ChangeRequest, Selection, change_schedule, change_schedules
 from duetime.service.edits import EditRequest, edit_schedule
 from duetime.service.errors import refuse, unwrap
 from duetime.service.kind_spec import check_kind

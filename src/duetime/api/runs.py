@@ -16,14 +16,12 @@ from duetime.engine.scheduler import NO_RUN
 from duetime.engine.store import FAILED_OR_LOST, Page, RunQuery
 from duetime.service.dead_letters import Action, DeadLetterQuery, change_dead
 from duetime.service.errors import Refused, unwrap
-from duetime.service.history import STATUSES, deliveries_of
+from duetime.service.history import STATUSES, deliveries_of, run_details
 from duetime.service.inbox import Mark, Show, mark_all_read, mark_messages, message_views, messages
 from duetime.service.kind_spec import check_kind
-from duetime.service.run_details import run_details
-from duetime.service.run_now import run_again, run_now
+from duetime.service.run_control import run_again, run_now, stop_runs
 from duetime.service.services import pages_of
 from duetime.service.shapes import RunShape, ScheduleShape
-from duetime.service.stop_runs import stop_runs
 
 T = TypeVar("T")
 OPEN = frozenset({"pending", "running", "paused"})

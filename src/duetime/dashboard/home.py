@@ -13,9 +13,9 @@ from duetime.dashboard.request import PageRequest
 from duetime.dashboard.timeline.axis import Zoom, window
 from duetime.dashboard.timeline.charts import chart, line
 from duetime.engine.clock import DAY, MINUTE, SECOND
-from duetime.service.counts import dead_letters
+from duetime.service.dead_letters import count_dead
 from duetime.service.presenters import View, worker_shape
-from duetime.service.run_figures import DayFigures, day_figures
+from duetime.service.status import DayFigures, day_figures
 from duetime.service.text import span
 
 HORIZON: Final = Zoom("horizon", "the hour around now", 60 * MINUTE, 30 * MINUTE, 1 * MINUTE, 600)
@@ -43,7 +43,7 @@ def home_page(request: PageRequest) -> Response:
         groups=attention(request),
         live=live[:LIVE],
         more_live=len(live) > LIVE,
-        failed=dead_letters(request.call),
+        failed=count_dead(request.call),
         figures=figures,
         figures_about=_about(figures, request),
         success_line=line(figures.success.parts, least=0, most=100),

@@ -7,8 +7,9 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, metadata
 from typing import Final, NamedTuple
 
-from duetime.service.counts import Count, dead_letters
+from duetime.service.dead_letters import count_dead
 from duetime.service.services import Call
+from duetime.service.text import Count
 
 
 class NavigationItem(NamedTuple):
@@ -35,7 +36,7 @@ BEFORE_KINDS: Final = (
     NavigationItem("/schedules", "Schedules", "schedules", "s"),
 )
 AFTER_KINDS: Final = (
-    NavigationItem("/dead-letters", "Dead letters", "dead", "d", dead_letters, "failed runs to deal with", grave=True),
+    NavigationItem("/dead-letters", "Dead letters", "dead", "d", count_dead, "failed runs to deal with", grave=True),
 )
 MENU: Final = (
     NavigationItem("/connect", "Connect an agent", "agent", "a"),

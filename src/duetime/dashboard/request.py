@@ -31,11 +31,10 @@ from duetime.engine.scheduler import Scheduler
 from duetime.http.auth import WebContext
 from duetime.http.browser_sessions import SESSION, Browsers, is_page
 from duetime.service.changes import ChangeRequest
-from duetime.service.counts import Count
 from duetime.service.errors import STORE_ERRORS, STORE_MESSAGE, err_of, refuse, shown
 from duetime.service.kind_spec import load
 from duetime.service.services import Call, Services
-from duetime.service.text import plural, whole_number
+from duetime.service.text import Count, plural, whole_number
 
 DONE = {
     "created": "Created.",

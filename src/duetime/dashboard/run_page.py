@@ -18,11 +18,10 @@ from duetime.engine.result import Err, Result
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.tracebacks import frames_of
 from duetime.service.errors import refuse, shown, unwrap
-from duetime.service.history import deliveries_of
+from duetime.service.history import deliveries_of, payload_shown, run_details
 from duetime.service.masking import masking_of
 from duetime.service.presenters import View, policy_shape, result_text, trigger_shape
-from duetime.service.run_details import payload_shown, run_details
-from duetime.service.run_now import run_again
+from duetime.service.run_control import run_again
 from duetime.service.text import plural
 
 RETRIED: Final = (RunStatus.FAILED, RunStatus.LOST, RunStatus.CANCELLED)

@@ -16,15 +16,13 @@ from duetime.dashboard.schedules import sparklines
 from duetime.dashboard.undo import reverse_of
 from duetime.engine.model import Schedule, ScheduleState
 from duetime.engine.store import Page, ScheduleQuery
-from duetime.service.bulk_changes import MOST as MOST_CHANGED
-from duetime.service.bulk_changes import Selection, change_schedules
-from duetime.service.changes import ACTIONS, ChangeRequest
-from duetime.service.counts import MOST as COUNTED
-from duetime.service.counts import Count
+from duetime.service.changes import ACTIONS, ChangeRequest, Selection, change_schedules
+from duetime.service.changes import MOST as MOST_CHANGED
 from duetime.service.errors import refuse, unwrap
 from duetime.service.presenters import View, schedule_shape
 from duetime.service.services import pages_of
 from duetime.service.state_details import details_of
+from duetime.service.text import COUNTED, Count
 
 PAGE: Final = 50
 STATUSES: Final = {

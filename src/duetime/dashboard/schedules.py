@@ -18,7 +18,7 @@ from duetime.engine.times import read_instant
 from duetime.service.changes import ACTIONS, ChangeRequest, change_found
 from duetime.service.errors import refuse, unwrap
 from duetime.service.presenters import schedule_shape
-from duetime.service.stop_runs import stop_runs
+from duetime.service.run_control import stop_runs
 
 
 def sparklines(request: PageRequest, schedules: list[Schedule]) -> list[Spark]:

@@ -12,8 +12,7 @@ from duetime.dashboard.request import UNDO, Form, PageRequest, own_page
 from duetime.dashboard.undo import RESTORE
 from duetime.engine.errors import DuetimeError
 from duetime.engine.times.zones import known_zone
-from duetime.service.bulk_changes import Selection, change_schedules
-from duetime.service.changes import ChangeRequest
+from duetime.service.changes import ChangeRequest, Selection, change_schedules
 from duetime.service.dead_letters import DeadLetterQuery, change_dead
 from duetime.service.errors import unwrap
 

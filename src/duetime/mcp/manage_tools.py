@@ -23,8 +23,7 @@ from duetime.mcp.definitions import (
 )
 from duetime.mcp.schemas import ERROR, LIMITS_IN_FORCE, LOOKUP, NULLABLE_TIME, ZONE, lookup_fields, zone_of
 from duetime.mcp.served import Served, instant_in
-from duetime.service.bulk_changes import MOST, Selection, change_schedules
-from duetime.service.changes import ACTIONS, ChangeRequest, change_schedule
+from duetime.service.changes import ACTIONS, MOST, ChangeRequest, Selection, change_schedule, change_schedules
 from duetime.service.errors import STORE_ERRORS
 from duetime.service.presenters import brief_view
 from duetime.service.services import Call

@@ -33,10 +33,19 @@ from duetime.service.inbox import mark_messages
 from duetime.service.kind_spec import ScheduleWarning
 from duetime.service.masking import masked
 from duetime.service.presenters import View, brief_view
-from duetime.service.run_now import has_ended, kept_elsewhere, look_again, run_again, run_edited, why_it_waits
+from duetime.service.run_control import (
+    Stopped,
+    has_ended,
+    kept_elsewhere,
+    look_again,
+    run_again,
+    run_edited,
+    stop_runs,
+    what_was_stopped,
+    why_it_waits,
+)
+from duetime.service.run_control import stop_run as stop_one
 from duetime.service.services import Call
-from duetime.service.stop_runs import Stopped, stop_runs, what_was_stopped
-from duetime.service.stop_runs import stop_run as stop_one
 
 _SHOWN = 100
 """Runs that the answer lists."""

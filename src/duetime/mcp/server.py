@@ -22,9 +22,8 @@ from duetime.mcp.subscriptions import Watcher
 from duetime.mcp.tool_entries import listed_tool
 from duetime.service import MOST_SECONDS
 from duetime.service.errors import STORE_MESSAGE
-from duetime.service.handover import await_handover
 from duetime.service.owner_limits import OwnerLimits, TooManyRequests
-from duetime.service.run_now import await_result
+from duetime.service.run_control import await_handover, await_result
 from duetime.service.services import Call
 
 log = logging.getLogger("duetime.mcp")

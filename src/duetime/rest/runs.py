@@ -16,11 +16,11 @@ from duetime.rest.requests import AgainGiven, Asked, DeadAsked, DeadGiven, RunsA
 from duetime.rest.responses import DealtShape, RunsShape
 from duetime.service.dead_letters import Action, DeadLetterQuery, change_dead
 from duetime.service.errors import refuse, unwrap
+from duetime.service.history import run_details
 from duetime.service.kind_spec import check_kind
 from duetime.service.lookup import find_schedule
 from duetime.service.presenters import run_shapes
-from duetime.service.run_details import run_details
-from duetime.service.run_now import run_again
+from duetime.service.run_control import run_again
 from duetime.service.services import Call
 from duetime.service.shapes import RunShape, RunWithAttempts
 

@@ -35,18 +35,16 @@ from duetime.rest.requests import (
     zone_of,
 )
 from duetime.rest.responses import ChangedShape, RunsShape, SchedulesShape, StoppedShape
-from duetime.service.bulk_changes import Selection, change_schedules
-from duetime.service.changes import ChangeRequest, change_found
+from duetime.service.changes import ChangeRequest, Selection, change_found, change_schedules
 from duetime.service.errors import refuse, unwrap
 from duetime.service.kind_spec import check_kind
 from duetime.service.lookup import find_schedule
 from duetime.service.masking import unmasked_payload
 from duetime.service.presenters import next_instants, policy_given, preview_view, reads_as, run_shapes, schedule_shape
-from duetime.service.run_now import await_result, has_ended, look_again, run_now
+from duetime.service.run_control import await_result, has_ended, look_again, run_now, stop_runs, what_was_stopped
 from duetime.service.services import Call
 from duetime.service.shapes import CreatedShape, PreviewShape, RunShape, ScheduleShape
 from duetime.service.state_details import detail_of, details_of
-from duetime.service.stop_runs import stop_runs, what_was_stopped
 from duetime.service.when import When, about_when
 
 routes = router("schedules")

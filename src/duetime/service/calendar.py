@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant, datetime_of, instant_of
+from duetime.engine.encoding import clean
 from duetime.engine.errors import DuetimeError
 from duetime.engine.model import Schedule, ScheduleState
 from duetime.engine.policy.options import policy_from_json
@@ -28,7 +29,6 @@ from duetime.engine.triggers.step_budget import spend, step_budget
 from duetime.service.kind_spec import known_specs
 from duetime.service.masking import masked, masking_of
 from duetime.service.presenters import reads_as
-from duetime.service.text import clean
 
 if TYPE_CHECKING:
     from icalendar import Calendar, Event

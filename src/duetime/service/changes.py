@@ -1,18 +1,23 @@
-"""Pause, resume, cancel and delete one schedule, wherever it is kept; `bulk_changes` does so with many."""
+"""Pause, resume, cancel and delete schedules, wherever they are kept: one, some by id, or all that match a filter."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from duetime.engine.clock import Instant
+from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import Caller
-from duetime.engine.model import Schedule
+from duetime.engine.model import Schedule, ScheduleState
 from duetime.engine.queries import NOT_FOUND
 from duetime.engine.result import Err, Ok, Result
-from duetime.service.kind_spec import ExternalSchedules
-from duetime.service.lookup import find_schedule
-from duetime.service.services import Services
+from duetime.engine.store import ScheduleQuery
+from duetime.service.errors import err_of, refuse, refuse_many, unwrap
+from duetime.service.kind_spec import ExternalSchedules, check_kind
+from duetime.service.lookup import candidate, find_schedule
+from duetime.service.presenters import brief_view
+from duetime.service.services import Services, pages_of
 
 ACTIONS: Final = {"pause": "paused", "resume": "resumed", "cancel": "cancelled", "delete": "deleted"}
 """The changes, each with the word for one that was made."""
@@ -102,3 +107,179 @@ def change_external(external: ExternalSchedules, caller: Caller, id: str, reques
         return Err("not_possible", f"{id} is kept at {external.place}, {reason}")
     done = external.change(caller, request.action, id)
     return done if isinstance(done, Err) else Ok(Changed(id, None, external.place))
+
+
+# Changes of many schedules.
+
+MOST: Final = 1000
+"""Schedules that one call changes."""
+_MATCHING: Final = {"pause": (ScheduleState.ACTIVE,), "resume": (ScheduleState.PAUSED, ScheduleState.BROKEN)}
+"""States that a filter matches; for the other actions, all that may still fire."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """The schedules to change: exactly one of `ids`, a filter, and `everything`. A filter matches the caller's own."""
+
+    ids: Sequence[str | int] = ()
+    kind: str | None = None
+    topic: str | None = None
+    """What they are filed under: a topic, a task, an agent."""
+    label: str | None = None
+    """Their name."""
+    everything: bool = False
+
+
+class Target(NamedTuple):
+    """A schedule that is to be changed, with its row for the answer."""
+
+    id: str
+    row: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class BulkChange:
+    """The result of changing many schedules."""
+
+    matched: Sequence[dict[str, Any]]
+    """The schedules that matched."""
+    changed: int
+    """How many of them were changed."""
+    failed: Sequence[dict[str, Any]]
+    """Those that could not be changed, with the reason."""
+
+
+def change_schedules(
+    services: Services,
+    caller: Caller,
+    selection: Selection,
+    request: ChangeRequest,
+    *,
+    dry_run: bool = False,
+    expected_count: int | None = None,
+    kinds: Collection[str] | None = None,
+    zone: str | None = None,
+) -> Result[BulkChange]:
+    """Change all that is selected, each in a transaction of its own; what fails is reported and the rest goes on. Times
+    of the answer are in `zone`.
+
+    Deleting is final, so it needs `expected_count`: how many the caller expects to match.
+    """
+    try:
+        _check(caller, selection, request)
+        targets, failed = _targets(services, caller, selection, request, kinds)
+        if not dry_run:
+            _check_count(request, len(targets), expected_count)
+    except DuetimeError as error:
+        return err_of(error)
+    done = 0
+    for target in () if dry_run else targets:
+        result = change_schedule(services, caller, target.id, request, kinds=kinds)
+        if isinstance(result, Err):
+            failed.append({**target.row, "error": result.message or "it is gone"})
+        else:
+            done += 1
+            if result.value.schedule is not None and request.action != "delete":
+                target.row.update(brief_view(result.value.schedule, services.zone if zone is None else zone))
+    return Ok(BulkChange([target.row for target in targets], done, failed))
+
+
+def _check(caller: Caller, selection: Selection, request: ChangeRequest) -> None:
+    refuse_many(caller, "change many schedules", "change them one by one")
+    if request.action not in ACTIONS:
+        raise refuse("invalid", f"action: must be one of {', '.join(ACTIONS)}", "action")
+    if request.action != "pause" and (request.until is not None or request.note is not None):
+        raise refuse("invalid", "until: belongs to the action pause; leave it out", "until")
+    check_kind(selection.kind)
+    filtered = any(each is not None for each in (selection.kind, selection.topic, selection.label))
+    if not all(type(each) in (str, int) for each in selection.ids):
+        raise refuse("invalid", 'ids: a list of ids or names, such as ["job_5_1770000000", 12]', "ids")
+    if [bool(selection.ids), filtered, selection.everything].count(True) != 1:
+        raise refuse("invalid", "ids: give either ids, or a filter (kind, topic, label), or all", "ids")
+
+
+def _check_count(request: ChangeRequest, matched: int, expected: int | None) -> None:
+    if request.action == "delete" and expected is None:
+        text = f"expected_count: deleting is final, so say how many; {matched} match (dry_run lists them)"
+        raise refuse("invalid", text, "expected_count")
+    if expected is not None and expected != matched:
+        text = f"expected_count: {matched} match, not {expected}, so nothing was changed; dry_run lists them"
+        raise refuse("conflict", text, "expected_count")
+
+
+def _targets(
+    services: Services, caller: Caller, selection: Selection, request: ChangeRequest, kinds: Collection[str] | None
+) -> tuple[list[Target], list[dict[str, Any]]]:
+    if selection.ids:
+        return _by_ids(services, caller, selection.ids, kinds)
+    found = {target.id: target for target in _matching(services, caller, selection, request, kinds)}
+    if len(found) > MOST:
+        raise refuse("invalid", f"ids: more than {MOST} match; narrow it down with kind, topic or label", "ids")
+    return list(found.values()), []
+
+
+def _by_ids(
+    services: Services, caller: Caller, ids: Sequence[str | int], kinds: Collection[str] | None
+) -> tuple[list[Target], list[dict[str, Any]]]:
+    """Find each once. What is not here may be kept by another service, which is asked when it is changed."""
+    if len(ids) > MOST:
+        raise refuse("invalid", f"ids: at most {MOST}", "ids")
+    targets: dict[str, Target] = {}
+    failed: list[dict[str, Any]] = []
+    for given in ids:
+        found = find_schedule(services.scheduler, caller, given)
+        if isinstance(found, Ok) and (kinds is None or found.value.definition.kind in kinds):
+            id = found.value.definition.public_id
+            targets[id] = Target(id, candidate(found.value))
+        elif (row := _elsewhere(services, caller, kinds).get(str(given))) is not None:
+            targets[str(given)] = Target(str(given), row)
+        else:
+            failed.append(
+                {"id": given, "error": found.message if isinstance(found, Err) else "there is no such schedule"}
+            )
+    return list(targets.values()), failed
+
+
+def _elsewhere(services: Services, caller: Caller, kinds: Collection[str] | None) -> dict[str, dict[str, Any]]:
+    """Return what other services keep for the caller, each with its row."""
+    pairs = ((external, each) for external in services.external(kinds=kinds) for each in unwrap(external.list(caller)))
+    return {each.id: {"id": each.id, "kept_at": external.place, **each.fields} for external, each in pairs}
+
+
+def _matching(
+    services: Services, caller: Caller, selection: Selection, request: ChangeRequest, kinds: Collection[str] | None
+) -> Iterator[Target]:
+    """Yield what a filter matches, at most one more than may be changed."""
+    states, number = _MATCHING.get(request.action), 0
+    query = ScheduleQuery(
+        owner=caller.owner,
+        kind=selection.kind,
+        subject=selection.topic,
+        name=selection.label,
+        status="living",
+        limit=500,
+        count_to=0,
+    )
+    for page in pages_of(services.scheduler.search, caller, query):
+        for each in page.items:
+            fits = kinds is None or each.definition.kind in kinds
+            if fits and (states is None or each.progress.state in states) and number <= MOST:
+                number += 1
+                yield Target(each.definition.public_id, candidate(each))
+        if number > MOST:
+            return
+    yield from _matching_elsewhere(services, caller, selection, request, kinds)
+
+
+def _matching_elsewhere(
+    services: Services, caller: Caller, selection: Selection, request: ChangeRequest, kinds: Collection[str] | None
+) -> Iterator[Target]:
+    if selection.label is not None:  # other services keep no names
+        return
+    for external in services.external(selection.kind, kinds):
+        for each in unwrap(external.list(caller)):
+            fits = selection.topic is None or selection.topic in each.fields.values()
+            possible = request.action == "cancel" or request.action in external.actions(caller, each.id)
+            needed = {"pause": not each.paused, "resume": each.paused}.get(request.action, True)
+            if fits and possible and needed:
+                yield Target(each.id, {"id": each.id, "kept_at": external.place, **each.fields})

@@ -17,8 +17,8 @@ from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import NO_RUN, ordered
 from duetime.engine.store import FAILED_OR_LOST, RunQuery
 from duetime.service.errors import Refused, refuse, refuse_many, unwrap
-from duetime.service.services import Services, pages_of
-from duetime.service.text import plural
+from duetime.service.services import Call, Services, pages_of
+from duetime.service.text import COUNTED, Count, plural
 
 MOST: Final = 10_000
 """Dead letters that a page shows, or that one call names by their ids. A filter reaches all that match."""
@@ -187,3 +187,10 @@ def _by_ids(services: Services, caller: Caller, ids: Sequence[int]) -> list[Run]
 def _reason(err: Err) -> str:
     state = err.details.get("state")
     return f"the schedule was {state}" if state in OVER else err.message or "it no longer exists"
+
+
+def count_dead(call: Call, kind: str | None = None) -> Count:
+    """Count the runs that failed or were lost and that nobody has retried or dismissed."""
+    query = RunQuery(kind=kind, status="dead", limit=1, count_to=COUNTED)
+    page = unwrap(call.scheduler.runs(call.caller, query))
+    return Count(page.total, page.total_exact)

@@ -17,10 +17,10 @@ from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import NO_RUN
 from duetime.engine.store import RunQuery
 from duetime.engine.validation import Changes
-from duetime.service.counts import MOST as COUNTED
 from duetime.service.errors import refuse, unwrap
 from duetime.service.presenters import View, message_shape
 from duetime.service.services import Services, pages_of
+from duetime.service.text import COUNTED
 
 LATELY: Final = 5_000
 """Latest messages of an owner that can be unread; older ones count as read, so that counting stays cheap."""

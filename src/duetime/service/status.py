@@ -1,17 +1,18 @@
-"""The status of an installation for one caller: what is set up, whether it runs, what was used and what failed."""
+"""The status of an installation for one caller: what is set up, runs, was used and failed; figures of the last day."""
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from duetime.engine.clock import DAY, SECOND, Instant
 from duetime.engine.kind import LOCAL
-from duetime.engine.model import ScheduleState
+from duetime.engine.model import Cause, RunStatus, ScheduleState
 from duetime.engine.redaction import without_password
 from duetime.engine.result import Err
 from duetime.engine.store import ScheduleQuery
+from duetime.engine.store_interfaces import Timing
 from duetime.service.history import HistoryQuery, history
 from duetime.service.kind_spec import ScheduleWarning
 from duetime.service.presenters import View, instant_view, kinds_taken, living
@@ -125,3 +126,65 @@ def _failures(call: Call, now: Instant) -> View:
     latest = [{name: row[name] for name in shown} for row in found.value.rows]
     view = {"count": found.value.total, "latest": latest}
     return view if found.value.total_exact else {**view, "at_least": True}
+
+
+# Figures of the last day.
+
+MOST: Final = 1_000
+"""Latest runs that are looked at. Where more ran in a day, the figures are about a shorter time, which they name."""
+SLICES: Final = 24
+"""Parts of that time, for a line that shows how a figure changed."""
+_ENDED: Final = (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.LOST)
+
+
+class Figure(NamedTuple):
+    """A figure over the whole time, and over each of its parts; None where nothing ran."""
+
+    value: float | None
+    parts: Sequence[float | None]
+
+
+class DayFigures(NamedTuple):
+    runs: int
+    since: Instant
+    """Where the time begins that the figures are about: a day ago, or later if too much ran since."""
+    success: Figure
+    """Percentage of ended runs that completed."""
+    lateness: Figure
+    """95th percentile of how late runs started, in microseconds; only of first attempts that a trigger caused."""
+
+
+def day_figures(call: Call) -> DayFigures:
+    """Return the figures of the caller's runs; of everybody's runs for an operator."""
+    now = call.scheduler.clock.now()
+    owner = None if call.caller.operator else call.caller.owner
+    found = call.scheduler.store.endings(owner, MOST)
+    since = Instant(now - DAY)
+    if len(found) == MOST:
+        since = max(since, min(_instant(each) for each in found))
+    recent = [each for each in found if _instant(each) >= since]
+    parts: list[list[Timing]] = [[] for _ in range(SLICES)]
+    width = max(1, (now - since) // SLICES + 1)
+    for each in recent:
+        parts[min(SLICES - 1, max(0, (_instant(each) - since) // width))].append(each)
+    return DayFigures(
+        len(recent),
+        since,
+        Figure(_success(recent), [_success(part) for part in parts]),
+        Figure(_lateness(recent), [_lateness(part) for part in parts]),
+    )
+
+
+def _instant(run: Timing) -> Instant:
+    return run.finished or run.started or run.due
+
+
+def _success(runs: Sequence[Timing]) -> float | None:
+    ended = [each.status for each in runs if each.status in _ENDED]
+    return 100 * ended.count(RunStatus.COMPLETED) / len(ended) if ended else None
+
+
+def _lateness(runs: Sequence[Timing]) -> float | None:
+    first = (each for each in runs if each.attempt == 1 and each.cause == Cause.TRIGGER)
+    late = sorted(max(0, each.started - each.due) for each in first if each.started is not None)
+    return float(late[min(len(late) - 1, len(late) * 95 // 100)]) if late else None

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant
-from duetime.engine.encoding import UNSAFE, clean
 
-__all__ = ["UNSAFE", "ahead", "clean", "compact", "gist", "listed", "plural", "relative", "span", "whole_number"]
-
+COUNTED: Final = 1_000
+"""How far is counted: beyond that, a count costs the same however many there are."""
 _UNITS = ((DAY, "d"), (HOUR, "h"), (MINUTE, "min"), (SECOND, "s"))
 
 
@@ -72,3 +71,13 @@ def listed(names: Sequence[str]) -> str:
 
 def plural(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+class Count(NamedTuple):
+    """A number that several pages show, counted at most up to COUNTED."""
+
+    number: int
+    exact: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.number:,}" if self.exact else f"{COUNTED:,}+"

@@ -15,7 +15,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from duetime.engine.clock import Instant, datetime_of
-from duetime.service.text import UNSAFE, ahead, clean, gist, plural, relative, span
+from duetime.engine.encoding import UNSAFE, clean
+from duetime.service.text import ahead, gist, plural, relative, span
 
 if TYPE_CHECKING:
     from rich.console import Console

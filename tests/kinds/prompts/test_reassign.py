@@ -13,7 +13,7 @@ from duetime.engine.kind import Caller
 from duetime.engine.model import Schedule
 from duetime.security.tokens import Tokens
 from duetime.service.errors import unwrap
-from duetime.service.run_now import run_again
+from duetime.service.run_control import run_again
 from duetime.settings import AgentSettings
 from tests.support.api import Api, Client
 from tests.support.browsing import filled, page_of, signed_in

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from duetime.cli.runs.run import Kind, known_kind
-from duetime.service.bulk_changes import BulkChange, Selection, change_schedules
-from duetime.service.changes import ACTIONS, ChangeRequest
+from duetime.service.changes import ACTIONS, BulkChange, ChangeRequest, Selection, change_schedules
 from duetime.service.errors import FAILED, OK, unwrap
 from duetime.service.services import OPERATOR
 from duetime.terminal import output

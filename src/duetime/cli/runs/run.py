@@ -12,10 +12,10 @@ from duetime.engine.store import RunQuery
 from duetime.engine.times import clock_local
 from duetime.kinds import load_specs
 from duetime.service.errors import refuse, unwrap
+from duetime.service.history import run_details
 from duetime.service.lookup import short_id
 from duetime.service.masking import masked, masked_payload
-from duetime.service.run_details import run_details
-from duetime.service.run_now import run_again
+from duetime.service.run_control import run_again
 from duetime.service.services import OPERATOR
 from duetime.terminal import output
 from duetime.terminal.completion import RUNS, one_of

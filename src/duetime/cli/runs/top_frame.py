@@ -10,9 +10,9 @@ from duetime.engine.clock import Instant
 from duetime.engine.model import Run, Schedule, ScheduleId, WorkerId, WorkerRow, was_given_back
 from duetime.engine.store import Health, RunQuery
 from duetime.service.errors import unwrap
+from duetime.service.history import next_attempt
 from duetime.service.lookup import short_id
 from duetime.service.presenters import coming_shape, instant_view, is_alive, kinds_taken, reads_as, worker_shape
-from duetime.service.run_details import next_attempt
 from duetime.service.services import OPERATOR
 from duetime.terminal import output
 from duetime.terminal.context import Application

@@ -16,8 +16,6 @@ from duetime.dashboard.waiting_runs import waiting_rows
 from duetime.engine.model import Run
 from duetime.engine.store import RunQuery
 from duetime.kinds.notifications.service import KIND
-from duetime.service.counts import MOST as COUNTED
-from duetime.service.counts import Count
 from duetime.service.errors import refuse, unwrap
 from duetime.service.inbox import (
     Mark,
@@ -30,7 +28,7 @@ from duetime.service.inbox import (
     waiting_count,
 )
 from duetime.service.services import Call
-from duetime.service.text import whole_number
+from duetime.service.text import COUNTED, Count, whole_number
 
 
 class NotificationForm(KindForm):

@@ -19,7 +19,7 @@ from duetime.rest.requests import Anything, Given, Json, Text
 from duetime.rest.responses import AgentsShape
 from duetime.rest.runs import Id, answer_run, found_run
 from duetime.service.errors import Refused, refuse, unwrap
-from duetime.service.handover import await_handover, is_own_run
+from duetime.service.run_control import await_handover, is_own_run
 from duetime.service.services import Call
 from duetime.service.shapes import RunShape
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from duetime.engine.clock import DAY, MINUTE, Instant
-from duetime.engine.encoding import is_text
+from duetime.engine.encoding import UNSAFE, is_text
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller, Prepared, ThreadUse, Work
 from duetime.engine.model import (
@@ -36,7 +36,6 @@ from duetime.kinds.prompts.allowance import EVERYTHING, Allowance
 from duetime.kinds.prompts.roster import Roster
 from duetime.kinds.prompts.runner import Waking
 from duetime.service.kind_spec import KindHooks, KindStatus
-from duetime.service.text import UNSAFE
 from duetime.service.warnings import ScheduleWarning, declare, warning
 from duetime.settings.sections import INBOX
 

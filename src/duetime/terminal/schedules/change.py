@@ -18,10 +18,9 @@ from duetime.service.changes import ACTIONS, Changed, ChangeRequest, change_sche
 from duetime.service.edits import EditRequest
 from duetime.service.errors import FAILED, refuse, unwrap
 from duetime.service.lookup import short_id
-from duetime.service.run_now import has_ended, wait_for_end, why_it_waits
+from duetime.service.run_control import has_ended, stop_runs, wait_for_end, what_was_stopped, why_it_waits
 from duetime.service.services import OPERATOR
 from duetime.service.state_details import detail_of
-from duetime.service.stop_runs import stop_runs, what_was_stopped
 from duetime.service.warnings import ScheduleWarning
 from duetime.service.when import When
 from duetime.terminal import output

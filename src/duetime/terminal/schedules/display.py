@@ -12,9 +12,9 @@ from duetime.engine.policy.options import policy_from_json
 from duetime.engine.result import Err
 from duetime.engine.times import clock_local
 from duetime.service.errors import Refused, refuse
+from duetime.service.history import next_attempt
 from duetime.service.lookup import find_schedule, short_id
 from duetime.service.presenters import next_of
-from duetime.service.run_details import next_attempt
 from duetime.service.services import OPERATOR
 from duetime.service.state_details import NOT_STARTED
 from duetime.terminal import output

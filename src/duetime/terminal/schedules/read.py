@@ -10,10 +10,10 @@ from duetime.engine.model import Run
 from duetime.engine.result import Ok
 from duetime.engine.store import Page, ScheduleQuery
 from duetime.service.errors import unwrap
+from duetime.service.history import next_attempt
 from duetime.service.kind_spec import ExternalSchedule
 from duetime.service.lookup import find_schedule
 from duetime.service.presenters import attempt_view, instant_view, moment_view, next_instants
-from duetime.service.run_details import next_attempt
 from duetime.service.services import OPERATOR, pages_of
 from duetime.service.state_details import detail_of, details_of
 from duetime.terminal import output

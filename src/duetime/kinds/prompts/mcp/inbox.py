@@ -15,9 +15,9 @@ from duetime.kinds.prompts.mcp.results import run_of_prompt, whole_view
 from duetime.kinds.prompts.mcp.text import Refusal, accepted, error, number_in, prompt_shown, refusing, shown
 from duetime.mcp.definitions import Arguments, Reply, Resource
 from duetime.mcp.schemas import zone_of
-from duetime.service.handover import is_own_run
 from duetime.service.masking import masked, shortened
 from duetime.service.presenters import instant_view
+from duetime.service.run_control import is_own_run
 from duetime.service.services import Call
 
 NOTHING = "Nothing is due."
