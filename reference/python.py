@@ -11,8 +11,7 @@ from duetime import DuetimeError, PermanentError, Registry, RetryLater, Simulati
 from duetime.api import Duetime, NotStartedWarning, ScheduledTask, types
 from duetime.api.base import Base
 from duetime.api.create import Creating
-from duetime.api.manage import Managing
-from duetime.api.overview import Overview
+from duetime.api.manage import Managing, Overview
 from duetime.api.prompts import Prompting
 from duetime.api.runs import Running
 from duetime.service import shapes

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from duetime.engine.model import Cause, Run, RunStatus
-from duetime.engine.policy.evaluation import LEAD
+from duetime.engine.policy.catch_up import LEAD
 from duetime.engine.store import RunQuery
 from scorecard.line import Result, Scale, Tell
 from scorecard.simulated_world import Planned, World

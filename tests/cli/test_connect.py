@@ -15,7 +15,7 @@ import pytest
 
 from duetime.cli.setup import json_edit, toml_edit
 from duetime.cli.setup.json_edit import Unreadable
-from duetime.processes.this_program import this_program
+from duetime.kinds.prompts.access import this_program
 from duetime.service.client_configs import CLIENTS, Machine
 from tests.support.cli import Cli
 

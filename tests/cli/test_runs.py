@@ -14,8 +14,7 @@ from rich.console import Console
 from duetime.api import Duetime
 from duetime.app import App, build
 from duetime.cli.runs.tail import Stream, Tail
-from duetime.cli.runs.top import _shares
-from duetime.cli.runs.top_actions import Actions
+from duetime.cli.runs.top import Actions, _shares
 from duetime.cli.runs.top_frame import Row
 from duetime.cli.serve.shutdown import Flag
 from duetime.engine.clock import HOUR, MINUTE, Instant
@@ -26,7 +25,7 @@ from duetime.service.change_feed import BATCH
 from duetime.service.errors import unwrap
 from duetime.service.services import OPERATOR
 from duetime.settings import Settings
-from duetime.terminal.keys import DOWN, ENTER
+from duetime.terminal.input import DOWN, ENTER
 from tests.support.cli import Cli, Output, start
 from tests.support.drafts import every
 from tests.support.hand import create

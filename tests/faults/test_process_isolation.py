@@ -20,8 +20,8 @@ from duetime.engine.worker.lease import Lease
 from duetime.kinds.jobs.builtin import TASKS
 from duetime.kinds.jobs.kind import JobKind, _context
 from duetime.kinds.jobs.loading import load_file
-from duetime.kinds.jobs.process_runner import CHILD, _request
 from duetime.kinds.jobs.registry import Registry, Task
+from duetime.kinds.jobs.runners import CHILD, _request
 from duetime.processes import child
 from duetime.processes.supervisor import ChildLease, GuardedCall
 from tests.support import isolated

@@ -12,9 +12,8 @@ from duetime.engine.errors import StoreUnavailable, StoreUnusable, WorkerGone
 from duetime.engine.kind import StopReason
 from duetime.engine.model import WorkerId, WorkerRow
 from duetime.engine.store import RecordedAndClaimed, RunQuery
-from duetime.engine.worker.claim_requests import LONGEST_SLEEP
+from duetime.engine.worker.claim_requests import LEAST_AHEAD, LONGEST_SLEEP
 from duetime.engine.worker.lease import REVIVAL, FailureDetector, Lease
-from duetime.engine.worker.pace import LEAST_AHEAD
 from duetime.engine.worker.runner import ClaimedRun
 from duetime.engine.worker.shares import ThreadShares
 from duetime.engine.worker.worker import Worker, WorkerOptions

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from mcp.client import Client
 
+from duetime.mcp.catalog import OF_ANY_ANSWER
 from duetime.mcp.schemas import flat_schema
 from duetime.mcp.standard_tools import standard_tools
-from duetime.mcp.tool_entries import OF_ANY_ANSWER
 from duetime.service.kind_spec import KindSpec
 from duetime.service.payload_model import fields_of
 from tests.support.agents import over_stdio, talk

@@ -16,8 +16,7 @@ from duetime.app import build, mcp_server
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import LOCAL, Caller
 from duetime.kinds import load_specs
-from duetime.mcp.catalog import catalog_of
-from duetime.mcp.tool_entries import OF_ANY_ANSWER
+from duetime.mcp.catalog import OF_ANY_ANSWER, catalog_of
 from duetime.service.services import Call
 from duetime.settings.settings_file import load_only
 from tests.support.agents import ERAS, call, over_stdio, talk

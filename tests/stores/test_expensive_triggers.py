@@ -14,9 +14,8 @@ from duetime.engine.kind import Caller
 from duetime.engine.model import RunStatus, ScheduleState
 from duetime.engine.outcome import Waiting
 from duetime.engine.policy import changes
-from duetime.engine.policy.catch_up import missed_span, next_instant
+from duetime.engine.policy.catch_up import evaluate, missed_span, next_instant
 from duetime.engine.policy.changes import Edit
-from duetime.engine.policy.evaluation import evaluate
 from duetime.engine.store import ClaimRequest
 from duetime.engine.triggers import RRuleTrigger
 from duetime.engine.triggers.step_budget import TRANSACTION_STEPS, step_budget

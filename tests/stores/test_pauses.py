@@ -114,7 +114,7 @@ def test_a_one_off_whose_time_passed_during_the_pause_is_skipped(store: BaseStor
 
 def test_the_end_of_a_pause_with_a_rule_that_costs_much_is_found(store: BaseStore, hand: Hand) -> None:
     """Counting a day of minutes takes more steps than a transaction has: it is done between two exchanges."""
-    from duetime.engine.policy.evaluation import evaluate
+    from duetime.engine.policy.catch_up import evaluate
     from duetime.engine.store import ClaimRequest
 
     rule = CronTrigger(timezone="Europe/Berlin", expression="* * * * *")

@@ -10,7 +10,7 @@ import pytest
 from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant
 from duetime.engine.model import RunStatus, WorkerId
 from duetime.engine.outcome import Returned
-from duetime.engine.policy.evaluation import LEAD
+from duetime.engine.policy.catch_up import LEAD
 from duetime.engine.policy.fair_share import Turns
 from duetime.engine.policy.rows import start_of
 from duetime.engine.store import ClaimRequest

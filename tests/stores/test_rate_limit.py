@@ -11,8 +11,8 @@ from duetime.app import build
 from duetime.engine.clock import HOUR, MINUTE, SECOND, Instant
 from duetime.engine.outcome import Returned
 from duetime.engine.policy import changes
+from duetime.engine.policy.catch_up import LEAD
 from duetime.engine.policy.claim import Claim
-from duetime.engine.policy.evaluation import LEAD
 from duetime.engine.policy.fair_share import Budget
 from duetime.engine.policy.record import Finished
 from duetime.engine.store import ClaimRequest

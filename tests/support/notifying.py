@@ -12,7 +12,7 @@ from duetime.engine.store import RunQuery
 from duetime.kinds import load_specs
 from duetime.kinds.notifications.kind import NotificationKind
 from duetime.kinds.notifications.local import LocalNotifications
-from duetime.kinds.notifications.mcp import resources
+from duetime.kinds.notifications.mcp import tools
 from duetime.kinds.notifications.service import NotificationService
 from duetime.mcp.catalog import catalog_of
 from duetime.mcp.definitions import ToolProblem
@@ -22,7 +22,7 @@ from duetime.service.services import Call
 START = datetime(2026, 2, 10, 14, 0, tzinfo=UTC)
 """15:00 in Berlin, 06:00 in Los Angeles."""
 TOOLS = {tool.name: tool for tool in catalog_of(load_specs().values(), ["notifications"]).tools}
-RESOURCES = {resource.uri: resource for resource in resources.RESOURCES}
+RESOURCES = {resource.uri: resource for resource in tools.RESOURCES}
 
 
 class Agent:

@@ -1,4 +1,4 @@
-"""Finding, listing and changing schedules of every kind from Python."""
+"""Finding, listing and changing schedules of every kind from Python, and the state of the installation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,18 @@ from typing import Any, Literal, Unpack, cast
 
 from duetime.api.base import Base, missing
 from duetime.api.create import policy_of, trigger_of
-from duetime.api.types import Changed, Edited, EditOptions, Id, PolicyOptions, Schedules, Time
+from duetime.api.types import (
+    Changed,
+    Edited,
+    EditOptions,
+    Id,
+    PolicyOptions,
+    Schedules,
+    ServerStatus,
+    Time,
+    Upcoming,
+    Workers,
+)
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import Schedule
 from duetime.engine.result import Err
@@ -16,10 +27,13 @@ from duetime.engine.store import ScheduleQuery
 from duetime.service.changes import BulkChange, ChangeRequest, Selection, change_schedule, change_schedules
 from duetime.service.edits import EditRequest, edit_schedule
 from duetime.service.errors import refuse, unwrap
-from duetime.service.kind_spec import check_kind
+from duetime.service.kind_spec import Window, check_kind
 from duetime.service.lookup import find_schedule
-from duetime.service.services import pages_of
+from duetime.service.presenters import worker_shape
+from duetime.service.services import Call, pages_of
 from duetime.service.shapes import ScheduleShape
+from duetime.service.status import status
+from duetime.service.upcoming import upcoming
 from duetime.service.when import When
 
 PAGE = 1000
@@ -160,3 +174,40 @@ def _new_times(changes: EditOptions) -> When | None:
     if when is None and "timezone" in changes:
         raise InvalidInput(field="timezone", problem="requires new times; give them, too")
     return when
+
+
+class Overview(Base):
+    def upcoming(
+        self,
+        *,
+        start: Time | None = None,
+        until: Time | None = None,
+        kind: str | None = None,
+        topic: str | None = None,
+        include_paused: bool = False,
+        count: int = 20,
+    ) -> Upcoming:
+        """Return the next `count` occurrences in a range, of one kind or of all kinds.
+
+        `topic` selects schedules that send or report to it.
+        """
+        window = Window(
+            now=self.scheduler.clock.now(),
+            count=count,
+            start=self._time(start, "start"),
+            until=self._time(until, "until", last=True),
+            kinds=None if kind is None else (kind,),
+            topic=topic,
+            include_paused=include_paused,
+        )
+        rows, more, later, warnings = upcoming(self.app.services, self.caller, window, self.zone)
+        return cast("Upcoming", {"upcoming": rows, "more": more, "later": later, "warnings": warnings})
+
+    def workers(self) -> Workers:
+        """Return the workers of this store and whether each is alive."""
+        now = self.scheduler.clock.now()
+        return cast("Workers", [worker_shape(each, now, self.zone) for each in self.scheduler.workers()])
+
+    def server_status(self) -> ServerStatus:
+        """Return what is set up, whether it works, usage and failures, with an explanation of each warning."""
+        return cast("ServerStatus", status(Call(self.app.services, self.caller, self.zone)))

@@ -8,8 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from duetime.api.create import Creating, seconds_of
-from duetime.api.manage import Managing
-from duetime.api.overview import Overview
+from duetime.api.manage import Managing, Overview
 from duetime.api.runs import Running, wait_for
 from duetime.api.types import Duration, TakenPrompt
 from duetime.engine.clock import SECOND, Instant, datetime_of, instant_of

@@ -79,7 +79,7 @@ def _call(arguments: list[str]) -> int:
         try:
             answer: Any = command()(arguments, prog_name="duetime", standalone_mode=False)
         except Exception as error:
-            from duetime.terminal.questions import answers_for
+            from duetime.terminal.input import answers_for
 
             added = answers_for(error, arguments)  # nothing was done yet: the command line was only parsed
             if not added:
@@ -133,13 +133,13 @@ _SECTIONS: Mapping[str, tuple[Command, ...]] = {
         _own("serve", "serve.serve", "Run what is due, with the dashboard, the API and MCP."),
         _own("service", "setup.service", "Keep Duetime running in the background."),
         _own("connect", "setup.connect", "Add Duetime to an MCP client, or remove it."),
-        _own("open", "serve.open", "Open the dashboard in the browser."),
+        _own("open", "serve.serve", "Open the dashboard in the browser.", "open_commands"),
         _own("status", "runs.overview", "Show what is set up and whether it works.", "status_commands"),
         _own("doctor", "setup.doctor", "Find problems and say how to fix them."),
     ),
     "Schedules": (
-        _own("list", "runs.list_", "List schedules of all kinds, next due first."),
-        _own("upcoming", "runs.overview", "List what fires next, over all kinds."),
+        _own("list", "runs.overview", "List schedules of all kinds, next due first.", "list_commands"),
+        _own("upcoming", "runs.overview", "List what fires next, over all kinds.", "upcoming_commands"),
         _own("change", "runs.change", "Pause, resume, cancel or delete many schedules at once."),
         _own("next", "runs.preview", "Show when an expression fires next."),
         _own("explain", "runs.preview", "Explain an expression in English.", "explain_commands"),
@@ -163,7 +163,7 @@ _SECTIONS: Mapping[str, tuple[Command, ...]] = {
     ),
     "Settings": (
         _own("config", "setup.config", "Show and change settings."),
-        _own("trust", "setup.trust", "Trust the settings file of a folder."),
+        _own("trust", "setup.config", "Trust the settings file of a folder.", "trust_commands"),
         _own("completion", "main", "Set up completion with Tab in bash, zsh or fish.", "completion_commands"),
         _own("help", "main", "Show the help of a command.", "help_commands"),
     ),

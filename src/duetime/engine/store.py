@@ -24,9 +24,9 @@ from duetime.engine.model import (
     WorkerId,
     WorkerRow,
 )
+from duetime.engine.policy.catch_up import Answers, Question
 from duetime.engine.policy.changes import Change, Decision
 from duetime.engine.policy.claim import Claim
-from duetime.engine.policy.evaluation import Answers, Question
 from duetime.engine.policy.fair_share import Budget, Turns
 from duetime.engine.policy.follow_ups import Messenger
 from duetime.engine.policy.record import Answer, Finished

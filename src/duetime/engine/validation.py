@@ -15,8 +15,8 @@ from duetime.engine.encoding import is_text, json_object
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller, Kind, Prepared
 from duetime.engine.model import Definition, Schedule, ScheduleId
+from duetime.engine.policy.catch_up import LEAD
 from duetime.engine.policy.changes import Edit
-from duetime.engine.policy.evaluation import LEAD
 from duetime.engine.policy.options import (
     CatchUp,
     Policy,

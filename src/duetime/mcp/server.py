@@ -15,11 +15,10 @@ from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
 
 from duetime.engine.errors import DuetimeError
-from duetime.mcp.catalog import Catalog
+from duetime.mcp.catalog import Catalog, listed_tool
 from duetime.mcp.definitions import Recipe, Reply, Resource, Tool, ToolProblem
 from duetime.mcp.schemas import checked
 from duetime.mcp.subscriptions import Watcher
-from duetime.mcp.tool_entries import listed_tool
 from duetime.service import MOST_SECONDS
 from duetime.service.errors import STORE_MESSAGE
 from duetime.service.owner_limits import OwnerLimits, TooManyRequests

@@ -24,10 +24,10 @@ from duetime.engine.model import (
     left,
     reached,
 )
+from duetime.engine.policy.catch_up import Answers
 from duetime.engine.policy.changes import Change, Decision
 from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.completions import split_completions
-from duetime.engine.policy.evaluation import Answers
 from duetime.engine.policy.fair_share import Budget
 from duetime.engine.policy.follow_ups import Messenger
 from duetime.engine.policy.record import Excuses, Finished, plan_rescue

@@ -9,8 +9,8 @@ from duetime.engine.clock import Instant
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import NO_RUN, DueEntry, Run, RunId, ScheduleId, WorkerId
 from duetime.engine.outcome import Returned
+from duetime.engine.policy.catch_up import Answers, Question
 from duetime.engine.policy.claim import Claim, Entry, plan_claims
-from duetime.engine.policy.evaluation import Answers, Question
 from duetime.engine.policy.fair_share import Budget, Head, Turns, deal, deal_rest, hold_back, hour_of
 from duetime.engine.policy.finish import HeldRun
 from duetime.engine.policy.follow_ups import Messenger, drafts_of

@@ -24,7 +24,7 @@ from duetime.service.presenters import trigger_shape
 from duetime.service.services import OPERATOR, pages_of
 from duetime.terminal.context import Application, Db, Json, opened
 from duetime.terminal.output import bar, clean, escaped, note, plural, progress, warn
-from duetime.terminal.schedules.kind_view import PAGE
+from duetime.terminal.schedules.commands import PAGE
 from duetime.terminal.typer_ext import PlainCommand, option, single
 
 FORMAT = 1

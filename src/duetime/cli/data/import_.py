@@ -36,7 +36,7 @@ from duetime.terminal.context import (
     print_warnings,
     store_file,
 )
-from duetime.terminal.schedules.kind_view import headline
+from duetime.terminal.schedules.commands import headline
 from duetime.terminal.schedules.options import ReportedOptions
 from duetime.terminal.typer_ext import PlainCommand, argument, bundled, group, option
 

@@ -1,8 +1,10 @@
-"""`duetime serve`: the dashboard, the API and MCP over HTTP, and a worker in the same process."""
+"""`duetime serve`: the dashboard, the API and MCP over HTTP, and a worker in the same process. `duetime open` opens the
+dashboard."""
 
 from __future__ import annotations
 
 import ipaddress
+import os
 import socket
 import sys
 from contextlib import closing, suppress
@@ -11,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from duetime.app import build, sign_in_link, tokens_at_hand, tokens_of, web
+from duetime.app import build, server_url, sign_in_link, tokens_at_hand, tokens_of, web
 from duetime.cli.serve.demo import LOG, demo_settings
 from duetime.cli.serve.shutdown import log_to
 from duetime.cli.serve.worker import Lease, Live, Quiet, Threads, Verbose, work_until_stopped
@@ -20,6 +22,7 @@ from duetime.http import url_for
 from duetime.kinds.prompts.access import header_command, stdio_command
 from duetime.kinds.prompts.kind import PromptKind
 from duetime.service.client_configs import ALL, CLIENTS, Reach, instructions, known_client
+from duetime.service.errors import refuse
 from duetime.settings import Settings
 from duetime.terminal import output
 from duetime.terminal.context import Db, Json, Tasks, Tools, program, settings_for
@@ -27,6 +30,7 @@ from duetime.terminal.typer_ext import PlainCommand, option, single
 
 if TYPE_CHECKING:
     from duetime.security.tokens import Tokens
+
 
 commands = single()
 
@@ -146,3 +150,40 @@ def _print_client_config(settings: Settings, name: str, no_auth: bool) -> None:
             token = tokens.local()
     url = f"{url_for(settings.host, settings.port)}/mcp"
     print(render(Reach(url, token, stdio_command(settings), header_command(settings))))
+
+
+open_commands = single()
+
+
+@open_commands.command(cls=PlainCommand, name="open", epilog="duetime open\nduetime open --link")
+def open_dashboard(
+    link: Annotated[bool, option("--link", "Only print the link.")] = False,
+    host: Annotated[str | None, option("--host ADDRESS", "Address of the server.")] = None,
+    port: Annotated[int | None, option("--port", "Port of the server.", min=1, max=65535)] = None,
+    db: Db = None,
+    json_: Json = False,
+) -> None:
+    """Open the dashboard in the browser, signed in. Without a browser, the link is printed: it works once, within 10
+    minutes."""
+    settings = settings_for({"host": host, "port": port, "db": db})
+    url, is_running = server_url(settings, given=host is not None or port is not None)
+    if not is_running:
+        raise refuse("not_possible", f"no Duetime server answers at {url}; start one: {program('serve')}")
+    with tokens_at_hand(settings) as tokens:
+        made = sign_in_link(url, tokens)
+    opened = not link and not json_ and output.is_terminal() and _show(made)
+    text = f"Opened {url}/ in your browser." if opened else made
+    output.print_result(json_, {"link": made}, text)
+
+
+def _show(link: str) -> bool:
+    """Open a graphical browser. A browser in this terminal, or on a machine that is only reached by SSH, is no use."""
+    graphical = sys.platform in ("darwin", "win32") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    if not (graphical or os.environ.get("BROWSER")) or os.environ.get("SSH_CONNECTION"):
+        return False
+    import webbrowser
+
+    try:
+        return webbrowser.open(link)
+    except webbrowser.Error:
+        return False

@@ -24,8 +24,8 @@ from duetime.settings.sections import INBOX
 from duetime.settings.settings_file import Key, change_file, load_only, text_of, value_at
 from duetime.terminal import output
 from duetime.terminal.context import Json, program
+from duetime.terminal.input import agreed, somebody_there
 from duetime.terminal.output import clean
-from duetime.terminal.questions import agreed, somebody_there
 from duetime.terminal.typer_ext import PlainCommand, bundled, option, single
 
 commands = single()

@@ -22,8 +22,8 @@ from duetime.settings import PREFIX, environment_names
 from duetime.settings.locations import config_folder
 from duetime.terminal import output
 from duetime.terminal.context import Db, Json, Tasks, Tools, program, settings_for
+from duetime.terminal.input import agreed
 from duetime.terminal.output import clean
-from duetime.terminal.questions import agreed
 from duetime.terminal.typer_ext import PlainCommand, group, option
 
 commands = group("Keep `duetime serve` running: a systemd user unit on Linux, a launchd agent on macOS.")

@@ -22,9 +22,8 @@ from duetime.engine.model import (
     WorkerId,
 )
 from duetime.engine.outcome import Failed
-from duetime.engine.policy.catch_up import Found, without
+from duetime.engine.policy.catch_up import LEAD, Answers, Found, Question, occurrences, without
 from duetime.engine.policy.decision import Change
-from duetime.engine.policy.evaluation import LEAD, Answers, Question, occurrences
 from duetime.engine.policy.finish import HeldRun, Reader, end_run, miss_untaken
 from duetime.engine.policy.options import Overlap, Policy, Untaken, policy_from_json
 from duetime.engine.policy.pauses import resume

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from duetime.engine.clock import HOUR, Instant
 from duetime.engine.model import NO_RUN, RunStatus, ScheduleState, limit_reached
+from duetime.engine.policy.catch_up import LEAD
 from duetime.engine.policy.claim import Entry
-from duetime.engine.policy.evaluation import LEAD
 from duetime.engine.policy.options import Overlap, policy_for_ending
 from duetime.engine.policy.rows import Writes
 

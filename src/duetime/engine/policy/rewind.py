@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from duetime.engine.clock import HOUR, SECOND, Instant
 from duetime.engine.model import NO_RUN, Cause, DueEntry, Run, RunStatus, ScheduleState
-from duetime.engine.policy.catch_up import missed_span, next_instant
+from duetime.engine.policy.catch_up import LEAD, missed_span, next_instant
 from duetime.engine.policy.decision import Change, Decision, as_stored, done
-from duetime.engine.policy.evaluation import LEAD
 from duetime.engine.policy.options import Policy, policy_from_json
 from duetime.engine.policy.rows import Extension, Writes, new_run, run_entry, trigger_entry
 from duetime.engine.triggers.base import instant_text

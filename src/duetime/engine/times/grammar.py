@@ -1,10 +1,13 @@
-"""The grammar of times: what each phrase says, before it is placed on a wall clock. `dates` has that of days."""
+"""The grammar of times and days: what each phrase says, before it is placed on a wall clock."""
 
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from calendar import monthrange
+from datetime import date, datetime, timedelta
 from typing import Final, NamedTuple
+
+from duetime.engine.errors import UnreadableTime
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _NUMBER_WORDS: Final = {
@@ -103,3 +106,164 @@ def read_clock(text: str) -> ClockWords | None:
         return None
     bare = not (match[3] or match[5])
     return ClockWords(hour * 3600 + minute * 60 + second, bare=bare, meridiem=bool(match[5]) or not 1 <= hour <= 11)
+
+
+# Days: dates, weekdays, parts of a day and ends of a week.
+
+WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+WEEKDAY_NAMES: Final = {
+    **{name.lower(): number for number, name in enumerate(WEEKDAYS)},
+    **{name[:3].lower(): number for number, name in enumerate(WEEKDAYS)},
+    "tues": 1, "wednes": 2, "thur": 3, "thurs": 3,
+}  # fmt: skip
+MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_FULL_MONTHS: Final = (
+    "january", "february", "march", "april", "may", "june",
+    "july", "august", "september", "october", "november", "december",
+)  # fmt: skip
+MORNING: Final = 9 * 3600
+END_OF_DAY: Final = 17 * 3600
+DAY_PARTS: Final = {
+    "morning": MORNING,
+    "afternoon": 15 * 3600,
+    "evening": 18 * 3600,
+    "night": 20 * 3600,
+    "end of day": END_OF_DAY,
+    "end of the day": END_OF_DAY,
+}
+"""The time that is meant by each part of a day, in seconds."""
+
+_YEAR = r"(?:,? (\d{4}))?"
+_MONTH_FIRST = re.compile(rf"([a-z]+)\.? (\d{{1,2}})(?:st|nd|rd|th)?{_YEAR}", re.ASCII)
+_DAY_FIRST = re.compile(rf"(\d{{1,2}})(?:st|nd|rd|th)?\.? (?:of )?([a-z]+)\.?{_YEAR}", re.ASCII)
+_YEAR_FIRST = re.compile(r"(\d{4})[-/](\d{1,2})[-/](\d{1,2})", re.ASCII)
+_DOTTED = re.compile(r"(\d{1,2})\.(\d{1,2})\.(?:(\d{4}))?", re.ASCII)
+_SLASHED = re.compile(r"(\d{1,2})([/-])(\d{1,2})\2(\d{4})", re.ASCII)
+_WEEKDAY = re.compile(r"(next |this |coming )?([a-z]+)( next week)?", re.ASCII)
+_PART = re.compile(rf"(?:(.*) )?({'|'.join(DAY_PARTS)})")
+
+
+class DateWords(NamedTuple):
+    """A day; `floating` says how it was derived if it was not given in full. If the time on that day is past,
+    the day `retry_days` later is meant, or with `yearly` the same date in a later year.
+    """
+
+    day: date
+    floating: str | None = None
+    retry_days: int = 0
+    yearly: bool = False
+    usual: int | None = None
+    """The time in seconds that is meant if none is given, as in "tomorrow morning"."""
+
+
+def read_date(text: str, today: date) -> DateWords | None:
+    near = {"today": 0, "tomorrow": 1, "day after tomorrow": 2}.get(text.removeprefix("the "))
+    if near is not None:
+        return DateWords(shifted(today, near), floating=text)
+    return _numeric(text, today) or _named_month(text, today) or _weekday(text, today) or _usual_time(text, today)
+
+
+def shifted(day: date, days: int) -> date:
+    try:
+        return day + timedelta(days=days)
+    except OverflowError:
+        return date.max
+
+
+def month_later(day: date, months: int) -> date | None:
+    """Return the same day so many months later, or the last day of that month if it is shorter."""
+    year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
+    return date(year, month + 1, min(day.day, monthrange(year, month + 1)[1])) if year <= 9999 else None
+
+
+def _numeric(text: str, today: date) -> DateWords | None:
+    """Read 2026-12-24, 24.12.2026 and 12/24/2026; refuse 03/04/2026, which could be in March or in April."""
+    if match := _YEAR_FIRST.fullmatch(text):
+        return _day(int(match[1]), int(match[2]), int(match[3]))
+    if match := _DOTTED.fullmatch(text):
+        day, month = int(match[1]), int(match[2])
+        return _day(int(match[3]), month, day) if match[3] else coming_date(today, month, day)
+    match = _SLASHED.fullmatch(text)
+    if match is None:
+        return None
+    first, second, year = int(match[1]), int(match[3]), int(match[4])
+    readings = [found for found in (_day(year, first, second), _day(year, second, first)) if found]
+    if len(set(readings)) == 2:
+        one, other = (found.day for found in readings)
+        shown = " or ".join(f"{_FULL_MONTHS[each.month - 1].title()} {each.day}" for each in (one, other))
+        raise UnreadableTime(f"It could mean {shown}: write {one} or {other}.", field="at")
+    return readings[0] if readings else None
+
+
+def _day(year: int, month: int, day: int) -> DateWords | None:
+    try:
+        return DateWords(date(year, month, day))
+    except ValueError:
+        return None
+
+
+def _named_month(text: str, today: date) -> DateWords | None:
+    if match := _MONTH_FIRST.fullmatch(text):
+        name, day, year = match[1], int(match[2]), match[3]
+    elif match := _DAY_FIRST.fullmatch(text):
+        name, day, year = match[2], int(match[1]), match[3]
+    else:
+        return None
+    month = month_number(name)
+    if month is None:
+        return None
+    return _day(int(year), month, day) if year else coming_date(today, month, day)
+
+
+def month_number(name: str) -> int | None:
+    if name in _FULL_MONTHS:
+        return _FULL_MONTHS.index(name) + 1
+    return MONTHS.index(name[:3]) + 1 if name in MONTHS or name == "sept" else None
+
+
+def coming_date(today: date, month: int, day: int) -> DateWords | None:
+    """Return the next such date; 29 February waits for a leap year."""
+    for year in range(today.year, min(today.year + 9, 10_000)):
+        found = _day(year, month, day)
+        if found and found.day >= today:
+            return found._replace(floating="no year given", yearly=True)
+    return None
+
+
+def _weekday(text: str, today: date) -> DateWords | None:
+    match = _WEEKDAY.fullmatch(text)
+    number = WEEKDAY_NAMES.get(match[2]) if match else None
+    if match is None or number is None:
+        return None
+    if match[3]:
+        return DateWords(shifted(today, 7 - today.weekday() + number), floating=text)
+    ahead = (number - today.weekday()) % 7
+    if match[1] == "next " and ahead == 0:
+        ahead = 7
+    return DateWords(shifted(today, ahead), floating=text, retry_days=7)
+
+
+def _usual_time(text: str, today: date) -> DateWords | None:
+    """Read what names a day and, roughly, a time: "tonight", "friday morning", "end of day", "next week"."""
+    plain = text.replace("end of the ", "end of ")
+    if plain == "tonight":
+        return DateWords(today, text, usual=DAY_PARTS["night"])
+    if plain == "next week":
+        return DateWords(shifted(today, 7 - today.weekday()), text, usual=MORNING)
+    if plain == "next month":
+        first = month_later(today.replace(day=1), 1)
+        return None if first is None else DateWords(first, text, usual=MORNING)
+    if plain == "end of week":
+        return DateWords(shifted(today, (4 - today.weekday()) % 7), text, usual=END_OF_DAY)
+    if plain == "end of month":
+        return DateWords(today.replace(day=monthrange(today.year, today.month)[1]), text, usual=END_OF_DAY)
+    match = _PART.fullmatch(text)
+    if match is None:
+        return None
+    usual = DAY_PARTS[match[2]]
+    if match[1] in (None, "this", "in the", "the"):
+        if match[1] is None and "end" not in match[2]:
+            return None
+        return DateWords(today, text, retry_days=1 if match[1] == "in the" else 0, usual=usual)
+    found = read_date(match[1], today)
+    return found._replace(floating=text, usual=usual) if found and found.usual is None else None

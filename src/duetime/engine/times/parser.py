@@ -10,8 +10,19 @@ from typing import Final, NamedTuple
 
 from duetime.engine.clock import DAY, SECOND, Instant, datetime_of, instant_of
 from duetime.engine.errors import UnreadableTime
-from duetime.engine.times.dates import DateWords, coming_date, month_later, read_date, shifted
-from duetime.engine.times.grammar import ClockWords, plain_words, read_clock, read_iso, read_months, read_relative
+from duetime.engine.times.grammar import (
+    ClockWords,
+    DateWords,
+    coming_date,
+    month_later,
+    plain_words,
+    read_clock,
+    read_date,
+    read_iso,
+    read_months,
+    read_relative,
+    shifted,
+)
 from duetime.engine.times.wall_clock import DAY_SECONDS, LATEST, WallClock, wall_clock
 from duetime.engine.times.zones import format_local, known_zone
 

@@ -7,8 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from duetime.engine.clock import DAY, SECOND
 from duetime.engine.errors import UnreadableTime
-from duetime.engine.times.dates import DAY_PARTS, WEEKDAY_NAMES, month_number
-from duetime.engine.times.grammar import plain_words, read_amounts, read_clock
+from duetime.engine.times.grammar import DAY_PARTS, WEEKDAY_NAMES, month_number, plain_words, read_amounts, read_clock
 
 EXAMPLES: Final = '"every weekday at 8:30", "last friday of the month 5pm", "every 90 minutes between 9:00 and 17:00"'
 LONGEST: Final = 200

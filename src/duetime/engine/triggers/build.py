@@ -15,12 +15,11 @@ from duetime.engine.times import LONGEST_DURATION, iso_local, read_instant
 from duetime.engine.times.grammar import plain_words, read_amounts, read_iso
 from duetime.engine.times.wall_clock import wall_clock
 from duetime.engine.times.zones import known_zone
-from duetime.engine.triggers.base import OnceTrigger, Trigger, instant_from, instant_text
+from duetime.engine.triggers.base import ChangingTrigger, OnceTrigger, Trigger, instant_from, instant_text
 from duetime.engine.triggers.cron import CronTrigger, Dst, malformed
 from duetime.engine.triggers.interval import DayIntervalTrigger, IntervalTrigger, WindowTrigger, weekdays_of, window_of
 from duetime.engine.triggers.rrule import RRuleTrigger, local_from
 from duetime.engine.triggers.rrule_parser import normal_rule
-from duetime.engine.triggers.rule_change import ChangingTrigger
 
 
 class Common(TypedDict):

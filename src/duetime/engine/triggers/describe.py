@@ -8,12 +8,11 @@ from duetime.engine.clock import HOUR, MINUTE, SECOND, Instant, datetime_of
 from duetime.engine.times import clock_local
 from duetime.engine.times.wall_clock import DAY_SECONDS, Change
 from duetime.engine.times.zones import zone_of_abbreviation
-from duetime.engine.triggers.base import OnceTrigger, Trigger, WallTrigger
+from duetime.engine.triggers.base import ChangingTrigger, OnceTrigger, Trigger, WallTrigger
 from duetime.engine.triggers.cron import CronTrigger
 from duetime.engine.triggers.interval import DayIntervalTrigger, IntervalTrigger, WindowTrigger
 from duetime.engine.triggers.rrule import RRuleTrigger, local_text
 from duetime.engine.triggers.rrule_parser import HOURLY, NthDay
-from duetime.engine.triggers.rule_change import ChangingTrigger
 
 _PERIODS = ("year", "month", "week", "day", "hour", "minute", "second")
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")

@@ -10,9 +10,9 @@ from duetime.engine.clock import Clock, Instant
 from duetime.engine.errors import TRANSIENT, StoreUnusable, WorkerGone
 from duetime.engine.model import RunId, ScheduleId, WorkerId
 from duetime.engine.outcome import Failed, Returned
+from duetime.engine.policy.catch_up import LEAD, Answers, Question
 from duetime.engine.policy.changes import Change, Decision, rewind
 from duetime.engine.policy.claim import Claim, mark_broken
-from duetime.engine.policy.evaluation import LEAD, Answers, Question
 from duetime.engine.policy.fair_share import Budget
 from duetime.engine.policy.record import Finished
 from duetime.engine.policy.rows import Writes

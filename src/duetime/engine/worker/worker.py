@@ -13,15 +13,14 @@ from duetime.engine.clock import SECOND, Clock, Instant
 from duetime.engine.errors import TRANSIENT, StoreUnavailable, StoreUnusable, WorkerGone
 from duetime.engine.kind import Kind, StopReason
 from duetime.engine.model import RunId, WorkerId
+from duetime.engine.policy.catch_up import LEAD, Answers, evaluate
 from duetime.engine.policy.claim import Claim
-from duetime.engine.policy.evaluation import LEAD, Answers, evaluate
 from duetime.engine.policy.fair_share import Budget
 from duetime.engine.store import ClaimRequest, RecordedAndClaimed, Store
 from duetime.engine.worker import claim_overlap
 from duetime.engine.worker.claim_overlap import ClaimOverlap, Turn
-from duetime.engine.worker.claim_requests import LONGEST_SLEEP, ClaimRequests
+from duetime.engine.worker.claim_requests import LONGEST_SLEEP, ClaimRequests, Pace
 from duetime.engine.worker.lease import FailureDetector, Lease
-from duetime.engine.worker.pace import Pace
 from duetime.engine.worker.poison import Done, Suspects, count_from, record_and_claim_in_parts
 from duetime.engine.worker.runner import (
     ClaimedRun,

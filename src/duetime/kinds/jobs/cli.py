@@ -10,8 +10,15 @@ from duetime.service.errors import Refused, refuse
 from duetime.terminal.completion import Found, from_store
 from duetime.terminal.context import Application, Db, Json, Tasks, opened, pair_of, value_of
 from duetime.terminal.errors import name_fields
-from duetime.terminal.schedules.commands import Id, add_change_commands, add_read_commands
-from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled
+from duetime.terminal.schedules.commands import (
+    Facts,
+    Id,
+    KindView,
+    Payload,
+    add_change_commands,
+    add_read_commands,
+    filled,
+)
 from duetime.terminal.schedules.options import EditOptions, Key, Name, ReportedOptions, TriggerOptions
 from duetime.terminal.typer_ext import PlainCommand, argument, bundled, group, under
 

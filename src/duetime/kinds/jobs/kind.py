@@ -24,8 +24,7 @@ from duetime.kinds.jobs.registry import Registry, Task, default_registry
 from duetime.service.kind_spec import KindHooks
 
 if TYPE_CHECKING:
-    from duetime.kinds.jobs.async_runner import AsyncLoop
-    from duetime.kinds.jobs.process_runner import ProcessRunner
+    from duetime.kinds.jobs.runners import AsyncLoop, ProcessRunner
 
 log = logging.getLogger("duetime.jobs")
 UNKNOWN_WAIT = 10 * SECOND
@@ -136,7 +135,7 @@ class JobKind(KindHooks):
     def _event_loop(self) -> AsyncLoop:
         with self._starting:
             if self._async is None:
-                from duetime.kinds.jobs.async_runner import AsyncLoop  # asyncio is slow to import
+                from duetime.kinds.jobs.runners import AsyncLoop  # asyncio is slow to import
 
                 self._async = AsyncLoop()
             return self._async
@@ -144,7 +143,7 @@ class JobKind(KindHooks):
     def _process_runner(self) -> ProcessRunner:
         with self._starting:
             if self._processes is None:
-                from duetime.kinds.jobs.process_runner import ProcessRunner
+                from duetime.kinds.jobs.runners import ProcessRunner
 
                 self._processes = ProcessRunner(**self._limits)
             return self._processes

@@ -1,4 +1,4 @@
-"""Child side of `process_runner.py`: `main` runs one task in a process of its own and reports the result."""
+"""Child side of `ProcessRunner`: `main` runs one task in a process of its own and reports the result."""
 
 from __future__ import annotations
 

@@ -39,9 +39,17 @@ from duetime.terminal.context import Application, Db, Json, given_text, opened, 
 from duetime.terminal.errors import name_fields
 from duetime.terminal.output import clean, coming, plural
 from duetime.terminal.schedules.change import add_schedule, edit_schedule, time_notes
-from duetime.terminal.schedules.commands import Id, add_change_commands, add_read_commands
+from duetime.terminal.schedules.commands import (
+    Facts,
+    Id,
+    KindView,
+    Payload,
+    add_change_commands,
+    add_read_commands,
+    filled,
+    one_line,
+)
 from duetime.terminal.schedules.display import short_of
-from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled, one_line
 from duetime.terminal.schedules.options import EditOptions, Key, NamedFields, PolicyOptions, TriggerOptions
 from duetime.terminal.typer_ext import PlainCommand, argument, bundled, group, option, single, under
 

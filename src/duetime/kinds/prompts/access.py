@@ -18,12 +18,15 @@ from duetime.engine.store import Store
 from duetime.engine.store_interfaces import Revocations
 from duetime.kinds.prompts.agent import Access
 from duetime.kinds.prompts.runner import zone_of
-from duetime.processes.this_program import this_program
 from duetime.settings import CONFIG, PREFIX, Settings, environment_names, is_postgres
 from duetime.settings.sections import QSTASH
 
 if TYPE_CHECKING:
     from duetime.security.tokens import Tokens
+
+
+import json
+from importlib.util import find_spec
 
 RUN_TOKEN = f"{PREFIX}RUN_TOKEN"
 """Environment variable with the token of the run that a stdio server serves."""
@@ -153,3 +156,37 @@ def _options(settings: Settings, shown: Callable[[str], str] = _absolute_file) -
     named = [part for each in tasks for part in ("--tasks", shown(each))]
     tools = ["--tools", ",".join(settings.tools)] if settings.tools else []
     return [*named, *tools]
+
+
+# The command that starts this installation of Duetime again, from any folder and at any later time.
+
+_UV_CACHE = ("archive-v0", "environments-v2")
+"""Folders of uv's cache in which `uvx` makes environments, which a later cleaning of the cache removes."""
+_EXTRAS = {"agent": "pydantic_ai", "channels": "apprise", "postgres": "psycopg", "qstash": "qstash"}
+"""A module of each extra."""
+
+
+def this_program(
+    executable: str = sys.executable, environment: Mapping[str, str] | None = None, prefix: str = sys.prefix
+) -> list[str]:
+    """Return the start of a command line, with absolute paths.
+
+    The interpreter of an environment of pip, pipx or `uv tool install` stays where it is; that of `uvx` does not, so
+    there uv is started with the same package. -P keeps the folder that it is started in off the import path.
+    """
+    env = os.environ if environment is None else environment
+    uv = env.get("UV", "")
+    if uv and any(part in _UV_CACHE for part in Path(prefix).parts):
+        return [str(Path(uv).absolute()), "tool", "run", "--from", _requirement(), "duetime"]
+    return [executable, "-P", "-m", "duetime"]
+
+
+def _requirement() -> str:
+    """Return the requirement that installs this version from where it came from, with the extras that are here."""
+    from importlib.metadata import distribution
+
+    found = distribution("duetime")
+    extras = ",".join(name for name, module in _EXTRAS.items() if find_spec(module) is not None)
+    name = f"duetime[{extras}]" if extras else "duetime"
+    origin = found.read_text("direct_url.json")
+    return f"{name} @ {json.loads(origin)['url']}" if origin else f"{name}=={found.version}"

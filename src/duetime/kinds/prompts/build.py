@@ -12,11 +12,10 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import LOCAL
 from duetime.engine.model import EVERYBODY, MICRO, NOTHING, ONLY_LOCAL, Used
 from duetime.kinds.prompts.access import RunAccess
-from duetime.kinds.prompts.agent import Agent
+from duetime.kinds.prompts.agent import Agent, NamedAgent, Roster, common_owners, read_roster
 from duetime.kinds.prompts.allowance import Allowance
 from duetime.kinds.prompts.inbox import ReleasingAgent, RunCheckout, SchedulerOf
 from duetime.kinds.prompts.kind import PromptKind
-from duetime.kinds.prompts.roster import NamedAgent, Roster, common_owners, read_roster
 from duetime.kinds.prompts.runner import Waker, Waking
 from duetime.service.kind_spec import BuildContext
 from duetime.settings import AgentSettings, Settings

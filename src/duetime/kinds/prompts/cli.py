@@ -31,8 +31,17 @@ from duetime.terminal.context import Application, Db, Json, again, given_text, o
 from duetime.terminal.errors import name_fields
 from duetime.terminal.output import clean, coming
 from duetime.terminal.schedules.change import add_schedule, edit_schedule
-from duetime.terminal.schedules.commands import Id, add_change_commands, add_read_commands
-from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled, headline, one_line
+from duetime.terminal.schedules.commands import (
+    Facts,
+    Id,
+    KindView,
+    Payload,
+    add_change_commands,
+    add_read_commands,
+    filled,
+    headline,
+    one_line,
+)
 from duetime.terminal.schedules.options import EditOptions, Key, Name, NamedFields, ReportedOptions, TriggerOptions
 from duetime.terminal.typer_ext import PlainCommand, argument, bundled, group, option, under
 

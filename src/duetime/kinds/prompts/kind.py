@@ -31,9 +31,8 @@ from duetime.engine.result import Err
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import RunQuery
 from duetime.engine.validation import Changes
-from duetime.kinds.prompts.agent import CANNOT_START
+from duetime.kinds.prompts.agent import CANNOT_START, Roster
 from duetime.kinds.prompts.allowance import EVERYTHING, Allowance
-from duetime.kinds.prompts.roster import Roster
 from duetime.kinds.prompts.runner import Waking
 from duetime.service.kind_spec import KindHooks, KindStatus
 from duetime.service.warnings import ScheduleWarning, declare, warning

@@ -6,8 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from duetime.kinds.requests.wire import KIND
 from duetime.terminal.context import Db, Json, opened
-from duetime.terminal.schedules.commands import Id, add_change_commands, add_read_commands
-from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled
+from duetime.terminal.schedules.commands import (
+    Facts,
+    Id,
+    KindView,
+    Payload,
+    add_change_commands,
+    add_read_commands,
+    filled,
+)
 from duetime.terminal.schedules.options import EditOptions, Name, PolicyOptions
 from duetime.terminal.typer_ext import PlainCommand, bundled, group, option
 

@@ -26,8 +26,8 @@ from duetime.service.when import When
 from duetime.terminal import output
 from duetime.terminal.context import Application, again, print_done
 from duetime.terminal.output import clean, coming, run_document, schedule_document
+from duetime.terminal.schedules.commands import KindView
 from duetime.terminal.schedules.display import found_here, not_found, outcome_text
-from duetime.terminal.schedules.kind_view import KindView
 from duetime.terminal.schedules.options import EditOptions
 
 

@@ -20,7 +20,7 @@ from duetime.service.state_details import NOT_STARTED
 from duetime.terminal import output
 from duetime.terminal.context import Application, again
 from duetime.terminal.output import ahead, clean, coming, outcome, plural, relative, schedule_document, span
-from duetime.terminal.schedules.kind_view import KindView
+from duetime.terminal.schedules.commands import KindView
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -19,8 +19,8 @@ from duetime.service.state_details import detail_of, details_of
 from duetime.terminal import output
 from duetime.terminal.context import Application, program
 from duetime.terminal.output import ahead, clean, counted, run_document, schedule_document
+from duetime.terminal.schedules.commands import MEANT, PAGE, KindView
 from duetime.terminal.schedules.display import found_here, print_runs, print_schedules, schedule_facts
-from duetime.terminal.schedules.kind_view import MEANT, PAGE, KindView
 
 
 def list_schedules(

@@ -15,8 +15,15 @@ from duetime.service.kind_spec import KindSpec, load
 from duetime.service.payload_model import PayloadField, inputs_of
 from duetime.terminal.context import Db, Json, opened, value_of
 from duetime.terminal.schedules.change import add_schedule, edit_schedule
-from duetime.terminal.schedules.commands import Id, add_change_commands, add_read_commands
-from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled
+from duetime.terminal.schedules.commands import (
+    Facts,
+    Id,
+    KindView,
+    Payload,
+    add_change_commands,
+    add_read_commands,
+    filled,
+)
 from duetime.terminal.schedules.options import EditOptions, Key, Name, ReportedOptions, TriggerOptions
 from duetime.terminal.typer_ext import PlainCommand, argument, bundled, group
 

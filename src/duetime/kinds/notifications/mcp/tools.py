@@ -1,10 +1,22 @@
-"""The notification tools: messages to a person, now, later or recurring."""
+"""The notification tools; `cron://examples`, `timezones://valid` and `schedules://{topic}`, to which clients can
+subscribe; and the MCP prompt by which a person asks for a reminder."""
 
 from __future__ import annotations
 
+from contextlib import suppress
+from functools import cache
+from typing import Any
+from zoneinfo import available_timezones
+
+from duetime.engine.errors import StoreUnavailable, UnknownZone
+from duetime.engine.policy.options import is_topic
+from duetime.engine.result import Err
+from duetime.engine.triggers import known_zone
 from duetime.kinds.notifications.mcp import handlers, text
-from duetime.mcp.definitions import tool
+from duetime.kinds.notifications.mcp.handlers import listing_view, service_of
+from duetime.mcp.definitions import Recipe, Resource, quoted, tool
 from duetime.mcp.schemas import BRIEF_WHEN, LIMITS, WARNINGS, ZONE
+from duetime.service.services import Call
 
 _NOW = ("datetime", "date", "time", "timezone", "timestamp_ms")
 _FACTS = ("next_run", "reads_as", "limits", *WARNINGS)
@@ -55,4 +67,103 @@ TOOLS = [
         always=_NOW,
         read_only=True,
     ),
+]
+
+
+EXAMPLES = {
+    "* * * * *": "every minute",
+    "*/15 * * * *": "every 15 minutes",
+    "0 * * * *": "every hour, on the hour",
+    "0 */2 * * *": "every two hours",
+    "0 9 * * *": "every day at 09:00",
+    "30 8 * * 1-5": "at 08:30 on weekdays, Monday to Friday",
+    "0 10 * * 6,0": "at 10:00 on Saturdays and Sundays",
+    "0 9,17 * * *": "every day at 09:00 and at 17:00",
+    "0 18 * * 5": "every Friday at 18:00",
+    "0 9 1 * *": "at 09:00 on the first day of every month",
+    "0 9 L * *": "at 09:00 on the last day of every month",
+    "0 9 * * 1#1": "at 09:00 on the first Monday of every month",
+    "0 9 1 1,4,7,10 *": "at 09:00 on the first day of every quarter",
+    "0 0 1 1 *": "at midnight as the year begins",
+}
+FORMAT_HELP = (
+    "Five fields: minute (0-59) hour (0-23) day-of-month (1-31, L for the last) month (1-12 or JAN-DEC) day-of-week "
+    "(0-7 or SUN-SAT; 0 and 7 are Sunday). * is every value, a-b a range, a,b a list, */n every n-th, and in "
+    "day-of-week 5#2 is the second Friday and 5L the last. When both day fields are given, either one matching is "
+    "enough. The expression is read in the schedule's time zone; a time that clocks jump over runs right after the "
+    "jump, and one that comes twice runs once."
+)
+
+
+def _cron_examples(call: Call, value: str) -> dict[str, Any]:
+    rows = [{"expression": expression, "description": meaning} for expression, meaning in EXAMPLES.items()]
+    return {"examples": rows, "format_help": FORMAT_HELP}
+
+
+def _zones(call: Call, value: str) -> dict[str, Any]:
+    rows = [{"zone": name, "region": name.partition("/")[0] if "/" in name else "Other"} for name in _zone_names()]
+    return {"timezones": rows, "count": len(rows)}
+
+
+@cache
+def _zone_names() -> tuple[str, ...]:
+    """Return the zones that the tools accept, cached because all of them have to be read."""
+    names = []
+    for name in sorted(available_timezones()):
+        with suppress(UnknownZone):
+            names.append(known_zone(name).key)
+    return tuple(names)
+
+
+def _read(call: Call, topic: str) -> dict[str, Any] | None:
+    """Return the caller's notifications on a topic; the list is empty if there are none, or only those of others."""
+    if not is_topic(topic):
+        return None
+    found = service_of(call).scheduled(call.caller, topic)
+    if isinstance(found, Err):
+        raise StoreUnavailable(found.message)
+    return {"notification_topic": topic, **listing_view(found.value, call.zone, call.caller.depth)}
+
+
+def _digest(call: Call, topic: str) -> object:
+    return service_of(call).changes(call.caller, topic) if is_topic(topic) else None
+
+
+RESOURCES = [
+    Resource(
+        uri="cron://examples",
+        title="Cron examples",
+        description="Cron expressions with what they mean, and the format of the five fields.",
+        read=_cron_examples,
+    ),
+    Resource(
+        uri="timezones://valid",
+        title="Time zones",
+        description="All IANA time zones that `timezone` takes, with their regions.",
+        read=_zones,
+    ),
+    Resource(
+        uri="schedules://{topic}",
+        title="Scheduled notifications of a topic",
+        description=(
+            "The caller's recurring and coming notifications on a topic, as list_scheduled_notifications shows them. "
+            "Subscribe to hear of every create, delete, pause, resume and firing."
+        ),
+        read=_read,
+        digest=_digest,
+    ),
+]
+
+RECIPES = [
+    Recipe(
+        "remind_me",
+        "Remind me",
+        "Send me a message at a time.",
+        {"what": "What to be reminded of.", "when": "When, in your own words."},
+        lambda given: (
+            "Schedule a notification for me with schedule_notification (or schedule_cron_notification if it repeats)."
+            f" What:{quoted(given, 'what')}When:{quoted(given, 'when')}"
+            "Use my time zone, ask for the topic if you do not know it, and tell me the local time that was understood."
+        ),
+    )
 ]
