@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, cast
 from duetime.engine.clock import DAY, SECOND, Clock, Instant, SystemClock
 from duetime.engine.errors import InvalidInput, StoreUnusable
 from duetime.engine.kind import LOCAL, Kind
+from duetime.engine.limits import Limits
 from duetime.engine.policy.fair_share import Budget
 from duetime.engine.redaction import remember_secrets, without_password
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import Store
 from duetime.engine.store_interfaces import Revocation, Revocations
-from duetime.engine.validation import Limits
 from duetime.engine.worker.lease import ExchangeAge
 from duetime.kinds import load_specs
 from duetime.kinds.jobs.kind import JobKind

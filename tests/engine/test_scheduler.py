@@ -12,12 +12,13 @@ import pytest
 
 from duetime.engine.clock import SECOND, instant_of
 from duetime.engine.kind import Caller
+from duetime.engine.limits import Limits
 from duetime.engine.model import Schedule
 from duetime.engine.policy.changes import Edit
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import ScheduleQuery
-from duetime.engine.validation import Changes, Limits, NewSchedule
+from duetime.engine.validation import Changes, NewSchedule
 from duetime.kinds.jobs.builtin import TASKS
 from duetime.kinds.jobs.kind import JobKind
 from duetime.kinds.jobs.registry import Registry

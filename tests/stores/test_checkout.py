@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from duetime.engine.checkout import LEASE
 from duetime.engine.clock import HOUR, MINUTE, SECOND, Instant
 from duetime.engine.kind import Caller
 from duetime.engine.model import Run, RunId, RunStatus, ScheduleId, run_holder
@@ -15,7 +16,7 @@ from duetime.engine.policy.changes import Edit
 from duetime.engine.policy.checkout import LEFT, hold_of
 from duetime.engine.policy.rows import Writes
 from duetime.engine.result import Err
-from duetime.engine.scheduler import LEASE, Scheduler
+from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import Page, RunQuery
 from duetime.stores.base import BaseStore
 from duetime.testing import SettableClock

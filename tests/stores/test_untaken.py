@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from duetime.engine.checkout import LEASE
 from duetime.engine.clock import MINUTE, SECOND, Instant
 from duetime.engine.kind import Caller
 from duetime.engine.model import Run, ScheduleId, executed, status_of
@@ -13,7 +14,7 @@ from duetime.engine.outcome import Completed, Returned, Waiting
 from duetime.engine.policy import changes
 from duetime.engine.policy.changes import Edit
 from duetime.engine.result import Err
-from duetime.engine.scheduler import LEASE, Scheduler
+from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import ScheduleQuery
 from duetime.stores.base import BaseStore
 from duetime.testing import SettableClock

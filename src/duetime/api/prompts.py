@@ -11,6 +11,7 @@ from duetime.api.create import Creating, seconds_of
 from duetime.api.manage import Managing, Overview
 from duetime.api.runs import Running, wait_for
 from duetime.api.types import Duration, TakenPrompt
+from duetime.engine.checkout import LEASE
 from duetime.engine.clock import SECOND, Instant, datetime_of, instant_of
 from duetime.engine.encoding import encode, shorten_error
 from duetime.engine.errors import InvalidInput
@@ -19,7 +20,6 @@ from duetime.engine.outcome import Completed, Failed
 from duetime.engine.policy.checkout import hold_of
 from duetime.engine.policy.finish import HeldRun
 from duetime.engine.result import Err, Result
-from duetime.engine.scheduler import LEASE
 from duetime.engine.store import ScheduleQuery
 from duetime.engine.times import iso_local
 from duetime.engine.validation import Changes, NewSchedule

@@ -12,7 +12,7 @@ from duetime.api.types import Id, Messages, RunDetails, Runs, Time
 from duetime.engine.clock import SystemClock
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import LIVE, Run, status_of
-from duetime.engine.scheduler import NO_RUN
+from duetime.engine.queries import NO_RUN
 from duetime.engine.store import FAILED_OR_LOST, Page, RunQuery
 from duetime.service.dead_letters import Action, DeadLetterQuery, change_dead
 from duetime.service.errors import Refused, unwrap

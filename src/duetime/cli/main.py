@@ -20,14 +20,7 @@ from duetime.service.errors import FAILED, INTERRUPTED, OK, PIPE_CLOSED, USAGE, 
 from duetime.service.kind_spec import Command, KindSpec, known_specs, load
 from duetime.terminal import output
 from duetime.terminal.completion import COMPLETION, one_of
-from duetime.terminal.context import (
-    Application,
-    Json,
-    config_named,
-    documentation,
-    register_builder,
-    take_config,
-)
+from duetime.terminal.context import Application, Json, config_named, documentation, register_builder, take_config
 from duetime.terminal.errors import worded
 from duetime.terminal.help import Rows
 from duetime.terminal.output import clean

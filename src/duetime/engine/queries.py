@@ -31,8 +31,8 @@ from duetime.engine.triggers.step_budget import CREATION_STEPS, TooManySteps, bu
 P = ParamSpec("P")
 T = TypeVar("T")
 
-
 NOT_FOUND = Err("not_found", "there is no such schedule")
+NO_RUN = Err("not_found", "there is no such run")
 
 
 class Preview(NamedTuple):

@@ -3,45 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from duetime.engine.clock import DAY, MINUTE, Clock, Instant
+from duetime.engine.checkout import Checkout
+from duetime.engine.clock import DAY, Clock, Instant
 from duetime.engine.errors import DuetimeError, StoreUnavailable
 from duetime.engine.kind import Caller, Kind
-from duetime.engine.model import (
-    LOCAL,
-    OVER,
-    Definition,
-    Run,
-    RunStatus,
-    Schedule,
-    ScheduleState,
-    run_holder,
-    status_of,
-)
-from duetime.engine.outcome import Alert, Completed, Failed, Returned
+from duetime.engine.limits import Limits
+from duetime.engine.model import LOCAL, OVER, Definition, Run, RunStatus, Schedule, ScheduleState, status_of
+from duetime.engine.outcome import Alert
 from duetime.engine.policy import changes as policy_changes
-from duetime.engine.policy import checkout
 from duetime.engine.policy.changes import Change, Decision
-from duetime.engine.policy.finish import HeldRun
 from duetime.engine.policy.follow_ups import alert, drafts_of
 from duetime.engine.policy.rows import Draft
-from duetime.engine.queries import NOT_FOUND, Queries, expected, with_payload
-from duetime.engine.redaction import redacted_outcome
+from duetime.engine.queries import NO_RUN, NOT_FOUND, expected
 from duetime.engine.result import Err, Ok, Result
-from duetime.engine.store import Created, RunQuery, Store
-from duetime.engine.validation import Changes, Drafter, Limits, NewSchedule, fingerprint, is_same_request
+from duetime.engine.store import Created, Store
+from duetime.engine.validation import Changes, Drafter, NewSchedule, fingerprint, is_same_request
 
-LEASE = 15 * MINUTE
-"""How long a taken run stays with its holder, unless its schedule sets a timeout."""
 KEY_REUSED = Err(
     "key_reused",
     "this idempotency_key was used with other arguments; use another key, or the same arguments",
     {"field": "idempotency_key"},
 )
-NO_RUN = Err("not_found", "there is no such run")
 _BATCH = 50
 """Runs that one transaction changes."""
 _REPEATED_EDITS = 100
@@ -50,7 +35,7 @@ OPERATORS_OWN = "duetime:"
 """Prefix of the idempotency keys of schedules that belong to the operator, such as the heartbeat."""
 
 
-class Scheduler(Queries):
+class Scheduler(Checkout):
     notices: Sequence[tuple[str, str]] = ()
     """Codes and texts of what everybody should know who creates something in this process; set by whoever builds it."""
 
@@ -314,100 +299,6 @@ class Scheduler(Queries):
     def _change_run(self, caller: Caller, run_id: int, decide: Callable[[Change, Run], Decision]) -> Result[Run]:
         run = self.run(caller, run_id)
         return NO_RUN if run is None else self.store.change_run(run.id, self.clock.now(), decide)
-
-    # -- waiting runs: taken by one holder at a time under a lease, and returned when the holder is gone ------------
-
-    @expected
-    def take(
-        self,
-        caller: Caller,
-        kind: str,
-        subject: str | None = None,
-        lease: int = LEASE,
-        *,
-        least: int = 0,
-        accepts: Callable[[Definition], bool] = lambda _: True,
-    ) -> Result[HeldRun | None]:
-        """Take the oldest waiting run of the caller's owner under a lease; return None when none waits. Runs of
-        definitions that the caller does not accept are left to others.
-
-        Concurrent callers see the same runs; the store gives each run to one of them, and the other tries the next. An
-        agent's run only gets runs less deep than what it schedules: otherwise runs that take each other's work and
-        schedule it again would never end.
-        """
-        now = self.clock.now()
-        query = RunQuery(
-            owner=caller.owner,
-            kind=kind,
-            subject=subject,
-            free_at=now,
-            depth_below=caller.depth or None,
-            oldest_first=True,
-            limit=20,
-            count_to=0,
-        )
-
-        def decide(own: str | None, change: Change, seen: Run) -> Decision:
-            if not accepts(with_payload(change.schedule.definition, own)):
-                return policy_changes.not_possible("taken", "kept for others")
-            return checkout.take(change._replace(depth=caller.depth), seen, caller.holder, lease, least)
-
-        while True:
-            page = self.store.runs(query)
-            for run in page.items:
-                own = self.own_payload(run)
-                taken = self.store.change_run(run.id, now, partial(decide, own))
-                if isinstance(taken, Ok):
-                    held: HeldRun = taken.value
-                    return Ok(held._replace(definition=with_payload(held.definition, own)))
-            if page.cursor is None:
-                return Ok(None)
-            query = replace(query, cursor=page.cursor)
-
-    @expected
-    def take_run(self, caller: Caller, run_id: int, lease: int = LEASE) -> Result[HeldRun]:
-        """Take one waiting run of the caller's owner under a lease."""
-        run = self.run(caller._replace(operator=False), run_id)
-        if run is None:
-            return NO_RUN
-        return self.store.change_run(
-            run.id,
-            self.clock.now(),
-            lambda change, seen: checkout.take(change._replace(depth=caller.depth), seen, caller.holder, lease),
-        )
-
-    @expected
-    def finish(
-        self,
-        caller: Caller,
-        run_id: int,
-        outcome: Completed | Failed | Returned,
-        kind: str | None = None,
-        *,
-        hold: str | None = None,
-    ) -> Result[Run]:
-        """Finish a taken run. Not even an operator may finish another holder's run: the holder may be working on it."""
-        run = self.run(caller._replace(operator=False), run_id)
-        if run is None or (kind is not None and run.kind != kind):
-            return checkout.not_yours(run_id)
-        now = self.clock.now()
-        if isinstance(outcome, Failed):  # an agent's error text may quote its payload
-            schedule = self.schedule_of(caller, run, deleted=True)
-            outcome = redacted_outcome(outcome, "null" if schedule is None else schedule.definition.payload)
-        ended: Result[Run] = self.store.change_run(
-            run.id, now, lambda c, seen: checkout.finish(c, seen, caller.holder, outcome, hold)
-        )
-        if isinstance(ended, Ok) and caller.holder == run_holder(ended.value.id, ended.value.fence):
-            self.give_back(caller, run.kind, checkout.LEFT)  # the caller's own run is over, and its token with it
-        return ended
-
-    @expected
-    def give_back(self, caller: Caller, kind: str, reason: str) -> Result[list[Run]]:
-        """Return everything the caller holds to waiting, without counting an attempt. For a holder that ends, so that
-        others need not wait for its lease to expire."""
-        query = RunQuery(owner=caller.owner, kind=kind, holder=caller.holder, oldest_first=True, limit=1000, count_to=0)
-        ended = [self.finish(caller, run.id, Returned(reason), kind) for run in self.store.runs(query).items]
-        return Ok([each.value for each in ended if isinstance(each, Ok)])
 
 
 def ordered(runs: Sequence[Run]) -> list[Run]:

@@ -10,62 +10,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from duetime.engine.clock import DAY, HOUR, SECOND, Instant
-from duetime.engine.encoding import is_text, json_object
+from duetime.engine.clock import DAY, SECOND, Instant
+from duetime.engine.encoding import json_object
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller, Kind, Prepared
+from duetime.engine.limits import MOST_CHANGES, Limits, RequestChecks
 from duetime.engine.model import Definition, Schedule, ScheduleId
 from duetime.engine.policy.catch_up import LEAD
 from duetime.engine.policy.changes import Edit
-from duetime.engine.policy.options import (
-    CatchUp,
-    Policy,
-    Untaken,
-    make_policy,
-    policy_for_ending,
-    policy_to_json,
-    policy_with_json,
-)
+from duetime.engine.policy.options import CatchUp, Policy, policy_for_ending, policy_to_json
 from duetime.engine.policy.rows import Draft
 from duetime.engine.times import iso_local
-from duetime.engine.triggers import (
-    ChangingTrigger,
-    IntervalTrigger,
-    OnceTrigger,
-    Trigger,
-    WindowTrigger,
-    build_trigger,
-    changes_of,
-    changing,
-    known_zone,
-    trigger_from_json,
-    trigger_to_json,
-)
-from duetime.engine.triggers.base import WallTrigger
-from duetime.engine.triggers.step_budget import CREATION_STEPS, step_budget
+from duetime.engine.triggers import OnceTrigger, Trigger, changes_of, changing, trigger_from_json, trigger_to_json
 
-MOST_GAPS = 800
-"""Number of gaps to check: BYSETPOS picks at most 2 x 366 times from one period."""
-FARTHEST_GAP = 5 * 366 * DAY
 NOTE_LENGTH = 500
 _KEY = Definition._fields.index("key")
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The limits of one owner."""
-
-    schedules: int = 10_000
-    smallest_interval: int = 1 * SECOND
-    payload_bytes: int = 256 * 1024
-    name_length: int = 200
-    key_length: int = 200
-    depth: int = 3
-    runs_per_hour: int | None = None
-    stored_bytes: int | None = None
-    """Maximum size of schedules and results; the local owner has no such limit."""
-    pause_after: int = 10
-    """Consecutive failures after which a recurring schedule is paused, unless it sets its own number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +72,11 @@ class Times(NamedTuple):
     first: Instant
 
 
-class Drafter:
+class Drafter(RequestChecks):
     """Validates requests and turns them into drafts and edits. Raises InvalidInput, naming the field."""
 
     def __init__(self, kinds: Mapping[str, Kind], zone: str, limits: Limits) -> None:
-        self.kinds, self.zone, self.limits = kinds, zone, limits
+        super().__init__(kinds, zone, limits)
         self._nonce = uuid.uuid4().hex[:12]
         self._numbers = itertools.count()
         self._usual_policies: dict[str, tuple[Policy, str]] = {}
@@ -204,106 +163,6 @@ class Drafter:
         if found is None:
             found = self._usual_policies[kind.name] = self._policy(kind.defaults, asked)
         return found
-
-    def _policy(self, usual: Mapping[str, Any], asked: Mapping[str, Any]) -> tuple[Policy, str]:
-        """Build a policy with its text; None asks for the default, as if the option had not been named."""
-        given = {name: value for name, value in asked.items() if value is not None}
-        return policy_with_json(self._usual(usual, given) | given)
-
-    def _changed_policy(self, usual: Mapping[str, Any], stored: Mapping[str, Any], asked: Mapping[str, Any]) -> Policy:
-        """Change a stored policy: options that are not named stay, and None resets one to its default."""
-        given = {name: value for name, value in {**stored, **asked}.items() if value is not None}
-        if "untaken" in asked and "expire_after" not in asked and asked["untaken"] != Untaken.EXPIRE:
-            given.pop("expire_after", None)
-        usual = self._usual(usual, given)
-        again = {name: usual[name] for name, value in asked.items() if value is None and name in usual}
-        return make_policy(again | given)
-
-    def _usual(self, usual: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-        whole = {"pause_after": self.limits.pause_after, **usual}
-        if given.get("at_most_once"):
-            whole.pop("max_attempts", None)
-        return whole
-
-    def _kind(self, name: str) -> Kind:
-        if name not in self.kinds:
-            raise InvalidInput(field="kind", problem=f"there is no {name!r}; there are {', '.join(sorted(self.kinds))}")
-        return self.kinds[name]
-
-    def _trigger(self, type_: str, config: Mapping[str, Any], zone: str | None, now: Instant) -> Trigger:
-        if type_ == "once":  # it happens once: nothing is searched, and no pace can be too fast
-            return build_trigger(type_, config, zone=known_zone(zone or self.zone).key, now=now)
-        with step_budget(CREATION_STEPS):
-            trigger = build_trigger(type_, config, zone=known_zone(zone or self.zone).key, now=now)
-            self._check_rule(trigger, now)
-        return trigger
-
-    def _check_rule(self, trigger: Trigger, now: Instant) -> None:
-        """Check how often a trigger fires; of one whose rule changes, each of its rules."""
-        if not isinstance(trigger, ChangingTrigger):
-            self._check_pace(trigger, now)
-            self._check_budget(trigger, now)
-            return
-        if changes_of(trigger) > MOST_CHANGES:
-            problem = f"its rule changes more than {MOST_CHANGES} times, which is the limit"
-            raise InvalidInput(field="trigger_config", problem=problem)
-        if trigger.changes > now:
-            self._check_rule(trigger.before, now)
-        self._check_rule(trigger.after, Instant(max(now, trigger.changes - 1)))
-
-    def _check_pace(self, trigger: Trigger, now: Instant) -> None:
-        """Check the smallest gap between more occurrences than a recurrence rule can pick from one year, month or day,
-        so that no slow beginning hides a burst."""
-        smallest = self.limits.smallest_interval
-        if isinstance(trigger, OnceTrigger) or (isinstance(trigger, WallTrigger) and smallest <= SECOND):
-            return  # wall-clock times are whole seconds
-        before = first = trigger.next_after(now)
-        gaps = 1 if isinstance(trigger, IntervalTrigger) else 3 if isinstance(trigger, WindowTrigger) else MOST_GAPS
-        for _ in range(gaps):
-            following = None if before is None else trigger.next_after(before)
-            if first is None or before is None or following is None or following - first > FARTHEST_GAP:
-                return
-            if following - before < smallest:
-                limit = f"every {smallest / SECOND:g} s, which is the limit"
-                message = f"it fires more often than {limit}; let it fire less often"
-                raise InvalidInput(field="trigger_config", problem=message)
-            before = following
-
-    def _check_budget(self, trigger: Trigger, now: Instant) -> None:
-        """Check that this trigger alone stays within an owner's runs per hour; their sum is limited at the claim."""
-        limit = self.limits.runs_per_hour
-        first = None if limit is None else trigger.next_after(now)
-        if limit is None or first is None:
-            return
-        runs = trigger.count(Instant(first - 1), Instant(first + HOUR - 1), limit)
-        if runs > limit:
-            message = f"it would run more than {limit} times an hour, which is the limit of one owner"
-            raise InvalidInput(field="trigger_config", problem=message)
-
-    def _payload(self, payload: Mapping[str, Any]) -> str:
-        try:
-            text = _encode_payload(payload)
-            size = len(text.encode("utf-8"))
-        except (TypeError, ValueError, RecursionError) as error:
-            raise InvalidInput(field="payload", problem=f"it is not plain JSON ({type(error).__name__})") from error
-        if size > self.limits.payload_bytes:
-            raise InvalidInput(
-                field="payload",
-                problem=(
-                    f"it has {size} bytes, and the limit is {self.limits.payload_bytes};"
-                    " store the data elsewhere and pass a reference to it"
-                ),
-            )
-        return text
-
-    def _text(self, name: str, value: str, longest: int) -> str:
-        if not value.strip():
-            raise InvalidInput(field=name, problem="must not be empty")
-        if len(value) > longest:
-            raise InvalidInput(field=name, problem=f"has {len(value)} characters, and the limit is {longest}")
-        if not is_text(value):
-            raise InvalidInput(field=name, problem="contains invalid characters (NUL or lone surrogates)")
-        return value
 
     def key(self, given: str | None, now: Instant) -> str:
         if given is not None:
@@ -396,10 +255,6 @@ def _what_follows(definition: Definition, said: Mapping[str, Any], now_said: Map
     return {name: value for name, value in now_said.items() if name not in chosen and value != said.get(name)}
 
 
-MOST_CHANGES = 5
-"""How often the rule of one schedule may change at later times."""
-
-
 def _beginning(changes: Changes, now: Instant) -> tuple[Instant, Mapping[str, Any]]:
     """Return the instant from which a new rule counts, and its configuration: an interval first fires then."""
     config = changes.trigger_config or {}
@@ -443,7 +298,6 @@ def _moved(trigger: str, to: Instant) -> str | None:
 
 
 _encode_request = json.JSONEncoder(sort_keys=True, default=repr).encode
-_encode_payload = json.JSONEncoder(separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode
 
 
 def fingerprint(new: NewSchedule) -> str:

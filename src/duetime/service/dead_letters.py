@@ -13,8 +13,9 @@ from typing import Final, Literal, NamedTuple
 from duetime.engine.clock import Instant
 from duetime.engine.kind import Caller
 from duetime.engine.model import OVER, Run, RunId, ScheduleId
+from duetime.engine.queries import NO_RUN
 from duetime.engine.result import Err, Ok, Result
-from duetime.engine.scheduler import NO_RUN, ordered
+from duetime.engine.scheduler import ordered
 from duetime.engine.store import FAILED_OR_LOST, RunQuery
 from duetime.service.errors import Refused, refuse, refuse_many, unwrap
 from duetime.service.services import Call, Services, pages_of

@@ -13,8 +13,8 @@ from duetime.engine.kind import Caller
 from duetime.engine.model import DISMISSED, READ, Run, RunId, RunStatus, Schedule
 from duetime.engine.outcome import Completed
 from duetime.engine.policy.checkout import hold_of
+from duetime.engine.queries import NO_RUN
 from duetime.engine.result import Err, Ok, Result
-from duetime.engine.scheduler import NO_RUN
 from duetime.engine.store import RunQuery
 from duetime.engine.validation import Changes
 from duetime.service.errors import refuse, unwrap

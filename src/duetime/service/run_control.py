@@ -11,8 +11,9 @@ from duetime.engine.encoding import json_object
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller
 from duetime.engine.model import LIVE, Definition, Run, RunId, RunStatus, Schedule, ScheduleState, run_holder
+from duetime.engine.queries import NO_RUN
 from duetime.engine.result import Err, Ok, Result, err_of
-from duetime.engine.scheduler import NO_RUN, Scheduler
+from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import RunQuery
 from duetime.service.lookup import find_schedule
 from duetime.service.masking import masked, masked_payload, unmasked_payload

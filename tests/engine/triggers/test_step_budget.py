@@ -11,13 +11,14 @@ import pytest
 
 from duetime.engine.clock import HOUR, SECOND, Instant, instant_of
 from duetime.engine.kind import Caller
+from duetime.engine.limits import Limits
 from duetime.engine.result import Err, Ok
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import ScheduleQuery
 from duetime.engine.triggers import RRuleTrigger, trigger_from_json
 from duetime.engine.triggers.rrule import local_from
 from duetime.engine.triggers.step_budget import TooManySteps, spend, step_budget
-from duetime.engine.validation import Changes, Limits, NewSchedule
+from duetime.engine.validation import Changes, NewSchedule
 from duetime.kinds.jobs.builtin import TASKS
 from duetime.kinds.jobs.kind import JobKind
 from duetime.kinds.jobs.registry import Registry

@@ -43,13 +43,7 @@ from duetime.engine.policy.rows import (
 )
 from duetime.engine.result import Err
 from duetime.engine.triggers import trigger_from_json
-from duetime.engine.triggers.step_budget import (
-    FEW_STEPS,
-    LOCKED_STEPS,
-    MOST_POSTPONED,
-    OutOfSteps,
-    step_budget,
-)
+from duetime.engine.triggers.step_budget import FEW_STEPS, LOCKED_STEPS, MOST_POSTPONED, OutOfSteps, step_budget
 
 # Bound once: looking up an enum member costs as much as a call, and every claim comes here.
 _ACTIVE = ScheduleState.ACTIVE

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from duetime.engine.checkout import LEASE
 from duetime.engine.clock import MINUTE
 from duetime.engine.encoding import encode, json_object, shorten_error
 from duetime.engine.errors import InvalidInput
@@ -15,7 +16,6 @@ from duetime.engine.model import LIVE, Definition
 from duetime.engine.outcome import Completed, Failed
 from duetime.engine.policy.checkout import hold_of
 from duetime.engine.result import Err
-from duetime.engine.scheduler import LEASE
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.prompts.allowance import EXAMPLE
 from duetime.kinds.prompts.kind import prompt_of

@@ -12,6 +12,7 @@ from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Any
 
+from duetime.engine.checkout import LEASE
 from duetime.engine.clock import SECOND, Clock, Instant, datetime_of, instant_of
 from duetime.engine.encoding import LIMIT, encode, encode_whole, shorten_error
 from duetime.engine.errors import InvalidInput, StoreUnavailable, StoreUnusable
@@ -21,7 +22,6 @@ from duetime.engine.outcome import Alert, Cancelled, Completed, Failed, Outcome,
 from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.finish import NOT_TAKEN
 from duetime.engine.policy.options import Untaken, policy_for_ending
-from duetime.engine.scheduler import LEASE
 from duetime.engine.store import RunQuery, Store
 from duetime.engine.times import format_local
 from duetime.engine.times.zones import known_zone
