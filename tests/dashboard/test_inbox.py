@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from duetime.dashboard.markdown import markdown
+from duetime.dashboard.templates import markdown
 from duetime.engine.kind import Caller
 from duetime.engine.result import Ok
 from duetime.engine.store import RunQuery

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from starlette.responses import Response
 
-from duetime.dashboard.attention import attention, by_schedule
-from duetime.dashboard.first_steps import first_steps
-from duetime.dashboard.queries import ReadLimits, coming_row, occurrences_in, runs
-from duetime.dashboard.request import PageRequest
+from duetime.dashboard.filters import instant_from
+from duetime.dashboard.queries import ReadLimits, coming_row, first_steps, occurrences_in, runs
+from duetime.dashboard.request import PageRequest, at
 from duetime.dashboard.timeline.axis import Zoom, window
 from duetime.dashboard.timeline.charts import chart, line
-from duetime.engine.clock import DAY, MINUTE, SECOND
+from duetime.engine.clock import DAY, MINUTE, SECOND, Instant
+from duetime.engine.model import Run, RunId, RunStatus, Schedule, ScheduleState
+from duetime.engine.policy.finish import paused_itself
+from duetime.engine.store import RunQuery, ScheduleQuery
 from duetime.service.dead_letters import count_dead
-from duetime.service.presenters import View, worker_shape
+from duetime.service.errors import unwrap
+from duetime.service.presenters import View, run_shapes, schedule_shape, worker_shape
+from duetime.service.services import pages_of
 from duetime.service.status import DayFigures, day_figures
 from duetime.service.text import span
 
@@ -73,3 +77,172 @@ def _is_untaken(run: View) -> bool:
 def _about(figures: DayFigures, request: PageRequest) -> str:
     behind = request.now - figures.since
     return "24 h" if behind >= DAY - MINUTE else span(behind)
+
+
+# What needs attention: schedules that paused themselves, prompts nobody takes, failures, missed occurrences.
+
+SHOWN: Final = 4
+"""Rows of each group; the group links to all of them."""
+LOOKED_AT: Final = 40
+"""Schedules or runs of a group that are read, and put together by schedule."""
+PAGES: Final = 25
+"""Pages of so many failing schedules that are read in search of those that paused themselves."""
+LATELY: Final = 20_000
+"""Latest runs, of all owners, to search for missed ones."""
+NEWS: Final = 7 * DAY
+"""How long a missed run is shown. It can be neither run nor dismissed, so it must disappear by itself."""
+PATIENCE: Final = 2 * MINUTE
+"""How long a prompt may wait for an agent before that needs attention."""
+
+
+class Action(NamedTuple):
+    label: str
+    icon: str
+    address: str
+
+
+class Item(NamedTuple):
+    """A row about one schedule."""
+
+    about: View
+    """The view of its latest run, or of the schedule itself."""
+    schedule: str | None
+    since: str | None
+    text: str
+    more: int
+    """Number of further runs like this one."""
+    actions: list[Action]
+    run: int | None = None
+    grave: bool = True
+
+
+class Group(NamedTuple):
+    title: str
+    items: list[Item]
+    address: str
+    """The page that has all of them."""
+    is_cut: bool
+    """Whether there are more than these."""
+
+
+class Found(NamedTuple):
+    items: list[Item]
+    is_cut: bool = False
+    """Whether not all of them were read."""
+
+
+def attention(request: PageRequest) -> list[Group]:
+    """Return the groups that have something in them, the most urgent first."""
+    paused = _paused(request)
+    own = {item.schedule for item in paused.items}
+    failing = _failing(request)
+    failing = failing._replace(items=[each for each in failing.items if each.schedule not in own])
+    found = (
+        _group("Paused automatically", paused, "/schedules?view=paused"),
+        _group("No agent takes these", _untaken(request), "/inbox"),
+        _group("Failing", failing, "/dead-letters"),
+        _group("Missed", _missed(request), "/timeline?span=week"),
+    )
+    return [group for group in found if group.items]
+
+
+def _group(title: str, found: Found, address: str) -> Group:
+    return Group(title, found.items[:SHOWN], address, found.is_cut or len(found.items) > SHOWN)
+
+
+def _paused(request: PageRequest) -> Found:
+    """Return schedules that were paused after failures, or that cannot be planned, and wait for somebody."""
+    failing, some_left = _stopped(request, "failed")
+    broken, others_left = _stopped(request, "broken")
+    known = {each.definition.id for each in failing}
+    found = failing + [each for each in broken if each.definition.id not in known]
+    return Found([_paused_item(request, each) for each in found], some_left or others_left)
+
+
+def _stopped(request: PageRequest, status: str) -> tuple[list[Schedule], bool]:
+    """Return the newest schedules of a status that stopped by themselves, and whether there may be more of them."""
+    found: list[Schedule] = []
+    query = ScheduleQuery(status=status, newest_first=True, limit=LOOKED_AT, count_to=0)
+    for number, page in enumerate(pages_of(request.scheduler.search, request.caller, query), 1):
+        found += [each for each in page.items if _stopped_itself(each)]
+        if len(found) >= LOOKED_AT or number == PAGES:
+            return found, page.cursor is not None and bool(found)
+    return found, False
+
+
+def _stopped_itself(schedule: Schedule) -> bool:
+    return schedule.progress.state == ScheduleState.BROKEN or paused_itself(schedule.progress)
+
+
+def _paused_item(request: PageRequest, schedule: Schedule) -> Item:
+    shape = schedule_shape(schedule, request.zone, brief=True)
+    place = at(shape["id"])
+    text = shape["last_error"] or shape["note"] or ""
+    return Item(shape, shape["id"], shape["last_run"], text, 0, [Action("Resume", "play", f"{place}/resume")])
+
+
+def _read(request: PageRequest, query: RunQuery) -> tuple[list[Run], bool]:
+    page = unwrap(request.scheduler.runs(request.caller, query))
+    return page.items, page.cursor is not None
+
+
+def _untaken(request: PageRequest) -> Found:
+    query = RunQuery(free_at=request.now, oldest_first=True, limit=LOOKED_AT, count_to=0)
+    found, is_cut = _read(request, query)
+    waiting = [run for run in found if _is_late(run.due, request)]
+    items = []
+    for run, more in by_schedule(run_shapes(request.scheduler, waiting, request.zone, brief=True)):
+        dismiss = Action("Cancel", "close", f"/runs/{run['run_id']}/cancel")
+        items.append(Item(run, run["schedule"], run["due"], "", more, [dismiss], run["run_id"], grave=False))
+    return Found(items, is_cut and len(waiting) == len(found))
+
+
+def _is_late(due: Instant, request: PageRequest) -> bool:
+    return due < request.now - PATIENCE
+
+
+def _failing(request: PageRequest) -> Found:
+    query = RunQuery(status="dead", limit=LOOKED_AT, count_to=0)
+    dead, is_cut = _read(request, query)
+    items = []
+    for run, more in by_schedule(run_shapes(request.scheduler, dead, request.zone, brief=True)):
+        place = f"/runs/{run['run_id']}"
+        actions = [Action("Retry", "retry", f"{place}/retry"), Action("Dismiss", "close", f"{place}/dismiss")]
+        since = run["finished"] or run["due"]
+        items.append(Item(run, run["schedule"], since, run["error"] or "", more, actions, run["run_id"]))
+    return Found(items, is_cut)
+
+
+def _missed(request: PageRequest) -> Found:
+    lately = RunId(max(0, request.scheduler.store.newest_run() - LATELY))
+    query = RunQuery(status=RunStatus.MISSED, above=lately, limit=LOOKED_AT, count_to=0)
+    found, is_cut = _read(request, query)
+    fresh = [run for run in found if (run.last or run.due) > request.now - NEWS]
+    living = {run.id: request.scheduler.schedule_of(request.caller, run) for run in fresh[:LOOKED_AT]}
+    items = []
+    for run, more in by_schedule(run_shapes(request.scheduler, fresh, request.zone, brief=True)):
+        schedule = living.get(run["run_id"])
+        again = [] if schedule is None else [Action("Run now", "play", f"{at(str(run['schedule']))}/run")]
+        since = str(run.get("last") or run["due"])
+        items.append(Item(run, run["schedule"], since, run["error"] or "", more, again, run["run_id"], grave=False))
+    return Found(items, is_cut and len(fresh) == len(found))
+
+
+def shown_time(run: View) -> str:
+    """Return the instant that lists show of a run, by which they are sorted."""
+    return str(run["finished"] or run["started"] or run["due"])
+
+
+def by_schedule(found: list[View]) -> list[tuple[View, int]]:
+    """Return the latest run of each schedule and status, with the number of others like it; the latest first."""
+    latest: dict[tuple[object, str], View] = {}
+    numbers: dict[tuple[object, str], int] = {}
+    for run in sorted(found, key=_moment, reverse=True):
+        alike = (run["schedule"] or run["name"], run["status"])
+        latest.setdefault(alike, run)
+        numbers[alike] = numbers.get(alike, 0) + 1
+    return [(run, numbers[alike] - 1) for alike, run in latest.items()]
+
+
+def _moment(run: View) -> tuple[Instant, int]:
+    return instant_from(shown_time(run)), run["run_id"]

@@ -9,13 +9,14 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response
 
-from duetime.dashboard.first_steps import first_steps
 from duetime.dashboard.kind_forms import form_of
+from duetime.dashboard.queries import first_steps
 from duetime.dashboard.request import Form, PageRequest
-from duetime.dashboard.schedules import sparklines
+from duetime.dashboard.timeline.charts import SPARKS, Spark, sparks
 from duetime.dashboard.undo import reverse_of
-from duetime.engine.model import Schedule, ScheduleState
+from duetime.engine.model import Schedule, ScheduleId, ScheduleState
 from duetime.engine.store import Page, ScheduleQuery
+from duetime.engine.store_interfaces import Trace
 from duetime.service.changes import ACTIONS, ChangeRequest, Selection, change_schedules
 from duetime.service.changes import MOST as MOST_CHANGED
 from duetime.service.errors import refuse, unwrap
@@ -150,7 +151,15 @@ def _rows(request: PageRequest, items: list[Schedule]) -> list[tuple[View, Any]]
     for shape in shapes:
         payload = shape["payload"] if isinstance(shape["payload"], dict) else {}
         shape["title"] = form_of(shape["kind"]).title_of(shape["name"], payload)
-    return list(zip(shapes, sparklines(request, items), strict=True))
+    return list(zip(shapes, _sparklines(request, items), strict=True))
+
+
+def _sparklines(request: PageRequest, schedules: list[Schedule]) -> list[Spark]:
+    """Return a sparkline for each schedule. The last runs of all are read with one query."""
+    of: dict[ScheduleId, list[Trace]] = {each.definition.id: [] for each in schedules}
+    for trace in request.scheduler.store.traces(list(of), SPARKS):
+        of[trace.schedule].append(trace)
+    return [sparks(of[each.definition.id], request.now, request.zone) for each in schedules]
 
 
 def _count(request: PageRequest, asked: Asked, view: str) -> Count:

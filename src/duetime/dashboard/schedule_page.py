@@ -1,4 +1,4 @@
-"""The page of one schedule: how it has been doing, what comes next, what it does, and its history with filters."""
+"""The page of one schedule (how it has been doing, what comes next, what it does, its history), and its changes."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from urllib.parse import urlencode
 from starlette.responses import Response
 
 from duetime.dashboard.form_fields import usual_policy
-from duetime.dashboard.queries import schedule_or_tombstone
-from duetime.dashboard.request import PageRequest
+from duetime.dashboard.queries import schedule_at, schedule_or_tombstone
+from duetime.dashboard.request import Form, PageRequest, at, goal_of
 from duetime.dashboard.schedule_stats import schedule_stats
+from duetime.dashboard.undo import reverse_of
 from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError
 from duetime.engine.model import OVER, Run, RunStatus, Schedule, ScheduleState
 from duetime.engine.store import FAILED_OR_LOST, RunQuery
 from duetime.engine.times import read_instant
-from duetime.service.errors import unwrap
+from duetime.service.changes import ACTIONS, ChangeRequest, change_found
+from duetime.service.errors import refuse, unwrap
 from duetime.service.masking import masking_of
 from duetime.service.presenters import (
     View,
@@ -28,6 +30,7 @@ from duetime.service.presenters import (
     run_shapes,
     schedule_shape,
 )
+from duetime.service.run_control import stop_runs
 from duetime.service.state_details import detail_of
 from duetime.service.text import compact
 
@@ -127,3 +130,42 @@ def run_rows(request: PageRequest, found: list[Run]) -> list[View]:
         shape["attempts"] = [attempt_view(each, request.zone) for each in tried]
         shape["told"] = result_text(run.kind, shape["result"])
     return shapes
+
+
+CONFIRMED: Final = ("pause", "cancel", "delete")
+
+
+def confirm_page(request: PageRequest) -> Response:
+    """Render a page that asks for confirmation, which needs no JavaScript."""
+    action = request.http.path_params["action"]
+    if action not in CONFIRMED:
+        raise refuse("not_found", "There is no such page.")
+    return request.render("confirm.html", it=schedule_shape(schedule_at(request), request.zone), action=action)
+
+
+def act(request: PageRequest, form: Form) -> Response:
+    action = request.http.path_params["action"]
+    if action not in (*ACTIONS, "run", "stop"):
+        raise refuse("not_found", "There is no such page.")
+    schedule = schedule_at(request)
+    public_id = schedule.definition.public_id
+    if action == "run":
+        run: Run = unwrap(request.scheduler.run_now(request.caller, public_id))
+        did = "queued" if run.status == RunStatus.QUEUED else "fired"
+        return request.redirect(goal_of(form, at(public_id)), did=did)
+    if action == "stop":
+        unwrap(stop_runs(request.scheduler, request.caller, schedule))
+        return request.redirect(goal_of(form, at(public_id)), did="stopped")
+    until = form.get("until").strip()
+    asked = ChangeRequest(action, _instant(request, until) if until else None, form.get("note").strip() or None)
+    unwrap(change_found(request.call.services, request.caller, schedule, asked))
+    undo = request.offer_undo((public_id, reverse_of(action, schedule)))
+    usual = "/schedules" if action == "delete" else at(public_id)
+    return request.redirect(goal_of(form, usual), did=ACTIONS[action], **undo)
+
+
+def _instant(request: PageRequest, text: str) -> Instant:
+    try:
+        return read_instant(text, request.zone, request.now)
+    except DuetimeError as error:
+        raise refuse("unreadable_time", f"until: {error.message}", "until") from error
