@@ -6,12 +6,14 @@ import threading
 
 import pytest
 
-from duetime.engine.clock import SystemClock
-from duetime.engine.outcome import Retry
+from duetime.engine.clock import DAY, SECOND, SystemClock
+from duetime.engine.outcome import Returned
 from duetime.kinds.notifications.channels import apprise
 from duetime.kinds.notifications.channels.apprise import AppriseChannel
 from duetime.kinds.notifications.delivery import OutgoingMessage
-from duetime.net.host_limits import Hosts
+from duetime.net.client import CallFailed
+from duetime.net.host_limits import Hosts, Sign
+from duetime.net.outcomes import outcome_of_failure, sign_of_failure
 from duetime.net.ssrf_guard import Abandoned, Helpers, NoneFree
 
 OUTGOING = OutgoingMessage("msg_1", "phone", {"message": "hi"}, patience=10.0)
@@ -34,4 +36,30 @@ def test_a_channel_that_found_no_helper_is_not_blamed(monkeypatch: pytest.Monkey
     channel = AppriseChannel("phone", "json://127.0.0.1:9/", Hosts(SystemClock(), 4))
     outcomes = [channel.deliver(OUTGOING) for _ in range(7)]
     reason = "channel phone was not asked, because too many channels hang; check those that fail"
-    assert outcomes == [Retry(reason)] * 7
+    assert [isinstance(each, Returned) and each.reason for each in outcomes] == [reason] * 7
+
+
+def test_what_one_owner_leaves_behind_leaves_helpers_to_the_others() -> None:
+    helpers, going_on = Helpers(4), threading.Event()
+
+    def left_behind(owner: str) -> int:
+        number = 0
+        while True:
+            try:
+                helpers.run(lambda: going_on.wait(30), 0.0, owner)
+            except Abandoned:
+                number += 1
+            except NoneFree:
+                return number
+
+    assert [left_behind(owner) for owner in ("ada", "bob", "cleo", "dan")] == [4, 4, 4, 3]
+    assert helpers.run(lambda: "free", 30, "eve") == "free"
+    going_on.set()
+
+
+def test_a_request_that_found_no_lookup_is_given_back_and_its_host_is_not_blamed() -> None:
+    failed = CallFailed("hooks.example.org was not looked up", untried=True)
+    outcome = outcome_of_failure(failed, after=60 * SECOND)
+    assert isinstance(outcome, Returned) and outcome.patience == DAY
+    assert (outcome.reason, sign_of_failure(failed)) == (failed.reason, Sign.NONE)
+    assert SECOND <= outcome.after <= 5 * SECOND, "soon, whatever the delay of a retry is"

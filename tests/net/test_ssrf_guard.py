@@ -252,6 +252,12 @@ def test_lookups_that_are_left_behind_are_bounded() -> None:
             assert begun.acquire(timeout=10)
         with pytest.raises(Unresolved, match="too many lookups hang"):
             guard.check("hooks.example.org", 80, within=30)
+        with pytest.raises(Unresolved, match="in time"):
+            guard.check("hooks.example.org", 80, within=0.001, owner="ada")
+        failed = Wire(guard).call("http://hooks.example.org/")
+        assert isinstance(failed, CallFailed) and failed.untried and not failed.timed_out
+        with pytest.raises(CallFailed, match="in time"):
+            Http(SystemClock(), guard).send(Call("GET", "http://hooks.example.org/", {}, patience=0.05, owner="ada"))
     finally:
         hanging.set()
 

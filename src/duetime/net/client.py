@@ -13,6 +13,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from duetime.engine.clock import DAY, SECOND, Clock, instant_of
+from duetime.engine.model import LOCAL
 from duetime.net.ssrf_guard import Guard, Resolver
 from duetime.net.urls import BadAddress, Target, read_url
 
@@ -85,6 +86,8 @@ class Call(NamedTuple):
     """Timeout in seconds for everything together: lookup, connect, TLS, sending and the answer."""
     once: bool = False
     """True if it must never reach the receiver twice: it is sent over a new connection and never sent again."""
+    owner: str = LOCAL
+    """The owner whose share of name lookups it uses."""
 
 
 class Answer(NamedTuple):
@@ -99,9 +102,11 @@ class Answer(NamedTuple):
 class CallFailed(Exception):
     """There is no answer. The reason may be shown: it names the host, never a query, a user name or a header."""
 
-    def __init__(self, reason: str, *, permanent: bool = False, timed_out: bool = False) -> None:
-        """`timed_out`: its time was over, which may be due to the caller's timeout as well as to the receiver."""
+    def __init__(self, reason: str, *, permanent: bool = False, timed_out: bool = False, untried: bool = False) -> None:
+        """`timed_out`: its time was over, which may be due to the caller's timeout as well as to the receiver.
+        `untried`: it was not sent, and that says nothing about the receiver."""
         super().__init__(reason)
+        self.untried = untried
         self.reason = reason
         self.permanent = permanent
         self.timed_out = timed_out
@@ -113,6 +118,7 @@ class CheckedCall(NamedTuple):
     headers: RawHeaders
     body: bytes
     once: bool = False
+    owner: str = LOCAL
 
 
 def checked(call: Call) -> CheckedCall:
@@ -129,7 +135,7 @@ def checked(call: Call) -> CheckedCall:
     if call.body or call.method not in _WITHOUT_BODY:
         headers.append((b"Content-Length", b"%d" % len(call.body)))
     headers.insert(0, (b"Host", target.authority.encode("ascii")))
-    return CheckedCall(call.method.encode("ascii"), target, headers, call.body, call.once)
+    return CheckedCall(call.method.encode("ascii"), target, headers, call.body, call.once, call.owner)
 
 
 def _header(name: str, value: str) -> tuple[bytes, bytes]:

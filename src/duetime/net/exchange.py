@@ -16,11 +16,12 @@ from typing import Any, TypeAlias
 import httpcore2
 
 from duetime.engine.clock import Clock, datetime_of
+from duetime.engine.model import LOCAL
 from duetime.net.client import Answer, CallFailed, CheckedCall
 from duetime.net.ssrf_guard import Forbidden, Unresolved
 
-Find: TypeAlias = Callable[[str, int, float], list[str]]
-"""Return the addresses that may be dialled for a host and a port, within a timeout in seconds."""
+Find: TypeAlias = Callable[[str, int, float, str], list[str]]
+"""Return the addresses that may be dialled for a host and a port, within a timeout in seconds, for an owner."""
 
 _MOST_TRIED = 4
 
@@ -36,9 +37,11 @@ class CallProgress(threading.local):
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._ends = 0.0
+        self.owner = LOCAL
 
-    def begin(self, patience: float) -> None:
+    def begin(self, patience: float, owner: str) -> None:
         self._ends, self.connected, self.heard = self._clock.monotonic() + patience, False, False
+        self.owner = owner
 
     def left(self, over: type[httpcore2.TimeoutException]) -> float:
         """Return the seconds left of the call. Raise `over` if there are none."""
@@ -66,7 +69,8 @@ class GuardedBackend(httpcore2.NetworkBackend):
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.NetworkStream:
         self._progress.connected = True
-        addresses = self._find(host, port, self._progress.left(httpcore2.ConnectTimeout))[:_MOST_TRIED]
+        left = self._progress.left(httpcore2.ConnectTimeout)
+        addresses = self._find(host, port, left, self._progress.owner)[:_MOST_TRIED]
         refused: Exception = httpcore2.ConnectError()
         for position, address in enumerate(addresses):
             left = self._progress.left(httpcore2.ConnectTimeout)
@@ -156,7 +160,7 @@ class Exchange:
         )
 
     def send(self, call: CheckedCall, patience: float) -> Answer:
-        self._progress.begin(patience)
+        self._progress.begin(patience, call.owner)
         scheme, host, port, path = call.target
         url = httpcore2.URL(scheme=scheme, host=host, port=port, target=path)
         limits = {"timeout": {"pool": patience}}
@@ -222,7 +226,7 @@ class Exchange:
             case Forbidden():
                 return CallFailed(str(error), permanent=True)
             case Unresolved():
-                return CallFailed(str(error), timed_out=error.timed_out)
+                return CallFailed(str(error), timed_out=error.timed_out, untried=error.untried)
             case httpcore2.LocalProtocolError():
                 return CallFailed("the call is not valid HTTP; check its method and headers", permanent=True)
             case httpcore2.PoolTimeout():

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
+import random
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from duetime.engine.outcome import Completed, Failed, Outcome, Retry
+from duetime.engine.clock import DAY, SECOND
+from duetime.engine.outcome import Completed, Failed, Outcome, Retry, Returned
 from duetime.net.client import Answer, Call, CallFailed, Http, retry_after, status_name
 from duetime.net.host_limits import Sign, Tried
 
@@ -31,8 +33,16 @@ def outcome_of(answer: Answer, result: Mapping[str, Any], host: str) -> Outcome:
     return Failed(f"{said}; {NOT_RETRIED}: check the address, its credentials and the content", permanent=True)
 
 
-def outcome_of_failure(failed: CallFailed) -> Outcome:
-    return Failed(failed.reason, permanent=True) if failed.permanent else Retry(failed.reason)
+def outcome_of_failure(failed: CallFailed, after: int = 0) -> Outcome:
+    """Return the outcome of a call without an answer; `after` is the least delay of a retry in microseconds."""
+    if failed.untried:
+        return not_tried(failed.reason)
+    return Failed(failed.reason, permanent=True) if failed.permanent else Retry(failed.reason, after)
+
+
+def not_tried(reason: str) -> Returned:
+    """Return a run that found no thread for its call: for a day, that is no attempt of its own."""
+    return Returned(reason, random.randint(SECOND, 5 * SECOND), patience=DAY)
 
 
 def sign_of(answer: Answer) -> Sign:
@@ -42,7 +52,7 @@ def sign_of(answer: Answer) -> Sign:
 
 def sign_of_failure(failed: CallFailed) -> Sign:
     """Return what a failure shows about the host: nothing, if the call was refused before it was sent."""
-    if failed.permanent:
+    if failed.permanent or failed.untried:
         return Sign.NONE
     return Sign.SILENT if failed.timed_out else Sign.FAILED
 
@@ -68,7 +78,7 @@ def posted(
         reason = failed.reason
         for each in hidden:
             reason = re.sub(rf"(?<![\w.-]){re.escape(each)}(?![\w-])", lambda _: receiver, reason)
-        shown = CallFailed(reason, permanent=failed.permanent, timed_out=failed.timed_out)
+        shown = CallFailed(reason, permanent=failed.permanent, timed_out=failed.timed_out, untried=failed.untried)
         return Tried(outcome_of_failure(shown), sign_of_failure(shown))
     return Tried(outcome_of(answer, result(answer), receiver), sign_of(answer))
 

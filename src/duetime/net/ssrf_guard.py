@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import socket
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from duetime.engine.errors import InvalidInput
+from duetime.engine.model import LOCAL
 from duetime.net.urls import BadAddress, plain_host
 
 # Calls that cannot be interrupted run in a thread that is abandoned when their time is up.
@@ -27,28 +29,41 @@ class NoneFree(Exception):
 
 
 class Helpers:
-    """Runs at most `most` threads at once, including abandoned ones. That is more than workers usually have threads, so
-    only abandoned ones can use them up."""
+    """Runs at most `most` threads at once for one owner, including abandoned ones, and four times as many for all. That
+    is more than workers usually have threads, so only abandoned ones can use them up. An owner never takes more than
+    twice as many as it leaves free, so that those of a few owners do not use up all."""
 
     def __init__(self, most: int = 128) -> None:
-        self._free = threading.BoundedSemaphore(most)
+        self._most, self._free = most, 4 * most
+        self._held: Counter[str] = Counter()
+        self._lock = threading.Lock()
 
-    def run(self, work: Callable[[], T], within: float) -> T:
+    def run(self, work: Callable[[], T], within: float, owner: str = LOCAL) -> T:
         """Run `work`, which must not raise. Do not wait for a free thread: that would use up the caller's time."""
-        if not self._free.acquire(blocking=False):
-            raise NoneFree
+        self._take(owner)
         done: SimpleQueue[T] = SimpleQueue()
-        threading.Thread(target=self._work, args=(work, done), name="duetime-helper", daemon=True).start()
+        threading.Thread(target=self._work, args=(work, done, owner), name="duetime-helper", daemon=True).start()
         try:
             return done.get(timeout=within)
         except Empty:
             raise Abandoned from None
 
-    def _work(self, work: Callable[[], T], done: SimpleQueue[T]) -> None:
+    def _take(self, owner: str) -> None:
+        with self._lock:
+            held = self._held[owner]
+            if self._free <= 0 or held >= min(self._most, max(1, 2 * self._free)):
+                raise NoneFree
+            self._held[owner] += 1
+            self._free -= 1
+
+    def _work(self, work: Callable[[], T], done: SimpleQueue[T], owner: str) -> None:
         try:
             done.put(work())
         finally:
-            self._free.release()
+            with self._lock:
+                self._free += 1
+                self._held[owner] -= 1
+                self._held += Counter()  # drops owners at zero
 
 
 Lookup: TypeAlias = Callable[..., list[tuple[Any, ...]]]
@@ -58,10 +73,10 @@ Lookup: TypeAlias = Callable[..., list[tuple[Any, ...]]]
 class Unresolved(Exception):
     """A name has no address at present. Never permanent: without a network, no name has one."""
 
-    def __init__(self, reason: str, *, timed_out: bool = False) -> None:
-        """`timed_out`: the lookup did not end in time, or was not even begun; nothing is known about the name."""
+    def __init__(self, reason: str, *, timed_out: bool = False, untried: bool = False) -> None:
+        """`timed_out`: the lookup did not end in time. `untried`: it was not even begun."""
         super().__init__(reason)
-        self.timed_out = timed_out
+        self.timed_out, self.untried = timed_out, untried
 
 
 class Resolver:
@@ -71,7 +86,7 @@ class Resolver:
         self._lookup = lookup
         self._helpers = Helpers()
 
-    def addresses(self, host: str, port: int, within: float) -> list[str]:
+    def addresses(self, host: str, port: int, within: float, owner: str = LOCAL) -> list[str]:
         """Return every address of the host once, in the order in which they should be tried."""
         try:
             ip_address(host)
@@ -79,10 +94,10 @@ class Resolver:
         except ValueError:
             pass  # then it is a name
         try:
-            found = self._helpers.run(lambda: self._look_up(host, port), within)
+            found = self._helpers.run(lambda: self._look_up(host, port), within, owner)
         except NoneFree:
             reason = f"{host} was not looked up, because too many lookups hang; check the name server"
-            raise Unresolved(reason, timed_out=True) from None
+            raise Unresolved(reason, untried=True) from None
         except Abandoned:
             raise Unresolved(f"{host} could not be looked up in time", timed_out=True) from None
         if not found:
@@ -185,7 +200,7 @@ class Guard:
         self._allowed = [_read(entry) for entry in allowed]
         self._resolver = Resolver(lookup)
 
-    def check(self, host: str, port: int, within: float = 5.0) -> list[str]:
+    def check(self, host: str, port: int, within: float = 5.0, owner: str = LOCAL) -> list[str]:
         """Return the addresses to dial, all of them checked. One bad address refuses the host, because whoever answers
         the lookup chooses their order. Raise Forbidden or Unresolved."""
         try:
@@ -193,11 +208,11 @@ class Guard:
         except BadAddress as error:
             raise Forbidden(str(error)) from None
         if any(entry.names(name, port) for entry in self._allowed):
-            return self._resolver.addresses(name, port, within)
+            return self._resolver.addresses(name, port, within, owner)
         local = is_local_name(name)
         if local and not any(entry.network for entry in self._allowed):
             raise _refused(name, _LOCAL)
-        addresses = self._resolver.addresses(name, port, within)
+        addresses = self._resolver.addresses(name, port, within, owner)
         for address in addresses:
             if any(entry.holds(address, port) for entry in self._allowed):
                 continue

@@ -16,7 +16,7 @@ from duetime.engine.times import read_duration
 from duetime.kinds.requests.wire import Outgoing
 from duetime.net.client import Answer, Call, CallFailed, Http, retry_after, status_name
 from duetime.net.host_limits import Hosts, Sign, Tried
-from duetime.net.outcomes import sign_of_failure
+from duetime.net.outcomes import outcome_of_failure, sign_of_failure
 from duetime.net.urls import BadAddress, Target, read_url
 
 SIGNATURE = "Upstash-Signature"
@@ -50,13 +50,12 @@ class Requests:
         except StoreUnavailable:  # the store knows the current key
             said = "the store could not be reached, so that it could not be signed"
             return Tried(Retry(said, after=outgoing.again), Sign.NONE)
-        call = Call(outgoing.method, outgoing.url, headers, outgoing.body, outgoing.patience, outgoing.once)
+        method, url, body = outgoing.method, outgoing.url, outgoing.body
+        call = Call(method, url, headers, body, outgoing.patience, outgoing.once, outgoing.owner)
         try:
             answer = self._http.send(call)
         except CallFailed as failed:
-            in_vain = Failed(failed.reason, permanent=True)
-            outcome = in_vain if failed.permanent else Retry(failed.reason, after=outgoing.again)
-            return Tried(outcome, sign_of_failure(failed))
+            return Tried(outcome_of_failure(failed, outgoing.again), sign_of_failure(failed))
         # A 5xx tells nothing about the host: one broken path must not block other owners' paths.
         sign = Sign.NONE if answer.status >= 500 else Sign.ANSWERED
         return Tried(_judged(answer, outgoing, target.authority), sign)

@@ -12,7 +12,7 @@ from typing import Any
 from duetime.engine.outcome import Completed, Failed, Outcome, Retry
 from duetime.kinds.notifications.delivery import OutgoingMessage
 from duetime.net.host_limits import Hosts, Sign, Tried
-from duetime.net.outcomes import silenced
+from duetime.net.outcomes import not_tried, silenced
 from duetime.net.ssrf_guard import Abandoned, Helpers, NoneFree
 
 _ALARMING = frozenset({"rotating_light", "x", "no_entry", "skull", "fire"})
@@ -70,10 +70,10 @@ class AppriseChannel:
     def _tried(self, outgoing: OutgoingMessage) -> Tried:
         """Attempt a delivery in a helper with one overall deadline: Apprise's timeouts apply to each read and step."""
         try:
-            arrived, cut = _helpers.run(lambda: self._notify(outgoing), outgoing.patience)
+            arrived, cut = _helpers.run(lambda: self._notify(outgoing), outgoing.patience, outgoing.owner)
         except NoneFree:
             said = f"channel {self._name} was not asked, because too many channels hang; check those that fail"
-            return Tried(Retry(said), Sign.NONE)
+            return Tried(not_tried(said), Sign.NONE)
         except Abandoned:
             said = f"channel {self._name} did not take it within {outgoing.patience:g} s"
             return Tried(Retry(said), Sign.FAILED)

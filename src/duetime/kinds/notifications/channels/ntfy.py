@@ -111,7 +111,9 @@ def publish_call(server: NtfyServer, outgoing: OutgoingMessage) -> tuple[Call, b
         headers[IDEMPOTENCY_KEY] = outgoing.id
     if server.token:
         headers["Authorization"] = f"Bearer {server.token}"
-    return Call("POST", f"{read_url(server.url).origin}/", headers, body, outgoing.patience, outgoing.once), cut
+    return Call(
+        "POST", f"{read_url(server.url).origin}/", headers, body, outgoing.patience, outgoing.once, outgoing.owner
+    ), cut
 
 
 def publication(outgoing: OutgoingMessage, topic: str) -> tuple[bytes, bool]:

@@ -88,7 +88,8 @@ class HttpChannel:
 
     def _call(self, outgoing: OutgoingMessage) -> Call:
         headers = {IDEMPOTENCY_KEY: outgoing.id, **self._headers}
-        return Call(self._method, self._url, headers, self._body(outgoing).encode(), outgoing.patience, outgoing.once)
+        body, patience = self._body(outgoing).encode(), outgoing.patience
+        return Call(self._method, self._url, headers, body, patience, outgoing.once, outgoing.owner)
 
     def _body(self, outgoing: OutgoingMessage) -> str:
         if not self._template:
