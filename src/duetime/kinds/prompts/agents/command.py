@@ -6,7 +6,7 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import LOCAL, STOPPED, StopReason
 from duetime.kinds.prompts.agent import CANNOT_START, Access, AgentRequest, Reply
 from duetime.kinds.prompts.agents.environment import MCP_CONFIG, SERVER, standard_config, visible, write_private
-from duetime.kinds.prompts.agents.gateway import opened
+from duetime.kinds.prompts.agents.gateway import OpeningStopped, opened
 from duetime.kinds.prompts.agents.gateway_tools import ToolSources, gateway_for
 from duetime.kinds.prompts.agents.presets import Invocation, PresetInput, preset_named
 from duetime.kinds.prompts.agents.transcript import AnswerReader, EventReader, Reader, reply_of
@@ -94,15 +94,22 @@ class CommandAgent:
             return Reply(error=problem, permanent=True)
         web = self._preset is None or not self._preset.has_web
         gateway = gateway_for(request, allowance, self._sources, self._environment, web=web)
+        began = _clock.monotonic()
+
+        def stop_request() -> StopRequest | None:
+            return self._stop_request(request, _clock.monotonic() - began)
+
         try:
             with (
                 tempfile.TemporaryDirectory(prefix="duetime-run-", ignore_cleanup_errors=True) as private,
-                opened(gateway) as tools,
+                opened(gateway, stop_request) as tools,
             ):
                 woken = Woken(request, allowance, {SERVER: request.access, **tools}, Path(private), env)
-                reply = self._execute(woken, program)
+                reply = self._execute(woken, program, stop_request)
         except ServerUnreachable as error:
             return Reply(error=error.message)
+        except OpeningStopped as stopped:
+            return Reply(error=str(stopped))
         except OSError as error:  # no space for the folder, or no process can be started
             log.warning("agents.%s: %s cannot be started: %s", self._name, self._program, error)
             return Reply(
@@ -145,7 +152,7 @@ class CommandAgent:
             )
         return None
 
-    def _execute(self, woken: Woken, program: str) -> Reply:
+    def _execute(self, woken: Woken, program: str, stop_request: Callable[[], StopRequest | None]) -> Reply:
         request, private = woken.request, woken.private
         tokens = {f"{name}_token": access.token for name, access in woken.servers.items()}
         secrets = Secrets(request.access.token, woken.env, request.access.env, tokens)
@@ -153,7 +160,7 @@ class CommandAgent:
         stderr = OutputBuffer()
         spec = self._spec(woken, program)._replace(stdout=reader.take, stderr=stderr.add)
         process = GuardedCommand(spec, ChildLease(request.lease, self._limits.patience), str(private))
-        began = reported = _clock.monotonic()
+        reported = _clock.monotonic()
 
         def report() -> bool:
             """Report what is new, if it is time; return False, because the run goes on."""
@@ -166,7 +173,7 @@ class CommandAgent:
             return False
 
         try:
-            why = process.watch(lambda: self._stop_request(request, _clock.monotonic() - began), report)
+            why = process.watch(stop_request, report)
         finally:
             process.close()
         if why is None and process.expired:  # by its deadline, so by no fault of its own

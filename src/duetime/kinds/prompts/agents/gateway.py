@@ -8,6 +8,7 @@ agent sees the addresses or credentials of the user's servers.
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import hmac
 import os
 import secrets
@@ -16,11 +17,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+import anyio
+
 from duetime.engine.redaction import without_secrets, without_values
 from duetime.kinds.prompts.agent import Access
 from duetime.kinds.prompts.agents.environment import TOOLS
 from duetime.kinds.prompts.agents.user_servers import UserServer, tools_of
 from duetime.kinds.prompts.allowance import Allowance
+from duetime.processes.child import TICK, StopRequest
 from duetime.settings import McpServerSettings
 
 if TYPE_CHECKING:
@@ -93,7 +97,8 @@ class ToolGateway:
 
     async def __aexit__(self, *error: object) -> None:
         try:
-            await asyncio.to_thread(self._end)  # first, while the server can still answer the calls
+            with anyio.CancelScope(shield=True):  # a stopped run, too, waits for what it started
+                await asyncio.to_thread(self._end)  # first, while the server can still answer the calls
         finally:
             await self._open.aclose()
 
@@ -141,16 +146,48 @@ class ToolGateway:
         return problem(f"Not allowed: {name}. The operator's settings, or the schedule, do not allow it in this run.")
 
 
+class OpeningStopped(Exception):
+    """The run was stopped before its gateway was open; the message says why."""
+
+
 @contextmanager
-def opened(gateway: ToolGateway | None) -> Iterator[dict[str, Access]]:
-    """Open a gateway, if there is one, from a thread without an event loop; yield the server by its name."""
+def opened(gateway: ToolGateway | None, stop_request: Callable[[], StopRequest | None]) -> Iterator[dict[str, Access]]:
+    """Open a gateway, if there is one, from a thread without an event loop; yield the server by its name. A stop
+    request also ends the opening, which then raises OpeningStopped, and the closing."""
     if gateway is None:
         yield {}
         return
     from anyio.from_thread import start_blocking_portal
 
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(gateway):
+    with start_blocking_portal() as portal:
+        ready: concurrent.futures.Future[None] = concurrent.futures.Future()
+        close = asyncio.Event()
+        held = portal.start_task_soon(_hold, gateway, ready, close)
+        if (stopped := _wait({held, ready}, stop_request)) is not None:
+            raise OpeningStopped(stopped.reason)  # the portal cancels the task and waits for it
+        if not ready.done():
+            held.result()
         yield {TOOLS: gateway.access}
+        portal.call(close.set)
+        if _wait({held}, stop_request) is not None:
+            held.cancel()
+
+
+async def _hold(gateway: ToolGateway, ready: concurrent.futures.Future[None], close: asyncio.Event) -> None:
+    """Hold the gateway open, in one task, because what it opens must be closed by the task that opened it."""
+    async with gateway:
+        ready.set_result(None)
+        await close.wait()
+
+
+def _wait(
+    futures: set[concurrent.futures.Future[None]], stop_request: Callable[[], StopRequest | None]
+) -> StopRequest | None:
+    """Wait until one of them is done; return the stop request if that comes first."""
+    while not concurrent.futures.wait(futures, TICK, concurrent.futures.FIRST_COMPLETED).done:
+        if (stopped := stop_request()) is not None:
+            return stopped
+    return None
 
 
 def _redacted(result: types.CallToolResult, credentials: Sequence[str]) -> types.CallToolResult:
@@ -200,9 +237,10 @@ async def _serving(app: ASGIApp, listening: socket.socket) -> AsyncIterator[None
         yield
     finally:
         server.should_exit = server.force_exit = True
-        await asyncio.wait({task}, timeout=_END)
-        task.cancel()
-        await asyncio.wait({task})
+        with anyio.CancelScope(shield=True):
+            await asyncio.wait({task}, timeout=_END)
+            task.cancel()
+            await asyncio.wait({task})
 
 
 def _guarded(app: ASGIApp, token: str) -> ASGIApp:

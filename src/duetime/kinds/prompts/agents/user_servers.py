@@ -21,6 +21,10 @@ CONNECT = 30.0
 """Seconds to connect to a server: over stdio a program has to start."""
 ANSWER = 300.0
 """Seconds for the answer to one call."""
+_CLOSE = 8.0
+"""Seconds to close a connection: a program is killed sooner, so only a server that does not answer reaches it."""
+_MOST_PAGES, _MOST_TOOLS = 50, 2_000
+"""The longest list of tools that is read from one server."""
 _SECRET_NAME = re.compile(r"key|token|secret|password|credential|auth", re.IGNORECASE)
 _SHORTEST = 8
 """Minimum length of a secret: shorter values occur in any text."""
@@ -62,7 +66,8 @@ class UserServer:
 
     async def __aexit__(self, *error: object) -> None:
         with suppress(Exception):  # what it does at its end is of no use to anybody
-            await self._open.aclose()
+            async with asyncio.timeout(_CLOSE):
+                await self._open.aclose()
 
     def _http(self, opening: AsyncExitStack) -> Any:
         import httpx2
@@ -101,17 +106,31 @@ class UserServer:
 
 
 async def tools_of(name: str, client: Client) -> list[types.Tool]:
+    """Return all tools of a server. Raises ServerUnreachable, also if the list is too long or takes too long."""
+    try:
+        async with asyncio.timeout(CONNECT):
+            found, is_complete = await _listed(client)
+    except TimeoutError:
+        raise ServerUnreachable(f"the MCP server {name} did not list its tools in {CONNECT:g} s") from None
+    except Exception as error:
+        raise ServerUnreachable(f"the MCP server {name} lists no tools ({_cause(error)})") from error
+    if not is_complete:
+        most = f"{_MOST_TOOLS} tools on {_MOST_PAGES} pages"
+        raise ServerUnreachable(f"the MCP server {name} lists more than {most}; let it offer fewer")
+    return found
+
+
+async def _listed(client: Client) -> tuple[list[types.Tool], bool]:
+    """Return the tools on the first pages, and whether these are all."""
     found: list[types.Tool] = []
     cursor = None
-    while True:
-        try:
-            page = await client.list_tools(cursor=cursor)
-        except Exception as error:
-            raise ServerUnreachable(f"the MCP server {name} lists no tools ({_cause(error)})") from error
+    for _ in range(_MOST_PAGES):
+        page = await client.list_tools(cursor=cursor)
         found += page.tools
         cursor = page.next_cursor
-        if cursor is None:
-            return found
+        if cursor is None or len(found) > _MOST_TOOLS:
+            break
+    return found, cursor is None and len(found) <= _MOST_TOOLS
 
 
 def _cause(error: BaseException) -> str:
