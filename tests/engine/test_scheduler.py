@@ -107,6 +107,16 @@ def test_one_bad_draft_refuses_the_whole_bulk(scheduler: Scheduler) -> None:
     assert total(scheduler) == 0
 
 
+def test_a_request_that_is_repeated_creates_as_many_schedules(scheduler: Scheduler) -> None:
+    other = replace(JOB, name="other")
+    for caller, news in ((ANN, [JOB] * 4), (BEN, [JOB, other] * 2)):
+        result = scheduler.create_many(caller, news)
+        assert isinstance(result, Ok)
+        definitions = [each.definition for each in result.value]
+        assert [each.name for each in definitions] == [new.name for new in news]
+        assert len({each.key for each in definitions}) == len({each.public_id for each in definitions}) == 4
+
+
 def test_a_key_returns_the_first_result_and_creates_nothing(scheduler: Scheduler, clock: SettableClock) -> None:
     keyed = replace(JOB, idempotency_key="k")
     first = made(scheduler.create(ANN, keyed))

@@ -61,11 +61,12 @@ def counted(store: BaseStore) -> BaseStore:
 
 @pytest.fixture
 def only_at_once(counted: BaseStore, monkeypatch: pytest.MonkeyPatch) -> BaseStore:
-    def never(_request: object) -> None:
-        raise AssertionError("this create looked something up or counted")
-
     monkeypatch.setattr(counted, "_create_in_steps", never)
     return counted
+
+
+def never(_request: object) -> None:
+    raise AssertionError("this create looked something up or counted")
 
 
 def test_what_is_created_at_once_is_stored_as_it_is_returned(only_at_once: BaseStore) -> None:
@@ -107,6 +108,17 @@ def test_what_many_have_in_common_and_what_they_do_not_is_stored(only_at_once: B
             assert schedule == only_at_once.get(id)
             [(at,)] = only_at_once._named("starts_at", id, 0)
             assert progress.next == first == at or "jitter" in asked.trigger
+
+
+def test_the_first_of_many_is_counted_and_then_created_at_once(
+    store: BaseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "_create_in_steps", never)
+        made(store, *[once() for _ in range(60)], *[once(owner="bob") for _ in range(60)], limit=110)
+    assert refused(store, *[once() for _ in range(51)], limit=110)
+    made(store, *[once() for _ in range(50)], limit=110)
+    assert (total(store), total(store, "bob")) == (110, 60)
 
 
 def test_what_is_created_at_once_fires(only_at_once: BaseStore, hand: Hand) -> None:
@@ -222,7 +234,7 @@ def gate(counted: BaseStore, monkeypatch: pytest.MonkeyPatch) -> Gate:
     return Gate(counted, monkeypatch)
 
 
-def creating(store: BaseStore, *drafts: Draft, **limits: int) -> Callable[[], Result[list[Created]]]:
+def creating(store: BaseStore, *drafts: Draft, **limits: int) -> Callable[[], Result[Sequence[Created]]]:
     return lambda: store.create(drafts, ROOM | limits)
 
 

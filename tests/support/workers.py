@@ -191,7 +191,7 @@ class Crew:
         finally:
             self.clock.shift = 0
         assert not isinstance(made, Err), made
-        return made.value
+        return list(made.value)
 
     def gate(self, name: str = "gate") -> Path:
         """A file that tasks wait for: they go on when the test touches it."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 from duetime.engine.checkout import Checkout
 from duetime.engine.clock import DAY, Clock, Instant
 from duetime.engine.errors import DuetimeError, StoreUnavailable
 from duetime.engine.kind import Caller, Kind
+from duetime.engine.lazily import Lazily
 from duetime.engine.limits import Limits
 from duetime.engine.model import LOCAL, OVER, Definition, Run, RunStatus, Schedule, ScheduleState, status_of
 from duetime.engine.outcome import Alert
@@ -35,6 +37,9 @@ OPERATORS_OWN = "duetime:"
 """Prefix of the idempotency keys of schedules that belong to the operator, such as the heartbeat."""
 
 
+_schedule_of = itemgetter(Created._fields.index("schedule"))
+
+
 class Scheduler(Checkout):
     notices: Sequence[tuple[str, str]] = ()
     """Codes and texts of what everybody should know who creates something in this process; set by whoever builds it."""
@@ -53,8 +58,8 @@ class Scheduler(Checkout):
 
     @expected
     def create(self, caller: Caller, new: NewSchedule) -> Result[Schedule]:
-        made = self.create_many(caller, [new])
-        return made if isinstance(made, Err) else Ok(made.value[0])
+        made = self.create_all(caller, [new])
+        return made if isinstance(made, Err) else Ok(made.value[0].schedule)
 
     def made_before(self, caller: Caller, new: NewSchedule) -> Result[Schedule] | None:
         """Return what the same request created under its key, an error for another request, or None for a new key."""
@@ -64,13 +69,13 @@ class Scheduler(Checkout):
             return Err(error.code, error.message)
         return Ok(made.value[0]) if isinstance(made, Ok) else made
 
-    def create_many(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[list[Schedule]]:
+    def create_many(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[Sequence[Schedule]]:
         """Create all or none, in one commit."""
         created = self.create_all(caller, news)
-        return created if isinstance(created, Err) else Ok([schedule for schedule, _ in created.value])
+        return created if isinstance(created, Err) else Ok(Lazily(created.value, _schedule_of))
 
     @expected
-    def create_all(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[list[Created]]:
+    def create_all(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[Sequence[Created]]:
         """Create all or none, in one commit. `fresh` tells which were created now and not earlier under their keys."""
         known = self._made_by_keys(caller, news)
         if known is not None:
@@ -78,14 +83,16 @@ class Scheduler(Checkout):
         created = self.create_unless_known(caller, news)
         if isinstance(created, Err):
             return created
-        for new, (schedule, fresh) in zip(news, created.value, strict=True):
-            asked = new.idempotency_key is not None  # without a key, it can only be a create that is repeated here
-            if not fresh and asked and not is_same_request(schedule.definition.fingerprint, new):
+        for place, new in enumerate(news):
+            if new.idempotency_key is None:
+                continue  # what is not fresh can only be a create that is repeated here
+            schedule, fresh = created.value[place]
+            if not fresh and not is_same_request(schedule.definition.fingerprint, new):
                 return KEY_REUSED
         return created
 
     @expected
-    def create_unless_known(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[list[Created]]:
+    def create_unless_known(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[Sequence[Created]]:
         """Create schedules; a known key returns what it created, whatever is asked for now. `fresh` tells which."""
         drafts = self.drafts(caller, news)
         if isinstance(drafts, Err):
@@ -93,7 +100,7 @@ class Scheduler(Checkout):
         return self._create(drafts.value, {caller.owner: self.limits.schedules}, self._most_bytes(caller.owner))
 
     @expected
-    def drafts(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[list[Draft]]:
+    def drafts(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[Sequence[Draft]]:
         """Run every check of a create that needs no stored rows, also for schedules that are kept elsewhere."""
         for new in news:
             if not caller.operator and (new.idempotency_key or "").startswith(OPERATORS_OWN):
@@ -134,7 +141,7 @@ class Scheduler(Checkout):
 
     def _create(
         self, drafts: Sequence[Draft], limits: Mapping[str, int], most_bytes: Mapping[str, int] = {}
-    ) -> Result[list[Created]]:
+    ) -> Result[Sequence[Created]]:
         """Create, with one retry: every draft has a key, so a commit whose acknowledgement was lost is not repeated."""
         try:
             return self.store.create(drafts, limits, most_bytes)

@@ -185,7 +185,7 @@ class Store(Remotes, Revocations, Publication, Figures, Protocol):
 
     def create(
         self, drafts: Sequence[Draft], limits: Mapping[str, int] = {}, most_bytes: Mapping[str, int] = {}
-    ) -> Result[list[Created]]:
+    ) -> Result[Sequence[Created]]:
         """* Create all or nothing. `limits` caps the living schedules of an owner, `most_bytes` what it stores."""
 
     def add_bytes(self, owner: str, number: int, limit: int, now: Instant) -> Result[None]:

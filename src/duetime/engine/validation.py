@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count, islice
 from typing import Any, NamedTuple
 
 from duetime.engine.clock import DAY, SECOND, Instant
@@ -16,6 +16,7 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller, Kind, Prepared
 from duetime.engine.limits import MOST_CHANGES, Limits, RequestChecks
 from duetime.engine.model import Definition, Schedule, ScheduleId
+from duetime.engine.policy.bulk import KEY, PUBLIC_ID, Column, Drafts
 from duetime.engine.policy.catch_up import LEAD
 from duetime.engine.policy.changes import Edit
 from duetime.engine.policy.options import CatchUp, Policy, policy_for_ending, policy_to_json
@@ -24,7 +25,6 @@ from duetime.engine.times import iso_local
 from duetime.engine.triggers import OnceTrigger, Trigger, changes_of, changing, trigger_from_json, trigger_to_json
 
 NOTE_LENGTH = 500
-_KEY = Definition._fields.index("key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,23 +78,24 @@ class Drafter(RequestChecks):
     def __init__(self, kinds: Mapping[str, Kind], zone: str, limits: Limits) -> None:
         super().__init__(kinds, zone, limits)
         self._nonce = uuid.uuid4().hex[:12]
-        self._numbers = itertools.count()
+        self._numbers = count()
         self._usual_policies: dict[str, tuple[Policy, str]] = {}
 
-    def drafts(self, caller: Caller, news: Sequence[NewSchedule], now: Instant) -> list[Draft]:
+    def drafts(self, caller: Caller, news: Sequence[NewSchedule], now: Instant) -> Sequence[Draft]:
         """Return the drafts of many requests. What several of them have in common is checked once."""
         if len(news) == 1:
             return [self.draft(caller, news[0], now)]
+        if len(set(map(id, news))) == 1:
+            return self._repeated(self.draft(caller, news[0], now), news[0], now, len(news))
         times: dict[Any, Times] = {}
-        known: dict[int, Callable[[], Draft]] = {}  # by the request itself, which lives at least as long
+        known: dict[int, Draft] = {}  # by the request itself, which lives at least as long
         drafts = []
         for new in news:
-            repeated = known.get(id(new))
-            if repeated is None:
-                draft = self.draft(caller, new, now, self._times_of(new, now, times))
-                known[id(new)] = self._repeating(draft, new, now)
+            draft = known.get(id(new))
+            if draft is None:
+                draft = known[id(new)] = self.draft(caller, new, now, self._times_of(new, now, times))
             else:
-                draft = repeated()
+                (draft,) = self._repeated(draft, new, now, 1)
             drafts.append(draft)
         return drafts
 
@@ -117,19 +118,16 @@ class Drafter(RequestChecks):
             first,
         )  # fmt: skip
 
-    def _repeating(self, draft: Draft, new: NewSchedule, now: Instant) -> Callable[[], Draft]:
-        """Return a function that makes another draft of the same request, with an id and a key of its own."""
-        (id, public_id, *same), first = draft
-        before, key, after = same[: _KEY - 2], same[_KEY - 2], same[_KEY - 1 :]
-        named, given = "{id}" in public_id, new.idempotency_key is not None
-        kind, new_key, new_tuple = self.kinds[new.kind], self._new_keys(now), tuple.__new__
-
-        def again() -> Draft:
-            name = public_id if named else kind.public_id(now, new.trigger_type)
-            row = new_tuple(Definition, (id, name, *before, key if given else new_key(), *after))
-            return new_tuple(Draft, (row, first))
-
-        return again
+    def _repeated(self, draft: Draft, new: NewSchedule, now: Instant, number: int) -> Sequence[Draft]:
+        """Return drafts of the same request, with ids and keys of their own."""
+        definition, first = draft
+        columns: list[Column] = [[value] * number for value in definition]
+        if "{id}" not in definition.public_id:
+            kind = self.kinds[new.kind]
+            columns[PUBLIC_ID] = [kind.public_id(now, new.trigger_type) for _ in range(number)]
+        if new.idempotency_key is None:
+            columns[KEY] = self._new_keys(now, number)
+        return Drafts(columns, [first] * number)
 
     def _times_of(self, new: NewSchedule, now: Instant, known: dict[Any, Times]) -> Times:
         """Return the times of a request, which others of the same batch may have too; 1 equals True, 01:00 does not."""
@@ -169,11 +167,11 @@ class Drafter(RequestChecks):
             if given.startswith("~"):
                 raise InvalidInput(field="idempotency_key", problem="must not begin with ~")
             return self._text("idempotency_key", given, self.limits.key_length)
-        return self._new_keys(now)()
+        return self._new_keys(now, 1)[0]
 
-    def _new_keys(self, now: Instant) -> Callable[[], str]:
-        prefix, suffix, numbers = f"~{now:016x}-", f"-{self._nonce}", self._numbers
-        return lambda: f"{prefix}{next(numbers):x}{suffix}"
+    def _new_keys(self, now: Instant, number: int) -> list[str]:
+        prefix = f"~{now:016x}-{self._nonce}-"
+        return [f"{prefix}{each}" for each in islice(self._numbers, number)]
 
     def check_pause(self, until: Instant | None, note: str | None, now: Instant) -> None:
         if until is not None and until <= now:

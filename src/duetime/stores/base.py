@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import WorkerGone
+from duetime.engine.lazily import Lazily
 from duetime.engine.model import (
     LEASE,
     Cap,
@@ -24,6 +25,7 @@ from duetime.engine.model import (
     left,
     reached,
 )
+from duetime.engine.policy.bulk import MANY, NewSchedules, begin_all, drafts_in_columns, earliest_of
 from duetime.engine.policy.catch_up import Answers
 from duetime.engine.policy.changes import Change, Decision
 from duetime.engine.policy.claim import Claim
@@ -31,12 +33,20 @@ from duetime.engine.policy.completions import split_completions
 from duetime.engine.policy.fair_share import Budget
 from duetime.engine.policy.follow_ups import Messenger
 from duetime.engine.policy.record import Excuses, Finished, plan_rescue
-from duetime.engine.policy.rows import Completion, Draft, NewRows, Writes, begin_all
+from duetime.engine.policy.rows import Completion, Draft, NewRows, Writes
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.store import Beat, ClaimRequest, Created, Planned, RecordedAndClaimed, Store
 from duetime.engine.triggers.step_budget import within_transaction
 from duetime.stores.byte_limits import NeedsCount, StorageFull, add_bytes, add_bytes_of
-from duetime.stores.create import Additions, CreateRequest, NotAtOnce, add_revived, additions_of, over_limit
+from duetime.stores.create import (
+    Additions,
+    CreateRequest,
+    NotAtOnce,
+    add_revived,
+    additions_of,
+    count_living,
+    over_limit,
+)
 from duetime.stores.reads import ReadsMixin
 from duetime.stores.record_and_claim import (
     answers_of,
@@ -108,7 +118,7 @@ class BaseStore(ReadsMixin, TrimMixin, Store, ABC):
         self._forget_workers()
 
     @abstractmethod
-    def _insert_at_once(self, drafts: Sequence[Draft], additions: Additions) -> list[NewRows]:
+    def _insert_at_once(self, drafts: Sequence[Draft], additions: Additions) -> Sequence[NewRows]:
         """Add to the totals and insert the drafts in one commit, without looking anything up. Raise NotAtOnce if a
         total would exceed its limit or was counted too long ago, and Taken for a known key: nothing is inserted."""
 
@@ -129,26 +139,39 @@ class BaseStore(ReadsMixin, TrimMixin, Store, ABC):
 
     def create(
         self, drafts: Sequence[Draft], limits: Mapping[str, int] = {}, most_bytes: Mapping[str, int] = {}
-    ) -> Result[list[Created]]:
+    ) -> Result[Sequence[Created]]:
         request = CreateRequest(drafts, limits, most_bytes)
         try:
             return Ok(self._creates.write(request) if request.may_share else self._create_together([request])[0])
         except (NotAtOnce, Taken):
             return self._create_in_steps(request)
 
-    def _create_together(self, requests: Sequence[CreateRequest]) -> list[list[Created]]:
+    def _create_together(self, requests: Sequence[CreateRequest]) -> list[Sequence[Created]]:
         """Create what all requests ask for in one commit, if nothing needs a closer look."""
-        additions = additions_of(requests)
-        drafts = [draft for request in requests for draft in request.drafts]
-        made = self._insert_at_once(drafts, additions)
-        self._announce(soon=min([entry.at for _, _, entry in made]) - additions.now <= SOON)
-        created = [_created(rows) for rows in made]
+        drafts = requests[0].drafts if len(requests) == 1 else [draft for each in requests for draft in each.drafts]
+        if len(drafts) >= MANY:
+            drafts = drafts_in_columns(drafts)
+        additions = additions_of(requests, drafts)
+        try:
+            made = self._insert_at_once(drafts, additions)
+        except NotAtOnce:
+            if len(drafts) < MANY:
+                raise
+            self._count_living(additions)
+            made = self._insert_at_once(drafts, additions)
+        self._announce(soon=earliest_of(made) - additions.now <= SOON)
         if len(requests) == 1:
-            return [created]
-        rest = iter(created)
+            return [Lazily(made, _created) if isinstance(made, NewSchedules) else [_created(rows) for rows in made]]
+        rest = map(_created, made)
         return [[next(rest) for _ in request.drafts] for request in requests]
 
-    def _create_in_steps(self, request: CreateRequest) -> Result[list[Created]]:
+    def _count_living(self, additions: Additions) -> None:
+        """Count in a transaction of its own, after which many drafts can be inserted at once."""
+        with self._write() as tx:
+            for owner, _, most in additions.living:
+                count_living(tx, owner, most, 0, additions.now)
+
+    def _create_in_steps(self, request: CreateRequest) -> Result[Sequence[Created]]:
         """Look up keys and count, then create."""
         drafts, limits, most_bytes = request
         now = drafts[0].definition.created if drafts else Instant(0)
@@ -178,7 +201,7 @@ class BaseStore(ReadsMixin, TrimMixin, Store, ABC):
     @retry_on_conflict
     def _create(
         self, drafts: Sequence[Draft], limits: Mapping[str, int], most_bytes: Mapping[str, int]
-    ) -> Result[list[Created]]:
+    ) -> Result[Sequence[Created]]:
         with self._write() as tx:
             for owner in sorted(limits):
                 tx.lock_owner(owner)

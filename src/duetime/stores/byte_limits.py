@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from duetime.engine.clock import HOUR, MINUTE, Instant
-from duetime.engine.model import Definition, Run, Schedule
+from duetime.engine.model import Run, Schedule
 from duetime.engine.policy.rows import Draft
 from duetime.engine.result import Err
 from duetime.engine.store import RunQuery, ScheduleQuery
@@ -38,15 +38,16 @@ class StorageFull(Exception):
         self.refusal = refusal
 
 
-def size_of(definition: Definition) -> int:
-    return len(definition.payload.encode("utf-8", "surrogatepass")) + _EACH
+def size_of(payload: str) -> int:
+    """Return the size of a schedule with this payload."""
+    return len(payload.encode("utf-8", "surrogatepass")) + _EACH
 
 
 def add_bytes_of(tx: Transaction, drafts: Sequence[Draft], most: Mapping[str, int]) -> None:
     for owner, limit in sorted(most.items()):
         own = [draft.definition for draft in drafts if draft.definition.owner == owner]
         if own:
-            number = sum(map(size_of, own))
+            number = sum([size_of(definition.payload) for definition in own])
             add_bytes(tx, owner, number, limit, own[0].created)
 
 

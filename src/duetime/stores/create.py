@@ -11,10 +11,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from itertools import compress, repeat
+from operator import contains
+from typing import Final, NamedTuple
 
 from duetime.engine.clock import MINUTE, Instant
 from duetime.engine.model import Definition, Schedule, ScheduleState
+from duetime.engine.policy.bulk import KEY, OWNER, PAYLOAD, Column, drafts_in_columns, is_common
 from duetime.engine.policy.rows import Draft, Writes, quota_reached
 from duetime.engine.result import Err
 from duetime.stores.byte_limits import FRESH, size_of
@@ -23,7 +26,6 @@ from duetime.stores.transaction import Transaction
 COUNTED_FOR: Final = MINUTE
 """Age after which a bound is counted again, to include what workers and older versions of Duetime created."""
 _LIVING: Final = (ScheduleState.ACTIVE, ScheduleState.PAUSED)
-_OWNER, _KEY = Definition._fields.index("owner"), Definition._fields.index("key")
 _MOST_TOGETHER: Final = 50
 """A caller with more drafts than this has a commit of its own."""
 
@@ -69,15 +71,16 @@ class Additions(NamedTuple):
         return self.now - FRESH
 
 
-def additions_of(requests: Sequence[CreateRequest]) -> Additions:
+def additions_of(requests: Sequence[CreateRequest], drafts: Sequence[Draft]) -> Additions:
     """Add up what the requests create. Raise NotAtOnce if the totals or keys have to be looked at one by one."""
-    if len(requests) == 1 and len(requests[0].drafts) == 1:
+    if len(drafts) == 1:
         return _additions_of_one(requests[0])
-    definitions = [definition for request in requests for definition, _ in request.drafts]
-    columns = list(zip(*definitions, strict=True))
-    if not columns or any(map(_contains_nul, columns)):
+    if not drafts:
         raise NotAtOnce
-    owners, keys = columns[_OWNER], columns[_KEY]
+    columns = drafts_in_columns(drafts).definitions
+    if any(map(_contains_nul, columns)):
+        raise NotAtOnce
+    owners, keys, payloads = columns[OWNER], columns[KEY], columns[PAYLOAD]
     if len(set(keys)) < len(keys) and len(set(zip(owners, keys, strict=True))) < len(keys):
         raise NotAtOnce
     living = sorted(Counter(owners).items())
@@ -88,11 +91,11 @@ def additions_of(requests: Sequence[CreateRequest]) -> Additions:
     return Additions(
         [Addition(owner, number, most[owner]) for owner, number in living if owner in most],
         [
-            Addition(owner, sum([size_of(each) for each in definitions if each.owner == owner]), most_bytes[owner])
+            Addition(owner, sum(map(size_of, compress(payloads, map(owner.__eq__, owners)))), most_bytes[owner])
             for owner, _ in living
             if owner in most_bytes
         ],
-        definitions[0].created,
+        drafts[0].definition.created,
         [(owner, number) for owner, number in living if owner not in most],
     )
 
@@ -113,15 +116,16 @@ def _additions_of_one(request: CreateRequest) -> Additions:
         raise NotAtOnce
     owner = definition.owner
     limit, most = request.limits.get(owner), request.most_bytes.get(owner)
-    stored = [] if most is None else [Addition(owner, size_of(definition), most)]
+    stored = [] if most is None else [Addition(owner, size_of(definition.payload), most)]
     if limit is None:
         return Additions([], stored, definition.created, [(owner, 1)])
     return Additions([Addition(owner, 1, limit)], stored, definition.created)
 
 
-def _contains_nul(column: Sequence[Any]) -> bool:
-    """Return whether a text of the column contains NUL. The texts of most columns are the same for many rows."""
-    return isinstance(column[0], str) and any("\0" in text for text in set(column))
+def _contains_nul(column: Column) -> bool:
+    if not isinstance(column[0], str):
+        return False
+    return "\0" in column[0] if is_common(column) else any(map(contains, column, repeat("\0")))
 
 
 def _has_nul(definition: Definition) -> bool:
@@ -135,12 +139,19 @@ def over_limit(tx: Transaction, fresh: Sequence[Draft], limits: Mapping[str, int
         if owner not in limits:
             tx.send("add_living", owner, wanted[owner])
             continue
-        tx.send("lock_living", owner)
-        total = tx.count_living(owner, limits[owner] + 1) + wanted[owner]
-        if total > limits[owner]:
+        if not count_living(tx, owner, limits[owner], wanted[owner], fresh[0].definition.created):
             return quota_reached(limits[owner])
-        tx.send("set_living", total, fresh[0].definition.created, owner)
     return None
+
+
+def count_living(tx: Transaction, owner: str, most: int, wanted: int, now: Instant) -> bool:
+    """Set the bound of an owner to its living schedules and what is `wanted`; return False if that is too many."""
+    tx.send("lock_living", owner)
+    total = tx.count_living(owner, most + 1) + wanted
+    if total > most:
+        return False
+    tx.send("set_living", total, now, owner)
+    return True
 
 
 def add_revived(tx: Transaction, before: Schedule, writes: Writes) -> None:

@@ -9,13 +9,14 @@ from duetime.engine.clock import Instant
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import NO_RUN, DueEntry, Run, RunId, ScheduleId, WorkerId
 from duetime.engine.outcome import Returned
+from duetime.engine.policy.bulk import begin_all
 from duetime.engine.policy.catch_up import Answers, Question
 from duetime.engine.policy.claim import Claim, Entry, plan_claims
 from duetime.engine.policy.fair_share import Budget, Head, Turns, deal, deal_rest, hold_back, hour_of
 from duetime.engine.policy.finish import HeldRun
 from duetime.engine.policy.follow_ups import Messenger, drafts_of
 from duetime.engine.policy.record import Answer, Finished, plan_settlement
-from duetime.engine.policy.rows import Draft, Writes, begin_all
+from duetime.engine.policy.rows import Draft, Writes
 from duetime.engine.store import ClaimRequest, Created
 from duetime.stores.transaction import LockedRun, OwnerKey, Transaction, is_soon
 

@@ -105,4 +105,4 @@ def create_samples(app: App) -> list[Schedule]:
     for schedule in schedules:
         if schedule.progress.state == ScheduleState.ENDED:  # the one-off of an earlier demo
             app.scheduler.run_now(OPERATOR, schedule.definition.public_id)
-    return schedules
+    return list(schedules)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
-from itertools import repeat
-from typing import Any, Literal, NamedTuple, TypeAlias
+from functools import lru_cache
+from typing import Literal, NamedTuple, TypeAlias
 
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.errors import InvalidInput
@@ -52,10 +51,7 @@ def backoff(policy: Policy, run: int, failures: int, asked: int = 0) -> int:
 # Bound once: looking up an enum member costs as much as a call, and every run comes here.
 _RUNNING, _TRIGGER, _ACTIVE = RunStatus.RUNNING, Cause.TRIGGER, ScheduleState.ACTIVE
 _new = tuple.__new__  # costs half as much as the call of a named tuple
-_definition, _progress = partial(_new, Definition), partial(_new, Progress)
 _KIND, _OWNER, _POLICY = map(Definition._fields.index, ("kind", "owner", "policy"))
-_MANY = 50
-"""Number of drafts from which on it pays to make their rows column by column."""
 
 
 class Span(NamedTuple):
@@ -160,21 +156,6 @@ def first_progress(definition: Definition, first: Instant | None) -> Progress:
     return progress
 
 
-def begin_all(drafts: Sequence[Draft], ids: Sequence[ScheduleId]) -> list[NewRows]:
-    """Do the same for many drafts, column by column, which takes less than half the time."""
-    if len(drafts) < _MANY:
-        return [begin(draft, id) for draft, id in zip(drafts, ids, strict=True)]
-    asked, firsts = zip(*drafts, strict=True)
-    columns: list[Sequence[Any]] = list(zip(*asked, strict=True))
-    columns[:2] = ids, [text.replace("{id}", str(id)) for text, id in zip(columns[1], ids, strict=True)]
-    definitions = map(_definition, zip(*columns, strict=True))
-    owners, kinds = columns[_OWNER], columns[_KIND]
-    rest = map(repeat, _NOTHING_YET)
-    progress = map(_progress, zip(ids, owners, kinds, repeat(_ACTIVE), firsts, *rest))
-    entries = map(first_entry, drafts, ids)
-    return list(zip(definitions, progress, entries, strict=True))
-
-
 _NOTHING_YET = (None, 0, 0, 0, None, None, None, None, 0, None, 0)
 """The columns of progress from `through` on, before the first run."""
 
@@ -185,12 +166,12 @@ def first_entry(draft: Draft, schedule: ScheduleId) -> DueEntry:
     if "jitter_us" in definition.trigger:
         return trigger_entry(definition._replace(id=schedule), policy_from_json(definition.policy), first)
     return _new(
-        DueEntry, (_first_lane(definition[_KIND], definition[_POLICY]), first, schedule, NO_RUN, definition[_OWNER])
+        DueEntry, (first_lane(definition[_KIND], definition[_POLICY]), first, schedule, NO_RUN, definition[_OWNER])
     )
 
 
 @lru_cache(maxsize=1024)
-def _first_lane(kind: str, policy: str) -> str:
+def first_lane(kind: str, policy: str) -> str:
     return lane_of(kind, at_most_once=policy_from_json(policy).at_most_once)
 
 

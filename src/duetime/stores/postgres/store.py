@@ -12,8 +12,9 @@ from typing import Any
 from duetime.engine.clock import Clock, Instant, SystemClock
 from duetime.engine.errors import StoreUnavailable, StoreUnusable
 from duetime.engine.model import ScheduleId, WorkerId
+from duetime.engine.policy.bulk import begin_all
 from duetime.engine.policy.follow_ups import Messenger
-from duetime.engine.policy.rows import Draft, NewRows, begin_all, first_entry
+from duetime.engine.policy.rows import Draft, NewRows, first_entry
 from duetime.engine.store import Health
 from duetime.stores.base import BaseStore
 from duetime.stores.create import Additions, NotAtOnce
@@ -202,7 +203,7 @@ class PostgresStore(BaseStore):
                     raise (NeedsDecision if error.diag.constraint_name == "runs_once" else Taken) from error
                 raise
 
-    def _insert_at_once(self, drafts: Sequence[Draft], additions: Additions) -> list[NewRows]:
+    def _insert_at_once(self, drafts: Sequence[Draft], additions: Additions) -> Sequence[NewRows]:
         """Send one statement, which is a transaction by itself unless an owner has no limit. The server draws the ids,
         unless jitter needs them."""
         given: Sequence[int | None] = [None] * len(drafts)

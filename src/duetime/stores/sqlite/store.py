@@ -20,8 +20,9 @@ import apsw
 from duetime.engine.clock import SECOND, Clock, Instant, SystemClock
 from duetime.engine.errors import DuetimeError, InvalidInput, StoreUnavailable, StoreUnusable
 from duetime.engine.model import LEASE, ScheduleId, WorkerId
+from duetime.engine.policy.bulk import begin_all
 from duetime.engine.policy.follow_ups import Messenger
-from duetime.engine.policy.rows import Draft, NewRows, begin_all
+from duetime.engine.policy.rows import Draft, NewRows
 from duetime.engine.store import Health
 from duetime.stores.base import BaseStore
 from duetime.stores.byte_limits import size_of
@@ -237,7 +238,7 @@ class SqliteStore(BaseStore):
         if not self._writer.getautocommit():
             self._writer.execute("ROLLBACK")
 
-    def _insert_at_once(self, drafts: Sequence[Draft], additions: Additions) -> list[NewRows]:
+    def _insert_at_once(self, drafts: Sequence[Draft], additions: Additions) -> Sequence[NewRows]:
         if len(drafts) <= FEW_DRAFTS and not additions.unlimited:
             try:
                 return self._insert_by_one_statement(drafts, additions)
@@ -262,7 +263,7 @@ class SqliteStore(BaseStore):
             self._next_schedule = first + len(drafts)
             return rows
 
-    def _insert_by_one_statement(self, drafts: Sequence[Draft], additions: Additions) -> list[NewRows]:
+    def _insert_by_one_statement(self, drafts: Sequence[Draft], additions: Additions) -> Sequence[NewRows]:
         """Raise KnownId if another process created schedules meanwhile: the ids are those that follow our last one."""
         most = {owner: limit for owner, _, limit in additions.living}
         most_bytes = {owner: limit for owner, _, limit in additions.stored}
@@ -275,7 +276,7 @@ class SqliteStore(BaseStore):
             for definition, progress, entry in rows:
                 owner = definition.owner
                 limit = most_bytes.get(owner)
-                size = None if limit is None else size_of(definition)
+                size = None if limit is None else size_of(definition.payload)
                 values += *definition, progress.next, entry.lane, entry.at, most[owner], size, limit, *counted
             try:
                 self._writer.execute(grouped("create_schedule", len(rows)), values)

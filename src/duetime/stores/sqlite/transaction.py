@@ -14,19 +14,17 @@ import apsw
 from duetime.engine.clock import Instant
 from duetime.engine.model import (
     NO_RUN,
-    Definition,
-    DueEntry,
-    Progress,
     Run,
     RunId,
     Schedule,
     ScheduleId,
     WorkerId,
 )
+from duetime.engine.policy.bulk import Column, NewSchedules, in_columns, is_common
 from duetime.engine.policy.claim import Entry
 from duetime.engine.policy.fair_share import Head
 from duetime.engine.policy.finish import HeldRun
-from duetime.engine.policy.rows import Completion, RunColumn, Writes
+from duetime.engine.policy.rows import Completion, NewRows, RunColumn, Writes
 from duetime.engine.store import Beat, ClaimRequest
 from duetime.stores.search import load_queries
 from duetime.stores.transaction import (
@@ -51,8 +49,10 @@ SQL = load_queries("sqlite")
 Row = TypeVar("Row", HeldRun, Schedule)
 
 
-GROUPS = (250, 50)
+GROUPS = (1000, 250, 50)
 """Rows that one statement inserts: as many as possible, but few sizes. The driver keeps only texts up to 16 KB."""
+LONGEST = 15_000
+"""Most characters of the parameters of a statement."""
 
 
 _ROW = re.compile(r"(?<=VALUES )(\([^()]+\))")
@@ -68,8 +68,9 @@ def grouped(name: str, size: int) -> str:
 @lru_cache(maxsize=128)
 def _sharing(name: str, shared: tuple[bool, ...], size: int) -> str:
     """Return the same statement for rows that share the values of some columns. These are bound once, as the first
-    parameters: binding a value often costs more than storing it."""
-    before, values, after = _ROW.split(SQL[name])
+    parameters: binding a value often costs more than storing it. After a failure, the transaction is rolled back as a
+    whole; so SQLite need not keep what the statement replaces, in order to undo it alone."""
+    before, values, after = _ROW.split(SQL[name].replace("INSERT INTO", "INSERT OR FAIL INTO"))
     once, each = count(1), count(1)
     row = "".join(
         part if part != "?" else f"?{next(once)}" if next(common) else f"column{next(each)}"
@@ -203,24 +204,30 @@ class SqliteTransaction(Transaction):
         elif len(rows) < GROUPS[-1]:
             self._db.execute(grouped(name, len(rows)), list(chain.from_iterable(rows)))
         else:
-            self._insert_columns(name, list(zip(*rows, strict=True)))
+            self._insert_columns(name, in_columns(rows))
 
-    def _insert_columns(self, name: str, columns: Sequence[Sequence[Any]]) -> None:
+    def _insert_columns(self, name: str, columns: Sequence[Column]) -> None:
         left, begin = len(columns[0]), 0
-        shared = tuple([column.count(column[0]) == left for column in columns])
+        shared = tuple(map(is_common, columns))
         once = [column[0] for column, common in zip(columns, shared, strict=True) if common]
         own = [column for column, common in zip(columns, shared, strict=True) if not common]
+        most = LONGEST // (2 * len(own) + 2)
         while left:
-            size = next((size for size in GROUPS if size <= left), left)
+            size = next((size for size in GROUPS if size <= left and size <= most), left)
             rows = zip(*[column[begin : begin + size] for column in own], strict=True)
             self._db.execute(_sharing(name, shared, size), [*once, *chain.from_iterable(rows)])
             begin, left = begin + size, left - size
 
-    def insert_schedules(self, rows: Sequence[tuple[Definition, Progress, DueEntry]]) -> None:
+    def insert_schedules(self, rows: Sequence[NewRows]) -> None:
         if not rows:
             return
-        definitions, progress, entries = zip(*rows, strict=True)
         try:
+            if isinstance(rows, NewSchedules):
+                self._insert_columns("insert_schedule", rows.definitions)
+                self._insert_columns("insert_progress", rows.progress)
+                self._insert_columns("insert_due", rows.entries)
+                return
+            definitions, progress, entries = zip(*rows, strict=True)
             self._insert("insert_schedule", definitions)
         except apsw.ConstraintError as error:
             raise Taken from error

@@ -180,7 +180,7 @@ def _new(request: Request, now: Instant) -> NewSchedule:
     return NewSchedule(KIND, request.name, *when[:2], request.payload, request.policy, when.timezone, key)
 
 
-def _answers(before: Sequence[Schedule | None], made: list[Created]) -> list[dict[str, Any]]:
+def _answers(before: Sequence[Schedule | None], made: Sequence[Created]) -> list[dict[str, Any]]:
     """Return an answer for each message. Within one batch, too, only the first with the same id is sent."""
     created = iter(made)
     answers: list[dict[str, Any]] = []

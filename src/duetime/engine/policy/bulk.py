@@ -1,0 +1,105 @@
+"""Many new schedules at once, column by column. Objects for all rows take longer to make, and the garbage collector to
+track, than a database takes to write them; so a row is made when it is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+from duetime.engine.clock import Instant
+from duetime.engine.lazily import LazySequence
+from duetime.engine.model import NO_RUN, Definition, DueEntry, ScheduleId
+from duetime.engine.policy.rows import Draft, NewRows, begin, first_entry, first_lane, first_progress
+
+Column = list[Any]
+MANY = 50
+"""Number of drafts from which on columns pay."""
+ID, PUBLIC_ID, KIND, OWNER, TRIGGER, PAYLOAD, POLICY, KEY = map(
+    Definition._fields.index, ("id", "public_id", "kind", "owner", "trigger", "payload", "policy", "key")
+)
+_new = tuple.__new__  # see `rows`
+
+
+def begin_all(drafts: Sequence[Draft], ids: Sequence[ScheduleId]) -> Sequence[NewRows]:
+    if len(drafts) < MANY:
+        return [begin(draft, id) for draft, id in zip(drafts, ids, strict=True)]
+    return NewSchedules(drafts_in_columns(drafts), ids)
+
+
+def earliest_of(rows: Sequence[NewRows]) -> Instant:
+    return min(rows.starts) if isinstance(rows, NewSchedules) else min([entry.at for _, _, entry in rows])
+
+
+def in_columns(rows: Sequence[tuple[Any, ...]]) -> list[Column]:
+    """Return the columns of rows of the same length. `zip` would make an iterator for each row, to be tracked."""
+    values, width = list(chain.from_iterable(rows)), len(rows[0])
+    return [values[place::width] for place in range(width)]
+
+
+def is_common(column: Column) -> bool:
+    """Return whether all rows have the same value."""
+    return column.count(column[0]) == len(column)
+
+
+class Drafts(LazySequence[Draft]):
+    def __init__(self, definitions: Sequence[Column], firsts: list[Instant]) -> None:
+        self.definitions, self.firsts = definitions, firsts
+
+    def __len__(self) -> int:
+        return len(self.firsts)
+
+    def _made(self, place: int) -> Draft:
+        definition: Definition = _new(Definition, [column[place] for column in self.definitions])
+        return Draft(definition, self.firsts[place])
+
+    def lanes(self) -> Column:
+        kinds, policies = self.definitions[KIND], self.definitions[POLICY]
+        if is_common(kinds) and is_common(policies):
+            return [first_lane(kinds[0], policies[0])] * len(kinds)
+        return list(map(first_lane, kinds, policies))
+
+    def have_jitter(self) -> bool:
+        """Return whether the start of one of them depends on its id."""
+        return any("jitter_us" in trigger for trigger in set(self.definitions[TRIGGER]))
+
+    def starts(self, ids: Sequence[ScheduleId]) -> list[Instant]:
+        if not self.have_jitter():
+            return self.firsts
+        return [first_entry(draft, id).at for draft, id in zip(self, ids, strict=True)]
+
+
+def drafts_in_columns(drafts: Sequence[Draft]) -> Drafts:
+    if isinstance(drafts, Drafts):
+        return drafts
+    return Drafts(in_columns([definition for definition, _ in drafts]), [first for _, first in drafts])
+
+
+class NewSchedules(LazySequence[NewRows]):
+    def __init__(self, drafts: Drafts, ids: Sequence[ScheduleId]) -> None:
+        names = [text.replace("{id}", str(id)) for text, id in zip(drafts.definitions[PUBLIC_ID], ids, strict=True)]
+        self.definitions = [list(ids), names, *drafts.definitions[2:]]
+        self.firsts, self.lanes, self.starts = drafts.firsts, drafts.lanes(), drafts.starts(ids)
+
+    @property
+    def progress(self) -> list[Column]:
+        """The columns that differ between new schedules: schedule, owner, kind and next."""
+        return [self.definitions[ID], self.definitions[OWNER], self.definitions[KIND], self.firsts]
+
+    @property
+    def entries(self) -> list[Column]:
+        """The columns of their due entries, by time: in a queue, they are next to each other then."""
+        ids, owners = self.definitions[ID], self.definitions[OWNER]
+        columns: list[Column] = [self.lanes, self.starts, ids, [NO_RUN] * len(ids), owners]
+        if is_common(self.starts):
+            return columns
+        order = sorted(range(len(ids)), key=self.starts.__getitem__)
+        return [list(map(column.__getitem__, order)) for column in columns]
+
+    def __len__(self) -> int:
+        return len(self.firsts)
+
+    def _made(self, place: int) -> NewRows:
+        definition: Definition = _new(Definition, [column[place] for column in self.definitions])
+        entry = DueEntry(self.lanes[place], self.starts[place], definition.id, NO_RUN, definition.owner)
+        return definition, first_progress(definition, self.firsts[place]), entry
