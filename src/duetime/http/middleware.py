@@ -7,6 +7,7 @@ requests then carry that name as Host. Only configured names are answered.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -15,8 +16,10 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from duetime.engine.kind import LOCAL
 from duetime.http.connection_limits import CONNECTION, OWNER, ConnectionLimits
 from duetime.http.problems import is_api, refusal
+from duetime.service.owner_limits import NOBODY
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _HOST = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::[0-9]{1,5})?")
@@ -64,6 +67,9 @@ def host_name(host: str) -> str | None:
 
 UNAUTHENTICATED: Final = 16 * 1024
 """Maximum bytes of an unauthenticated request."""
+IN_MEMORY: Final = 32 * 1024 * 1024
+IN_MEMORY_OF_LOCAL: Final = 128 * 1024 * 1024
+"""Maximum bytes of one owner's bodies that are received or answered at a time."""
 WHOLE: Final = 10
 """A whole body may take this many times the timeout of one piece; an unauthenticated one only once."""
 _BODILESS: Final = frozenset({"GET", "HEAD"})
@@ -73,22 +79,62 @@ class TooLarge(Exception):
     """The body exceeds the limit."""
 
 
+class TooManyBytes(Exception):
+    """Too many bytes of this owner's requests are in memory; wait for some answers, then send it again."""
+
+
+class HeldBytes:
+    """The bytes of one body that count towards its owner's share of memory, until its request is answered."""
+
+    __slots__ = ("_all", "_held", "_owner")
+
+    def __init__(self, all_held: Counter[str], owner: str) -> None:
+        self._all, self._owner, self._held = all_held, owner, 0
+
+    def grow(self, size: int) -> None:
+        """Count a body of this size. Raises TooManyBytes. A small body is always accepted."""
+        more = size - self._held
+        if size <= UNAUTHENTICATED or more <= 0:
+            return
+        if self._all[self._owner] + more > (IN_MEMORY_OF_LOCAL if self._owner == LOCAL else IN_MEMORY):
+            raise TooManyBytes
+        self._all[self._owner] += more
+        self._held = size
+
+    def release(self) -> None:
+        self._all[self._owner] -= self._held
+        if not self._all[self._owner]:
+            del self._all[self._owner]
+
+
 class BodyLimit:
     def __init__(self, app: ASGIApp, most: int) -> None:
         self._app, self._most = app, most
+        self._held: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        held = HeldBytes(self._held, scope.get(OWNER, NOBODY))
+        try:
+            await self._answer(scope, receive, send, held)
+        finally:
+            held.release()
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send, held: HeldBytes) -> None:
         most = self._most if OWNER in scope else UNAUTHENTICATED
         if OWNER not in scope and scope["method"] in _BODILESS and _has_body(scope):
             words = f"A {scope['method']} of this address takes no body; leave it out."
             await refusal(scope, 400, "no_body_here", words)(scope, receive, send)
             return
         try:
-            messages = await self._received(scope, receive, most)
+            messages = await self._received(scope, receive, most, held)
         except TooLarge:
             words = f"A request may have {most} bytes; store the data elsewhere and send a reference to it."
             # Not closed at once: a client that is still sending would see a reset instead of this response.
             await refusal(scope, 413, "too_large", words)(scope, receive, send)
+            return
+        except TooManyBytes as error:
+            headers = {"Retry-After": "1"}
+            await refusal(scope, 429, "too_many_requests", str(error.__doc__), headers=headers)(scope, receive, send)
             return
         except TimeoutError:
             words = "The body of the request did not arrive in time; send it again, in one piece."
@@ -102,16 +148,20 @@ class BodyLimit:
 
         await self._app(scope, replay, send)
 
-    async def _received(self, scope: Scope, receive: Receive, most: int) -> list[Message]:
+    async def _received(self, scope: Scope, receive: Receive, most: int, held: HeldBytes) -> list[Message]:
         """Return the whole body as one message, or the disconnect message if the client left meanwhile."""
         length, connection = Headers(scope=scope).get("content-length", ""), scope.get(CONNECTION)
-        if length.isascii() and length.isdigit() and (len(length) > 15 or int(length) > most):
-            raise TooLarge
+        if length.isascii() and length.isdigit():
+            if len(length) > 15 or int(length) > most:
+                raise TooLarge
+            held.grow(int(length))  # before anything of it is read
         limits: ConnectionLimits = ConnectionLimits() if connection is None else connection.limits
         if connection is not None and connection.is_answering:  # all of it is here, so there is nothing to wait for
             message = await receive()
-            if message["type"] == "http.request" and len(message.get("body", b"")) > most:
-                raise TooLarge
+            if message["type"] == "http.request":
+                if len(message.get("body", b"")) > most:
+                    raise TooLarge
+                held.grow(len(message.get("body", b"")))
             return [message]
         body, patience = bytearray(), limits.body_seconds
         with anyio.fail_after(patience * (WHOLE if OWNER in scope else 1)):
@@ -123,6 +173,7 @@ class BodyLimit:
                 body += message.get("body", b"")
                 if len(body) > most:
                     raise TooLarge
+                held.grow(len(body))
                 if not message.get("more_body", False):
                     return [{"type": "http.request", "body": bytes(body), "more_body": False}]
 

@@ -1,0 +1,80 @@
+"""The memory that the bodies of one owner's requests may take."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+from starlette.types import Message, Receive, Scope, Send
+
+from duetime.engine.kind import LOCAL
+from duetime.http.connection_limits import OWNER
+from duetime.http.middleware import IN_MEMORY, UNAUTHENTICATED, BodyLimit
+
+LARGE = 8 * 1024 * 1024
+
+
+class Server:
+    """Answers each request with 200 as soon as its body is complete."""
+
+    def __init__(self) -> None:
+        self.limit = BodyLimit(self._app, LARGE)
+
+    async def _app(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    async def status(self, owner: str, body: bytes, path: str = "/mcp") -> int:
+        async def receive() -> Message:
+            return {"type": "http.request", "body": body}
+
+        return await self._asked(owner, receive, len(body), path)
+
+    async def _asked(self, owner: str, receive: Receive, length: int | None, path: str) -> int:
+        sent: list[Message] = []
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        headers = [] if length is None else [(b"content-length", str(length).encode())]
+        scope: dict[str, Any] = {"type": "http", "method": "POST", "path": path, "headers": headers, OWNER: owner}
+        await self.limit(scope, receive, send)
+        return int(sent[0]["status"])
+
+    @asynccontextmanager
+    async def unfinished(self, owner: str, *, chunked: bool) -> AsyncIterator[None]:
+        """Meanwhile a request is under way, of which all but the end has arrived."""
+        waiting, first = anyio.Event(), iter([bytes(LARGE)])
+
+        async def receive() -> Message:
+            if (piece := next(first, None)) is not None:
+                return {"type": "http.request", "body": piece, "more_body": True}
+            waiting.set()
+            await anyio.Event().wait()
+            return {"type": "http.disconnect"}
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._asked, owner, receive, None if chunked else LARGE, "/mcp")
+            await waiting.wait()
+            yield
+            tasks.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_unfinished_bodies_of_one_owner_take_a_share_of_memory(chunked: bool) -> None:
+    async def use() -> None:
+        server = Server()
+        async with AsyncExitStack() as under_way:
+            for _ in range(IN_MEMORY // LARGE):
+                await under_way.enter_async_context(server.unfinished("mallory", chunked=chunked))
+            for path in ("/mcp", "/api/v1/schedules"):
+                assert await server.status("mallory", bytes(UNAUTHENTICATED + 1), path) == 429
+            assert await server.status("mallory", bytes(UNAUTHENTICATED)) == 200, "a small one is always accepted"
+            assert await server.status("ada", bytes(LARGE)) == 200, "others have their own share"
+            assert await server.status(LOCAL, bytes(LARGE)) == 200
+        assert await server.status("mallory", bytes(LARGE)) == 200, "it was given back"
+
+    anyio.run(use)
