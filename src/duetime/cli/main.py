@@ -22,9 +22,8 @@ from duetime.terminal import output
 from duetime.terminal.completion import COMPLETION, one_of
 from duetime.terminal.context import Application, Json, config_named, documentation, register_builder, take_config
 from duetime.terminal.errors import worded
-from duetime.terminal.help import Rows
 from duetime.terminal.output import clean
-from duetime.terminal.typer_ext import PlainCommand, PlainGroup, argument, single
+from duetime.terminal.typer_ext import PlainCommand, PlainGroup, Rows, argument, single
 
 if TYPE_CHECKING:
     from duetime.settings import Settings

@@ -110,7 +110,7 @@ def _zones(incomplete: str) -> Sequence[str]:
     return sorted(name for name in available_timezones() if name.startswith(incomplete))
 
 
-IDS, RUNS, LIVE_RUNS, DEAD_RUNS = (from_store(each) for each in (_schedules, _runs(None), _runs("live"), _runs("dead")))
+IDS, RUNS, DEAD_RUNS = (from_store(each) for each in (_schedules, _runs(None), _runs("dead")))
 TOPICS, ZONES = from_store(_topics), completed_by(_zones)
 Zone = Annotated[str | None, option("--tz ZONE", "IANA time zone, such as Europe/Berlin.", **ZONES)]
 STATUSES = one_of("scheduled", "running", "completed", "failed", "cancelled", "paused", "broken")

@@ -12,8 +12,7 @@ from duetime.engine.kind import Caller
 from duetime.engine.model import LOCAL
 from duetime.engine.outcome import Completed, Returned
 from duetime.kinds import load_specs
-from duetime.kinds.notifications.delivery import Inbox, OutgoingMessage, ServerDelivery
-from duetime.kinds.notifications.destinations import Destinations, NamedChannel
+from duetime.kinds.notifications.delivery import Destinations, Inbox, NamedChannel, OutgoingMessage, ServerDelivery
 from duetime.kinds.notifications.kind import NotificationKind
 from duetime.mcp.catalog import catalog_of
 from duetime.mcp.definitions import Tool, ToolProblem

@@ -11,8 +11,14 @@ from duetime.engine.kind import LOCAL
 from duetime.engine.result import Err
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import ScheduleQuery
-from duetime.kinds.notifications.delivery import Delivery, Inbox, ServerDelivery
-from duetime.kinds.notifications.destinations import Destinations, destinations_of, read_destinations
+from duetime.kinds.notifications.delivery import (
+    Delivery,
+    Destinations,
+    Inbox,
+    ServerDelivery,
+    destinations_of,
+    read_destinations,
+)
 from duetime.kinds.notifications.kind import NotificationKind
 from duetime.kinds.notifications.local import LocalNotifications
 from duetime.kinds.notifications.service import KIND, NotificationService

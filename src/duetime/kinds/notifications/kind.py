@@ -17,8 +17,15 @@ from duetime.engine.outcome import Cancelled, Completed, Outcome, Returned
 from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.options import Overlap
 from duetime.engine.triggers import OnceTrigger, trigger_from_json
-from duetime.kinds.notifications.delivery import ATTEMPTS, Delivery, Inbox, OutgoingMessage
-from duetime.kinds.notifications.destinations import NO_DESTINATIONS, NTFY, Destinations
+from duetime.kinds.notifications.delivery import (
+    ATTEMPTS,
+    NO_DESTINATIONS,
+    NTFY,
+    Delivery,
+    Destinations,
+    Inbox,
+    OutgoingMessage,
+)
 from duetime.kinds.notifications.local import INBOX_WARNING
 from duetime.kinds.notifications.payload import checked_payload
 from duetime.kinds.notifications.remote import RemoteNotifications

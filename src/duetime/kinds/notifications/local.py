@@ -15,8 +15,7 @@ from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import ScheduleQuery
 from duetime.engine.triggers import OnceTrigger
 from duetime.engine.validation import NewSchedule
-from duetime.kinds.notifications.delivery import Delivery, Inbox
-from duetime.kinds.notifications.destinations import NO_DESTINATIONS, Destinations
+from duetime.kinds.notifications.delivery import NO_DESTINATIONS, Delivery, Destinations, Inbox
 from duetime.kinds.notifications.service import (
     KIND,
     PATIENCE,

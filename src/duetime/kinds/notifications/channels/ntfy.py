@@ -12,8 +12,7 @@ from typing import Any
 from duetime.engine.encoding import json_object
 from duetime.engine.kind import LOCAL
 from duetime.engine.outcome import Failed, Outcome
-from duetime.kinds.notifications.delivery import OutgoingMessage
-from duetime.kinds.notifications.destinations import NTFY
+from duetime.kinds.notifications.delivery import NTFY, OutgoingMessage
 from duetime.net.client import Answer, Call, Http
 from duetime.net.host_limits import Hosts
 from duetime.net.outcomes import IDEMPOTENCY_KEY, posted

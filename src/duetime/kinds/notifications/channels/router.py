@@ -14,8 +14,7 @@ from duetime.engine.policy.options import ALERTS, is_topic
 from duetime.kinds.notifications.channels.apprise import AppriseChannel
 from duetime.kinds.notifications.channels.ntfy import Ntfy, NtfyServer, address_of, problem_of, problem_of_topic
 from duetime.kinds.notifications.channels.webhook import HttpChannel
-from duetime.kinds.notifications.delivery import Delivery, Inbox, OutgoingMessage
-from duetime.kinds.notifications.destinations import NTFY
+from duetime.kinds.notifications.delivery import NTFY, Delivery, Inbox, OutgoingMessage
 from duetime.net.client import Http
 from duetime.net.host_limits import Hosts
 from duetime.settings.sections import INBOX, ChannelSettings
