@@ -59,14 +59,17 @@ class Drafts(LazySequence[Draft]):
             return [first_lane(kinds[0], policies[0])] * len(kinds)
         return list(map(first_lane, kinds, policies))
 
-    def have_jitter(self) -> bool:
-        """Return whether the start of one of them depends on its id."""
-        return any("jitter_us" in trigger for trigger in set(self.definitions[TRIGGER]))
-
     def starts(self, ids: Sequence[ScheduleId]) -> list[Instant]:
-        if not self.have_jitter():
+        if not have_jitter(self):
             return self.firsts
         return [first_entry(draft, id).at for draft, id in zip(self, ids, strict=True)]
+
+
+def have_jitter(drafts: Sequence[Draft]) -> bool:
+    """Return whether the start of one of the drafts depends on its id."""
+    if isinstance(drafts, Drafts):
+        return any("jitter_us" in trigger for trigger in set(drafts.definitions[TRIGGER]))
+    return any("jitter_us" in draft.definition.trigger for draft in drafts)
 
 
 def drafts_in_columns(drafts: Sequence[Draft]) -> Drafts:

@@ -82,5 +82,9 @@ _WRITERS: dict[str, Callable[[Collection[Any]], Bigints | str]] = {"n": numbers,
 
 def columns(shape: str, rows: Sequence[Sequence[Any]]) -> list[Bigints | str]:
     """Return one parameter per column; `shape` has a letter for each: n for bigint, i for integer, t for text."""
-    turned: Iterable[Collection[Any]] = zip(*rows, strict=True) if rows else repeat((), len(shape))
-    return [_WRITERS[letter](column) for letter, column in zip(shape, turned, strict=True)]
+    return arrays(shape, zip(*rows, strict=True) if rows else repeat((), len(shape)))
+
+
+def arrays(shape: str, columns: Iterable[Collection[Any]]) -> list[Bigints | str]:
+    """Do the same for rows that are in columns already."""
+    return [_WRITERS[letter](column) for letter, column in zip(shape, columns, strict=True)]

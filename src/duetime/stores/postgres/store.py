@@ -11,10 +11,10 @@ from typing import Any
 
 from duetime.engine.clock import Clock, Instant, SystemClock
 from duetime.engine.errors import StoreUnavailable, StoreUnusable
-from duetime.engine.model import ScheduleId, WorkerId
-from duetime.engine.policy.bulk import begin_all
+from duetime.engine.model import WorkerId
+from duetime.engine.policy.bulk import begin_all, have_jitter
 from duetime.engine.policy.follow_ups import Messenger
-from duetime.engine.policy.rows import Draft, NewRows, first_entry
+from duetime.engine.policy.rows import Draft, NewRows
 from duetime.engine.store import Health
 from duetime.stores.base import BaseStore
 from duetime.stores.create import Additions, NotAtOnce
@@ -207,10 +207,9 @@ class PostgresStore(BaseStore):
         """Send one statement, which is a transaction by itself unless an owner has no limit. The server draws the ids,
         unless jitter needs them."""
         given: Sequence[int | None] = [None] * len(drafts)
-        if any("jitter_us" in draft.definition.trigger for draft in drafts):
+        if have_jitter(drafts):
             given = [row[0] for row in self._named("new_schedule_ids", len(drafts))]
-        entries = [first_entry(draft, ScheduleId(id or 0)) for draft, id in zip(drafts, given, strict=True)]
-        values = creation(drafts, given, entries, additions)
+        values = creation(drafts, given, additions)
         if additions.unlimited:
             with self._write() as tx:
                 for owner, number in additions.unlimited:

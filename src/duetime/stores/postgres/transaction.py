@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from duetime.engine.clock import Instant
@@ -19,13 +19,14 @@ from duetime.engine.model import (
     ScheduleId,
     WorkerId,
 )
+from duetime.engine.policy.bulk import Drafts
 from duetime.engine.policy.claim import Entry
 from duetime.engine.policy.fair_share import Head
 from duetime.engine.policy.finish import HeldRun
-from duetime.engine.policy.rows import Completion, Draft, RunColumn, Writes
+from duetime.engine.policy.rows import Completion, Draft, NewRows, RunColumn, Writes, first_entry
 from duetime.engine.store import Beat, ClaimRequest, Position
 from duetime.stores.create import Additions
-from duetime.stores.postgres.arrays import columns, numbers, texts
+from duetime.stores.postgres.arrays import arrays, columns, numbers, texts
 from duetime.stores.postgres.connections import Connection, Cursor
 from duetime.stores.search import load_queries
 from duetime.stores.transaction import (
@@ -62,25 +63,28 @@ _RUNNING = RunStatus.RUNNING
 _BEGINNING = Position(Instant(-(2**63)), ScheduleId(0))
 
 
-def creation(
-    drafts: Sequence[Draft], given: Sequence[int | None], entries: Sequence[DueEntry], additions: Additions
-) -> list[Any]:
+def creation(drafts: Sequence[Draft], given: Sequence[int | None], additions: Additions) -> list[Any]:
     """Return the parameters of `create_at_once`; `given` are the ids, None where the server draws them."""
-    rows = [
-        (id, *definition[1:-1], first, entry.lane, entry.at)  # a new schedule is not paused
-        for (definition, first), id, entry in zip(drafts, given, entries, strict=True)
-    ]
-    soon = min([entry.at for entry in entries]) - additions.now <= SOON
+    ids = [ScheduleId(id or 0) for id in given]
+    new: Sequence[Collection[Any]]
+    if isinstance(drafts, Drafts):  # a new schedule is not paused: its last column is not written
+        new = given, *drafts.definitions[1:-1], drafts.firsts, drafts.lanes(), drafts.starts(ids)
+    else:
+        entries = map(first_entry, drafts, ids)
+        rows = [
+            (*draft.definition[1:-1], draft.first, *entry[:2]) for draft, entry in zip(drafts, entries, strict=True)
+        ]
+        new = given, *zip(*rows, strict=True)
     return [
         *columns("tnn", additions.living),
         *additions.living_counted,
         *columns("tnn", additions.stored),
         additions.stored_counted,
         len(additions.living),
-        *columns(_DEFINITIONS[:-1] + "ntn", rows),
+        *arrays(_DEFINITIONS[:-1] + "ntn", new),
         len(additions.living),
         len(additions.stored),
-        soon,
+        min(new[-1]) - additions.now <= SOON,
     ]
 
 
@@ -251,7 +255,7 @@ class PostgresTransaction(Transaction):
         self.send("delete_runs", ids)
         return [run for run in runs if run.id not in present]
 
-    def insert_schedules(self, rows: Sequence[tuple[Definition, Progress, DueEntry]]) -> None:
+    def insert_schedules(self, rows: Sequence[NewRows]) -> None:
         if not rows:
             return
         definitions, progress, entries = zip(*rows, strict=True)
