@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 
 from duetime.engine.model import RunId
 from duetime.engine.outcome import Completed
 from duetime.engine.policy.claim import Claim
-from duetime.engine.policy.options import CatchUp, Overlap, policy_for_ending
+from duetime.engine.policy.options import MOST_LONG, CatchUp, Overlap, policy_for_ending
 from duetime.engine.policy.record import Finished
 from duetime.engine.policy.rows import Completion
+from duetime.engine.text_cache import text_cache
 
 
-@lru_cache(maxsize=4096)
+@text_cache(4096, MOST_LONG)
 def ends_plainly(policy_text: str) -> bool:
     """Return whether the end of a run under this policy tells nobody and, as a rule, starts nothing that was queued."""
     policy = policy_for_ending(policy_text)

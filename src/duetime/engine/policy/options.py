@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND
 from duetime.engine.encoding import json_object
 from duetime.engine.errors import InvalidInput
+from duetime.engine.text_cache import text_cache
 
 # Topics: what a message is filed under, and what its receiver subscribes to.
 
@@ -216,7 +217,11 @@ def policy_to_json(policy: Policy) -> str:
     return _encode(changed)
 
 
-@lru_cache(maxsize=4096)
+MOST_LONG: Final = 64
+"""Long policies that are cached: callbacks with many headers make them large."""
+
+
+@text_cache(4096, MOST_LONG)
 def policy_from_json(text: str) -> Policy:
     """Parse and check a stored policy: one edited in the database must fail here, not in the middle of a decision."""
     stored = json_object(text)
@@ -228,7 +233,7 @@ def policy_from_json(text: str) -> Policy:
 CAUTIOUS = Policy(at_most_once=True)
 
 
-@lru_cache(maxsize=4096)
+@text_cache(4096, MOST_LONG)
 def policy_for_ending(text: str) -> Policy:
     """Return a policy in any case, because a run must be able to end; an unreadable one restarts nothing."""
     try:

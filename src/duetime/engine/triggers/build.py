@@ -6,11 +6,11 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypedDict
 
 from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant
 from duetime.engine.errors import InvalidTrigger, UnreadableTime
+from duetime.engine.text_cache import text_cache
 from duetime.engine.times import LONGEST_DURATION, iso_local, read_instant
 from duetime.engine.times.grammar import plain_words, read_amounts, read_iso
 from duetime.engine.times.wall_clock import wall_clock
@@ -57,7 +57,7 @@ def trigger_to_json(trigger: Trigger) -> str:
     return text
 
 
-@lru_cache(maxsize=50_000)
+@text_cache(50_000, 1_000)
 def trigger_from_json(text: str) -> Trigger:
     """Parse a stored trigger; cached, because every claim of a worker reads the same few texts again."""
     built = _built.pop(text, None)
