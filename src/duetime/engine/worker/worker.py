@@ -305,7 +305,7 @@ class Worker:
         worker = self.id
         batch = [] if worker is None else self._take_finished(worker)
         if worker is None or not batch:
-            return False
+            return worker != self.id and bool(self.done)  # outcomes of a new registration were left for it
         try:
             record_and_claim_in_parts(self.store, worker, self.clock.now(), batch, (), self.options.runs_per_hour)
         except WorkerGone:
@@ -320,8 +320,10 @@ class Worker:
         return True
 
     def _take_finished(self, worker: WorkerId) -> list[Done]:
-        """Take what finished off the list. Outcomes of an earlier registration are dropped: nobody waits for them."""
+        """Take what finished off the list. Outcomes of an earlier registration are dropped, because nobody waits for
+        them; those of a later one, which another thread has made meanwhile, stay. Ids of workers grow."""
         done = [self.done.popleft() for _ in range(min(len(self.done), 2 * self.batch))]
+        self.done.extendleft(reversed([pair for pair in done if pair[0].worker > worker]))
         batch = [pair for pair in done if pair[0].worker == worker]
         with self._changing:
             released = self.suspects.ended(batch)
