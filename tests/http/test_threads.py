@@ -26,6 +26,21 @@ def test_results_errors_and_context_come_back() -> None:
     anyio.run(main)
 
 
+def test_a_thread_that_cannot_be_started_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_thread(_self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def main() -> None:
+        threads = RequestThreads()
+        with monkeypatch.context() as short_of_memory:
+            short_of_memory.setattr(threading.Thread, "start", no_thread)
+            with pytest.raises(RuntimeError):
+                await threads.run(lambda: None)
+        assert await threads.run(lambda: "run") == "run" and threads._running == 0
+
+    anyio.run(main)
+
+
 def test_no_more_run_at_once_than_there_are_tokens() -> None:
     running, most, lock = 0, 0, threading.Lock()
     both = threading.Barrier(2)

@@ -39,6 +39,20 @@ def test_a_channel_that_found_no_helper_is_not_blamed(monkeypatch: pytest.Monkey
     assert [isinstance(each, Returned) and each.reason for each in outcomes] == [reason] * 7
 
 
+def test_a_thread_that_cannot_be_started_uses_up_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    helpers = Helpers(1)
+    with monkeypatch.context() as short_of_memory:
+        short_of_memory.setattr(threading.Thread, "start", no_thread)
+        for _ in range(5):
+            with pytest.raises(NoneFree):
+                helpers.run(lambda: True, within=30)
+    assert helpers.run(lambda: "free", within=30) == "free"
+
+
+def no_thread(_self: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
 def test_what_one_owner_leaves_behind_leaves_helpers_to_the_others() -> None:
     helpers, going_on = Helpers(4), threading.Event()
 

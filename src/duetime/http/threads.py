@@ -100,10 +100,10 @@ class RequestThreads:
             self._limiter.release_on_behalf_of(job)
 
     def _begin(self, job: _Job) -> None:
-        self._running += 1
-        if self._running > self._threads[0]:
+        if self._running >= self._threads[0]:
             threading.Thread(target=_work, args=(self._jobs,), name="duetime-request", daemon=True).start()
             self._threads[0] += 1
+        self._running += 1  # only now: a thread that cannot be started raises
         self._jobs.put(job)
 
     def ended(self) -> None:

@@ -42,7 +42,12 @@ class Helpers:
         """Run `work`, which must not raise. Do not wait for a free thread: that would use up the caller's time."""
         self._take(owner)
         done: SimpleQueue[T] = SimpleQueue()
-        threading.Thread(target=self._work, args=(work, done, owner), name="duetime-helper", daemon=True).start()
+        thread = threading.Thread(target=self._work, args=(work, done, owner), name="duetime-helper", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # the system has no memory or no thread left
+            self._give_back(owner)
+            raise NoneFree from None
         try:
             return done.get(timeout=within)
         except Empty:
@@ -60,10 +65,13 @@ class Helpers:
         try:
             done.put(work())
         finally:
-            with self._lock:
-                self._free += 1
-                self._held[owner] -= 1
-                self._held += Counter()  # drops owners at zero
+            self._give_back(owner)
+
+    def _give_back(self, owner: str) -> None:
+        with self._lock:
+            self._free += 1
+            self._held[owner] -= 1
+            self._held += Counter()  # drops owners at zero
 
 
 Lookup: TypeAlias = Callable[..., list[tuple[Any, ...]]]

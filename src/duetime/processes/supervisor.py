@@ -105,7 +105,12 @@ class GuardedProcess(ChildProcess):
             raise OSError(errno.ENOSYS, "programs are supervised on Linux and macOS; on Windows, run Duetime in WSL")
         self._lease = lease
         control_read, self._control = os.pipe()
-        self._report, report_write = os.pipe()
+        try:
+            self._report, report_write = os.pipe()
+        except OSError:
+            os.close(control_read)
+            os.close(self._control)
+            raise
         passed = (control_read, report_write, *more)
         argv = (sys.executable, *options, _GUARD, mode, str(lease.deadline()), *map(str, passed), *spec.argv)
         try:
