@@ -291,6 +291,15 @@ def test_a_host_that_was_idle_for_an_hour_is_forgotten(clock: SettableClock, thr
     release(hold(threads, hosts, 2))  # two at once, as for a host that nobody has met
 
 
+def test_a_host_in_use_does_not_keep_the_others_in_memory(clock: SettableClock, threads: ThreadPoolExecutor) -> None:
+    hosts = Hosts(clock, 8)
+    held = hold(threads, hosts, 1)
+    for number in range(10_100):
+        hosts.pass_(f"https://h{number}.example.org", once(TAKEN))
+    assert len(hosts._known) == 10_000
+    release(held)
+
+
 def test_no_more_than_ten_thousand_hosts_are_remembered(clock: SettableClock) -> None:
     hosts = Hosts(clock, 8)
     fail(hosts, 5)

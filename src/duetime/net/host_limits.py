@@ -24,6 +24,8 @@ _PATIENCE = DAY
 _LIVELY = 1.0
 """Seconds after `moved_at` in which waiting for a slot is worth a thread: one will be free soon."""
 _FORGOTTEN = 3600.0
+_MOST_STEPS = 100
+"""Hosts that are looked at when another becomes known: many of them may be in use."""
 _MOST_KNOWN = 10_000
 _BACK_AT_LEAST, _BACK_AT_MOST, _BACK_LONGEST = SECOND // 5, SECOND, 10 * SECOND
 _FEWEST = 4
@@ -159,14 +161,15 @@ class Hosts:
         return known
 
     def _forget(self, now: float) -> None:
-        """Forget hosts that were not used for long, and the oldest if there are too many. Stop at the first that is in
-        use: those behind it were used later."""
-        while self._known:
+        """Forget hosts that were not used for long, and the oldest if there are too many. Those in use are skipped."""
+        for _ in range(min(len(self._known), _MOST_STEPS)):
             host, oldest = next(iter(self._known.items()))
-            stale = now - oldest.used_at > _FORGOTTEN or len(self._known) >= _MOST_KNOWN
-            if oldest.in_flight or oldest.asking or not stale:
+            if now - oldest.used_at <= _FORGOTTEN and len(self._known) < _MOST_KNOWN:
                 return
-            del self._known[host]
+            if oldest.in_flight or oldest.asking:
+                self._known.move_to_end(host)
+            else:
+                del self._known[host]
 
 
 class _Record(NamedTuple):
