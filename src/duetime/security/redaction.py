@@ -52,10 +52,10 @@ def _of_field(name: str, value: Any) -> Iterator[str]:
     elif isinstance(value, str) and value:
         yield value
         if "://" in value:
-            yield from _of_address(value)
+            yield from secrets_in_address(value)
 
 
-def _of_address(url: str) -> Iterator[str]:
+def secrets_in_address(url: str) -> Iterator[str]:
     """Yield every long part except a plain host.
 
     Examples: `tgram://TOKEN/CHAT`, `https://hooks.example.org/services/TOKEN`.

@@ -112,3 +112,18 @@ def test_the_closing_of_a_connection_is_limited(monkeypatch: pytest.MonkeyPatch)
         return {each.cancelled() for each in done}
 
     assert asyncio.run(close()) == {False}
+
+
+def test_what_its_address_contains_is_a_credential() -> None:
+    url = "http://${USER_OF_BUILDS}@127.0.0.1:9/${TOKEN_OF_BUILDS}/mcp?api_key=of-the-query"
+    environment = {"TOKEN_OF_BUILDS": "token-in-the-path", "USER_OF_BUILDS": "name:password-of-it"}
+    server = UserServer("builds", McpServerSettings(url=url), environment)
+
+    async def connect() -> None:
+        async with server:
+            pass
+
+    with pytest.raises(ServerUnreachable):
+        asyncio.run(connect())
+    assert {"token-in-the-path", "password-of-it", "of-the-query"} <= set(server.credentials)
+    assert not any("127.0.0.1" in each for each in server.credentials)

@@ -6,11 +6,12 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 from duetime.engine.errors import DuetimeError
+from duetime.security.redaction import secrets_in_address
 from duetime.settings import McpServerSettings
 
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ class UserServer:
         self._name, self._given, self._environment = name, given, environment
         self._open = AsyncExitStack()
         self.credentials: list[str] = []
-        """Values of its headers and variables that are secrets by their names, or come from the environment."""
+        """Values of its headers and variables that are secrets by their names or come from the environment, and long
+        parts of its address."""
 
     async def __aenter__(self) -> Client:
         from mcp import Client
@@ -77,7 +79,10 @@ class UserServer:
         timeout = httpx2.Timeout(CONNECT, read=ANSWER)
         http = httpx2.AsyncClient(headers=headers, timeout=timeout, trust_env=False)
         opening.push_async_callback(http.aclose)
-        return streamable_http_client(self._filled(self._given.url), http_client=http)
+        url = self._filled(self._given.url)
+        given = [self._environment[name] for name in VARIABLE.findall(self._given.url)]
+        self._add_credentials([*given, *secrets_in_address(url)])
+        return streamable_http_client(url, http_client=http)
 
     def _stdio(self, opening: AsyncExitStack) -> Any:
         from mcp.client.stdio import StdioServerParameters, stdio_client
@@ -91,8 +96,11 @@ class UserServer:
     def _filled_all(self, given: Mapping[str, str]) -> dict[str, str]:
         filled = {name: self._filled(value) for name, value in given.items()}
         secret = [filled[name] for name, value in given.items() if _SECRET_NAME.search(name) or VARIABLE.search(value)]
-        self.credentials += [part for value in secret for part in (value, *value.split()) if len(part) >= _SHORTEST]
+        self._add_credentials([part for value in secret for part in (value, *value.split())])
         return filled
+
+    def _add_credentials(self, values: Iterable[str]) -> None:
+        self.credentials += [value for value in values if len(value) >= _SHORTEST]
 
     def _filled(self, text: str) -> str:
         """Fill in environment variables."""
