@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from duetime.dashboard.filters import kind_class
 from duetime.dashboard.queries import ReadLimits
 from duetime.dashboard.timeline import page as timeline
 from duetime.dashboard.timeline.axis import ZOOMS, Zoom, window
@@ -97,6 +98,33 @@ def test_what_is_counted_is_what_fires(served: Site, hours: int, runs: int | Non
         expected = [view.bin_of(each) for each in fires if each >= view.start]
         assert sorted(bin for row in density.rows.values() for bin in row.bins.elements()) == expected, trigger
         assert not density.about
+
+
+def test_schedules_that_fire_in_the_same_bins_are_counted_once(served: Site) -> None:
+    """A week has hundreds of bins: counting hundreds of schedules in each of them would take longer than painting."""
+    now = served.room.clock.now()
+    density = Density(window(ZOOMS["7d"], "UTC", now))
+    half = Instant(now - now % HOUR + HOUR // 2)
+    anchors = [datetime_of(Instant(half + each * MINUTE)).isoformat() for each in range(10)]
+    alike = [made(served, "alike", ("interval", {"hours": 1, "anchor": each}), owner="alike") for each in anchors]
+    density.add_coming(alike, Instant(half - MINUTE))
+    assert len({id(row.bins) for row in density.rows.values()}) == 1
+    assert sum(each.total() for each in density.totals[0]) == sum(row.total for row in density.rows.values()) > 1600
+
+
+def test_all_bars_of_a_colour_are_one_shape(served: Site) -> None:
+    """A browser takes longer for hundreds of elements than the server takes for the page."""
+    browser = signed_in_as(served, "shapes")
+    made(served, "hourly", ("interval", {"hours": 1}), owner="shapes")
+    made(served, "too", ("interval", {"minutes": 20}), kind="prompt", payload={"prompt": "hi"}, owner="shapes")
+    page = browser.get("/timeline?span=7d").body.decode()
+    chart = page[page.index('class="chart"') : page.index('id="lanes"')]
+    bars, [shapes] = chart.count('<a class="bar"'), re.findall(r'<svg class="shapes".*</svg>', chart)
+    assert bars > 160
+    assert {*re.findall(r'<path class="(\S+) ahead"', shapes)} == {kind_class("job"), kind_class("prompt")}
+    assert sorted(path.count("M") for path in re.findall(r' d="([^"]*)"', shapes))[0] >= bars - 2
+    assert shapes.count("<path") == 2
+    assert chart.count("<rect") <= bars + 1, "where it can be pointed at, and the past"
 
 
 def test_what_is_overdue_is_due_now_and_not_in_a_later_window(served: Site) -> None:

@@ -213,7 +213,7 @@ def test_charts_explain_themselves_to_pointer_keys_and_fingers(page: Page, brows
     bar.hover()
     tip = page.get_by_role("tooltip")
     expect(tip).to_contain_text(re.compile(r"\d\d:\d\d"))
-    assert page.locator("#horizon rect.ahead").count() > 0, "what is due is outlined"
+    assert page.locator("#horizon path.ahead").count() > 0, "what is due is outlined"
     page.mouse.move(0, 0)
     page.locator("#horizon .bar[tabindex='0']").focus()
     first = tip.inner_text()

@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlsplit
 
@@ -82,14 +83,19 @@ def day_name(moment: datetime, today: datetime) -> str:
 
 
 def clock_time(moment: datetime) -> str:
-    return moment.strftime("%H:%M:%S" if moment.second else "%H:%M")
+    seconds = f":{moment.second:02}" if moment.second else ""
+    return f"{moment.hour:02}:{moment.minute:02}{seconds}"
 
 
 def local_time(instant: Instant, zone: str, now: Instant) -> str:
     """Format as `Today 15:30` or `Mon 16 Nov 09:00`: short, with an unambiguous day."""
-    there = known_zone(zone)
-    moment, today = datetime_of(instant).astimezone(there), datetime_of(now).astimezone(there)
-    return f"{day_name(moment, today)} {clock_time(moment)}"
+    moment = datetime_of(instant).astimezone(known_zone(zone))
+    return f"{day_name(moment, _today(now, zone))} {clock_time(moment)}"
+
+
+@lru_cache(maxsize=64)
+def _today(now: Instant, zone: str) -> datetime:
+    return datetime_of(now).astimezone(known_zone(zone))
 
 
 @pass_context

@@ -6,7 +6,8 @@
 //   data-command="Pause"    an action of the command palette: presses the button or follows the link
 //   data-palette            opens the command palette
 //   data-submits            a field whose form is sent when it changes; of a text field, a moment after typing
-//   <title> in a drawing    becomes a popover: under the pointer, on focus, on touch; data-href adds a link to it
+//   <title> in a drawing    becomes a popover: under the pointer, on focus, on touch, with the link of an <a> or data-href;
+//                           data-href-label, there or around it, is the text of that link
 //   data-copy="text"        a button that copies the text; data-copy-of="id" the text of an element, data-copy-from="url" JSON
 //   data-row                a row that j and k move to; x selects it, o opens its first link
 
@@ -321,7 +322,8 @@ function showTip(target) {
   tipped = target;
   const [first, ...more] = target.dataset.tip.split("\n");
   tip.replaceChildren(make("strong", {}, first), ...more.map((line) => make("div", {}, line)));
-  if (target.dataset.href) tip.append(make("a", { href: target.dataset.href }, target.dataset.hrefLabel ?? "Open"));
+  const href = target.dataset.href ?? target.getAttribute("href");
+  if (href) tip.append(make("a", { href }, target.closest("[data-href-label]")?.dataset.hrefLabel ?? "Open"));
   target.classList.add("tipped");
   target.setAttribute("aria-describedby", "tip");
   tip.hidden = false;

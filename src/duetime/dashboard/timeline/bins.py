@@ -6,13 +6,12 @@ number of steps per schedule; what lies beyond is estimated from the rate so far
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from duetime.dashboard.timeline.axis import Window
 from duetime.engine.clock import Instant
@@ -36,41 +35,42 @@ OUTCOMES: Final = (
     "lost",
 )
 """Order within a bar from the bottom up: what needs attention is on top."""
+RANKS: Final = {status: rank for rank, status in enumerate(OUTCOMES)}
 STEPS: Final = 200_000
 """Steps of all schedules together."""
 FEWEST, MOST = 32, 5_000
 """Minimum and maximum steps of one schedule."""
-
-
-LONGEST_ERROR: Final = 160
-
-
-class Notable(NamedTuple):
-    """The run that a mark is mostly about: the worst of its outcomes, and of those the first."""
-
-    rank: int
-    run: int
-    error: str
+_NONE: Final = Counter[int]()
 
 
 @dataclass
 class Row:
-    """A schedule within the window."""
+    """A schedule within the window. What only the few that are drawn need is computed for them alone."""
 
     id: str | None
-    name: str
+    unmasked_name: str
     kind: str
-    bins: Counter[int] = field(default_factory=Counter)
-    """Future occurrences by bin."""
+    bins: Counter[int] = field(default_factory=lambda: _NONE)
+    """Future occurrences by bin; rows that fire together share them."""
     past: dict[int, Counter[str]] = field(default_factory=dict)
     about: bool = False
     """Whether the counts are an estimate."""
-    notable: dict[int, Notable] = field(default_factory=dict)
+    worst: dict[int, Run] = field(default_factory=dict)
+    """The run that each bin is mostly about: one with the worst of its outcomes, and of those the first."""
     owner: str = ""
+
+    @cached_property
+    def name(self) -> str:
+        return str(masked(self.unmasked_name))
+
+    @property
+    def ahead(self) -> int:
+        """The number of future occurrences."""
+        return self.bins.total() if self.bins else 0
 
     @property
     def total(self) -> int:
-        return self.bins.total() + sum(each.total() for each in self.past.values())
+        return self.ahead + sum(each.total() for each in self.past.values())
 
     @property
     def next(self) -> int:
@@ -94,7 +94,7 @@ class Row:
                     missed += number
                 elif status == "waiting":
                     waiting += number
-        return -failed, -missed, -waiting, -total - self.bins.total()
+        return -failed, -missed, -waiting, -total - self.ahead
 
 
 @dataclass
@@ -113,27 +113,27 @@ class Density:
                     known[alike] = _counted(schedule, self.window, now, share)
                 bins, about = known[alike]
                 if bins:
-                    row = Row(definition.public_id, masked(definition.name), definition.kind, bins, {}, about)
+                    row = Row(definition.public_id, definition.name, definition.kind, bins, {}, about)
                     row.owner = definition.owner
                     self.rows[definition.id] = row
 
     def add_past(self, runs: Iterable[Run], ids: Mapping[ScheduleId, str]) -> None:
+        bins = self.window.bins
         for run in runs:
-            spread = _spread(run, self.window)
+            spread = _spread(run, self.window, bins)
             if not spread:
                 continue
             row = self.rows.get(run.schedule)
             if row is None:
-                row = self.rows[run.schedule] = Row(ids.get(run.schedule), masked(run.name), run.kind, owner=run.owner)
-            rank = OUTCOMES.index(run.status)
+                row = self.rows[run.schedule] = Row(ids.get(run.schedule), run.name, run.kind, owner=run.owner)
+            rank = RANKS[run.status]
             for bin, number in spread.items():
                 outcomes = row.past.get(bin)
                 if outcomes is None:
                     outcomes = row.past[bin] = Counter()
                 outcomes[run.status] += number
-                if bin not in row.notable or row.notable[bin].rank < rank:
-                    error = masked(run.error)[:LONGEST_ERROR] if run.error else ""
-                    row.notable[bin] = Notable(rank, run.id, error)
+                if bin not in row.worst or RANKS[row.worst[bin].status] < rank:
+                    row.worst[bin] = run
 
     @property
     def about(self) -> bool:
@@ -143,9 +143,10 @@ class Density:
     def totals(self) -> tuple[list[Counter[str]], list[Counter[str]]]:
         """For every bin, the future occurrences by kind, and the past ones by status, once all have been added."""
         past = [Counter[str]() for _ in range(self.window.bins)]
-        alike = Counter((id(row.bins), row.kind) for row in self.rows.values())  # those that fire together share bins
+        firing = [row for row in self.rows.values() if row.bins]
+        alike = Counter((id(row.bins), row.kind) for row in firing)  # those that fire together share bins
         by_kind = defaultdict[str, list[int]](lambda: [0] * self.window.bins)
-        for bins, kind in {(id(row.bins), row.kind): (row.bins, row.kind) for row in self.rows.values()}.values():
+        for bins, kind in {(id(row.bins), row.kind): (row.bins, row.kind) for row in firing}.values():
             rows, counts = alike[id(bins), kind], by_kind[kind]
             for bin, number in bins.items():
                 counts[bin] += number * rows
@@ -189,9 +190,10 @@ def _counted(schedule: Schedule, window: Window, now: Instant, share: int) -> tu
     if due is None or due >= window.end:
         return Counter(), False
     after = max(due, Instant(window.start - 1))  # an occurrence may be at the very start of a later window
-    bins = Counter({window.bin_of(due): 1} if due >= window.start else {})
+    due_bin = window.bin_of(due) if due >= window.start else None
     if most is None and isinstance(trigger, IntervalTrigger) and trigger.period <= 2 * window.zoom.step:
-        return bins + _divided(trigger, window, after), False
+        return _divided(trigger, window, after, due_bin), False
+    bins = Counter(() if due_bin is None else (due_bin,))
     try:
         if most is None:
             return _walked(trigger, window, after, share, bins)
@@ -203,18 +205,33 @@ def _counted(schedule: Schedule, window: Window, now: Instant, share: int) -> tu
         return bins, True
 
 
-def _divided(trigger: IntervalTrigger, window: Window, after: Instant) -> Counter[int]:
-    """Count by one division for each bin: there may be thousands of schedules, and hundreds of bins."""
+def _divided(trigger: IntervalTrigger, window: Window, after: Instant, due_bin: int | None) -> Counter[int]:
+    """Count by division: there may be thousands of schedules, and hundreds of bins."""
     first, last = trigger.next_after(after), trigger.latest(after, Instant(window.end - 1))
     if first is None or last is None:
-        return Counter()
-    begin, period, step = max(0, window.bin_of(after)), trigger.period, window.zoom.step
-    ends = range(window.start + (begin + 1) * step - 1, window.start + window.bins * step, step)
-    before, inside = bisect_left(ends, first), bisect_left(ends, last)
-    reached = [(end - first) // period + 1 for end in ends[before:inside]]
-    reached += [(last - first) // period + 1] * (len(ends) - inside)
-    until = [0, *([0] * before), *reached]
-    return Counter({bin: high - low for bin, (low, high) in enumerate(pairwise(until), begin) if high > low})
+        return Counter(() if due_bin is None else (due_bin,))
+    period, step = trigger.period, window.zoom.step
+    begin, end = window.bin_of(first), window.bin_of(last)
+    if step % period == 0:
+        in_first = (min(last, window.begin_of(begin + 1) - 1) - first) // period + 1
+        in_last = (last - max(first, window.begin_of(end))) // period + 1
+        return _even_bins(begin, in_first, end, in_last, step // period, due_bin)
+    until = [(each - first) // period + 1 for each in range(window.begin_of(begin + 1) - 1, last, step)]
+    until = [0, *until, (last - first) // period + 1]
+    bins = Counter({bin: high - low for bin, (low, high) in enumerate(pairwise(until), begin) if high > low})
+    if due_bin is not None:
+        bins[due_bin] += 1
+    return bins
+
+
+@lru_cache(maxsize=256)
+def _even_bins(begin: int, in_first: int, end: int, in_last: int, each: int, due_bin: int | None) -> Counter[int]:
+    """Return bins that are all alike except the first and the last, the same object for all schedules with the same."""
+    bins = Counter(dict.fromkeys(range(begin, end + 1), each))
+    bins[begin], bins[end] = in_first, in_last
+    if due_bin is not None:
+        bins[due_bin] += 1
+    return bins
 
 
 def _walked(
@@ -244,13 +261,13 @@ def _estimate(bins: Counter[int], window: Window, after: Instant, pace: float) -
         bins[bin] += number
 
 
-def _spread(run: Run, window: Window) -> Mapping[int, int]:
+def _spread(run: Run, window: Window, bins: int) -> Mapping[int, int]:
     """Count a run where it was due; spread a range of missed ones over all of its bins."""
     if run.last is None:
         bin = window.bin_of(run.due)
-        return {bin: 1} if 0 <= bin < window.bins else {}
+        return {bin: 1} if 0 <= bin < bins else {}
     number = abs(run.number)
     low, high = window.bin_of(run.due), window.bin_of(run.last)
     wide = high - low + 1
-    inside = range(max(0, low), min(window.bins, high + 1))
+    inside = range(max(0, low), min(bins, high + 1))
     return +Counter({bin: number * (bin - low + 1) // wide - number * (bin - low) // wide for bin in inside})

@@ -6,7 +6,7 @@ With these units text keeps its size at any width, and pages need no inline styl
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,9 +14,11 @@ from typing import Final, NamedTuple
 
 from duetime.dashboard.filters import count_of, in_order, kind_class, local_time
 from duetime.dashboard.timeline.axis import Window
-from duetime.dashboard.timeline.bins import OUTCOMES, Density, Notable, Row
+from duetime.dashboard.timeline.bins import OUTCOMES, RANKS, Density, Row
 from duetime.engine.clock import Instant
+from duetime.engine.model import Run
 from duetime.engine.store_interfaces import Trace
+from duetime.service.masking import masked
 from duetime.service.text import plural, span
 
 LOWEST: Final = 4
@@ -26,6 +28,7 @@ OUTLIER: Final = 4
 GAP: Final = 0.12
 LEAST: Final = 3.0
 """Minimum height of a bar, in pixels."""
+LONGEST_ERROR: Final = 160
 
 
 class Piece(NamedTuple):
@@ -84,8 +87,17 @@ def scale_for(totals: Iterable[int], height: int) -> tuple[Scale, int | None]:
     return Scale(cut, height), cut
 
 
+class Shape(NamedTuple):
+    """The pieces of all bars that look alike. A browser draws one path sooner than hundreds of rectangles."""
+
+    style: str
+    path: str
+    """SVG path data, in percent of the width and pixels of height."""
+
+
 class Chart(NamedTuple):
     bars: list[Bar]
+    shapes: list[Shape]
     levels: list[Level]
     height: int
     cut: int | None
@@ -102,12 +114,25 @@ def chart(density: Density, height: int, now: Instant) -> Chart:
         total = ahead.total() + before.total()
         if total:
             tall = max(LEAST, scale.of(total))
-            parts = [(name, status_class(name), before[name]) for name in OUTCOMES]
+            parts = [(name, status_class(name), before[name]) for name in OUTCOMES if name in before]
             parts += [(kind, f"{kind_class(kind)} ahead", ahead[kind]) for kind in in_order(ahead)]
             label, pieces = bin_label(view, bin, bin, before, ahead, now), _pieces(parts, total, tall, height)
             is_cut = cut is not None and total > cut
             bars.append(Bar(*place(view, bin), pieces, label, total, view.begin_of(bin), is_cut))
-    return Chart(bars, scale.levels(), height, cut)
+    return Chart(bars, _shapes(bars), scale.levels(), height, cut)
+
+
+def _shapes(bars: Sequence[Bar]) -> list[Shape]:
+    paths = defaultdict[str, list[str]](list)
+    for bar in bars:
+        for piece in bar.pieces:
+            paths[piece.style].append(_box(bar, piece.y, piece.height))
+    paths["notch"] = [_box(bar, 8, 3) for bar in bars if bar.is_cut]
+    return [Shape(style, "".join(boxes)) for style, boxes in paths.items() if boxes]
+
+
+def _box(bar: Bar, y: float, height: float) -> str:
+    return f"M{bar.x} {y}h{bar.width}v{height}h-{bar.width}z"
 
 
 class Line(NamedTuple):
@@ -189,7 +214,7 @@ class _Stretch:
     look: tuple[str, str, int]
     before: Counter[str]
     ahead: Counter[str]
-    worst: Notable | None = None
+    worst: Run | None = None
 
 
 def strip(row: Row, window: Window, now: Instant) -> list[Mark]:
@@ -198,9 +223,9 @@ def strip(row: Row, window: Window, now: Instant) -> list[Mark]:
     for bin, seen in sorted(row.past.items()):
         stretch = _stretch_with(stretches, bin, _worst(seen), seen.total())
         stretch.before.update(seen)
-        notable = row.notable.get(bin)
-        if notable is not None and (stretch.worst is None or notable.rank > stretch.worst.rank):
-            stretch.worst = notable
+        worst = row.worst.get(bin)
+        if worst is not None and (stretch.worst is None or RANKS[worst.status] > RANKS[stretch.worst.status]):
+            stretch.worst = worst
     ahead_look = (row.kind, f"{kind_class(row.kind)} ahead")
     for bin, number in sorted(row.bins.items()):
         _stretch_with(stretches, bin, ahead_look, number).ahead[row.kind] += number
@@ -221,13 +246,13 @@ def _mark(stretch: _Stretch, window: Window, now: Instant) -> Mark:
     x, width = place(window, stretch.first, stretch.last)
     worst = stretch.worst
     if worst is not None and worst.error:
-        label += f"\n{worst.error}"
-    return Mark(x, width, *stretch.look, label, None if worst is None else worst.run)
+        label += f"\n{masked(worst.error)[:LONGEST_ERROR]}"
+    return Mark(x, width, *stretch.look, label, None if worst is None else worst.id)
 
 
 def _worst(outcomes: Counter[str]) -> tuple[str, str]:
     """Return the worst status and its CSS class."""
-    status = max(outcomes, key=OUTCOMES.index)
+    status = max(outcomes, key=RANKS.__getitem__)
     return status, status_class(status)
 
 
