@@ -26,7 +26,7 @@ from duetime.engine.validation import NewSchedule
 from duetime.kinds.jobs.kind import JobKind
 from duetime.stores.base import BaseStore
 from duetime.stores.create import Additions
-from duetime.stores.shared_commit import SharedCommit
+from duetime.stores.shared_commit import MANY_CALLERS, SharedCommit, _Turn
 from duetime.stores.sqlite.store import SqliteStore
 from duetime.testing import SettableClock
 from tests.stores.conftest import Opener
@@ -239,15 +239,45 @@ def creating(store: BaseStore, *drafts: Draft, **limits: int) -> Callable[[], Re
 
 
 def test_callers_that_wait_share_one_commit(counted: BaseStore, gate: Gate) -> None:
-    names = [f"task {number}" for number in range(16)]
+    names = [f"task {number}" for number in range(MANY_CALLERS - 1)]
     results = gate.together(*[creating(counted, once(name=name), once(owner="bob", name=name)) for name in names])
-    assert gate.sizes == [1, 32]
+    assert gate.sizes == [1, 2 * len(names)]
     for name, result in zip(names, results, strict=True):
         assert [(each.schedule.definition.owner, each.schedule.definition.name) for each in value_of(result)] == [
             ("ada", name),
             ("bob", name),
         ]
         assert all(the(counted, each.schedule.definition.id) == each.schedule for each in value_of(result))
+
+
+def test_many_callers_share_two_commits_so_that_half_of_them_prepare_while_the_others_are_written(
+    counted: BaseStore, gate: Gate
+) -> None:
+    results = gate.together(*[creating(counted, once(), once()) for _ in range(16)])
+    assert all(isinstance(result, Ok) for result in results)
+    assert gate.sizes == [1, 18, 14]
+
+
+def test_the_next_caller_to_write_goes_on_before_those_who_are_done() -> None:
+    """Otherwise they would be back, and wait for it, before it begins."""
+    released: list[object] = []
+
+    class Signal:
+        def __init__(self, turn: object) -> None:
+            self.turn = turn
+
+        def release(self) -> None:
+            released.append(self.turn)
+
+    shared = SharedCommit[int, int](lambda items: items)
+    turns: list[Any] = [_Turn(number) for number in range(2 * MANY_CALLERS)]
+    for turn in turns:
+        turn.signal = Signal(turn)
+    shared._waiting, shared._led, turns[0].leads = turns.copy(), True, True
+    shared._lead(turns[0])
+    written = [turn for turn in turns if turn.done]
+    assert len(written) == MANY_CALLERS + 1
+    assert released == [turns[len(written)], *written[1:]]
 
 
 def test_one_key_twice_among_them_makes_one(counted: BaseStore, gate: Gate) -> None:

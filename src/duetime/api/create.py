@@ -175,14 +175,15 @@ class Creating(Base):
 
 def new_schedule(kind: str, title: str, payload: Mapping[str, Any], options: ScheduleOptions) -> NewSchedule:
     """Return the request to create a schedule. `title` is its name, unless the options have one."""
-    given = dict(options)
+    given: dict[str, Any] = dict(options)
     if not given.keys() <= _OPTIONS:
         raise _unknown_option(min(given.keys() - _OPTIONS))
-    name, key = cast("str | None", given.pop("name", None)), cast("str | None", given.pop("key", None))
-    when = _when({each: given.pop(each) for each in TIMES & given.keys()})
-    return NewSchedule(
-        kind, name or title, when.type, when.config, payload, policy_of(given) if given else {}, when.timezone, key
-    )
+    name, key = given.pop("name", None), given.pop("key", None)
+    policy: dict[str, Any] = {}
+    if not given.keys() <= TIMES:
+        policy = policy_of({each: given.pop(each) for each in list(given) if each not in TIMES})
+    when = _when(given)
+    return NewSchedule(kind, name or title, when.type, when.config, payload, policy, when.timezone, key)
 
 
 def _unknown_option(name: str) -> InvalidInput:

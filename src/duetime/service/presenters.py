@@ -27,7 +27,7 @@ from duetime.engine.policy.options import Policy, policy_from_json
 from duetime.engine.queries import upcoming
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.times import iso_local
-from duetime.engine.triggers import describe, trigger_from_json
+from duetime.engine.triggers import OnceTrigger, describe, trigger_from_json
 from duetime.engine.triggers.base import instant_from
 from duetime.service.kind_spec import known_specs, load
 from duetime.service.masking import masked, masking_of
@@ -104,11 +104,11 @@ def _schedule_view(
         "next_run": instant_view(next_of(progress), zone),
         "last_run": instant_view(progress.last_run, zone),
         "last_status": progress.last_status,
-        "last_error": masked(progress.last_error),
+        "last_error": progress.last_error and masked(progress.last_error),
         "run_count": executed(progress),
         "max_runs": _max_runs(definition.policy),
         "failures_in_a_row": progress.failures,
-        "note": masked(progress.note),
+        "note": progress.note and masked(progress.note),
         "paused_until": instant_view(definition.resume_at, zone),
         "version": definition.version,
     }
@@ -239,6 +239,9 @@ _INSTANTS = ("at", "start", "end", "anchor")
 def trigger_shape(text: str, zone: str | None = None) -> View:
     """Return a trigger in the terms of a request, so that a client can send back what it read; with instants in a zone,
     if one is given."""
+    once = None if zone is None else _once_shape(text, zone)
+    if once is not None:
+        return once
     stored = json.loads(text)
     if not isinstance(stored, dict):
         return {"type": "unknown"}
@@ -252,6 +255,17 @@ def trigger_shape(text: str, zone: str | None = None) -> View:
     if "jitter_us" in view:
         view["jitter"] = _seconds(view.pop("jitter_us"))
     return view
+
+
+def _once_shape(text: str, zone: str) -> View | None:
+    """Return the view of a single instant without limits, as most schedules have; None for every other trigger."""
+    try:
+        read = trigger_from_json(text)
+    except (DuetimeError, ValueError, KeyError, TypeError):
+        return None
+    if not isinstance(read, OnceTrigger) or read.jitter or read.start is not None or read.end is not None:
+        return None
+    return {"type": "once", "timezone": read.timezone, "run_at": iso_local(read.at, zone)}
 
 
 def _in_zone(stored: Any, zone: str) -> Any:

@@ -96,7 +96,7 @@ class Services:
         return found
 
     def hooks(self, kind: str) -> KindHooks:
-        found: object = self.kinds.get(kind)
+        found: object = self.scheduler.kinds.get(kind)
         return found if isinstance(found, KindHooks) else _DEFAULT_HOOKS
 
     def external(self, kind: str | None = None, kinds: Collection[str] | None = None) -> list[ExternalSchedules]:
@@ -152,11 +152,10 @@ class Services:
 
     def create_warnings(self, made: Schedule, asked: Mapping[str, Any]) -> list[ScheduleWarning]:
         """Return every reason why a new schedule might not fire as meant, or its result not arrive."""
-        return [
-            *self._recent_worker_warnings(made.definition.kind),
-            *self.process_warnings(),
-            *self.schedule_warnings(made, asked),
-        ]
+        found = self._recent_worker_warnings(made.definition.kind)
+        if self.scheduler.notices:
+            found += self.process_warnings()
+        return found + self.schedule_warnings(made, asked)
 
     def process_warnings(self) -> list[ScheduleWarning]:
         """Return what is to be known about this process, such as settings that differ from the server's."""

@@ -13,6 +13,8 @@ R = TypeVar("R")
 
 MOST_CALLERS = 200
 """Callers that share one commit at most, so that a transaction stays short."""
+MANY_CALLERS = 8
+"""More callers than this take turns in two halves: one is written while the other prepares what it asks for next."""
 
 
 class _Turn(Generic[T, R]):
@@ -34,8 +36,9 @@ class SharedCommit(Generic[T, R]):
     """Writes the items of many callers by `write`, which writes all items of a list in one transaction, or none.
 
     A caller that finds nobody writing writes at once: there is no timer. Those that come meanwhile wait, and then the
-    first of them writes for all. If items cannot be written together, each caller writes its own, so that every caller
-    gets the result that it would get alone. A caller that is interrupted leaves the others to the next one.
+    first of them writes for all, or for half of them if they are many. If items cannot be written together, each caller
+    writes its own, so that every caller gets the result that it would get alone. A caller that is interrupted leaves
+    the others to the next one.
     """
 
     def __init__(self, write: Callable[[list[T]], list[R]]) -> None:
@@ -43,6 +46,7 @@ class SharedCommit(Generic[T, R]):
         self._lock = threading.Lock()
         self._waiting: list[_Turn[T, R]] = []
         self._led = False
+        self._written = 1
 
     def write(self, item: T) -> R:
         turn: _Turn[T, R] | None = None
@@ -54,24 +58,27 @@ class SharedCommit(Generic[T, R]):
                     self._waiting.append(turn)
                 else:
                     self._led = alone = True
+                    self._written = 1
             if turn is None:
                 return self._write([item])[0]
             turn.signal.acquire()
             if turn.leads:
                 self._lead(turn)
         finally:
-            self._leave(turn, alone)
+            if turn is None or turn.leads or not turn.done:  # otherwise it neither waits nor leads any more
+                self._leave(turn, alone)
         if turn.error is not None:
             raise turn.error
         return turn.result if turn.done else self._write([item])[0]  # type: ignore[return-value]
 
     def _lead(self, own: _Turn[T, R]) -> None:
-        """Write for everybody who waits, and let them go on however it ends."""
-        turns = self._waiting[:MOST_CALLERS]
+        """Write for those who wait, and let them go on however it ends."""
+        turns: list[_Turn[T, R]] = []
         try:
             with self._lock:
-                turns = self._waiting[:MOST_CALLERS]
+                turns = self._waiting[: self._share()]
                 del self._waiting[: len(turns)]
+                self._written = len(turns)
             for turn, result in zip(turns, self._write([turn.item for turn in turns]), strict=True):
                 turn.result, turn.done = result, True
         except Exception as error:
@@ -79,11 +86,19 @@ class SharedCommit(Generic[T, R]):
                 for turn in turns:
                     turn.error = error
         finally:
-            for turn in turns:
-                if turn is not own:
-                    turn.signal.release()
+            try:
+                self._leave(own)  # first: the next one to write must not wait until all who go on have done their work
+            finally:
+                for turn in turns:
+                    if turn is not own:
+                        turn.signal.release()
 
-    def _leave(self, turn: _Turn[T, R] | None, leads: bool) -> None:
+    def _share(self) -> int:
+        """Return how many of those who wait are written together. Whoever was written before them will be back."""
+        callers = len(self._waiting) + self._written
+        return min(len(self._waiting) if callers <= MANY_CALLERS else (callers + 1) // 2, MOST_CALLERS)
+
+    def _leave(self, turn: _Turn[T, R] | None, leads: bool = False) -> None:
         """Let the next caller write if this one did, or would have to."""
         with self._lock:
             if turn is not None:

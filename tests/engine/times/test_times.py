@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant, instant_of
 from duetime.engine.errors import UnknownZone, UnreadableTime
-from duetime.engine.times import ReadTime, format_local, iso_local, read_duration, read_time
+from duetime.engine.times import ReadTime, format_local, iso_local, read_duration, read_exact, read_time
 from duetime.engine.times.wall_clock import DAY_SECONDS, LAST_SECOND, LATEST, WallClock, wall_clock
 
 ZONE = "America/Los_Angeles"
@@ -225,3 +225,35 @@ def test_the_changes_of_a_zone_are_kept_for_some_centuries_only() -> None:
     for year in range(1200):
         assert clock.stretch(year * 366 * DAY_SECONDS).offset in (3600, 7200)
     assert len(clock._blocks) <= 1024
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-02-05T15:00:00Z",
+        "2026-02-05T15:00:00+00:00",
+        "2026-02-05T15:00:00-05:30",
+        "2026-02-05T15:00:00.123456Z",
+        "2026-02-05T15:00:00.123456+14:00",
+    ],
+)
+def test_an_exact_time_is_read_as_any_other(text: str) -> None:
+    assert read_exact(text) == read(text).instant
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-02-05T15:00:00",
+        "2026-02-05T15:00:00.123456",
+        "2026-02-05 15:00:00+00:00",
+        "2026-02-35T15:00:00+00:00",
+        "1969-12-31T23:59:59Z",
+        "9999-12-31T23:59:59Z",
+        "in 1 hour, 20 minute",
+        20,
+        None,
+    ],
+)
+def test_a_time_that_needs_a_zone_or_a_closer_look_is_not_exact(text: object) -> None:
+    assert read_exact(text) is None

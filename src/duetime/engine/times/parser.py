@@ -165,6 +165,23 @@ def unreadable(text: object, reason: str = "") -> UnreadableTime:
     return UnreadableTime(f'could not parse "{shown}" as a date/time. {reason}'.rstrip(), field="at")
 
 
+_EXACT_LENGTHS: Final = frozenset(
+    len(f"2026-02-05T15:00:00{rest}") for rest in ("Z", "+00:00", ".000000Z", ".000000+00:00")
+)
+
+
+def read_exact(text: object) -> Instant | None:
+    """Return the instant of a time with an offset as programs write it, or None for anything else: only `read_time`
+    needs a zone for it, or the current time."""
+    if not isinstance(text, str) or len(text) not in _EXACT_LENGTHS or text[10] != "T":
+        return None
+    try:
+        instant = instant_of(datetime.fromisoformat(text))
+    except ValueError:  # also of a time without an offset
+        return None
+    return instant if 0 <= instant <= LATEST else None
+
+
 def read_time(text: object, *, zone: str, now: Instant) -> ReadTime:
     """Parse what a person or an agent wrote as a time in `zone`."""
     clock = wall_clock(known_zone(zone).key)

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, TypedDict
 from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant
 from duetime.engine.errors import InvalidTrigger, UnreadableTime
 from duetime.engine.text_cache import text_cache
-from duetime.engine.times import LONGEST_DURATION, iso_local, read_instant
+from duetime.engine.times import LONGEST_DURATION, iso_local, read_exact, read_instant
 from duetime.engine.times.grammar import plain_words, read_amounts, read_iso
 from duetime.engine.times.wall_clock import wall_clock
 from duetime.engine.times.zones import known_zone
@@ -160,6 +160,9 @@ def time_of(config: Config, field: str, zone: str, now: Instant) -> Instant | No
     value = config.get(field)
     if value is None:
         return None
+    exact = read_exact(value)
+    if exact is not None:
+        return exact
     try:
         return read_instant(value, zone, now, last=field == "end")
     except UnreadableTime as error:
@@ -232,7 +235,7 @@ def build_trigger(type: object, config: Config, *, zone: str, now: Instant, must
             message = f"unknown key for the trigger type {type}; use {', '.join(allowed)}, for example {example}."
             raise InvalidTrigger(field=str(key)[:60], problem=message)
     trigger = build(config, _shared(config, zone, now), now)
-    if must_fire:
+    if must_fire and (type != "once" or trigger.start is not None or trigger.end is not None):
         _check_fires(trigger, now)
     return trigger
 

@@ -51,9 +51,12 @@ class Arguments:
         self._converts = any(a.shape.convert is not None for a in listed)
         self.direct = self.context is None and not self._converts
         """True if the function can be called with the JSON values as they are."""
+        self._requires = any(a.required for a in self.listed)
 
     def check(self, task: str, args: Sequence[Any], kwargs: Mapping[str, Any], *, piped: bool = False) -> None:
         """Raise InvalidInput that names the argument. `piped`: the previous step supplies the first one at run time."""
+        if not (args or kwargs or piped or self._requires):
+            return
         try:
             self._check(task, args, kwargs, piped)
         except InvalidInput as error:

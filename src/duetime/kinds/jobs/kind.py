@@ -30,6 +30,7 @@ log = logging.getLogger("duetime.jobs")
 UNKNOWN_WAIT = 10 * SECOND
 """Longest delay before a run whose task was unknown is offered to workers again; the first ones are shorter."""
 _DONE = Completed()
+_FIELDS = frozenset({"task", "args", "kwargs"})
 _decode = json.JSONDecoder().raw_decode
 """Costs half as much as `json.loads`, and suffices because stored payloads have no surrounding whitespace."""
 
@@ -57,16 +58,17 @@ class JobKind(KindHooks):
         return f"job_{{id}}_{now // SECOND}"
 
     def prepare(self, payload: Mapping[str, Any], caller: Caller) -> Prepared:
-        for key in payload:
-            if key not in ("task", "args", "kwargs"):
-                raise InvalidInput(field=key, problem="a job has no such field; it has task, args, kwargs")
-        text = payload.get("task")
-        if not isinstance(text, str) or not text.strip():
+        if not payload.keys() <= _FIELDS:
+            name = next(key for key in payload if key not in _FIELDS)
+            raise InvalidInput(field=name, problem="a job has no such field; it has task, args, kwargs")
+        text, args, kwargs = payload.get("task"), payload.get("args"), payload.get("kwargs")
+        text = text.strip() if isinstance(text, str) else ""
+        if not text:
             raise InvalidInput(field="task", problem="must be the name of a task, or a pipeline of tasks")
-        args = _as_json("args", payload.get("args"), list)
-        kwargs = _as_json("kwargs", payload.get("kwargs"), dict)
-        plan = self._planner.checked(text.strip(), args, kwargs, caller)
-        return Prepared({"task": text.strip(), "args": args, "kwargs": kwargs}, plan.stages[0].task.name)
+        args = [] if args is None or args == [] else _as_json("args", args, list)
+        kwargs = {} if kwargs is None or kwargs == {} else _as_json("kwargs", kwargs, dict)
+        plan = self._planner.checked(text, args, kwargs, caller)
+        return Prepared({"task": text, "args": args, "kwargs": kwargs}, plan.stages[0].task.name)
 
     def execute(self, work: Work) -> Outcome:
         try:
@@ -151,12 +153,10 @@ class JobKind(KindHooks):
 
 def _as_json(field: str, given: Any, wanted: type[Any]) -> Any:
     """Return the value after a JSON round trip, so that what is checked is what the task will get."""
-    given = wanted() if given is None else list(given) if isinstance(given, tuple) else given
+    given = list(given) if isinstance(given, tuple) else given
     if not isinstance(given, wanted):
         words = "a list" if wanted is list else "an object"
         raise InvalidInput(field=field, problem=f"must be {words}, not {type(given).__name__}")
-    if not given:
-        return wanted()
     try:
         return json.loads(json.dumps(given, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:

@@ -168,6 +168,7 @@ def _check_grant(plan: Plan, grant: str) -> None:
         raise InvalidInput(field="task", problem=problem)
 
 
+@lru_cache(maxsize=4096)
 def _bare(task: Task) -> Plan:
     return Plan((Stage(task, Step(task.name)),), task)
 
