@@ -77,6 +77,7 @@ def test_an_overdue_one_off_that_is_paused_is_recorded_once(store: BaseStore, ha
     assert statuses(store, schedule) == ["skipped"]
     progress = the(store, schedule).progress
     assert (progress.state, progress.last_status) == (ScheduleState.ENDED, RunStatus.SKIPPED)
+    assert "overdue" in str(progress.note)
     assert hand.claim(T0 + 2 * HOUR) == []
 
 

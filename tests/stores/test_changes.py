@@ -14,6 +14,7 @@ from duetime.engine.model import Cause, Run, RunId, RunStatus, ScheduleId, Sched
 from duetime.engine.outcome import Completed, Failed, Returned, Waiting
 from duetime.engine.policy import changes, checkout
 from duetime.engine.policy.changes import Change, Decision, Edit
+from duetime.engine.policy.pauses import NOTHING_FOLLOWS
 from duetime.engine.policy.record import Finished
 from duetime.engine.result import Err, Result
 from duetime.engine.store import RunQuery
@@ -92,7 +93,20 @@ def test_a_one_off_whose_time_passed_while_paused_is_over(store: BaseStore) -> N
     value_of(store.change(schedule, Instant(T0 + HOUR), changes.resume))
     progress = the(store, schedule).progress
     assert (progress.state, progress.last_status) == (ScheduleState.ENDED, RunStatus.SKIPPED)
+    assert progress.last_error == "the schedule was paused"
+    assert progress.note == NOTHING_FOLLOWS.format("the schedule was paused")
     assert code_of(store.change(schedule, Instant(T0 + HOUR), changes.pause)) == "not_possible"
+
+
+def test_what_was_skipped_at_its_end_runs_on_request_and_then_has_no_note(store: BaseStore, hand: Hand) -> None:
+    schedule = create_one(store, once(T0 + 5))
+    value_of(store.change(schedule, T0, changes.pause))
+    value_of(store.change(schedule, Instant(T0 + HOUR), changes.resume))
+    value_of(store.change(schedule, Instant(T0 + HOUR), changes.fire))
+    hand.record(hand.claim(T0 + HOUR), T0 + HOUR)
+    progress = the(store, schedule).progress
+    assert (progress.state, progress.last_status) == (ScheduleState.ENDED, RunStatus.COMPLETED)
+    assert (progress.last_error, progress.note) == (None, None)
 
 
 def test_resume_over_a_range_that_begins_with_a_known_occurrence(store: BaseStore, hand: Hand) -> None:

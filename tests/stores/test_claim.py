@@ -127,6 +127,7 @@ def test_a_missed_one_off_is_over_and_says_so(store: BaseStore, hand: Hand) -> N
     assert statuses(store, schedule) == ["missed"]
     assert the(store, schedule).progress.state == ScheduleState.ENDED
     assert the(store, schedule).progress.last_status == RunStatus.MISSED
+    assert the(store, schedule).progress.last_error == runs_of(store, schedule)[0].error
 
 
 def test_catch_up_all_queues_behind_itself(store: BaseStore, hand: Hand) -> None:

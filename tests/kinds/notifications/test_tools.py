@@ -236,6 +236,17 @@ def test_a_one_off_can_be_paused_until_it_has_gone_out(simulation: Simulation, a
     assert ann("pause_schedule", schedule_id=message)["error"].startswith(f"Schedule not found: {message}. ")
 
 
+def test_resuming_a_one_off_whose_time_has_passed_says_that_it_will_not_fire(
+    simulation: Simulation, ann: Agent
+) -> None:
+    message = ann.once()
+    ann("pause_schedule", schedule_id=message)
+    simulation.advance(timedelta(days=1))
+    resumed = ann("resume_schedule", schedule_id=message)
+    assert (resumed["paused"], resumed["next_run"]) == (False, None)
+    assert resumed["note"].startswith("skipped because the schedule was paused, and nothing follows; ")
+
+
 def test_the_list_shows_a_name_and_why_and_until_when_it_is_paused(ann: Agent) -> None:
     schedule = ann.cron()
     (row,) = ann("list_scheduled_notifications")["schedules"]

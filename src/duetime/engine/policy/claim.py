@@ -240,7 +240,7 @@ def _advance(plan: ClaimPlan, entry: Entry, policy: Policy, found: Found, before
         reason = "its time passed while no worker could run it"
         missed = span_run(plan.new_id(), definition, found.missed, RunStatus.MISSED, reason, plan.now)
         plan.writes.new_runs.append(missed)
-        progress = progress._replace(last_status=RunStatus.MISSED, gap=None)
+        progress = progress._replace(last_status=RunStatus.MISSED, last_error=reason, gap=None)
     for due in run:
         if policy.max_runs is not None and progress.run_count >= policy.max_runs:
             break

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from duetime.engine.clock import Instant
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import NO_RUN, Definition, DueEntry, Progress, RunStatus, ScheduleState, lane_of
@@ -10,6 +12,10 @@ from duetime.engine.policy.decision import Change, Decision, as_stored, changed,
 from duetime.engine.policy.finish import park_queued, release
 from duetime.engine.policy.options import policy_for_ending, policy_from_json
 from duetime.engine.policy.rows import Span, Writes, ended, run_entry, span_run, trigger_entry
+
+NOTHING_FOLLOWS: Final = "skipped because {}, and nothing follows; run it now, or schedule it again"
+"""The note of a schedule whose last occurrence passed during a pause: without it, a resume would seem to have made it
+fire again."""
 
 
 def pause(change: Change, until: Instant | None = None, note: str | None = None) -> Decision:
@@ -54,9 +60,13 @@ def resume(change: Change, as_of: Instant | None = None) -> Decision:
         return not_possible("resumed", progress.state)
     writes = Writes(due_gone_of=[definition.id])
     ended_at = change if as_of is None else change._replace(now=as_of)
-    progress = _pass_over(writes, ended_at, f"the schedule was {progress.state}")
+    reason = f"the schedule was {progress.state}"
+    progress = _pass_over(writes, ended_at, reason)
     progress = progress._replace(state=ScheduleState.ACTIVE, note=None)
     enqueue(writes, change, definition, progress)
+    over = writes.progress[definition.id]
+    if over.state == ScheduleState.ENDED and over.last_status == RunStatus.SKIPPED:
+        writes.progress[definition.id] = over._replace(note=NOTHING_FOLLOWS.format(over.last_error or reason))
     park_queued(writes, progress, change.reader)  # at the next pause, which may come by itself
     touch(writes, change, resume_at=None)
     return done(writes, changed(change.schedule, writes))
@@ -72,9 +82,9 @@ def _pass_over(writes: Writes, change: Change, reason: str) -> Progress:
         following = next_instant(definition.trigger, change.now)
     except InvalidInput:  # the next instant is unknown; the row keeps this occurrence from being recorded twice
         return accounted
-    return accounted._replace(
-        next=following, last_status=RunStatus.SKIPPED if following is None else progress.last_status
-    )
+    if following is None:
+        return accounted._replace(next=None, last_status=RunStatus.SKIPPED, last_error=reason)
+    return accounted._replace(next=following)
 
 
 def account(writes: Writes, change: Change, reason: str) -> Progress:

@@ -159,6 +159,8 @@ def change_one(
         text += f"\nnext   {coming(progress.next, zone, now)}"
     elif definition.resume_at is not None:
         text += f"\nuntil  {coming(definition.resume_at, zone, now)}"
+    elif request.action == "resume" and progress.note is not None:
+        text += f"\nnote   {clean(progress.note)}"
     output.print_result(json_, schedule_document(changed.schedule, zone), text)
 
 
