@@ -352,6 +352,9 @@ def test_an_owner_has_a_limit_of_stored_bytes_and_local_has_none(clock: Settable
     assert refusal(scheduler.create(ANN, large)).code == "quota"
     grown = Changes(payload={"task": "echo", "args": ["x" * 40_000], "kwargs": {}})
     assert refusal(scheduler.edit(ANN, schedule.definition.public_id, grown)).code == "quota"
+    callback = {"on": "failure", "kind": "request", "payload": {"headers": {"x": "h" * 20_000}}}
+    more = Changes(policy={"callbacks": [callback]})
+    assert refusal(scheduler.edit(ANN, schedule.definition.public_id, more)).code == "quota"
     for _ in range(5):
         made(scheduler.create(Caller("local"), large))
     store.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from duetime.engine.clock import HOUR, MINUTE, Instant
 from duetime.engine.model import RunStatus
 from duetime.engine.outcome import Completed, Failed, Outcome
@@ -71,6 +73,22 @@ def test_what_was_stored_before_there_was_a_limit_counts(store: BaseStore) -> No
     for _ in range(6):
         assert isinstance(store.create([large()]), Ok)
     assert refusal(store, large()).code == "quota"
+
+
+@pytest.mark.parametrize("limits", [{}, {"ada": 1000}], ids=["in steps", "at once"])
+@pytest.mark.parametrize("number", [1, 2])
+def test_callbacks_count_when_they_are_added_and_when_the_sum_is_taken_anew(
+    store: BaseStore, limits: dict[str, int], number: int
+) -> None:
+    callback = {"on": "failure", "kind": "request", "payload": {"headers": {"x": "h" * 20_000}}}
+
+    def answer(created: int) -> bool:
+        drafts = [once(T0, created=Instant(created), callbacks=[callback]) for _ in range(number)]
+        return isinstance(store.create(drafts, limits, {"ada": LIMIT}), Ok)
+
+    assert isinstance(store.create([once(T0)], limits, {"ada": LIMIT}), Ok)
+    assert [answer(T0) for _ in range(5)] == [True] * (4 // number) + [False] * (5 - 4 // number)
+    assert not answer(T0 + 2 * HOUR)
 
 
 def test_an_addition_to_what_is_stored_is_refused_or_counted(store: BaseStore) -> None:

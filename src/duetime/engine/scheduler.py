@@ -239,10 +239,11 @@ class Scheduler(Checkout):
         if (refused := operators_only(caller, schedule.definition)) is not None:
             return refused
         patch = self.drafter.patch(caller, schedule, changes, self.clock.now())
-        before, payload = schedule.definition, patch.payload
+        before = schedule.definition
         if patch.version is None and (patch.policy, patch.trigger) != (None, None):
             patch = patch._replace(version=before.version)
-        more = 0 if payload is None else len(payload.encode()) - len(before.payload.encode())
+        texts = (before.payload, patch.payload), (before.policy, patch.policy)
+        more = sum(len(new.encode()) - len(old.encode()) for old, new in texts if new is not None)
         for owner, limit in self._most_bytes(before.owner).items() if more > 0 else ():
             added = self.store.add_bytes(owner, more, limit, self.clock.now())
             if isinstance(added, Err):

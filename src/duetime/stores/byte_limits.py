@@ -15,7 +15,7 @@ from duetime.stores.search import make_cursor
 from duetime.stores.transaction import Transaction
 
 _EACH: Final = 500
-"""Approximate bytes of a schedule besides its payload."""
+"""Approximate bytes of a schedule besides its payload and policy."""
 FRESH: Final = HOUR
 """Age after which a total is recounted, to include the results of later runs and deletions."""
 _STALE_WHEN_FULL: Final = MINUTE
@@ -38,16 +38,16 @@ class StorageFull(Exception):
         self.refusal = refusal
 
 
-def size_of(payload: str) -> int:
-    """Return the size of a schedule with this payload."""
-    return len(payload.encode("utf-8", "surrogatepass")) + _EACH
+def size_of(payload: str, policy: str) -> int:
+    """Return the size of a schedule with this payload and policy, which holds its callbacks."""
+    return len((payload + policy).encode("utf-8", "surrogatepass")) + _EACH
 
 
 def add_bytes_of(tx: Transaction, drafts: Sequence[Draft], most: Mapping[str, int]) -> None:
     for owner, limit in sorted(most.items()):
         own = [draft.definition for draft in drafts if draft.definition.owner == owner]
         if own:
-            number = sum([size_of(definition.payload) for definition in own])
+            number = sum([size_of(definition.payload, definition.policy) for definition in own])
             add_bytes(tx, owner, number, limit, own[0].created)
 
 

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from duetime.engine.clock import MINUTE, Instant
 from duetime.engine.model import Definition, Schedule, ScheduleState
-from duetime.engine.policy.bulk import KEY, OWNER, PAYLOAD, Column, drafts_in_columns, is_common
+from duetime.engine.policy.bulk import KEY, OWNER, PAYLOAD, POLICY, Column, drafts_in_columns, is_common
 from duetime.engine.policy.rows import Draft, Writes, quota_reached
 from duetime.engine.result import Err
 from duetime.stores.byte_limits import FRESH, size_of
@@ -80,18 +80,19 @@ def additions_of(requests: Sequence[CreateRequest], drafts: Sequence[Draft]) -> 
     columns = drafts_in_columns(drafts).definitions
     if any(map(_contains_nul, columns)):
         raise NotAtOnce
-    owners, keys, payloads = columns[OWNER], columns[KEY], columns[PAYLOAD]
+    owners, keys = columns[OWNER], columns[KEY]
     if len(set(keys)) < len(keys) and len(set(zip(owners, keys, strict=True))) < len(keys):
         raise NotAtOnce
     living = sorted(Counter(owners).items())
     most = _least([request.limits for request in requests])
     most_bytes = _least([request.most_bytes for request in requests])
+    sizes = list(map(size_of, columns[PAYLOAD], columns[POLICY])) if most_bytes else []
     if most and any(owner not in most for owner, _ in living):
         raise NotAtOnce  # the rows of both kinds of owners are locked in one order only if they are added one by one
     return Additions(
         [Addition(owner, number, most[owner]) for owner, number in living if owner in most],
         [
-            Addition(owner, sum(map(size_of, compress(payloads, map(owner.__eq__, owners)))), most_bytes[owner])
+            Addition(owner, sum(compress(sizes, map(owner.__eq__, owners))), most_bytes[owner])
             for owner, _ in living
             if owner in most_bytes
         ],
@@ -116,7 +117,7 @@ def _additions_of_one(request: CreateRequest) -> Additions:
         raise NotAtOnce
     owner = definition.owner
     limit, most = request.limits.get(owner), request.most_bytes.get(owner)
-    stored = [] if most is None else [Addition(owner, size_of(definition.payload), most)]
+    stored = [] if most is None else [Addition(owner, size_of(definition.payload, definition.policy), most)]
     if limit is None:
         return Additions([], stored, definition.created, [(owner, 1)])
     return Additions([Addition(owner, 1, limit)], stored, definition.created)

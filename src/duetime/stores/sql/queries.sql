@@ -199,7 +199,7 @@ DO UPDATE SET bytes = excluded.bytes, counted = excluded.counted RETURNING bytes
 
 -- name: count_stored_bytes
 -- By the indexes of owners; the length of a large text is known without reading it.
-SELECT (SELECT coalesce(sum(octet_length(payload) + 500), 0) FROM schedules WHERE owner = ?)
+SELECT (SELECT coalesce(sum(octet_length(payload) + octet_length(policy) + 500), 0) FROM schedules WHERE owner = ?)
   + (SELECT coalesce(sum(octet_length(coalesce(r.result, '')) + octet_length(coalesce(r.payload, '')) + octet_length(coalesce(r.error, ''))
     + octet_length(coalesce(r.traceback, '')) + 300 + coalesce((SELECT sum(octet_length(coalesce(a.error, ''))
     + octet_length(coalesce(a.traceback, '')) + 100) FROM attempts a WHERE a.run = r.id), 0)), 0) FROM runs r WHERE r.owner = ?)

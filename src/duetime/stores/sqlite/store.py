@@ -276,7 +276,7 @@ class SqliteStore(BaseStore):
             for definition, progress, entry in rows:
                 owner = definition.owner
                 limit = most_bytes.get(owner)
-                size = None if limit is None else size_of(definition.payload)
+                size = None if limit is None else size_of(definition.payload, definition.policy)
                 values += *definition, progress.next, entry.lane, entry.at, most[owner], size, limit, *counted
             try:
                 self._writer.execute(grouped("create_schedule", len(rows)), values)
