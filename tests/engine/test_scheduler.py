@@ -217,7 +217,7 @@ def test_an_edit_to_options_that_could_never_run_is_refused(scheduler: Scheduler
     public_id = schedule.definition.public_id
     assert refusal(scheduler.edit(ANN, public_id, Changes(policy={"grace": 0}))).details["field"] == "grace"
     jittered = made(scheduler.create(ANN, replace(JOB, trigger_config={"hours": 1, "jitter": 5}, policy=NEVER)))
-    plain = Changes(trigger_type="interval", trigger_config={"hours": 1})
+    plain = Changes(trigger_type="interval", trigger_config={"hours": 1, "jitter": None})
     assert refusal(scheduler.edit(ANN, jittered.definition.public_id, plain)).details["field"] == "grace"
     assert scheduler.find(ANN, public_id) == schedule
 

@@ -56,6 +56,12 @@ def test_by_id_number_short_id_and_name(stage: Stage) -> None:
     assert find(stage, note.definition.public_id[:12]) == note.definition.public_id
 
 
+def test_a_number_is_never_a_name(stage: Stage) -> None:
+    made = make(stage, "prompt", "777")
+    assert (find(stage, 777, "prompt"), find(stage, "777", "prompt")) == ("not_found", made.definition.public_id)
+    assert stage.ada.hears("schedule_cancel", id=777) == not_cancelled(777)
+
+
 @pytest.mark.parametrize(
     "given", ["", "  ", "nothing", "#", "job_", "scd_0000", "98", 99, -1, 10**40, "a\0b", "x" * 300]
 )

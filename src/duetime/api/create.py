@@ -205,10 +205,12 @@ def _when(times: dict[str, Any]) -> When:
     return parse_when(**times)
 
 
-def trigger_of(options: Mapping[str, Any] | TimeOptions) -> When | None:
-    """Return the trigger that options name, if they name any."""
-    times = {name: value for name, value in options.items() if name in TIMES}
-    return _when(times) if times.keys() - {"timezone"} else None
+def limits_of(options: Mapping[str, Any] | TimeOptions) -> dict[str, Any]:
+    """Return what limits a rule, in the terms of the engine; None takes a limit back."""
+    limits: dict[str, Any] = {name: options[name] for name in ("start", "end", "jitter") if name in options}
+    if limits.get("jitter") is not None:
+        limits["jitter"] = seconds_of(limits["jitter"], "jitter")
+    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in limits.items()}
 
 
 def policy_of(options: Mapping[str, Any] | PolicyOptions) -> dict[str, Any]:

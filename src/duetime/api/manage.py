@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Literal, Unpack, cast
 
 from duetime.api.base import Base, missing
-from duetime.api.create import policy_of, trigger_of
+from duetime.api.create import limits_of, policy_of
 from duetime.api.types import (
     Changed,
     Edited,
@@ -25,7 +25,7 @@ from duetime.engine.model import Schedule
 from duetime.engine.result import Err
 from duetime.engine.store import ScheduleQuery
 from duetime.service.changes import BulkChange, ChangeRequest, Selection, change_schedule, change_schedules
-from duetime.service.edits import EditRequest, edit_schedule
+from duetime.service.edits import EditRequest, NextTime, edit_schedule, time_or_rule
 from duetime.service.errors import refuse, unwrap
 from duetime.service.kind_spec import Window, check_kind
 from duetime.service.lookup import find_schedule
@@ -34,7 +34,8 @@ from duetime.service.services import Call, pages_of
 from duetime.service.shapes import ScheduleShape
 from duetime.service.status import status
 from duetime.service.upcoming import upcoming
-from duetime.service.when import When
+from duetime.service.warnings import warning_facts
+from duetime.service.when import WAYS, When, parse_when, when_of
 
 PAGE = 1000
 _POLICY = frozenset(PolicyOptions.__annotations__)
@@ -88,10 +89,16 @@ class Managing(Base):
         if "payload" in changes and "fields" in changes:
             raise InvalidInput(field="fields", problem="cannot be combined with payload; give one of the two")
         policy = {name: value for name, value in changes.items() if name in _POLICY}
+        when, moved = _new_times(changes)
+        if changes.get("next") is not None:
+            if moved is not None:
+                raise InvalidInput(field="next", problem="cannot be combined with at; give one of the two")
+            moved = NextTime(when_of("at", changes["next"]).config["run_at"])
         request = EditRequest(
             name=changes.get("name"),
-            when=_new_times(changes),
-            next=self._time(changes.get("next"), "next"),
+            when=when,
+            limits=limits_of(changes),
+            next=moved,
             starting=self._time(changes.get("starting"), "starting"),
             fields=changes.get("fields", {}),
             payload=changes.get("payload"),
@@ -101,7 +108,7 @@ class Managing(Base):
         )
         done = unwrap(edit_schedule(self.app.services, self.caller, self._find(id), request))
         limits = self.app.services.limits(done.schedule)
-        told = {"warnings": [each.text for each in done.warnings], "running": done.running, "limits": limits}
+        told = {**warning_facts(done.warnings), "running": done.running, "limits": limits}
         return cast("Edited", {**self._view(done.schedule), **told})
 
     def pause(self, id: Id, *, until: Time | None = None, note: str | None = None) -> Changed:
@@ -166,14 +173,16 @@ class Managing(Base):
         return found[:limit]
 
 
-def _new_times(changes: EditOptions) -> When | None:
-    """Return the trigger that an edit asks for, if any."""
-    when = trigger_of(changes)
-    if when is None and "trigger_type" in changes:
-        when = When(changes["trigger_type"], dict(changes.get("trigger_config", {})), changes.get("timezone"))
-    if when is None and "timezone" in changes:
+def _new_times(changes: EditOptions) -> tuple[When | None, NextTime | None]:
+    """Return the rule that an edit asks for, without its limits, or the next time that it moves."""
+    ways = [name for name in WAYS if name in changes]
+    given, zone = cast("Mapping[str, Any]", changes), changes.get("timezone")
+    if "trigger_type" in changes and not ways:
+        return When(changes["trigger_type"], dict(changes.get("trigger_config", {})), zone), None
+    if zone is not None and not ways:
         raise InvalidInput(field="timezone", problem="requires new times; give them, too")
-    return when
+    when, moved = time_or_rule(parse_when(**{way: given[way] for way in ways}, timezone=zone) if ways else None)
+    return when, moved if moved is None else moved._replace(field=ways[0])
 
 
 class Overview(Base):

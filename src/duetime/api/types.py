@@ -141,11 +141,9 @@ class EditOptions(TimeOptions, PolicyOptions, total=False):
     """The configuration that belongs to `trigger_type`."""
 
 
-class Edited(ScheduleShape):
+class Edited(CreatedShape):
     """A schedule after an edit."""
 
-    warnings: list[str]
-    """What may be unexpected about it now."""
     running: bool
     """Whether a run was in progress. It keeps its values; the change applies from the next run on."""
 

@@ -22,6 +22,7 @@ from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.engine.model import Schedule
 from duetime.engine.queries import Preview
 from duetime.engine.result import Err
+from duetime.engine.rule_edits import WHOLE_RULE
 from duetime.engine.times import read_time
 from duetime.engine.times.zones import known_zone
 from duetime.engine.triggers.cron import with_cron_fault
@@ -205,7 +206,8 @@ def _changes(request: PageRequest, schedule: Schedule, values: Values, version: 
         given["name"] = values["name"].strip()
     if form_fields.differing(before, values, ("timezone", *form_fields.TRIGGER)):
         timing = form_fields.timing(values)
-        given |= {"trigger_type": timing.type, "trigger_config": timing.config, "timezone": timing.timezone}
+        config = {**WHOLE_RULE, **timing.config}
+        given |= {"trigger_type": timing.type, "trigger_config": config, "timezone": timing.timezone}
     if values[form_fields.STARTING].strip():
         given["starting"] = _starting(request, values)
     fields = form_of(kind)

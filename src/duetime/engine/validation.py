@@ -14,15 +14,16 @@ from duetime.engine.clock import DAY, SECOND, Instant
 from duetime.engine.encoding import json_object
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller, Kind, Prepared
-from duetime.engine.limits import MOST_CHANGES, Limits, RequestChecks
+from duetime.engine.limits import Limits, RequestChecks
 from duetime.engine.model import Definition, Schedule, ScheduleId
 from duetime.engine.policy.bulk import KEY, PUBLIC_ID, Column, Drafts
 from duetime.engine.policy.catch_up import LEAD
 from duetime.engine.policy.changes import Edit
 from duetime.engine.policy.options import CatchUp, Policy, policy_for_ending, policy_to_json
 from duetime.engine.policy.rows import Draft
+from duetime.engine.rule_edits import beginning, check_end, from_then_on, moved, readable
 from duetime.engine.times import iso_local
-from duetime.engine.triggers import OnceTrigger, Trigger, changes_of, changing, trigger_from_json, trigger_to_json
+from duetime.engine.triggers import Trigger, trigger_to_json
 
 NOTE_LENGTH = 500
 
@@ -192,10 +193,15 @@ class Drafter(RequestChecks):
             if follows := _what_follows(definition, said, prepared.policy):
                 asked = {**follows, **(asked or {})}
         if changes.trigger_type is not None:
-            zone = changes.timezone or _zone_of(definition.trigger)
-            begin, config = _beginning(changes, now)
-            rule = self._trigger(changes.trigger_type, config, zone, begin)
-            trigger = trigger_to_json(_from_then_on(definition.trigger, rule, changes, now))
+            old, type_, starting = readable(definition.trigger), changes.trigger_type, changes.starting
+            if starting is not None and changes.next is not None:
+                raise InvalidInput(field="starting", problem="give either a next time or when the new rule starts")
+            zone = changes.timezone or (None if old is None else old.timezone)
+            begin, config = beginning(type_, changes.trigger_config or {}, old, starting, now)
+            rule = self._trigger(type_, config, zone, begin)
+            trigger = trigger_to_json(
+                rule if starting is None else from_then_on(definition.trigger, rule, starting, now)
+            )
         elif changes.starting is not None:
             raise InvalidInput(field="starting", problem="requires a new time or rule; give that, too")
         if asked is not None:
@@ -209,8 +215,9 @@ class Drafter(RequestChecks):
         if changes.next is not None and changes.next <= now:
             told = f"{iso_local(changes.next, self.zone)} is in the past; it is now {iso_local(now, self.zone)}"
             raise InvalidInput(field="next", problem=f"{told}; give a later time")
-        if changes.next is not None and trigger is None:
-            trigger = _moved(definition.trigger, changes.next)
+        if changes.next is not None:
+            check_end(trigger or definition.trigger, changes.next, self.zone)
+            trigger = trigger or moved(definition.trigger, changes.next)
         given = changes.next, changes.version, changes.amid_runs, changes.pending_only
         return Edit(name, subject, trigger, payload, policy, *given)
 
@@ -239,11 +246,9 @@ def _check_edited(definition: Definition, policy: str | None, trigger: str | Non
     """Check the policy and trigger after an edit; if it changes neither, nothing new can be wrong."""
     if policy is None and trigger is None:
         return
-    try:
-        rule = trigger_from_json(trigger or definition.trigger)
-    except InvalidInput:
-        return  # the edit itself reports that the stored trigger cannot be used
-    check_can_run(policy_for_ending(policy or definition.policy), rule)
+    rule = readable(trigger or definition.trigger)
+    if rule is not None:  # otherwise the edit itself reports that the stored trigger cannot be used
+        check_can_run(policy_for_ending(policy or definition.policy), rule)
 
 
 def _what_follows(definition: Definition, said: Mapping[str, Any], now_said: Mapping[str, Any]) -> dict[str, Any]:
@@ -251,48 +256,6 @@ def _what_follows(definition: Definition, said: Mapping[str, Any], now_said: Map
     the old one left open and somebody chose since stay."""
     chosen = (json_object(definition.policy) or {}).keys() - said.keys()
     return {name: value for name, value in now_said.items() if name not in chosen and value != said.get(name)}
-
-
-def _beginning(changes: Changes, now: Instant) -> tuple[Instant, Mapping[str, Any]]:
-    """Return the instant from which a new rule counts, and its configuration: an interval first fires then."""
-    config = changes.trigger_config or {}
-    if changes.starting is None or changes.trigger_type == "once":
-        return now, config
-    first = {"interval": "start", "rrule": "dtstart"}.get(changes.trigger_type or "", "")
-    if not first or not {"start", "anchor", "dtstart"}.isdisjoint(config):
-        return changes.starting, config
-    return changes.starting, {**config, first: iso_local(changes.starting, "UTC")}
-
-
-def _zone_of(stored: str) -> str | None:
-    """Return the zone of a stored trigger; None if it was corrupted in the database, which an edit repairs."""
-    try:
-        return trigger_from_json(stored).timezone
-    except InvalidInput:
-        return None
-
-
-def _from_then_on(stored: str, rule: Trigger, changes: Changes, now: Instant) -> Trigger:
-    """Return the new rule, behind the old one if it applies only from a later time."""
-    if changes.starting is None:
-        return rule
-    if changes.starting <= now:
-        raise InvalidInput(field="starting", problem="it is in the past; leave it out to change the rule at once")
-    if changes.next is not None:
-        raise InvalidInput(field="starting", problem="give either a next time or when the new rule starts")
-    changed = changing(trigger_from_json(stored), rule, changes.starting, now)
-    if changes_of(changed) > MOST_CHANGES:
-        raise InvalidInput(field="starting", problem=f"its rule changes {MOST_CHANGES} times already; wait for one")
-    return changed
-
-
-def _moved(trigger: str, to: Instant) -> str | None:
-    """Move a one-off's trigger, which is its only instant: left as it was, it would fire again at the old time."""
-    try:
-        stored = trigger_from_json(trigger)
-    except InvalidInput:
-        return None  # the edit itself reports that the stored trigger cannot be used
-    return trigger_to_json(replace(stored, at=to)) if isinstance(stored, OnceTrigger) else None
 
 
 _encode_request = json.JSONEncoder(sort_keys=True, default=repr).encode

@@ -7,9 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError
-from duetime.engine.model import Schedule, status_of
+from duetime.engine.model import status_of
 from duetime.engine.result import Err
 from duetime.engine.times import iso_local
 from duetime.mcp.definitions import (
@@ -38,12 +37,12 @@ from duetime.mcp.schemas import (
     zone_of,
 )
 from duetime.mcp.served import Served, find, instant_in
-from duetime.service.edits import EditRequest, edit_schedule
+from duetime.service.edits import EditRequest, NextTime, edit_schedule, read_next
 from duetime.service.kind_spec import KindSpec, load
 from duetime.service.payload_model import inputs_of
 from duetime.service.presenters import brief_view
 from duetime.service.services import Call
-from duetime.service.when import When, about_when, parse_when, read_phrase
+from duetime.service.when import LIMITS, NONE, When, about_when, parse_when, read_phrase
 
 WHEN: dict[str, Schema] = {
     "at": text("New time, such as tomorrow 9am; of what recurs, its next."),
@@ -51,8 +50,8 @@ WHEN: dict[str, Schema] = {
     "cron": text("New rule: 0 9 * * 1-5."),
     "every": text("New interval: 2h30m; first at `at`."),
     "rrule": text("New rule: FREQ=MONTHLY;BYDAY=-1FR."),
-    "start": text("New rule: not before."),
-    "end": text("New rule: not after."),
+    "start": text("Not before; or none."),
+    "end": text("Not after; or none."),
     "starting": text("The old rule applies until then."),
 }
 OPTIONS: dict[str, Schema] = {
@@ -88,9 +87,10 @@ def _edit(served: Served, of_kind: Mapping[str, Fields], call: Call, given: Argu
     if isinstance(found, Err):
         return Reply({**error_result(found).structured, **lookup_fields(found, "")})
     schedule = found.value
-    request = _request(call, given, schedule, _payload_fields(of_kind, schedule.definition.kind, given), zone)
+    request = _request(call, given, _payload_fields(of_kind, schedule.definition.kind, given), zone)
     if request == EditRequest():
-        raise ToolProblem("Nothing to change: give at least one field besides schedule_id, such as at or name.")
+        alone = " timezone alone is how times are read: to change it, give the rule too." if "timezone" in given else ""
+        raise ToolProblem(f"Nothing to change: give at least one field besides schedule_id, such as at or name.{alone}")
     result = edit_schedule(call.services, call.caller, schedule, request)
     if isinstance(result, Err):
         if result.code == "not_possible":
@@ -130,19 +130,30 @@ def _payload_fields(of_kind: Mapping[str, Fields], kind: str, given: Arguments) 
     return {**given.get("payload", {}), **{field: given[name] for name, (field, _) in own.items() if name in given}}
 
 
-def _request(call: Call, given: Arguments, schedule: Schedule, fields: Mapping[str, Any], zone: str) -> EditRequest:
+def _request(call: Call, given: Arguments, fields: Mapping[str, Any], zone: str) -> EditRequest:
     try:
-        when, at = _when(call, given, zone)
+        when, moved = _when(given, zone)
+        limits = {name: None if given[name].lower() == NONE else given[name] for name in LIMITS if name in given}
+        if when is not None and moved is not None:
+            if limits.get("start") is not None:
+                raise ToolProblem("at and start are both the first time of the new rule; give one of them.")
+            limits["start"], moved = iso_local(read_next(call.services, moved).instant, zone), None
         starting = instant_in(call, given, "starting", zone)
     except DuetimeError as error:
         raise ToolProblem(error.message) from error
     return EditRequest(
-        name=given.get("name"), when=when, next=at, starting=starting, fields=fields, policy=policy_of(given)
+        name=given.get("name"),
+        when=when,
+        limits=limits,
+        next=moved,
+        starting=starting,
+        fields=fields,
+        policy=policy_of(given),
     )
 
 
-def _when(call: Call, given: Arguments, zone: str) -> tuple[When | None, Instant | None]:
-    """Return the new rule, and the next time where it alone is moved."""
+def _when(given: Arguments, zone: str) -> tuple[When | None, NextTime | None]:
+    """Return the new rule, and the next time, which is moved alone where no rule is given."""
     named = [name for name in _RULES if given.get(name) is not None]
     time = "at"
     if "when" in named and read_phrase(given["when"])[0] == "once":  # a time, as in `at`
@@ -150,20 +161,9 @@ def _when(call: Call, given: Arguments, zone: str) -> tuple[When | None, Instant
             raise ToolProblem("when and at are both a time; give one of them.")
         time = "when"
         named.remove("when")
-    at, now = instant_in(call, given, time, zone), call.scheduler.clock.now()
-    if at is not None and at <= now:
-        raise ToolProblem(f"{time}: {iso_local(at, zone)} is in the past; it is now {iso_local(now, zone)}.")
-    limits = {name: given[name] for name in ("start", "end") if name in given}
-    if not named:
-        if limits:
-            raise ToolProblem("start and end belong to a rule; give when, cron, every or rrule with them.")
-        return None, at
-    if at is not None:
-        if limits.get("start") is not None:
-            raise ToolProblem("at and start are both the first time of the new rule; give one of them.")
-        limits["start"] = iso_local(at, zone)
-    rule = parse_when(**{name: given[name] for name in named}, **limits, timezone=given.get("timezone"))
-    return rule, None
+    moved = NextTime(given[time], zone, time) if given.get(time) is not None else None
+    rule = parse_when(**{name: given[name] for name in named}, timezone=given.get("timezone")) if named else None
+    return rule, moved
 
 
 def edit_tool(served: Served) -> Tool:

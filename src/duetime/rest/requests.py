@@ -211,15 +211,17 @@ class NewScheduleGiven(Given):
 
 
 class EditGiven(Given):
-    """Absent fields stay unchanged."""
+    """Absent fields stay unchanged. A new trigger keeps the start, end and jitter of the old one; null removes them."""
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
     name: Annotated[Text, Field(min_length=1, max_length=200)] | None = None
     trigger: Trigger | None = None
+    start: Time | None = Field(default=None, description="Not before this time; of the new trigger or the present one.")
+    end: Time | None = Field(default=None, description="Not after this time; of the new trigger or the present one.")
     payload: Json | None = Field(default=None, description=_PAYLOAD)
     policy: PolicyGiven | None = None
-    timezone: Zone | None = Field(default=None, description="The time zone of the new trigger.")
+    timezone: Zone | None = Field(default=None, description="The time zone of the new trigger, or of `next`.")
     next: Time | None = Field(default=None, description="Move only the next occurrence; the rule stays.")
     starting: Time | None = Field(
         default=None, description="With a new trigger: when it takes effect; the old one applies until then."

@@ -16,7 +16,7 @@ from duetime.engine.model import Run, Schedule
 from duetime.engine.result import Err
 from duetime.engine.store import RunQuery, ScheduleQuery
 from duetime.engine.triggers import trigger_from_json, warnings_for
-from duetime.engine.validation import Changes, NewSchedule
+from duetime.engine.validation import NewSchedule
 from duetime.rest.dependencies import Caller, Threads, json_only, page_of, page_of_texts, problems, router, to_json
 from duetime.rest.requests import (
     Asked,
@@ -28,7 +28,6 @@ from duetime.rest.requests import (
     PauseAsked,
     RunAsked,
     SchedulesAsked,
-    config_of,
     owner_of,
     time_of,
     when_of,
@@ -36,6 +35,7 @@ from duetime.rest.requests import (
 )
 from duetime.rest.responses import ChangedShape, RunsShape, SchedulesShape, StoppedShape
 from duetime.service.changes import ChangeRequest, Selection, change_found, change_schedules
+from duetime.service.edits import EditRequest, NextTime, edit_schedule
 from duetime.service.errors import refuse, unwrap
 from duetime.service.kind_spec import check_kind
 from duetime.service.lookup import find_schedule
@@ -45,7 +45,8 @@ from duetime.service.run_control import await_result, has_ended, look_again, run
 from duetime.service.services import Call
 from duetime.service.shapes import CreatedShape, PreviewShape, RunShape, ScheduleShape
 from duetime.service.state_details import detail_of, details_of
-from duetime.service.when import When, about_when
+from duetime.service.warnings import warning_facts
+from duetime.service.when import LIMITS, When, about_when
 
 routes = router("schedules")
 Id = Annotated[str, Path(description="The id or number of a schedule, or an unambiguous name.", max_length=200)]
@@ -189,7 +190,7 @@ def following(call: Caller, id: Id, asked: Annotated[NextAsked, Query()]) -> Res
 
 
 @routes.patch(
-    "/schedules/{id}", response_model=ScheduleShape, dependencies=_JSON, responses=problems(404, 409, 412, 415)
+    "/schedules/{id}", response_model=CreatedShape, dependencies=_JSON, responses=problems(404, 409, 412, 415)
 )
 def edit(call: Caller, id: Id, body: Annotated[EditGiven, Body()], if_match: IfMatch = None) -> Response:
     """Change the given fields. With a version, only if nobody else has changed it since. A run in progress keeps its
@@ -197,18 +198,19 @@ def edit(call: Caller, id: Id, body: Annotated[EditGiven, Body()], if_match: IfM
     schedule = _found(call, id)
     given = body.model_fields_set
     if not given - {"version"}:
-        raise refuse("invalid", "give at least one of name, trigger, payload, policy, next")
-    if body.timezone is not None and body.trigger is None:
-        raise refuse("invalid", "timezone: requires a trigger; give that, too", "timezone")
+        raise refuse("invalid", "give at least one of name, trigger, start, end, payload, policy, next")
+    if body.timezone is not None and body.trigger is None and body.next is None:
+        raise refuse("invalid", "timezone: requires a trigger or next; give that, too", "timezone")
     expected = _expected(if_match, schedule.definition.version)
     if body.version is not None and expected is not None and body.version != expected:
         raise refuse("invalid", "version: differs from the header If-Match; give only one", "version")
-    changes = _changes(call, schedule, body, body.version if expected is None else expected)
-    result = call.services.edit(call.caller, schedule, changes)
+    request = _edit_asked(call, schedule, body, body.version if expected is None else expected)
+    result = edit_schedule(call.services, call.caller, schedule, request)
     if isinstance(result, Err) and result.code == "conflict" and expected is not None:
         raise refuse("changed", result.message)
-    edited = unwrap(result)
-    return _answer(call, edited, zone_of(call, body.timezone), limits=call.services.limits(edited))
+    edited, warnings, _ = unwrap(result)
+    limits = call.services.limits(edited)
+    return _answer(call, edited, zone_of(call, body.timezone), 200, **warning_facts(warnings), limits=limits)
 
 
 def _expected(if_match: str | None, version: int) -> int | None:
@@ -219,22 +221,24 @@ def _expected(if_match: str | None, version: int) -> int | None:
     return version if version in named else 0
 
 
-def _changes(call: Call, schedule: Schedule, body: EditGiven, version: int | None) -> Changes:
-    zone = zone_of(call, body.timezone)
-    payload = body.payload
+def _edit_asked(call: Call, schedule: Schedule, body: EditGiven, version: int | None) -> EditRequest:
+    zone, trigger, payload, name = zone_of(call, body.timezone), body.trigger, body.payload, body.name
     if payload is not None:
+        name = schedule.definition.name if name is None else name  # it does not follow the payload
         stored = json.loads(schedule.definition.payload)
         payload = unmasked_payload(schedule.definition.kind, payload, stored, call.caller.depth)
         # Masked values were restored from this version, so it must still be the current one.
         version = schedule.definition.version if version is None and payload != body.payload else version
-    return Changes(
-        name=body.name,
-        trigger_type=None if body.trigger is None else body.trigger.type,
-        trigger_config=None if body.trigger is None else config_of(body.trigger),
+    when = None
+    if trigger is not None:  # null takes a limit back
+        when = When(trigger.type, trigger.model_dump(exclude={"type"}, exclude_unset=True), body.timezone)
+    return EditRequest(
+        name=name,
+        when=when,
+        limits=body.model_dump(include=set(LIMITS), exclude_unset=True),
         payload=payload,
-        policy=None if body.policy is None else policy_given(body.policy.model_dump(exclude_unset=True)),
-        timezone=body.timezone,
-        next=time_of(body.next, "next", zone, call.scheduler.clock.now()),
+        policy={} if body.policy is None else policy_given(body.policy.model_dump(exclude_unset=True)),
+        next=None if body.next is None else NextTime(body.next, zone),
         starting=time_of(body.starting, "starting", zone, call.scheduler.clock.now()),
         version=version,
     )

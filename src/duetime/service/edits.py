@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple
 
-from duetime.engine.clock import Instant
+from duetime.engine.clock import SECOND, Instant
 from duetime.engine.encoding import json_object
-from duetime.engine.errors import DuetimeError
+from duetime.engine.errors import DuetimeError, InvalidInput, UnreadableTime
 from duetime.engine.kind import Caller
 from duetime.engine.model import Schedule
 from duetime.engine.result import Err, Ok, Result
+from duetime.engine.rule_edits import readable
+from duetime.engine.times import ReadTime, iso_local, read_time
 from duetime.engine.validation import Changes
 from duetime.service.errors import err_of
 from duetime.service.masking import masked_payload, refuse_other_places
+from duetime.service.presenters import trigger_shape
 from duetime.service.services import Services
-from duetime.service.warnings import ScheduleWarning
+from duetime.service.warnings import ScheduleWarning, declare, warning
 from duetime.service.when import When
+
+MOST_COUNTED: Final = 1000
+declare(moved="Moving the next time leaves out {runs} of its rule, which applies again after it.")
+
+
+class NextTime(NamedTuple):
+    """The time to which the coming occurrence is moved, as it was written."""
+
+    text: str
+    zone: str | None = None
+    """The zone in which it is read; by default, that of the settings."""
+    field: str = "next"
+    """The name of the argument, for errors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,8 +42,10 @@ class EditRequest:
 
     name: str | None = None
     when: When | None = None
-    """The new time or rule."""
-    next: Instant | None = None
+    """The new rule; what limits the old one stays."""
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    """The start, end, jitter and timezone of the new rule, or of the present one; None takes one back."""
+    next: NextTime | None = None
     """Moves the coming occurrence alone."""
     starting: Instant | None = None
     """When the new rule replaces the old one; at once, if absent."""
@@ -52,19 +70,77 @@ class Edited(NamedTuple):
 def edit_schedule(services: Services, caller: Caller, found: Schedule, request: EditRequest) -> Result[Edited]:
     """Edit a schedule that was found. The same id and history stay with it."""
     try:
-        changes = _changes(services, caller, found, request)
+        moved = None if request.next is None else read_next(services, request.next)
+        changes = _changes(services, caller, found, request, None if moved is None else moved.instant)
     except DuetimeError as error:
         return err_of(error)
     result = services.edit(caller, found, changes)
     if isinstance(result, Err):
-        return result
-    told = bool(request.fields or request.payload or request.policy or request.when)
+        return result if request.next is None else _naming(result, request.next.field)
+    told = bool(request.fields or request.payload or request.policy or request.when or request.limits)
     warnings = services.schedule_warnings(result.value) if told else []
+    notes = [moved.note] if moved is not None and moved.note is not None else []
+    if request.when is not None:
+        notes += request.when.notes(_zone_of(found, services.zone), services.scheduler.clock.now())
+    warnings = [*(ScheduleWarning("time", note) for note in notes), *left_out(services, found, result.value), *warnings]
     return Ok(Edited(result.value, warnings, found.progress.active > 0))
 
 
-def _changes(services: Services, caller: Caller, found: Schedule, request: EditRequest) -> Changes:
-    when, name, version = request.when, request.name, request.version
+def time_or_rule(when: When | None, field: str = "at") -> tuple[When | None, NextTime | None]:
+    """Return what an edit makes of a time or rule: a time moves the next occurrence alone, also of what recurs."""
+    if when is None or when.type != "once":
+        return when, None
+    return None, NextTime(when.config["run_at"], when.timezone, field)
+
+
+def read_next(services: Services, given: NextTime) -> ReadTime:
+    """Read the next time. `now` means as soon as possible, and the engine accepts only future times."""
+    zone, now = given.zone or services.zone, services.scheduler.clock.now()
+    try:
+        read = read_time(given.text, zone=zone, now=now)
+    except UnreadableTime as error:
+        problem = f"{error.message} Try 2026-02-10T18:00:00, or words such as tomorrow 18:00."
+        raise UnreadableTime(field=given.field, problem=problem) from None
+    if read.instant < now:
+        problem = f"{iso_local(read.instant, zone)} is in the past; it is now {iso_local(now, zone)}."
+        raise InvalidInput(field=given.field, problem=problem)
+    return read._replace(instant=Instant(now + SECOND)) if read.instant == now else read
+
+
+def _naming(err: Err, field: str) -> Err:
+    """Return an error about the next time with the name of the argument that gave it."""
+    if err.field != "next":
+        return err
+    return replace(err, message=f"{field}: {err.problem}", details={**err.details, "field": field})
+
+
+def _zone_of(found: Schedule, default: str) -> str:
+    stored = readable(found.definition.trigger)
+    return default if stored is None else stored.timezone
+
+
+def left_out(services: Services, before: Schedule, after: Schedule) -> list[ScheduleWarning]:
+    """Return a warning if the next time was moved over occurrences of its rule, which do not run then."""
+    trigger, moved = readable(after.definition.trigger), after.progress.next
+    if trigger is None or moved is None or after.definition.trigger != before.definition.trigger:
+        return []
+    first = max(before.progress.next or moved, services.scheduler.clock.now())
+    count = trigger.count(first, Instant(moved - 1), MOST_COUNTED) if first < moved else 0
+    if count == 0:
+        return []
+    number = f"more than {MOST_COUNTED}" if count > MOST_COUNTED else str(count)
+    return [warning("moved", runs=f"{number} further {'run' if count == 1 else 'runs'}")]
+
+
+def _changes(
+    services: Services, caller: Caller, found: Schedule, request: EditRequest, next: Instant | None
+) -> Changes:
+    name, version = request.name, request.version
+    when = request.when
+    if when is not None:
+        when = when._replace(config={**when.config, **request.limits})
+    elif request.limits:
+        when = _with_limits(found.definition.trigger, request.limits)
     payload = _merged(found, request, caller.depth) if request.fields else request.payload
     if payload is not None:
         name = name or _following_name(services, found, payload)
@@ -78,10 +154,22 @@ def _changes(services: Services, caller: Caller, found: Schedule, request: EditR
         payload=payload,
         policy=request.policy or None,
         timezone=None if when is None else when.timezone,
-        next=request.next,
+        next=next,
         starting=request.starting,
         version=version,
     )
+
+
+def _with_limits(trigger: str, limits: Mapping[str, Any]) -> When:
+    """Return the present rule with other limits."""
+    rule = trigger_shape(trigger)
+    name = next(iter(limits))
+    if rule["type"] == "changing":
+        raise InvalidInput(field=name, problem="its rule changes at a set time; give the new rule as well")
+    if "timezone" not in rule:
+        raise InvalidInput(field=name, problem="its rule cannot be read; give a new one with its timezone")
+    rule |= limits
+    return When(rule.pop("type"), rule, rule.pop("timezone"))
 
 
 def _merged(found: Schedule, request: EditRequest, depth: int) -> dict[str, Any]:

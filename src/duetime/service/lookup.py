@@ -43,6 +43,8 @@ def find_schedule(
     found = _by_id(scheduler, caller, text, deleted=deleted)
     if found is not None:
         return _of_kind(found, kind)
+    if isinstance(given, int):  # a number is never a name
+        return NOT_FOUND
     short = _by_short_id(scheduler, caller, text, deleted=deleted)
     for query in _searches(text):
         matching = _matching(scheduler, caller, query, kind)

@@ -23,7 +23,7 @@ from duetime.engine.validation import Changes, NewSchedule
 from duetime.service.errors import unwrap
 from duetime.service.kind_spec import ExternalSchedules, KindHooks, KindSpec, known_specs
 from duetime.service.presenters import instant_view, living, next_of, policy_shape, reads_as
-from duetime.service.warnings import DELIVERY_PREFIX, ScheduleWarning, declare, warning
+from duetime.service.warnings import DELIVERY_PREFIX, ScheduleWarning, declare, warning, warning_facts
 
 K = TypeVar("K", bound=Kind)
 Q = TypeVar("Q", RunQuery, ScheduleQuery)
@@ -64,10 +64,7 @@ class Created(NamedTuple):
     @property
     def warning_facts(self) -> dict[str, list[str]]:
         """The warnings and their codes, in the same order."""
-        return {
-            "warnings": [each.text for each in self.warnings],
-            "warning_codes": [each.code for each in self.warnings],
-        }
+        return warning_facts(self.warnings)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 LONGEST: Final = 120
@@ -27,6 +28,10 @@ EXPLANATIONS: Final = {
         "conditions, or around a clock change. `preview_schedule` shows its next times."
     ),
     "time": "The time can be read in several ways. The warning says which one was chosen; otherwise give it in full.",
+    "moved": (
+        "The next time of a recurring schedule was moved past other times of its rule. Those are neither run nor "
+        "caught up. Move the next time to an earlier one, or edit the rule, if they should run."
+    ),
     "cancelled": (
         "An idempotency key always returns what it created first, also after that was cancelled. Give another key to "
         "create a new schedule."
@@ -96,3 +101,8 @@ def warning(code: str, **values: str) -> ScheduleWarning:
         if excess > 0:
             values[name] = values[name][: max(0, len(values[name]) - excess - 3)] + "..."
     return ScheduleWarning(code, SENTENCES[code].format(**values))
+
+
+def warning_facts(warnings: Sequence[ScheduleWarning]) -> dict[str, list[str]]:
+    """Return warnings and their codes, in the same order, for an answer."""
+    return {"warnings": [each.text for each in warnings], "warning_codes": [each.code for each in warnings]}

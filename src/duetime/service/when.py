@@ -16,6 +16,8 @@ from duetime.engine.times.zones import known_zone
 
 WAYS = ("at", "delay", "every", "cron", "rrule", "when")
 LIMITS = ("start", "end")
+NONE = "none"
+"""What takes back a value in an edit whose arguments are texts."""
 _CRON = re.compile(r"@[a-z]+|[0-9*][0-9*/,-]*(?: [0-9*/,-]+){1,2}(?: [0-9A-Za-z*/,#?-]+){3}")
 _ANY_TIME = Instant(2_000_000_000 * SECOND)
 """A present time for checks of whether a text can be read at all, whatever the time is."""

@@ -57,14 +57,22 @@ def edit_schedule(
     """Edit a schedule and print it. If `guarded`, another recipient does not get the hidden values of the stored
     payload."""
     found = found_here(app, view, given)
-    when = options.changed(found.definition.trigger)
-    if name is None and when is None and not policy and not payload:
+    given_when, limits = options.changed()
+    if name is None and given_when is None and not limits and not policy and not payload:
         raise InvalidInput(f"nothing to change; give at least one option, see duetime {view.command} edit --help")
     starting = instant_given(app, options.starting, "--starting")
-    request = EditRequest(name=name, when=when, starting=starting, fields=payload, policy=policy, guarded=guarded)
-    edited = unwrap(edits.edit_schedule(app.services, OPERATOR, found, request)).schedule
-    warnings = app.services.result_warnings(edited.definition) if "deliver_to" in policy else []
-    warnings += [] if when is None else time_notes(app, when)
+    when, moved = edits.time_or_rule(given_when)
+    request = EditRequest(
+        name=name,
+        when=when,
+        limits=limits,
+        next=moved,
+        starting=starting,
+        fields=payload,
+        policy=policy,
+        guarded=guarded,
+    )
+    edited, warnings, _ = unwrap(edits.edit_schedule(app.services, OPERATOR, found, request))
     document = _document(app, edited)
     print_done(app, json_, document, _text(app, "Changed", document, edited), warnings)
 

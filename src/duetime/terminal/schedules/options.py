@@ -19,16 +19,7 @@ Name = Annotated[str | None, option("--name NAME", "Name of the schedule.")]
 _when, _policy, _outcome = under("When it runs"), under("Retries and limits"), under("Outcome")
 _SPANS = ("timeout", "backoff", "expire_after")
 _NUMBERS = ("max_runs", "max_attempts")
-_LIMITS = ("tz", "start", "end", "jitter")
-NONE = "none"
-"""What takes an option back, so that its default applies."""
 _OVERLAP = "While it still runs: skip (the default), queue, or allow (the default of notifications)."
-
-
-def _parsed(values: dict[str, Any]) -> When:
-    from duetime.service.when import parse_when  # the help of a command needs none of it
-
-    return parse_when(timezone=values.pop("tz"), **values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,47 +40,33 @@ class TriggerOptions:
     jitter: Annotated[str | None, _when("--jitter SPAN", "Delay each run by a random time up to this: 5m.")] = None
 
     def parsed(self) -> When:
-        return _parsed(asdict(self))
+        from duetime.service.when import parse_when  # the help of a command needs none of it
+
+        values = asdict(self)
+        return parse_when(timezone=values.pop("tz"), **values)
 
 
 @dataclass(frozen=True, slots=True)
 class EditOptions(TriggerOptions):
+    """What recurs keeps its rule where only a time is given: its next run is moved."""
+
     starting: Annotated[
         str | None, _when("--starting TIME", "When the new rule replaces the old one; by default now.")
     ] = None
 
-    def parsed(self) -> When:
-        values = asdict(self)
-        del values["starting"]
-        return _parsed(values)
+    def changed(self) -> tuple[When | None, dict[str, Any]]:
+        """Return the new time or rule, if one is given, and the limits of the new rule or else of the present one;
+        `none` takes one back."""
+        from duetime.service.when import NONE, WAYS, duration, parse_when
 
-    def changed(self, trigger: str) -> When | None:
-        """Return the new trigger of an edit, or none. A zone, a start, an end or a jitter alone changes the present
-        rule; `none` takes one back."""
-        from duetime.service.presenters import trigger_shape
-        from duetime.service.when import WAYS, When, duration
-
-        if any(getattr(self, way) is not None for way in WAYS):
-            return self.parsed()
-        given = {name: value for name in _LIMITS if (value := getattr(self, name)) is not None}
-        if not given:
-            return None
-        config = trigger_shape(trigger)
-        if config["type"] == "changing":
-            raise _needs_rule(given, "its rule changes at a set time; give the new rule as well, such as --cron")
-        if "timezone" not in config:
-            raise _needs_rule(given, "its rule cannot be read; give a new one with its zone, such as --cron and --tz")
-        type_, zone = config.pop("type"), config.pop("timezone")
-        zone = given.pop("tz", zone)
-        for name, value in given.items():
-            config.pop(name, None)
-            if value.lower() != NONE:
-                config[name] = duration(value, "jitter") / SECOND if name == "jitter" else value
-        return When(type_, config, zone)
-
-
-def _needs_rule(given: dict[str, str], problem: str) -> InvalidInput:
-    return InvalidInput(f"--{next(iter(given))}: {problem}")
+        ways = {way: value for way in WAYS if (value := getattr(self, way)) is not None}
+        given = {name: value for name in ("start", "end", "jitter") if (value := getattr(self, name)) is not None}
+        limits: dict[str, Any] = {name: None if value.lower() == NONE else value for name, value in given.items()}
+        if limits.get("jitter") is not None:
+            limits["jitter"] = duration(limits["jitter"], "jitter") / SECOND
+        if ways:
+            return parse_when(**ways, timezone=self.tz), limits
+        return None, limits if self.tz is None else {**limits, "timezone": self.tz}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +74,7 @@ class NamedFields:
     """Options with the names of fields of a policy or of a payload."""
 
     def given(self) -> dict[str, Any]:
-        from duetime.service.when import duration
+        from duetime.service.when import NONE, duration
 
         values = {name: value for name, value in asdict(self).items() if value is not None and value is not False}
         for name in values.keys() & {*_SPANS, *_NUMBERS, "deliver_to"}:

@@ -18,6 +18,7 @@ from duetime.engine.model import Definition, Schedule, ScheduleState
 from duetime.engine.outcome import Failed, Outcome, Retry
 from duetime.engine.policy.checkout import LEFT
 from duetime.engine.result import Err
+from duetime.engine.rule_edits import WHOLE_RULE
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.times import format_local, read_duration
 from duetime.engine.triggers import build_trigger, trigger_to_json
@@ -210,7 +211,8 @@ def sync_heartbeat(
         new = NewSchedule(KIND, HEARTBEAT, "interval", rule, _PAYLOAD, _POLICY, idempotency_key=KEY)
         result = scheduler.create(caller, new)
     else:  # even during a beat: that one goes on as it began, and the next follows the new rule
-        changes = Changes(None, "interval", rule, _PAYLOAD, _POLICY, timezone=scheduler.zone, amid_runs=True)
+        whole = {**WHOLE_RULE, **rule}
+        changes = Changes(None, "interval", whole, _PAYLOAD, _POLICY, timezone=scheduler.zone, amid_runs=True)
         result = scheduler.edit(caller, found.definition.public_id, changes, KIND)
     if isinstance(result, Err):  # everything else still works
         if found is None:

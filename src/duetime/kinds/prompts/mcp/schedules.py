@@ -34,9 +34,11 @@ from duetime.kinds.prompts.mcp.text import (
 )
 from duetime.mcp.definitions import Arguments, Reply
 from duetime.mcp.schemas import STATUSES, policy_of, with_owner, with_warnings, zone_of
+from duetime.service.edits import left_out
 from duetime.service.presenters import instant_view
 from duetime.service.services import Call
 from duetime.service.state_details import detail_of, details_of
+from duetime.service.warnings import ScheduleWarning
 from duetime.service.when import When, limits_of, parse_when, read_phrase
 
 MOST = 1000
@@ -159,7 +161,10 @@ def schedule_edit(call: Call, given: Arguments) -> Reply:
     every replace its rule. What runs or has ended cannot be changed."""
     named = task_named(given)
     if not any(name in given for name in ("at", "prompt", "agent", "cron", "rrule", "every")):
-        raise error("provide at least one of 'at' or 'prompt' to edit.")
+        hint = (
+            {"hint": "timezone is how times are read; to change it, give the rule too."} if "timezone" in given else {}
+        )
+        raise Refusal("Error: provide at least one of 'at' or 'prompt' to edit.", **hint)
     zone, now = zone_of(call, given), call.scheduler.clock.now()
     first, rule = None, None
     if any(name in given for name in ("cron", "rrule", "every")):
@@ -181,7 +186,7 @@ def schedule_edit(call: Call, given: Arguments) -> Reply:
     if isinstance(result, Err) and result.code in ("not_found", "not_possible"):
         raise Refusal(_not_editable(named, "edited"))
     edited = accepted(result, **_argument_names("once" if rule is None else rule.type, given))
-    return _updated(call, given, edited, first and first.note, zone)
+    return _updated(call, given, edited, first and first.note, left_out(call.services, found, edited), zone)
 
 
 def _refuse_hidden(call: Call, given: Arguments, found: Schedule) -> None:
@@ -213,7 +218,9 @@ def _changes(
     return replace(changes, trigger_type=rule.type, trigger_config=rule.config | start, timezone=own)
 
 
-def _updated(call: Call, given: Arguments, edited: Schedule, note: str | None, zone: str) -> Reply:
+def _updated(
+    call: Call, given: Arguments, edited: Schedule, note: str | None, warnings: list[ScheduleWarning], zone: str
+) -> Reply:
     ruled = any(name in given for name in ("cron", "rrule", "every"))
     parts = []
     if ruled or "at" in given:
@@ -228,7 +235,8 @@ def _updated(call: Call, given: Arguments, edited: Schedule, note: str | None, z
     view = {**task_view(edited, zone, call.caller.depth, detail), "timezone": zone, **call.services.facts(edited, zone)}
     if note is not None:
         view["note"] = note
-    return Reply(view, lines(f"Updated task #{edited.definition.id}: {', '.join(parts)}", [note]))
+    sentence = f"Updated task #{edited.definition.id}: {', '.join(parts)}"
+    return Reply(with_warnings(view, warnings), lines(sentence, [note], [each.text for each in warnings]))
 
 
 @refusing

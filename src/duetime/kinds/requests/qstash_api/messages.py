@@ -14,6 +14,7 @@ from duetime.engine.errors import DuetimeError, InvalidInput, InvalidTrigger
 from duetime.engine.kind import Caller
 from duetime.engine.model import OVER, Schedule
 from duetime.engine.result import Err, Result
+from duetime.engine.rule_edits import WHOLE_RULE
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import Created
 from duetime.engine.validation import Changes, NewSchedule
@@ -225,9 +226,8 @@ def _upsert(scheduler: Scheduler, caller: Caller, new: NewSchedule) -> None:
         found = scheduler.find_by_key(caller, new.idempotency_key or "", KIND)  # created concurrently
     if found is not None:
         # Allowed during runs, as a schedule is often changed because its messages fail.
-        changes = Changes(
-            new.name, new.trigger_type, new.trigger_config, new.payload, new.policy, new.timezone, amid_runs=True
-        )
+        rule = {**WHOLE_RULE, **new.trigger_config}
+        changes = Changes(new.name, new.trigger_type, rule, new.payload, new.policy, new.timezone, amid_runs=True)
         unwrap(scheduler.edit(caller, found.definition.public_id, changes, KIND))
 
 

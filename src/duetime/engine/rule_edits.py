@@ -1,0 +1,90 @@
+"""What an edit makes of the rule of a schedule: which limits of the old one stay, and when the new one applies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from duetime.engine.clock import SECOND, Instant
+from duetime.engine.errors import InvalidInput
+from duetime.engine.limits import MOST_CHANGES
+from duetime.engine.times import iso_local
+from duetime.engine.triggers import (
+    ChangingTrigger,
+    CronTrigger,
+    OnceTrigger,
+    Trigger,
+    changes_of,
+    changing,
+    trigger_from_json,
+    trigger_to_json,
+)
+from duetime.engine.triggers.base import instant_text
+
+WHOLE_RULE: Mapping[str, Any] = dict.fromkeys(("start", "end", "jitter", "dst"))
+"""Goes before the configuration of an edit that is the whole of a new rule, so that nothing of the old one stays."""
+
+
+def readable(stored: str) -> Trigger | None:
+    """Return a stored trigger; None if it was corrupted in the database, which an edit repairs."""
+    try:
+        return trigger_from_json(stored)
+    except InvalidInput:
+        return None
+
+
+def beginning(
+    type_: str, given: Mapping[str, Any], old: Trigger | None, starting: Instant | None, now: Instant
+) -> tuple[Instant, dict[str, Any]]:
+    """Return the instant from which a new rule counts, and its configuration: an interval first fires then. What limits
+    the old rule limits the new one too, unless the edit says otherwise; None takes a limit back."""
+    begin = now if starting is None or type_ == "once" else starting
+    whole = {**({} if old is None else _limits_of(old, type_, begin)), **given}
+    config = {name: value for name, value in whole.items() if value is not None}
+    first = {"interval": "start", "rrule": "dtstart"}.get(type_)
+    if starting is not None and first is not None and {"start", "anchor", "dtstart"}.isdisjoint(config):
+        config[first] = iso_local(begin, "UTC")
+    return begin, config
+
+
+def _limits_of(old: Trigger, new_type: str, begin: Instant) -> dict[str, Any]:
+    """Return what limits a rule and stays when another one replaces it, in the terms of a request."""
+    while isinstance(old, ChangingTrigger):
+        old = old.after
+    limits: dict[str, Any] = {"jitter": old.jitter / SECOND} if old.jitter else {}
+    if new_type == "once":
+        return limits
+    if old.start is not None and old.start > begin:  # one that has passed would only shift an interval
+        limits["start"] = instant_text(old.start)
+    if old.end is not None:
+        limits["end"] = instant_text(old.end)
+    if isinstance(old, CronTrigger) and new_type == "cron":
+        limits["dst"] = old.dst
+    return limits
+
+
+def from_then_on(stored: str, rule: Trigger, starting: Instant, now: Instant) -> Trigger:
+    """Return the new rule behind the old one, which applies until then."""
+    if starting <= now:
+        raise InvalidInput(field="starting", problem="it is in the past; leave it out to change the rule at once")
+    changed = changing(trigger_from_json(stored), rule, starting, now)
+    if changes_of(changed) > MOST_CHANGES:
+        raise InvalidInput(field="starting", problem=f"its rule changes {MOST_CHANGES} times already; wait for one")
+    return changed
+
+
+def check_end(trigger: str, next: Instant, zone: str) -> None:
+    """Refuse to move an occurrence to a time after the end of its rule."""
+    stored = readable(trigger)
+    while isinstance(stored, ChangingTrigger):
+        stored = stored.before if next < stored.changes else stored.after
+    if stored is not None and stored.end is not None and next > stored.end:
+        told = f"{iso_local(next, zone)} is after its end, {iso_local(stored.end, zone)}"
+        raise InvalidInput(field="next", problem=f"{told}; give an earlier time, or a later end")
+
+
+def moved(trigger: str, to: Instant) -> str | None:
+    """Move a one-off's trigger, which is its only instant: left as it was, it would fire again at the old time."""
+    stored = readable(trigger)  # the edit itself reports one that cannot be used
+    return trigger_to_json(replace(stored, at=to)) if isinstance(stored, OnceTrigger) else None

@@ -1,0 +1,115 @@
+"""An edit means the same on every interface: what is not given stays, and a time moves the next occurrence alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duetime import Duetime, DuetimeError
+from duetime.engine.kind import LOCAL, Caller
+from duetime.engine.result import Ok
+from duetime.engine.validation import NewSchedule
+from duetime.settings import Settings
+from tests.support.agent import Agent
+from tests.support.cli import Cli
+from tests.support.web import Site, site
+
+LIMITS = {"start": "2098-01-01T00:00:00Z", "end": "2099-12-31T00:00:00Z", "jitter": 300}
+STORED = {"start": "2098-01-01T00:00:00.000000Z", "end": "2099-12-31T00:00:00.000000Z", "jitter_us": 300_000_000}
+pytestmark = pytest.mark.filterwarnings("ignore:nothing fires yet")
+Edit = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def there(tmp_path: Path) -> Iterator[Site]:
+    with site(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture(params=["mcp", "rest", "python", "cli"])
+def edit(request: pytest.FixtureRequest, there: Site, cli: Cli) -> Edit:
+    """Return a function that edits a schedule through one of the interfaces and returns its answer."""
+
+    def by_mcp(id: str, **given: Any) -> dict[str, Any]:
+        return Agent(there.room.services, Caller(LOCAL), "UTC").knows("edit_schedule", schedule_id=id, **given)
+
+    def by_rest(id: str, **given: Any) -> dict[str, Any]:
+        if "cron" in given:
+            given["trigger"] = {"type": "cron", "expression": given.pop("cron")}
+        if "at" in given:
+            given["next"] = given.pop("at")
+        body = {name: None if value == "none" else value for name, value in given.items()}
+        headers = {**there.bearer(LOCAL), "Content-Type": "application/json"}
+        reply = there.ask("PATCH", f"/api/v1/schedules/{id}", headers, json.dumps(body).encode())
+        return reply.json if reply.status == 200 else {"error": reply.json["detail"]}
+
+    def by_python(id: str, **given: Any) -> dict[str, Any]:
+        duetime = Duetime(settings=Settings(db=there.room.settings.db, timezone="UTC"))
+        changes: dict[str, Any] = {name: None if value == "none" else value for name, value in given.items()}
+        try:
+            return dict(duetime.edit(id, **changes))
+        except DuetimeError as error:
+            return {"error": str(error)}
+        finally:
+            duetime.close()
+
+    def by_cli(id: str, **given: str) -> dict[str, Any]:
+        done = cli("job", "edit", id, *(f"--{name}={value}" for name, value in given.items()), "--json")
+        return {"error": done.out + done.err} if done.code else done.document
+
+    edits: dict[str, Edit] = {"mcp": by_mcp, "rest": by_rest, "python": by_python, "cli": by_cli}
+    return edits[request.param]
+
+
+def make(there: Site, **config: Any) -> str:
+    rule = {"expression": "0 9 * * *", **config}
+    made = there.room.scheduler.create(Caller(LOCAL), NewSchedule("job", "mine", "cron", rule, {"task": "echo"}))
+    assert isinstance(made, Ok)
+    return made.value.definition.public_id
+
+
+def trigger(there: Site, id: str) -> dict[str, Any]:
+    schedule = there.room.store.find(id)
+    assert schedule is not None
+    stored: dict[str, Any] = json.loads(schedule.definition.trigger)
+    return stored
+
+
+def test_a_new_rule_keeps_what_limits_the_old_one(there: Site, edit: Edit) -> None:
+    id = make(there, dst="literal", **LIMITS)
+    before = trigger(there, id)
+    assert before.items() >= STORED.items()
+    edit(id, cron="30 10 * * *")
+    assert trigger(there, id) == before | {"expression": "30 10 * * *"}
+    edit(id, cron="0 8 * * *", end="none")
+    assert trigger(there, id) == {n: v for n, v in before.items() if n != "end"} | {"expression": "0 8 * * *"}
+
+
+def test_an_end_is_edited_alone(there: Site, edit: Edit) -> None:
+    id = make(there, **LIMITS)
+    before = trigger(there, id)
+    edit(id, end="2098-06-01T00:00:00Z")
+    assert trigger(there, id) == before | {"end": "2098-06-01T00:00:00.000000Z"}
+    edit(id, end="none")
+    assert "end" not in trigger(there, id)
+
+
+def test_a_time_moves_the_next_occurrence_and_says_what_is_left_out(there: Site, edit: Edit) -> None:
+    id = make(there, end="2099-12-31T00:00:00Z")
+    before = trigger(there, id)
+    first = edit(id, at="2098-01-01T15:00:00Z")
+    assert trigger(there, id) == before
+    assert "more than 1000 further runs" in first["warnings"][0]
+    late = edit(id, at="2100-01-01T15:00:00Z")["error"]
+    assert "is after its end" in late and "or a later end" in late
+
+
+def test_a_time_that_the_clock_skips_is_told(there: Site, edit: Edit) -> None:
+    zone = {"tz" if edit.__name__ == "by_cli" else "timezone": "Europe/Berlin"}
+    moved = edit(make(there), at="2027-03-28 02:30", **zone)
+    assert moved["next_run"][:16] in ("2027-03-28T03:30", "2027-03-28T01:30")
+    assert "clocks go forward over that time in Europe/Berlin" in moved["warnings"][0]
