@@ -182,6 +182,12 @@ def test_the_next_run_alone_is_moved(duetime: Duetime) -> None:
     assert (moved["next_run"], moved["reads_as"]) == ("2100-01-01T09:00:00+00:00", job["reads_as"])
 
 
+def test_a_one_off_that_is_moved_with_another_limit_has_one_time(duetime: Duetime) -> None:
+    job = duetime.schedule("shout", at="2099-01-01T09:00:00Z")
+    moved = duetime.edit(job["id"], at=LATER, jitter=60)
+    assert {str(each)[:16] for each in (moved["trigger"]["run_at"], moved["next_run"])} == {"2100-01-01T09:00"}
+
+
 def test_a_zone_without_times_is_refused(duetime: Duetime) -> None:
     job = duetime.schedule("shout", cron="0 9 * * *")
     with pytest.raises(DuetimeError, match="timezone: requires new times"):

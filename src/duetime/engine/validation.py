@@ -217,7 +217,7 @@ class Drafter(RequestChecks):
             raise InvalidInput(field="next", problem=f"{told}; give a later time")
         if changes.next is not None:
             check_end(trigger or definition.trigger, changes.next, self.zone)
-            trigger = trigger or moved(definition.trigger, changes.next)
+            trigger = moved(trigger or definition.trigger, changes.next) or trigger
         given = changes.next, changes.version, changes.amid_runs, changes.pending_only
         return Edit(name, subject, trigger, payload, policy, *given)
 

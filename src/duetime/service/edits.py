@@ -167,7 +167,7 @@ def _with_limits(trigger: str, limits: Mapping[str, Any]) -> When:
     if rule["type"] == "changing":
         raise InvalidInput(field=name, problem="its rule changes at a set time; give the new rule as well")
     if "timezone" not in rule:
-        raise InvalidInput(field=name, problem="its rule cannot be read; give a new one with its timezone")
+        raise InvalidInput(field=name, problem="its rule cannot be read; give a new one with its zone")
     rule |= limits
     return When(rule.pop("type"), rule, rule.pop("timezone"))
 
