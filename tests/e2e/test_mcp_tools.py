@@ -204,8 +204,8 @@ class Case(NamedTuple):
     pattern: bool = False
 
 
-def job(words: str, **changes: Any) -> Case:
-    return Case("schedule_job", {**JOB, **changes}, words)
+def job(words: str, *, is_error: bool = False, **changes: Any) -> Case:
+    return Case("schedule_job", {**JOB, **changes}, words, is_error)
 
 
 def cron(expression: Any) -> dict[str, Any]:
@@ -255,8 +255,8 @@ JOBS = [
     job("args: the task echo takes at most 1 by position, not 2", args=[1, 2]),
     job("timeout_seconds: must be more than 0 and at most 2592000, such as 60", timeout_seconds=-1),
     job("max_attempts: must be a whole number from 1 to 100, not 0", max_attempts=0),
-    job("catch_up: must be one of once, all, skip, not 'later'", catch_up="later"),
-    job("overlap: must be one of skip, queue, allow, not 'never'", overlap="never"),
+    job("Invalid argument: catch_up must be one of once, all, skip.", is_error=True, catch_up="later"),
+    job("Invalid argument: overlap must be one of skip, queue, allow.", is_error=True, overlap="never"),
     job("name: must not be empty", name=" "),
     job(UNKNOWN_ZONE, timezone="Mars/Base"),
     Case("list_jobs", {"status": "weird"}, "Unknown status: weird"),

@@ -118,7 +118,6 @@ def test_what_is_refused(stage: Stage) -> None:
     assert "Not found: job_9_9." in stage.ada.knows("history", schedule_id="job_9_9")["error"]
     assert stage.ada.knows("history", run_id=99) == {"error": "Run not found: 99"}
     assert stage.ada.knows("history", {"from": "soonish"})["error"].startswith("from: could not parse")
-    assert "there is no 'jobs'" in stage.ada.knows("history", kind="jobs")["error"]
 
 
 def test_of_others_nothing_is_told(stage: Stage) -> None:

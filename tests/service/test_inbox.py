@@ -134,7 +134,6 @@ def check_marks_over_mcp(there: Site, first: RunId, second: RunId) -> None:
     assert agent.knows("mark_runs", run_ids=[first, 987654], mark="dismiss") == {"error": "Run not found: 987654"}
     for wrong in ([True], [{"run_id": first}], [], [first] * 101):
         assert "whole numbers" in agent.knows("mark_runs", run_ids=wrong, mark="dismiss")["error"]
-    assert "one of read, dismiss, restore" in agent.knows("mark_runs", run_ids=[first], mark="retry")["error"]
     stranger = Agent(services, Caller("bob"), "UTC")
     assert stranger.knows("mark_runs", run_ids=[first], mark="dismiss") == {"error": f"Run not found: {first}"}
     nested = Agent(services, Caller(LOCAL, depth=1), "UTC")

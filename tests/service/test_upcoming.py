@@ -9,6 +9,7 @@ import pytest
 
 from duetime.engine.clock import MINUTE, Instant
 from duetime.engine.kind import Caller
+from duetime.mcp.definitions import ToolProblem
 from tests.support.stage import Stage
 
 HOURLY = {"trigger_type": "interval", "trigger_config": {"hours": 1}}
@@ -67,7 +68,7 @@ def test_by_kind_and_topic(both: Stage) -> None:
     assert by_id[told["message_id"]]["topic"] == "kitchen" and by_id[other["message_id"]]["topic"] == "garden"
     assert "topic" not in by_id[number]
     refused = both.ada.use
-    with pytest.raises(Exception, match="there is no 'jobs'; choose from job, prompt"):
+    with pytest.raises(ToolProblem, match="kind must be one of job, prompt"):
         refused("list_upcoming", kind="jobs")
 
 

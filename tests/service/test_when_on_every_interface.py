@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from duetime import Duetime
+from duetime.engine.errors import InvalidTrigger
 from duetime.engine.kind import LOCAL, Caller
 from duetime.mcp.definitions import ToolProblem
 from duetime.settings import Settings
@@ -152,6 +154,25 @@ def test_words_beside_required_arguments_that_are_empty(there: Site) -> None:
 def test_words_that_cannot_be_read_are_refused(there: Site, tool: str, given: dict[str, Any], problem: str) -> None:
     answer = Agent(there.room.services, Caller(LOCAL), "UTC").knows(tool, **given)
     assert problem in answer["error"]
+
+
+RULE = {"type": "cron", "timezone": "UTC", "expression": "0 9 * * *", "dst": "debian"}
+CHANGING = {"changes": "2099-01-01T00:00:00.000000Z", "before": RULE, "after": RULE}
+
+
+def test_a_trigger_in_the_form_of_an_export_is_refused(there: Site) -> None:
+    """Only an import takes it: everyone else gives the new rule with `starting`."""
+    agent = Agent(there.room.services, Caller(LOCAL), "UTC")
+    given: dict[str, Any] = {"trigger_type": "changing", "trigger_config": CHANGING}
+    assert agent.knows("schedule_job", name="same", task="echo", **given)["error"] == "Unknown trigger type: changing"
+    assert agent.knows("preview_schedule", **given)["error"] == "Unknown trigger type: changing"
+    body = {"kind": "job", "name": "same", "trigger": {"type": "changing", **CHANGING}, "payload": PAYLOADS["job"]}
+    headers = {**there.bearer(LOCAL), "Content-Type": "application/json"}
+    reply = there.ask("POST", "/api/v1/schedules", headers, json.dumps(body).encode())
+    assert reply.status == 422 and "trigger" in reply.json["detail"]
+    duetime = Duetime(settings=Settings(db=there.room.settings.db, timezone="UTC"))
+    with closing(duetime), pytest.raises(InvalidTrigger, match="Unknown trigger type: changing"):
+        duetime.edit(by_mcp(there, "job", "every weekday at 8:30"), **given)
 
 
 LOST, TWICE = "2099-03-29T02:30:00", "2099-10-25T02:30:00"

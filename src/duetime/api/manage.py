@@ -35,7 +35,7 @@ from duetime.service.shapes import ScheduleShape
 from duetime.service.status import status
 from duetime.service.upcoming import upcoming
 from duetime.service.warnings import warning_facts
-from duetime.service.when import WAYS, When, parse_when, when_of
+from duetime.service.when import WAYS, When, asked_when, parse_when, when_of
 
 PAGE = 1000
 _POLICY = frozenset(PolicyOptions.__annotations__)
@@ -178,7 +178,8 @@ def _new_times(changes: EditOptions) -> tuple[When | None, NextTime | None]:
     ways = [name for name in WAYS if name in changes]
     given, zone = cast("Mapping[str, Any]", changes), changes.get("timezone")
     if "trigger_type" in changes and not ways:
-        return When(changes["trigger_type"], dict(changes.get("trigger_config", {})), zone), None
+        asked = {"trigger_type": changes["trigger_type"], "trigger_config": dict(changes.get("trigger_config", {}))}
+        return asked_when(asked)._replace(timezone=zone), None
     if zone is not None and not ways:
         raise InvalidInput(field="timezone", problem="requires new times; give them, too")
     when, moved = time_or_rule(parse_when(**{way: given[way] for way in ways}, timezone=zone) if ways else None)

@@ -87,7 +87,6 @@ def _refusal(action: str, id: str, err: Err) -> Reply:
 
 def _change_many(served: Served, call: Call, given: Arguments) -> Reply:
     zone = zone_of(call, given)
-    served.kinds(given)  # refuses an unknown one
     names = ("ids", "kind", "topic", "label")
     selection = Selection(**{name: given[name] for name in names if name in given}, everything=given.get("all", False))
     request = ChangeRequest(given["action"], instant_in(call, given, "until", zone), given.get("note"))

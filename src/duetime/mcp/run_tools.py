@@ -197,8 +197,6 @@ def mark_runs_tool(served: Served) -> Tool:
 
 def _mark_runs(served: Served, call: Call, given: Arguments) -> Reply:
     mark, ids, messages, failed = given["mark"], given["run_ids"], list[int](), list[int]()
-    if mark not in _MARKS:
-        raise ToolProblem(f"mark: must be one of {', '.join(_MARKS)}.")
     if not 1 <= len(ids) <= _MOST or any(not isinstance(id, int) or isinstance(id, bool) for id in ids):
         raise ToolProblem(f"run_ids: must be 1 to {_MOST} whole numbers, such as [12, 15].")
     for id in dict.fromkeys(ids):

@@ -161,11 +161,15 @@ def _types(schema: Schema) -> list[str]:
 # -- validation; strings are never converted to other types ----------------------------------------------------------
 
 _BOUNDS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
-    "minimum": ("at least", lambda value, bound: value >= bound),
-    "maximum": ("at most", lambda value, bound: value <= bound),
+    "minimum": ("at least {}", lambda value, bound: value >= bound),
+    "maximum": ("at most {}", lambda value, bound: value <= bound),
+    "minLength": ("a text of at least {} characters", lambda value, bound: len(value) >= bound),
+    "maxLength": ("a text of at most {} characters", lambda value, bound: len(value) <= bound),
 }
 
 
+_ANSWERED = ("status", "trigger_type")
+"""Arguments whose unknown values are answered by the tools themselves, as normal results."""
 _REPLACED = ("trigger_type", "trigger_config", "cron")
 """Required arguments that may be left out where `when` is given."""
 
@@ -201,9 +205,11 @@ def _fitted(name: str, value: Any, schema: Schema) -> Any:
         raise ToolProblem(f"Invalid argument: {name} must be {_wanted(schema)}.")
     if kind == "string":
         _check_text(name, value)
-    for bound, (phrase, holds) in _BOUNDS.items():
-        if bound in schema and not holds(value, schema[bound]):
-            raise ToolProblem(f"Invalid argument: {name} must be {phrase} {schema[bound]}.")
+    for rule, bound in schema.items():
+        if rule in _BOUNDS and not _BOUNDS[rule][1](value, bound):
+            raise ToolProblem(f"Invalid argument: {name} must be {_BOUNDS[rule][0].format(bound)}.")
+        if rule == "enum" and value not in bound and name not in _ANSWERED:
+            raise ToolProblem(f"Invalid argument: {name} must be one of {', '.join(map(str, bound))}.")
     return value
 
 

@@ -42,12 +42,10 @@ class Served(NamedTuple):
         return text("Only this kind.", enum=list(self.names))
 
     def kinds(self, given: Arguments) -> tuple[str, ...] | None:
-        """Return the kinds that are asked for; None for all that exist. Raise a ToolProblem for an unknown one."""
+        """Return the kinds that are asked for; None for all that exist."""
         kind = given.get("kind")
         if kind is None:
             return None if self.is_whole else self.names
-        if kind not in self.names:
-            raise ToolProblem(f"kind: there is no {kind[:100]!r}; choose from {', '.join(self.names)}.")
         return (kind,)
 
     def serves(self, kind: str) -> bool:

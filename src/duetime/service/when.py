@@ -13,6 +13,7 @@ from duetime.engine.errors import DuetimeError, InvalidInput, UnreadableTime
 from duetime.engine.result import Err
 from duetime.engine.times import LONGEST_DURATION, read_duration, read_time
 from duetime.engine.times.zones import known_zone
+from duetime.engine.triggers.build import unknown_type
 
 WAYS = ("at", "delay", "every", "cron", "rrule", "when")
 LIMITS = ("start", "end")
@@ -89,6 +90,8 @@ def asked_when(given: Mapping[str, Any]) -> When:
     phrase = given.get("when")
     if phrase is not None and given.get("trigger_config"):
         raise InvalidInput("when: give it, or trigger_type and trigger_config, not both", field="when")
+    if phrase is None and given["trigger_type"] == "changing":
+        raise unknown_type("changing")  # only an import takes this form, which edits with `starting` store
     found = (given["trigger_type"], given["trigger_config"]) if phrase is None else _read_fully(phrase)
     type_: str = found[0]
     config: dict[str, Any] = found[1]

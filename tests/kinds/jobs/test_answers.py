@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from duetime.engine.store import ScheduleQuery
+from duetime.mcp.definitions import ToolProblem
 from duetime.service.presenters import schedule_shape
 from tests.support.stage import Stage
 
@@ -120,4 +121,5 @@ def test_tools_for_all_kinds_take_the_number_of_a_prompt(stage: Stage) -> None:
         assert done["success"] and done["schedule_id"] == str(number), done
     gone = stage.ada.knows("pause_schedule", schedule_id=number)
     assert gone["error"].startswith(f"Schedule not found: {number}.")
-    assert "there is no 'jobs'" in stage.ada.knows("change_schedules", action="cancel", kind="jobs")["error"]
+    with pytest.raises(ToolProblem, match="kind must be one of job, "):
+        stage.ada.knows("change_schedules", action="cancel", kind="jobs")

@@ -152,7 +152,6 @@ def test_an_interval_goes_on_from_its_first_time(stage: Stage) -> None:
         ({"at": "15:00", "agent": "coder"}, NO_CODER),
         ({"at": "15:00", "prompt": "  "}, "Error: prompt: must be a non-empty text"),
         ({"at": "15:00", "max_attempts": 0}, "Error: max_attempts: must be a whole number from 1 to 100, not 0"),
-        ({"at": "15:00", "overlap": "maybe"}, "Error: overlap: must be one of skip, queue, allow, not 'maybe'"),
         ({"at": "15:00", "idempotency_key": ""}, "Error: idempotency_key: must not be empty"),
     ],
 )  # fmt: skip
