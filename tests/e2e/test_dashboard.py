@@ -183,7 +183,8 @@ def test_a_pasted_token_signs_in_and_signing_out_ends_it(house: House, browser: 
 def test_a_job_fires_before_ones_eyes(house: House, page: Page) -> None:
     page.evaluate("window.stayed = true")
     expect(page.locator("#pulse")).to_have_text("Live")
-    made_job(house, "Before your eyes", "exchange_rates", "in 10 seconds").close()
+    own_page = made_job(house, "Before your eyes", "exchange_rates", "in 10 seconds")
+    expect(own_page.locator("#history-card")).to_be_visible()
     coming = page.locator("#coming").get_by_text("Before your eyes")
     expect(coming).to_be_visible(timeout=10_000)
     picture(page, "before-it-fires")
@@ -191,6 +192,9 @@ def test_a_job_fires_before_ones_eyes(house: House, page: Page) -> None:
     expect(done).to_contain_text("completed", timeout=30_000)
     expect(coming).to_have_count(0)
     assert page.evaluate("window.stayed") is True, "without loading the page again"
+    expect(own_page.locator("#course")).to_contain_text("completed")
+    expect(own_page.locator("#history-card")).to_be_hidden()
+    own_page.close()
 
 
 def test_a_page_follows_only_what_it_shows(house: House, page: Page) -> None:

@@ -22,7 +22,7 @@ from duetime.engine.encoding import UNSAFE
 from duetime.engine.errors import DuetimeError
 from duetime.engine.times.zones import known_zone
 from duetime.service.kind_spec import known_specs
-from duetime.service.text import ahead, compact, gist, plural, relative, span
+from duetime.service.text import ahead, compact, gist, percent, plural, relative, span
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -167,7 +167,7 @@ def status_word(schedule: Mapping[str, Any]) -> StatusWord:
 def took(started: str | None, finished: str | None) -> str:
     if started is None or finished is None:
         return "\u2013"
-    return span(instant_from(finished) - instant_from(started))
+    return span(max(1, instant_from(finished) - instant_from(started)))  # views round to milliseconds
 
 
 @pass_context
@@ -185,11 +185,21 @@ def amount(value: object) -> str:
 
 
 def late(run: dict[str, Any]) -> str:
-    """Return how late a run started; less than a second is not worth showing."""
+    """Return how late a run started; in a sentence, less than a second is not worth showing."""
+    behind = _behind(run)
+    return f"{span(behind)} late" if behind is not None and behind >= SECOND else ""
+
+
+def lateness(run: dict[str, Any]) -> str:
+    """Return how late a run started, however little; nothing for one that was retried or started by hand."""
+    behind = _behind(run)
+    return "" if behind is None else span(max(1, behind))
+
+
+def _behind(run: dict[str, Any]) -> int | None:
     if run["started"] is None or run["attempt"] > 1 or run["cause"] != "trigger":
-        return ""
-    behind = instant_from(run["started"]) - instant_from(run["due"])
-    return f"{span(behind)} late" if behind >= SECOND else ""
+        return None
+    return instant_from(run["started"]) - instant_from(run["due"])
 
 
 FILTERS = {
@@ -202,9 +212,11 @@ FILTERS = {
     "countdown": countdown,
     "gist": gist_of,
     "late": late,
+    "lateness": lateness,
     "linked": linked,
     "own_zone": own_zone,
     "plural": plural,
+    "percent": percent,
     "path": lambda text: quote(str(text), safe=""),
     "pretty": pretty,
     "span": span,

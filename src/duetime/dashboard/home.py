@@ -12,15 +12,16 @@ from duetime.dashboard.request import PageRequest, at
 from duetime.dashboard.timeline.axis import Zoom, window
 from duetime.dashboard.timeline.charts import chart, line
 from duetime.engine.clock import DAY, MINUTE, SECOND, Instant
-from duetime.engine.model import Run, RunId, RunStatus, Schedule, ScheduleState
+from duetime.engine.model import READ, Run, RunId, RunStatus, Schedule, ScheduleState
 from duetime.engine.policy.finish import paused_itself
 from duetime.engine.store import RunQuery, ScheduleQuery
 from duetime.service.dead_letters import count_dead
 from duetime.service.errors import unwrap
-from duetime.service.presenters import View, run_shapes, schedule_shape, worker_shape
+from duetime.service.history import next_attempt
+from duetime.service.presenters import View, moment_view, run_shapes, schedule_shape, worker_shape
 from duetime.service.services import pages_of
 from duetime.service.status import DayFigures, day_figures
-from duetime.service.text import span
+from duetime.service.text import COUNTED, span
 
 HORIZON: Final = Zoom("horizon", "the hour around now", 60 * MINUTE, 30 * MINUTE, 1 * MINUTE, 600)
 HORIZON_HEIGHT: Final = 84
@@ -36,7 +37,8 @@ WORKERS: Final = 20
 
 
 def home_page(request: PageRequest) -> Response:
-    live = [run for run in runs(request, status="live", limit=LOOKED_LIVE) if not _is_untaken(run)]
+    live = [run for run in _live(request) if not _is_untaken(run)]
+    under_way = sum(run["status"] in (RunStatus.RUNNING, RunStatus.WAITING) for run in live)
     view = window(HORIZON, request.zone, request.now)
     seen = occurrences_in(request, view, AROUND)
     workers = request.scheduler.workers() if request.sees_workers else []
@@ -46,6 +48,8 @@ def home_page(request: PageRequest) -> Response:
         first_steps=first_steps(request),
         groups=attention(request),
         live=live[:LIVE],
+        under_way=under_way,
+        retrying=sum(run["status"] == RunStatus.PENDING and run["attempt"] > 0 for run in live),
         more_live=len(live) > LIVE,
         failed=count_dead(request.call),
         figures=figures,
@@ -67,6 +71,16 @@ def home_page(request: PageRequest) -> Response:
         here=view.place(request.now),
         workers=[worker_shape(each, request.now, request.zone) for each in workers[:WORKERS]],
     )
+
+
+def _live(request: PageRequest) -> list[View]:
+    """Return the runs that are not over, each with the time of its next attempt if it waits for one."""
+    found = unwrap(request.scheduler.runs(request.caller, RunQuery(status="live", limit=LOOKED_LIVE, count_to=0))).items
+    shapes = run_shapes(request.scheduler, found, request.zone, brief=True)
+    for place, (run, shape) in enumerate(zip(found, shapes, strict=True)):
+        at = next_attempt(request.scheduler, run) if place < LIVE else None
+        shape["next_attempt"] = moment_view(at, request.zone)
+    return shapes
 
 
 def _is_untaken(run: View) -> bool:
@@ -204,13 +218,24 @@ def _is_late(due: Instant, request: PageRequest) -> bool:
 def _failing(request: PageRequest) -> Found:
     query = RunQuery(status="dead", limit=LOOKED_AT, count_to=0)
     dead, is_cut = _read(request, query)
-    items = []
-    for run, more in by_schedule(run_shapes(request.scheduler, dead, request.zone, brief=True)):
+    items: list[Item] = []
+    for run, others in by_schedule(run_shapes(request.scheduler, dead, request.zone, brief=True)):
+        unread = is_cut and len(items) < SHOWN  # not all of its runs were read
+        more = _dead_like(request, run) - 1 if unread else others
         place = f"/runs/{run['run_id']}"
         actions = [Action("Retry", "retry", f"{place}/retry"), Action("Dismiss", "close", f"{place}/dismiss")]
         since = run["finished"] or run["due"]
         items.append(Item(run, run["schedule"], since, run["error"] or "", more, actions, run["run_id"]))
     return Found(items, is_cut)
+
+
+def _dead_like(request: PageRequest, run: View) -> int:
+    """Count the runs of the same schedule that ended like this one and that nobody has dealt with."""
+    one = request.scheduler.run(request.caller, run["run_id"])
+    if one is None:
+        return 1
+    query = RunQuery(schedule=one.schedule, status=one.status, mark_below=READ, limit=1, count_to=COUNTED)
+    return unwrap(request.scheduler.runs(request.caller, query)).total
 
 
 def _missed(request: PageRequest) -> Found:

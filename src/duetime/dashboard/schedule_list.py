@@ -148,7 +148,8 @@ def _busy(request: PageRequest, asked: Asked) -> tuple[list[Schedule], bool]:
 def _rows(request: PageRequest, items: list[Schedule]) -> list[tuple[View, Any]]:
     details = details_of(request.scheduler, items)
     shapes = [schedule_shape(item, request.zone, details.get(item.definition.id), brief=True) for item in items]
-    for shape in shapes:
+    for item, shape in zip(items, shapes, strict=True):
+        shape["paused"] = _is_paused(item)
         payload = shape["payload"] if isinstance(shape["payload"], dict) else {}
         shape["title"] = form_of(shape["kind"]).title_of(shape["name"], payload)
     return list(zip(shapes, _sparklines(request, items), strict=True))

@@ -12,12 +12,12 @@ from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from duetime.dashboard.filters import day_name, local_time
-from duetime.engine.clock import Instant, datetime_of, instant_of
+from duetime.engine.clock import SECOND, Instant, datetime_of, instant_of
 from duetime.engine.model import Cause, Progress, RunStatus, Schedule, executed
 from duetime.engine.store import Store
 from duetime.engine.store_interfaces import PeriodCount, Timing
 from duetime.engine.times.zones import known_zone
-from duetime.service.text import plural, span
+from duetime.service.text import percent, plural, span
 
 DAYS: Final = 30
 EACH: Final = 300
@@ -26,6 +26,7 @@ LATEST: Final = 60
 HEIGHT: Final = 64
 _LEAST: Final = 1.5
 _FEW: Final = 5
+_MILLISECOND: Final = SECOND // 1000
 _BAD: Final = (RunStatus.FAILED, RunStatus.LOST)
 _NEVER_RAN: Final = (RunStatus.MISSED, RunStatus.SKIPPED)
 
@@ -137,13 +138,11 @@ def _success(counts: Sequence[PeriodCount]) -> tuple[str | None, str]:
     whole = good + bad
     if not whole:
         return None, ""
-    rate = 100 * good / whole
-    shown = f"{rate:.0f}" if rate in (0, 100) else f"{min(99.9, max(0.1, rate)):.1f}"
     rows: Counter[int] = Counter()
     for each in counts:
         rows[each.period] += each.rows
     cut = f", of the latest {EACH} runs of each day" if max(rows.values()) >= EACH else ""
-    return f"{shown}%", f"{good:,} of {plural(whole, 'run')} in {DAYS} days{cut}"
+    return percent(100 * good / whole), f"{good:,} of {plural(whole, 'run')} in {DAYS} days{cut}"
 
 
 def failing_text(progress: Progress) -> str | None:
@@ -188,7 +187,9 @@ def _chart(
     known = sorted(value for _, value in values if value is not None)
     if len(known) < 2:
         return None
-    most = max(1, _top(known))
+    most = _top(known)
+    if most < SECOND:  # the scale is labelled in whole milliseconds, and so is its half
+        most = max(1, -(-most // (2 * _MILLISECOND))) * 2 * _MILLISECOND
     step = 100 / max(LATEST, len(values))
     first = LATEST - len(values)
     columns = []

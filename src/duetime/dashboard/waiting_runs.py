@@ -8,7 +8,7 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from duetime.dashboard.request import Form, PageRequest
-from duetime.engine.model import Run, RunStatus
+from duetime.engine.model import Run, RunStatus, ScheduleState
 from duetime.engine.store import RunQuery
 from duetime.service.errors import refuse, unwrap
 from duetime.service.inbox import answer_waiting, hand_over
@@ -34,7 +34,7 @@ def waiting_rows(request: PageRequest, cursor: str | None = None) -> tuple[list[
 def _details(request: PageRequest, run: Run) -> dict[str, Any]:
     schedule = request.scheduler.schedule_of(request.caller, run)
     if schedule is None:
-        return {"text": "", "agents": [], "recurs": False, "own": False}
+        return {"text": "", "agents": [], "recurs": False, "own": False, "paused": False}
     hooks, definition = request.call.services.hooks(run.kind), schedule.definition
     payload = masked_payload(run.kind, json.loads(definition.payload))
     spec = request.call.services.specs.get(run.kind)
@@ -44,6 +44,7 @@ def _details(request: PageRequest, run: Run) -> dict[str, Any]:
         "agents": hooks.wakeable(definition.owner),
         "recurs": schedule.progress.next is not None,
         "own": run.owner == request.caller.owner,
+        "paused": schedule.progress.state == ScheduleState.PAUSED,
     }
 
 

@@ -58,11 +58,11 @@ def detail_of(scheduler: Scheduler, schedule: Schedule) -> str | None:
 
 def _at_rest(progress: Progress, now: Instant) -> str | None:
     """Return the detail of a schedule of which nothing is under way."""
-    if progress.state != ScheduleState.ACTIVE or progress.active > progress.untaken:
+    if progress.state not in (ScheduleState.ACTIVE, ScheduleState.PAUSED) or progress.active > progress.untaken:
         return None
     if progress.active:
         return WAITING_FOR_AGENT
-    if progress.next is None or progress.next > now:
+    if progress.state == ScheduleState.PAUSED or progress.next is None or progress.next > now:
         return None
     return HELD_BY_LIMIT if names_limit(progress.note) else DUE
 

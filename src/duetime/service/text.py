@@ -69,6 +69,11 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
+def percent(rate: float) -> str:
+    """Format a percentage. Only what is exactly nothing or everything is shown as that."""
+    return f"{rate:.0f}%" if rate in (0, 100) else f"{min(99.9, max(0.1, rate)):.1f}%"
+
+
 def plural(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 

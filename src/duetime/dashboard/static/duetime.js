@@ -128,7 +128,8 @@ async function refresh() {
 function place(fresh) {
   if (busyHere()) return;
   for (const old of document.querySelectorAll("[data-live][id]")) {
-    const next = fresh.getElementById(old.id);
+    const next = fresh.getElementById(old.id), card = old.closest("section");
+    if (card) card.hidden = !next; // a section that the page no longer has would stay as it was
     if (!next || next.innerHTML === seen.get(old.id) || isEdited(old)) continue;
     const open = [...old.querySelectorAll("details[open][id]")].map((each) => each.id);
     const focus = old.contains(document.activeElement) ? [...old.querySelectorAll("a, button")].indexOf(document.activeElement) : -1;

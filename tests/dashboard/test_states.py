@@ -1,0 +1,131 @@
+"""What pages say about schedules and runs that are paused, waiting, about to be retried, or failing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+
+from duetime.dashboard import home
+from duetime.dashboard.filters import instant_from, lateness, took
+from duetime.dashboard.schedule_stats import schedule_stats
+from duetime.engine.clock import MINUTE, SECOND
+from duetime.engine.kind import Caller
+from duetime.engine.model import Run
+from duetime.engine.policy.options import make_policy
+from duetime.engine.policy.rows import backoff
+from duetime.engine.result import Ok
+from duetime.engine.store import RunQuery
+from duetime.kinds.jobs.registry import Task
+from duetime.service.text import ahead, percent
+from tests.support.browsing import made, page_of, signed_in, words, working
+from tests.support.web import Site, site
+from tests.support.workers import eventually
+
+NOW = ("once", {"run_at": "now"})
+POLICY = {"max_attempts": 3, "backoff": 20 * MINUTE}
+
+
+@pytest.fixture(scope="module")
+def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A prompt waits, a job waits for its next attempt, and others have failed."""
+
+    def unlucky() -> None:
+        raise ConnectionError("no route")
+
+    with site(tmp_path_factory.mktemp("busy")) as there:
+        there.room.registry.add(Task(unlucky, name="unlucky"))
+        prompt = {"prompt": "Name three birds", "agent": "inbox"}
+        made(there, "birds", NOW, kind="prompt", payload=prompt)
+        twice = made(there, "twice", kind="prompt", payload=prompt, policy={"overlap": "queue"})
+        made(there, "again", NOW, payload={"task": "unlucky"}, policy=POLICY)
+        failing = made(there, "failing", payload={"task": "unlucky"})
+        with working(there):
+            for number in range(1, 4):
+                assert isinstance(there.room.scheduler.run_now(Caller("local"), failing.definition.public_id), Ok)
+                eventually(partial(_has_failed, there, number), 20, "it failed")
+            for _ in range(2):
+                assert isinstance(there.room.scheduler.run_now(Caller("local"), twice.definition.public_id), Ok)
+            eventually(lambda: _total(there, "waiting") == 2 and _total(there, "pending"), 20, "they wait")
+        yield there
+
+
+def _has_failed(there: Site, times: int) -> bool:
+    return _total(there, "failed") == times
+
+
+def _total(there: Site, status: str) -> int:
+    return there.room.store.runs(RunQuery(status=status, count_to=9)).total
+
+
+def _run(there: Site, status: str) -> Run:
+    return there.room.store.runs(RunQuery(status=status, oldest_first=True)).items[0]
+
+
+def test_a_paused_schedule_with_a_waiting_run_is_said_to_be_paused(busy: Site) -> None:
+    browser = signed_in(busy)
+    waiting = busy.room.store.get(_run(busy, "waiting").schedule)
+    assert waiting is not None
+    id = waiting.definition.public_id
+    assert isinstance(busy.room.scheduler.pause(Caller("local"), id), Ok)
+    for path in ("/schedules?view=paused", page_of(waiting)):
+        text = browser.text(path)
+        assert "running paused waiting for agent" in text, path
+    row = browser.get("/schedules?view=paused").body.decode()
+    assert f'formaction="/schedules/{id}/resume"' in row and f'formaction="/schedules/{id}/pause"' not in row
+    assert "birds paused No agent is given it" in browser.text("/inbox")
+    assert isinstance(busy.room.scheduler.resume(Caller("local"), id), Ok)
+    assert "paused" not in browser.text(page_of(waiting))
+
+
+def test_the_page_of_a_one_off_counts_the_run_that_waits(busy: Site) -> None:
+    waiting = busy.room.store.get(_run(busy, "waiting").schedule)
+    assert waiting is not None
+    text = signed_in(busy).text(page_of(waiting))
+    assert "It has not run yet." not in text and "and one that waits for an agent" in text
+
+
+def test_what_waits_for_a_retry_is_not_said_to_be_running(busy: Site) -> None:
+    run = _run(busy, "pending")
+    starts = busy.room.store.starts_at(run)
+    assert starts is not None and run.started is not None and _total(busy, "queued") == 1
+    delay = backoff(make_policy(POLICY), run.id, failures=1)
+    assert 0 <= starts - delay - run.started < 20 * SECOND
+    before = busy.room.clock.now()
+    page = signed_in(busy).get("/")
+    assert "0 running, 1 to retry" in words(page), "what is queued is neither"
+    shown = re.search(r'attempt 2 <time datetime="([^"]*)"[^>]*>([^<]*)</time>, after ([^<]*?)\s*·', page.body.decode())
+    assert shown is not None and shown[3] == "ConnectionError: no route"
+    assert instant_from(shown[1]) == starts // 1000 * 1000
+    assert shown[2] in {ahead(starts, now) for now in (before, busy.room.clock.now())}
+    assert "queued behind an earlier run" in words(page)
+
+
+def test_failures_have_one_number(busy: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(home, "LOOKED_AT", 2)
+    text = signed_in(busy).text("/")
+    assert "3 dead letters" in text
+    assert "and 2 more" in text, "also those that were not read"
+
+
+def test_the_history_says_how_late_each_run_was() -> None:
+    run: dict[str, Any] = {"due": "2026-02-10T15:00:00+00:00", "started": "2026-02-10T15:00:00.061+00:00", "attempt": 1}
+    assert lateness({**run, "cause": "trigger"}) == "61 ms"
+    assert lateness({**run, "cause": "manual"}) == ""
+    assert took(run["started"], run["started"]) == "<1 ms", "it took some time, which the view rounds away"
+
+
+def test_a_scale_has_labels_that_differ(busy: Site) -> None:
+    failing = busy.room.store.get(_run(busy, "failed").schedule)
+    assert failing is not None
+    stats = schedule_stats(busy.room.store, failing, "UTC", busy.room.clock.now())
+    assert stats.durations is not None
+    assert len({stats.durations.most, stats.durations.half, "0"}) == 3, stats.durations
+    assert "<" not in stats.durations.half
+
+
+def test_only_all_is_a_hundred_percent() -> None:
+    assert [percent(rate) for rate in (0, 0.01, 60.24, 99.99, 100)] == ["0%", "0.1%", "60.2%", "99.9%", "100%"]
