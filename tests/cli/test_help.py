@@ -49,18 +49,28 @@ def test_help_of_every_command_fits_every_terminal(monkeypatch: pytest.MonkeyPat
         assert narrow == wide, "no word is broken and nothing is cut"
 
 
+def examples() -> list[str]:
+    every = [example for found, _ in tree() for example in (found.epilog or "").split("\n")]
+    return [each for each in every if each.startswith("duetime ")]
+
+
 def test_examples_in_help_are_command_lines() -> None:
     root, context = next(tree())
-    every = [example for found, _ in tree() for example in (found.epilog or "").split("\n")]
-    every = [each for each in every if each.startswith("duetime ")]
-    assert len(every) > 30
-    for example in every:
+    assert len(examples()) > 30
+    for example in examples():
         words = shlex.split(re.split(r" [<>] ", example)[0])[1:]
         found, inner = root, context
         while hasattr(found, "commands") and words:
             name, found, words = found.resolve_command(inner, words)
             inner = type(context)(found, info_name=name, parent=inner)
         found.make_context(found.name, list(words), parent=inner.parent)  # fails if it cannot be parsed
+
+
+def test_examples_that_add_something_work_in_a_new_store(cli: Cli) -> None:
+    needing = re.compile(r" [<>] |--agent")  # another file, or an agent that the user has set up
+    adding = {tuple(shlex.split(each)[1:]) for each in examples() if " add " in each and not needing.search(each)}
+    assert {group for group, *_ in adding} >= {"job", "notify", "prompt"}
+    assert [answer for words in adding if (answer := cli(*words)).code != 0] == []
 
 
 def test_help_is_asked_for_in_three_ways(cli: Cli) -> None:

@@ -82,7 +82,8 @@ NOTIFICATION = KindView(KIND, "notify", "notifications", ("TOPIC", "MESSAGE"), _
 name_fields({"tags": "--tag", "actions": "--action"})
 commands = group(
     "Notifications are messages to people, sent at once or on a schedule.",
-    'duetime notify send "It works" --topic reminders\nduetime notify add "Call Ada" --at "tomorrow 3pm"',
+    'duetime notify send "It works" --topic reminders\n'
+    'duetime notify add "Call Ada" --topic reminders --at "tomorrow 3pm"',
 )
 
 
