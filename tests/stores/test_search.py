@@ -89,6 +89,16 @@ def test_by_time(store: BaseStore) -> None:
     assert ids(store, due_from=T0 + 11, due_to=T0 + 29) == [middle]
 
 
+def test_by_time_puts_what_is_paused_last_on_every_page(store: BaseStore) -> None:
+    made = [s.definition.id for s in create(store, once(T0 + 10), every(MINUTE), once(T0 + 30), once(T0 + 20))]
+    for paused in made[:2]:
+        store.change(paused, T0, changes.pause)
+    first = store.search(ScheduleQuery(by_time=True, limit=3))
+    second = store.search(ScheduleQuery(by_time=True, limit=3, cursor=first.cursor))
+    shown = [each.definition.id for page in (first, second) for each in page.items]
+    assert shown == [made[3], made[2], made[0], made[1]]
+
+
 def test_newest_first(store: BaseStore) -> None:
     made = [s.definition.id for s in create(store, once(), once(), once())]
     assert ids(store, newest_first=True) == made[::-1]

@@ -110,7 +110,7 @@ class ScheduleQuery:
     due_from: Instant | None = None
     due_to: Instant | None = None
     changed_since: Instant | None = None  # created or changed by people at or after this instant
-    by_time: bool = False  # ordered by the next instant, or by the last where there is none, instead of by creation
+    by_time: bool = False  # by the next instant or, if it has none, the last; what is paused or broken comes last
     firing: bool = False  # only schedules that will fire, in the order of starts; cheap however many there are
     order_by: str = ""  # "name" or "last_run" instead of the order of creation; `newest_first` reverses it
     follow_ups: bool = True  # False: without the one-off messages that runs created when they ended

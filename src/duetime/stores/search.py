@@ -16,7 +16,7 @@ from typing import Any, Final
 from duetime.engine.clock import DAY
 from duetime.engine.encoding import clean_text
 from duetime.engine.errors import InvalidInput
-from duetime.engine.model import Attempt, Definition, Progress, Run, Schedule, WorkerRow, lane_of
+from duetime.engine.model import Attempt, Definition, Progress, Run, Schedule, ScheduleState, WorkerRow, lane_of
 from duetime.engine.store import ScheduleQuery
 from duetime.engine.store_interfaces import Remote
 from duetime.stores.transaction import schedule_of
@@ -196,6 +196,8 @@ def _named_by(where: Where, query: ScheduleQuery) -> None:
 
 NEVER = 2**62
 """Sort key of a schedule that has no time, so that it comes last in every dialect."""
+_HELD = (ScheduleState.PAUSED.value, ScheduleState.BROKEN.value)
+"""States in which nothing is due, although the last instant is known."""
 
 
 def schedule_page(query: ScheduleQuery) -> tuple[str, list[Any]]:
@@ -203,7 +205,7 @@ def schedule_page(query: ScheduleQuery) -> tuple[str, list[Any]]:
     where = schedule_filter(query)
     direction = "DESC" if query.newest_first else "ASC"
     beyond = "<" if query.newest_first else ">"
-    moment = f"coalesce(p.next, p.through, {NEVER})"
+    moment = f"CASE WHEN p.state IN {_HELD} THEN {NEVER} ELSE coalesce(p.next, p.through, {NEVER}) END"
     number = _number_of(query)
     columns = f"{moment}, {number}" if query.by_time else number
     if query.order_by:
@@ -243,7 +245,9 @@ def place_of(query: ScheduleQuery, schedule: Schedule) -> tuple[int, ...]:
     definition, progress = schedule
     if query.order_by == "last_run":
         return progress.last_run or 0, definition.id
-    return (progress.next or progress.through or NEVER, definition.id) if query.by_time else (definition.id,)
+    if not query.by_time:
+        return (definition.id,)
+    return NEVER if progress.state in _HELD else progress.next or progress.through or NEVER, definition.id
 
 
 def schedule_count(query: ScheduleQuery) -> tuple[str, list[Any]]:
