@@ -110,6 +110,7 @@ def test_every_interface_marks_and_lists_by_mark(there: Site, cli: Cli) -> None:
     assert refused.code == 4 and "no such message of yours" in refused.err
     for wrong in (("burn", "1"), ("read",), ("dismiss", "--all"), ("list", "7"), ("read", "x")):
         assert cli("inbox", *wrong, "--db", db).code == 2, wrong
+    assert "the numbers of the messages to dismiss" in cli("inbox", "dismiss", "--all", "--db", db).err
 
     with closing(Duetime(settings=there.room.settings)) as duetime:
         assert [each["run_id"] for each in duetime.inbox(show="dismissed")] == [second]

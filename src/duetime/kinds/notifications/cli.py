@@ -299,8 +299,13 @@ def _mark(app: Application, action: str, given: Sequence[str], everything: bool,
     mark: Mark | None = next((each for each in get_args(Mark) if each == action), None)
     if mark is None:
         raise InvalidInput(f"ACTION: there is no {action[:40]!r}; there are list, {', '.join(_MARKED)}")
-    if bool(given) == everything or (everything and mark != "read"):
-        raise InvalidInput("give the numbers of messages, or --all to mark all of them as read")
+    shows = "`duetime inbox --dismissed`" if mark == "restore" else "`duetime inbox`"
+    if everything and mark != "read":
+        raise InvalidInput(
+            f"--all works only with read; give the numbers of the messages to {mark}, as {shows} shows them"
+        )
+    if bool(given) == everything:
+        raise InvalidInput(f"give either the numbers of messages, as {shows} shows them, or --all with read")
     ids = [id for text in given if (id := whole_number(text, 18)) is not None]
     if len(ids) < len(given):
         raise InvalidInput("MESSAGE: give numbers, as `duetime inbox` shows them")
