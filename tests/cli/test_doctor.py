@@ -206,6 +206,8 @@ def test_the_doctor_finds_nothing_wrong_with_the_demo(cli: Cli, tmp_path: Path) 
     room.close()
     checks = cli("doctor", "--json").document["checks"]
     assert [check for check in checks if check["status"] != "ok"] == []
+    about_failures = [check["message"] for check in checks if check["subject"] in ("failed", "retry")]
+    assert len(about_failures) == 2 and all("not counting the samples" in each for each in about_failures)
 
 
 def test_a_folder_that_cannot_be_written_is_called_that(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
