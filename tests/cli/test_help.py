@@ -117,6 +117,35 @@ def test_one_list_of_all_kinds_next_due_first(cli: Cli) -> None:
     assert "No schedules match" in cli("list", "--search", "nothing").out
 
 
+@pytest.mark.parametrize(
+    ("command", "present", "former"),
+    [
+        (("upcoming",), ("--limit", "1"), ("--count", "1")),
+        (("upcoming",), ("--until", "tomorrow"), ("--to", "tomorrow")),
+        (("run", "list"), ("--until", "tomorrow"), ("--to=tomorrow",)),
+        (("list",), ("--limit", "1"), ("-n", "1")),
+        (("job", "list"), ("--limit", "1"), ("-n", "1")),
+        (("run", "list"), ("--limit", "1"), ("-n1",)),
+        (("inbox",), ("--limit", "1"), ("-n", "1")),
+    ],
+)
+def test_options_have_the_same_names_everywhere_and_former_names_still_work(
+    cli: Cli, command: tuple[str, ...], present: tuple[str, ...], former: tuple[str, ...]
+) -> None:
+    for name in ("one", "two"):
+        assert cli("job", "add", name, "--task", "echo", "--every", "2h").code == 0
+    answers = [cli(*command, *given) for given in (present, former)]
+    assert answers[0] == answers[1] and answers[0].code == 0
+    assert former[0] == "-n" or f"{former[0].partition('=')[0]} " not in cli(*command, "--help").out
+
+
+def test_all_has_one_meaning_in_every_list(cli: Cli) -> None:
+    lists = (("list",), ("job", "list"), ("notify", "list"))
+    lines = [line.split() for words in lists for line in cli(*words, "--help").out.splitlines() if "--all " in line]
+    said = [line for line in lines if line[0] == "--all"]
+    assert len(said) == 3 and said[0] == said[1] == said[2]
+
+
 def test_short_ids_work_wherever_an_id_does(cli: Cli) -> None:
     assert cli("job", "add", "report", "--task", "echo", "--at", "tomorrow 9am", "--tz", "Europe/Berlin").code == 0
     added = cli("notify", "add", "tea", "--topic", "kitchen", "--at", "2099-01-30 15:00", "--tz", "Europe/Berlin")

@@ -124,7 +124,7 @@ Db = Annotated[
     str | None, option("--db URL", "Store to use: a file or postgresql://...; by default that of the settings.")
 ]
 Json = Annotated[bool, option("--json", "Print JSON instead of text.")]
-Limit = Annotated[int, option("--limit", "Maximum number to show, newest first.", min=1, max=1000)]
+Limit = Annotated[int, option("--limit -n", "Maximum number to show, newest first.", min=1, max=1000)]
 Cursor = Annotated[str | None, option("--cursor TEXT", "Continue after an earlier page, by its next_cursor.")]
 Tasks = Annotated[list[str] | None, option("--tasks MODULE", "Module or .py file that registers tasks. Repeatable.")]
 

@@ -12,9 +12,9 @@ import inspect
 import re
 import shutil
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any, get_type_hints
+from typing import Any, ClassVar, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -52,11 +52,28 @@ def _plainly(param: Any) -> Any:
 
 
 class PlainCommand(TyperCommand):
+    former: ClassVar[Mapping[str, str]] = {}
+    """Names that options had before, each with the present one: they keep working, and no help shows them."""
+
     def get_params(self, ctx: Any) -> list[Any]:
         return [_plainly(param) for param in super().get_params(ctx)]
 
+    def make_parser(self, ctx: Any) -> Any:
+        parser = super().make_parser(ctx)
+        params = {name: param for param in self.get_params(ctx) for name in param.opts}
+        for old, present in self.former.items():
+            param = params[present]
+            parser.add_option(obj=param, opts=[old], dest=param.name, action="store", nargs=param.nargs)
+        return parser
+
     def get_help(self, ctx: Any) -> str:
         return help_text(self, ctx, ())
+
+
+def formerly(**names: str) -> type[PlainCommand]:
+    """Return how a command is declared some of whose options had other names: `formerly(count="limit")`."""
+    options = {f"--{old}": f"--{present}" for old, present in names.items()}
+    return type("RenamedCommand", (PlainCommand,), {"former": options})
 
 
 _MEANT = {

@@ -19,9 +19,9 @@ from duetime.terminal.completion import TOPICS
 from duetime.terminal.context import Application, Cursor, Db, Json, opened, program
 from duetime.terminal.output import ahead, clean, counted, plural, schedule_document
 from duetime.terminal.schedules.change import instant_given
-from duetime.terminal.schedules.commands import ANY_KIND, MEANT, PAGE, Status
+from duetime.terminal.schedules.commands import ANY_KIND, MEANT, PAGE, Everything, Status
 from duetime.terminal.schedules.display import print_schedules, short_of
-from duetime.terminal.typer_ext import PlainCommand, option, single
+from duetime.terminal.typer_ext import PlainCommand, formerly, option, single
 
 LIVING = "living"
 
@@ -38,8 +38,8 @@ def list_(
     status: Status = None,
     text: Annotated[str | None, option("--search TEXT", "Only those whose name contains this text.")] = None,
     subject: Annotated[str | None, option("--topic TEXT", "Only with this topic, task or agent.", **TOPICS)] = None,
-    everything: Annotated[bool, option("--all", "Also those that have ended, without a limit.")] = False,
-    limit: Annotated[int, option("--limit", "Maximum number to show.", min=1, max=1000)] = 50,
+    everything: Everything = False,
+    limit: Annotated[int, option("--limit -n", "Maximum number to show.", min=1, max=1000)] = 50,
     cursor: Cursor = None,
     db: Db = None,
     json_: Json = False,
@@ -88,14 +88,14 @@ duetime upcoming --kind prompt -n 5
 """
 
 
-@upcoming_commands.command(cls=PlainCommand, epilog=_UPCOMING_EXAMPLES)
+@upcoming_commands.command(cls=formerly(count="limit", to="until"), epilog=_UPCOMING_EXAMPLES)
 def upcoming(
     start: Annotated[str | None, option("--from TIME", "Only from this time on, such as tomorrow.")] = None,
     until: Annotated[str | None, option("--until TIME", "Only up to this time; a date includes the whole day.")] = None,
     kind: Kind = None,
     topic: Annotated[str | None, option("--topic TOPIC", "Only schedules that notify this topic.")] = None,
     paused: Annotated[bool, option("--paused", "Include paused schedules.")] = False,
-    count: Annotated[int, option("-n --count", "Maximum number to show.", min=1, max=1000)] = 20,
+    limit: Annotated[int, option("--limit -n", "Maximum number to show.", min=1, max=1000)] = 20,
     db: Db = None,
     json_: Json = False,
 ) -> None:
@@ -103,7 +103,7 @@ def upcoming(
     kinds = None if kind is None else (str(known_kind(kind)),)
     with opened(db) as app:
         first, last = instant_given(app, start, "--from"), instant_given(app, until, "--until", last=True)
-        window = Window(app.clock.now(), count, first, last, kinds, topic, paused)
+        window = Window(app.clock.now(), limit, first, last, kinds, topic, paused)
         found = read_upcoming(app.services, OPERATOR, window, app.scheduler.zone)
         if json_:
             output.print_json({"upcoming": found.rows, "more": found.more, "later": found.later})
@@ -116,7 +116,7 @@ def upcoming(
             print("Nothing is scheduled in that time.")
         if found.more and not json_:
             left_out = ", ".join(clean(each["name"]) for each in found.later)
-            output.say("There is more; --count shows it." + (f" Not in this list: {left_out}." if left_out else ""))
+            output.say("There is more; --limit shows it." + (f" Not in this list: {left_out}." if left_out else ""))
         output.warn(found.warnings)
 
 

@@ -5,26 +5,29 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any
 
+import typer
+
 from duetime.engine.encoding import json_object
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import LIVE, Run, RunStatus, Schedule, ScheduleState
 from duetime.engine.store import RunQuery
 from duetime.engine.times import clock_local
 from duetime.kinds import load_specs
-from duetime.service.errors import refuse, unwrap
+from duetime.service.errors import FAILED, refuse, unwrap
 from duetime.service.history import run_details
 from duetime.service.lookup import short_id
 from duetime.service.masking import masked, masked_payload
-from duetime.service.run_control import run_again
+from duetime.service.run_control import has_ended, run_again, wait_for_end
 from duetime.service.services import OPERATOR
 from duetime.terminal import output
 from duetime.terminal.completion import RUNS, one_of
 from duetime.terminal.context import Application, Cursor, Db, Json, Limit, Tasks, opened
 from duetime.terminal.context import again as program
 from duetime.terminal.output import clean, counted, local_time, run_document
-from duetime.terminal.schedules.change import instant_given
+from duetime.terminal.schedules.change import instant_given, run_ending
+from duetime.terminal.schedules.commands import Wait
 from duetime.terminal.schedules.display import outcome_text, print_runs, retry_text
-from duetime.terminal.typer_ext import PlainCommand, argument, group, option
+from duetime.terminal.typer_ext import PlainCommand, argument, formerly, group, option
 
 # Finding one run of any kind by its number, and showing it as text or JSON.
 
@@ -134,7 +137,7 @@ duetime run list --from yesterday --kind job
 """
 
 
-@commands.command("list", cls=PlainCommand, epilog=_LIST_EXAMPLES)
+@commands.command("list", cls=formerly(to="until"), epilog=_LIST_EXAMPLES)
 def list_(
     kind: Kind = None,
     status: Annotated[
@@ -146,7 +149,7 @@ def list_(
     since: Annotated[
         str | None, option("--from TIME", "Due from this time on: yesterday, '2 hours ago', 2026-02-10.")
     ] = None,
-    until: Annotated[str | None, option("--to TIME", "Due up to this time; a date includes the whole day.")] = None,
+    until: Annotated[str | None, option("--until TIME", "Due up to this time; a date includes the whole day.")] = None,
     limit: Limit = 20,
     cursor: Cursor = None,
     db: Db = None,
@@ -158,7 +161,7 @@ def list_(
     with opened(db) as app:
         zone = app.scheduler.zone
         since_ = instant_given(app, since, "--from", past=True)
-        until_ = instant_given(app, until, "--to", last=True, past=True)
+        until_ = instant_given(app, until, "--until", last=True, past=True)
         query = RunQuery(
             kind=known_kind(kind), status=status, due_from=since_, due_to=until_, limit=limit, cursor=cursor
         )
@@ -193,25 +196,28 @@ def again(
     fields: Annotated[
         list[str] | None, option("--set FIELD=VALUE", "Change one field of the input; JSON or text. Repeatable.")
     ] = None,
+    wait: Wait = 0,
     tasks: Tasks = None,
     db: Db = None,
     json_: Json = False,
 ) -> None:
     """Start a new run of the same schedule, now, with the input of this run or an edited one. The schedule keeps its
-    own input. To run the same run once more, use `dead retry`."""
+    own input. To run the same run once more, use `dead retry`. With --wait, the exit code is 1 if the run failed."""
     whole = None if payload is None else _json_object(payload)
     changed = dict(_field(each) for each in fields or ())
     from duetime.kinds.jobs.cli import naming_known_tasks  # the other commands start without it
 
     with opened(db, tasks, load_tasks=True) as app, naming_known_tasks(app):
         found_run(app, run, program(app, "run", "list"))
-        made: Run = unwrap(run_again(app.services, OPERATOR, run, whole, changed))
+        made = wait_for_end(app.scheduler, unwrap(run_again(app.services, OPERATOR, run, whole, changed)), wait)
         if json_:
             schedule = app.scheduler.schedule_of(OPERATOR, made)
             output.print_json(whole_view(made, schedule, app.scheduler.zone))
         else:
             shown = program(app, "run", "show", str(made.id))
-            output.say(f"Run {made.id} of {clean(made.name)} is {made.status}. See it: {shown}")
+            output.say(f"Run {made.id} of {clean(made.name)} {run_ending(made)} See it: {shown}")
+    if has_ended(made) and made.status != RunStatus.COMPLETED:
+        raise typer.Exit(FAILED)
 
 
 def _json_object(text: str) -> dict[str, Any]:

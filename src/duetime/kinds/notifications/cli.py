@@ -35,7 +35,7 @@ from duetime.service.when import When
 from duetime.settings.sections import INBOX
 from duetime.terminal import output
 from duetime.terminal.completion import TOPICS, one_of
-from duetime.terminal.context import Application, Db, Json, given_text, opened, print_done
+from duetime.terminal.context import Application, Db, Json, Limit, given_text, opened, print_done
 from duetime.terminal.errors import name_fields
 from duetime.terminal.output import clean, coming, plural
 from duetime.terminal.schedules.change import add_schedule, edit_schedule, time_notes
@@ -265,7 +265,7 @@ def inbox(
     unread: Annotated[bool, option("--unread", "Only unread messages.")] = False,
     dismissed: Annotated[bool, option("--dismissed", "Only dismissed messages.")] = False,
     everything: Annotated[bool, option("--all", "With read: all unread messages.")] = False,
-    limit: Annotated[int, option("--limit", "Maximum number to show, newest first.", min=1, max=1000)] = 20,
+    limit: Limit = 20,
     db: Db = None,
     json_: Json = False,
 ) -> None:

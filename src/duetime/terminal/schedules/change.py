@@ -100,7 +100,7 @@ def run_schedule(app: Application, view: KindView, id: str, wait: float, json_: 
     warnings = app.services.worker_warnings(view.kind)
     seen = wait_for_end(app.scheduler, made, wait)
     document = {"id": definition.public_id, "run": run_document(seen, app.scheduler.zone)}
-    text = f"Run {made.id} of {clean(definition.name)} {_outcome(seen)}"
+    text = f"Run {made.id} of {clean(definition.name)} {run_ending(seen)}"
     if waits := why_it_waits(app.scheduler, seen):
         document["note"], text = waits, f"Run {made.id} of {clean(definition.name)}: {waits}"
     print_done(app, json_, document, text, [] if has_ended(seen) else warnings)
@@ -116,7 +116,8 @@ def stop_schedule(app: Application, view: KindView, id: str, json_: bool) -> Non
     output.print_result(json_, document, clean(what_was_stopped(done, zone)))
 
 
-def _outcome(run: Run) -> str:
+def run_ending(run: Run) -> str:
+    """Return how a run ended, or what it does meanwhile, to follow its name."""
     if has_ended(run):
         return f"{run.status}: {clean(outcome_text(run))}" if outcome_text(run) else f"{run.status}."
     return "is due now." if run.status == RunStatus.PENDING else f"is {run.status}."

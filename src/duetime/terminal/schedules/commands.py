@@ -82,9 +82,9 @@ Status = Annotated[
         **STATUSES,
     ),
 ]
-Everything = Annotated[bool, option("--all", "Show all, without a limit.")]
+Everything = Annotated[bool, option("--all", "Show all without a limit, including those that have ended.")]
 Runs = Annotated[int, option("--runs", "Number of runs to show from its history.", min=0, max=1000)]
-HistoryLimit = Annotated[int, option("--limit", "Maximum number of runs to show.", min=1, max=1000)]
+HistoryLimit = Annotated[int, option("--limit -n", "Maximum number of runs to show.", min=1, max=1000)]
 Wait = Annotated[
     float,
     option("--wait SECONDS", f"Wait for the run to end, at most {MOST_SECONDS} seconds.", min=0, max=MOST_SECONDS),
@@ -121,7 +121,7 @@ def add_read_commands(commands: typer.Typer, view: KindView) -> None:
 
     noun, plural = view.noun, view.plural
     helped: dict[Callable[..., None], str] = {
-        list_: f"List {plural}, newest first.",
+        list_: f"List {plural}, newest first, including those that have ended.",
         show: f"Show a {noun}: what it does and when, its policy, its next times and its history.",
         history: f"Show the runs of a {noun}, latest first, with every attempt; also of one that was deleted.",
     }
