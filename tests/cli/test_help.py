@@ -193,3 +193,9 @@ def test_the_running_server_is_found_wherever_it_listens(cli: Cli, tmp_path: Pat
 def test_a_port_of_another_program_is_not_called_duetime() -> None:
     with listen("127.0.0.1", 0) as bound, pytest.raises(CannotListen, match="in use by another program"):
         listen("127.0.0.1", int(url_of(bound).rpartition(":")[2]))
+
+
+def test_upcoming_filters_by_topic_or_task_as_its_help_says(cli: Cli) -> None:
+    assert cli("job", "add", "one", "--task", "echo", "--every", "2h").code == 0
+    assert " j1 " in cli("upcoming", "--topic", "echo").out
+    assert "topic, task or agent" in cli("upcoming", "--help").out

@@ -24,6 +24,7 @@ from duetime.terminal.schedules.display import print_schedules, short_of
 from duetime.terminal.typer_ext import PlainCommand, formerly, option, single
 
 LIVING = "living"
+Subject = Annotated[str | None, option("--topic TEXT", "Only with this topic, task or agent.", **TOPICS)]
 
 list_commands = single()
 
@@ -37,7 +38,7 @@ def list_(
     kind: Kind = None,
     status: Status = None,
     text: Annotated[str | None, option("--search TEXT", "Only those whose name contains this text.")] = None,
-    subject: Annotated[str | None, option("--topic TEXT", "Only with this topic, task or agent.", **TOPICS)] = None,
+    subject: Subject = None,
     everything: Everything = False,
     limit: Annotated[int, option("--limit -n", "Maximum number to show.", min=1, max=1000)] = 50,
     cursor: Cursor = None,
@@ -93,7 +94,7 @@ def upcoming(
     start: Annotated[str | None, option("--from TIME", "Only from this time on, such as tomorrow.")] = None,
     until: Annotated[str | None, option("--until TIME", "Only up to this time; a date includes the whole day.")] = None,
     kind: Kind = None,
-    topic: Annotated[str | None, option("--topic TOPIC", "Only schedules that notify this topic.")] = None,
+    topic: Subject = None,
     paused: Annotated[bool, option("--paused", "Include paused schedules.")] = False,
     limit: Annotated[int, option("--limit -n", "Maximum number to show.", min=1, max=1000)] = 20,
     db: Db = None,
