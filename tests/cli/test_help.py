@@ -199,3 +199,12 @@ def test_upcoming_filters_by_topic_or_task_as_its_help_says(cli: Cli) -> None:
     assert cli("job", "add", "one", "--task", "echo", "--every", "2h").code == 0
     assert " j1 " in cli("upcoming", "--topic", "echo").out
     assert "topic, task or agent" in cli("upcoming", "--help").out
+
+
+def test_upcoming_says_why_it_lists_nothing(cli: Cli) -> None:
+    assert "Nothing is scheduled to fire. Add something: " in cli("upcoming").out
+    assert "Nothing is scheduled in that time." in cli("upcoming", "--from", "tomorrow").out
+    for words in (("upcoming",), ("run", "list")):
+        swapped = cli(*words, "--from", "2099-02-02", "--until", "2099-02-01")
+        assert swapped.code == 2 and "--until: 2099-02-01 23:59" in swapped.err and "the time of --from" in swapped.err
+        assert cli(*words, "--from", "2099-02-02", "--until", "2099-02-02").code == 0

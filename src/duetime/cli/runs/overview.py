@@ -18,7 +18,7 @@ from duetime.terminal import output
 from duetime.terminal.completion import TOPICS
 from duetime.terminal.context import Application, Cursor, Db, Json, opened, program
 from duetime.terminal.output import ahead, clean, counted, plural, schedule_document
-from duetime.terminal.schedules.change import instant_given
+from duetime.terminal.schedules.change import range_given
 from duetime.terminal.schedules.commands import ANY_KIND, MEANT, PAGE, Everything, Status
 from duetime.terminal.schedules.display import print_schedules, short_of
 from duetime.terminal.typer_ext import PlainCommand, formerly, option, single
@@ -103,7 +103,7 @@ def upcoming(
     """List what fires next, of all kinds, in chronological order."""
     kinds = None if kind is None else (str(known_kind(kind)),)
     with opened(db) as app:
-        first, last = instant_given(app, start, "--from"), instant_given(app, until, "--until", last=True)
+        first, last = range_given(app, start, until)
         window = Window(app.clock.now(), limit, first, last, kinds, topic, paused)
         found = read_upcoming(app.services, OPERATOR, window, app.scheduler.zone)
         if json_:
@@ -114,7 +114,8 @@ def upcoming(
                 ["AT", "IN", "ID", "KIND", "NAME", "WHEN"], rows, whole=3, spare={"KIND": 20, "WHEN": output.READABLE}
             )
         else:
-            print("Nothing is scheduled in that time.")
+            limits = "in that time" if start or until else "that matches" if kind or topic else "to fire"
+            output.say(f"Nothing is scheduled {limits}. Add something: {program('notify', 'add', '--help')}")
         if found.more and not json_:
             left_out = ", ".join(clean(each["name"]) for each in found.later)
             output.say("There is more; --limit shows it." + (f" Not in this list: {left_out}." if left_out else ""))

@@ -24,7 +24,7 @@ from duetime.terminal.completion import RUNS, one_of
 from duetime.terminal.context import Application, Cursor, Db, Json, Limit, Tasks, opened
 from duetime.terminal.context import again as program
 from duetime.terminal.output import clean, counted, local_time, run_document
-from duetime.terminal.schedules.change import instant_given, run_ending
+from duetime.terminal.schedules.change import range_given, run_ending
 from duetime.terminal.schedules.commands import Wait
 from duetime.terminal.schedules.display import outcome_text, print_runs, retry_text
 from duetime.terminal.typer_ext import PlainCommand, argument, formerly, group, option
@@ -160,8 +160,7 @@ def list_(
         raise InvalidInput(f"--status: there is no {status!r}; there are {', '.join(STATUSES)}")
     with opened(db) as app:
         zone = app.scheduler.zone
-        since_ = instant_given(app, since, "--from", past=True)
-        until_ = instant_given(app, until, "--until", last=True, past=True)
+        since_, until_ = range_given(app, since, until, past=True)
         query = RunQuery(
             kind=known_kind(kind), status=status, due_from=since_, due_to=until_, limit=limit, cursor=cursor
         )

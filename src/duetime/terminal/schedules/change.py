@@ -11,7 +11,7 @@ from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.engine.model import Run, RunStatus, Schedule, ScheduleState
 from duetime.engine.result import Err, Result
-from duetime.engine.times import read_instant
+from duetime.engine.times import clock_local, read_instant
 from duetime.engine.validation import NewSchedule
 from duetime.service import edits
 from duetime.service.changes import ACTIONS, Changed, ChangeRequest, change_schedule
@@ -133,6 +133,18 @@ def instant_given(
         return read_instant(text, app.scheduler.zone, app.clock.now(), last=last, past=past)
     except DuetimeError as error:
         raise InvalidInput(f"{option}: {error.message}") from error
+
+
+def range_given(
+    app: Application, first: str | None, last: str | None, *, past: bool = False
+) -> tuple[Instant | None, Instant | None]:
+    """Read the times of --from and --until, and refuse a range that ends before it starts."""
+    start = instant_given(app, first, "--from", past=past)
+    end = instant_given(app, last, "--until", last=True, past=past)
+    if start is not None and end is not None and end < start:
+        shown = " is before ".join(clock_local(each, app.scheduler.zone) for each in (end, start))
+        raise InvalidInput(f"--until: {shown}, the time of --from; give a later time")
+    return start, end
 
 
 def change_one(
