@@ -21,7 +21,7 @@ def spoil(path: Path, statement: str, *values: str) -> None:
 
 @pytest.mark.parametrize(
     ("statement", "value"),
-    [(POLICY, '{"overlap":"sideways"}'), (POLICY, "[]"), (TRIGGER, "[]"), (TRIGGER, "{}")],
+    [(POLICY, '{"overlap":"sideways"}'), (POLICY, "[]"), (TRIGGER, "[]"), (TRIGGER, "{}"), (TRIGGER, "no JSON")],
 )
 def test_a_job_that_cannot_be_read_is_shown_all_the_same(cli: Cli, tmp_path: Path, statement: str, value: str) -> None:
     id = cli("job", "add", "tidy", "--task", "echo", "--every", "2h", "--json").document["id"]
@@ -37,10 +37,19 @@ def test_a_job_that_cannot_be_read_is_shown_all_the_same(cli: Cli, tmp_path: Pat
     finally:
         stage.time.close()
     if statement == TRIGGER:
+        assert "edit it to give it a new rule, or delete it" in " ".join(shown.out.split())
         refused = cli("job", "edit", id, "--jitter", "5m")
         assert refused.code == 2 and "--jitter: its rule cannot be read; give a new one with its zone" in refused.err
         assert cli("job", "edit", id, "--every", "3h").code == 0
         assert cli("job", "edit", id, "--jitter", "5m", "--cron", "@daily", "--tz", "Asia/Tokyo").code == 0
+
+
+def test_a_cancelled_notification_whose_trigger_is_no_json_is_shown(cli: Cli, tmp_path: Path) -> None:
+    id = cli("notify", "add", "Drink", "--topic", "home", "--every", "2h", "--json").document["id"]
+    spoil(tmp_path / "my.db", TRIGGER, "no JSON")
+    assert cli("notify", "cancel", id).code == 0
+    shown = cli("notify", "show", id)
+    assert (shown.code, shown.err) == (0, "") and "cancelled" in shown.out
 
 
 def test_the_doctor_names_the_room_of_what_is_in_trouble(cli: Cli, tmp_path: Path) -> None:

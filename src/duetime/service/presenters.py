@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from duetime.engine.clock import SECOND, Instant
+from duetime.engine.encoding import json_object
 from duetime.engine.errors import DuetimeError
 from duetime.engine.model import (
     Attempt,
@@ -53,7 +54,7 @@ def moment_view(instant: Instant | None, zone: str) -> str | None:
 def schedule_view(schedule: Schedule, zone: str, detail: str | None = None) -> dict[str, Any]:
     """Return a view for Python and the command line. `details_of` returns the detail."""
     definition = schedule.definition
-    trigger, payload = json.loads(definition.trigger), json.loads(definition.payload)
+    trigger, payload = json_object(definition.trigger) or {}, json.loads(definition.payload)
     return _schedule_view(schedule, zone, trigger, payload, _stored_policy(definition.policy), detail)
 
 
@@ -114,15 +115,18 @@ def _schedule_view(
     }
 
 
+_ADVICE = "edit it to give it a new rule, or delete it"
+
+
 @lru_cache(maxsize=4096)
 def reads_as(text: str) -> str:
-    """Describe a stored trigger in plain English. An unreadable trigger must still be shown, with the reason."""
+    """Describe a stored trigger in plain English. An unreadable one must still be shown, with the reason and advice."""
     try:
         return describe(trigger_from_json(text))
     except DuetimeError as error:
-        return f"cannot be read: {error.message}"
+        return f"cannot be read: {error.message.rstrip('.')}; {_ADVICE}"
     except (ValueError, KeyError, TypeError):
-        return "cannot be read"
+        return f"cannot be read; {_ADVICE}"
 
 
 def run_view(run: Run, zone: str) -> dict[str, Any]:
@@ -242,10 +246,7 @@ def trigger_shape(text: str, zone: str | None = None) -> View:
     once = None if zone is None else _once_shape(text, zone)
     if once is not None:
         return once
-    stored = json.loads(text)
-    if not isinstance(stored, dict):
-        return {"type": "unknown"}
-    view: View = {"type": "unknown", **stored}
+    view: View = {"type": "unknown", **(json_object(text) or {})}
     if zone is not None:
         view |= {name: _in_zone(view[name], zone) for name in _INSTANTS if name in view}
     if "at" in view:

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from duetime.engine.clock import SECOND, Instant
-from duetime.engine.encoding import encode_whole
+from duetime.engine.encoding import encode_whole, json_object
 from duetime.engine.kind import Caller, Prepared, StopReason, ThreadUse, Work
 from duetime.engine.model import OVER, Cause, Definition, Schedule
 from duetime.engine.outcome import Cancelled, Completed, Outcome, Returned
@@ -130,7 +130,7 @@ class NotificationKind(KindHooks):
     def is_gone(self, found: Schedule) -> bool:
         """A one-off is gone once it was sent or withdrawn."""
         over = found.progress.state in OVER
-        return over and json.loads(found.definition.trigger).get("type") == "once"
+        return over and (json_object(found.definition.trigger) or {}).get("type") == "once"
 
     def create_warnings(self, made: Definition, asked: Mapping[str, Any]) -> list[ScheduleWarning]:
         return [] if self._make_service is None else self.service.warnings(made.subject, made.owner, made.public_id)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from duetime.engine.clock import SECOND, Instant
+from duetime.engine.encoding import json_object
 from duetime.engine.model import Run, RunStatus, Schedule, ScheduleState
 from duetime.engine.triggers import OnceTrigger, trigger_from_json
 from duetime.kinds.requests.masking import redacted
@@ -35,7 +36,7 @@ def schedule_view(schedule: Schedule, depth: int) -> View:
     view = {
         "scheduleId": schedule_id(definition.public_id, payload),
         "destination": payload["url"],
-        "cron": payload.get("cron") or json.loads(definition.trigger).get("expression", ""),
+        "cron": payload.get("cron") or (json_object(definition.trigger) or {}).get("expression", ""),
         "createdAt": milliseconds(definition.created),
         **_sent(payload),
         "retries": payload.get("retries", RETRIES),
