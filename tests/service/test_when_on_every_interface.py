@@ -105,6 +105,38 @@ def test_words_and_limits_are_stored_the_same_everywhere(there: Site, cli: Cli, 
         assert policy["max_runs"] == 5, create.__name__
 
 
+TIMES: list[tuple[dict[str, Any], dict[str, Any], dict[str, str]]] = [
+    ({"type": "interval", "hours": 1}, {"every": "60m"}, {"every": "1h"}),
+    ({"type": "cron", "expression": "0 9 * * *"}, {"cron": "0 9 * * *"}, {"cron": "0 9 * * *"}),
+    ({"type": "once", "run_at": "in 3 hours"}, {"at": "in 3 hours"}, {"at": "in 3 hours"}),
+]
+"""A trigger of the tools and of the HTTP API, the same in Python, and on the command line."""
+
+
+@pytest.mark.parametrize(("trigger", "python", "command"), TIMES, ids=["interval", "cron", "once"])
+@pytest.mark.filterwarnings("ignore:nothing fires yet")
+def test_a_key_finds_the_same_request_through_every_interface(
+    there: Site, cli: Cli, trigger: dict[str, Any], python: dict[str, Any], command: dict[str, str]
+) -> None:
+    policy: dict[str, Any] = {"idempotency_key": "k", "max_attempts": 2}
+    asked = {"trigger_type": trigger["type"], "trigger_config": {n: v for n, v in trigger.items() if n != "type"}}
+    agent = Agent(there.room.services, Caller(LOCAL), there.room.services.zone)
+    made = agent.knows("schedule_job", asked, **TOOLS["job"][1], **policy, timeout_seconds=60)["job_id"]
+    payload = {"task": "echo", "args": ["hello"]}
+    body = {"kind": "job", "name": "same", "payload": payload, "trigger": trigger, "idempotency_key": "k"}
+    again = post(there, "/schedules", {**body, "policy": {"max_attempts": 2, "timeout_seconds": 60}})
+    assert again.get("id") == made, again
+    duetime = Duetime(settings=there.room.settings)
+    try:
+        options: dict[str, Any] = {"name": "same", "key": "k", "max_attempts": 2, "timeout": "1m", **python}
+        assert duetime.schedule("echo", args=["hello"], **options)["id"] == made
+    finally:
+        duetime.close()
+    given = {**command, "key": "k", "max-attempts": "2", "timeout": "1m", "tz": there.room.services.zone}
+    line = cli(*COMMANDS["job"], *(f"--{name}={value}" for name, value in given.items()), "--json")
+    assert line.code == 0 and line.document["id"] == made, line
+
+
 @pytest.mark.parametrize("kind", PAYLOADS)
 def test_a_single_time_in_words(there: Site, kind: str) -> None:
     tool, own = TOOLS[kind]

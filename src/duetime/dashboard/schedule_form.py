@@ -19,6 +19,7 @@ from duetime.dashboard.queries import schedule_at
 from duetime.dashboard.request import Form, PageRequest, at
 from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError, InvalidInput
+from duetime.engine.fingerprint import fingerprint
 from duetime.engine.model import Schedule
 from duetime.engine.queries import Preview
 from duetime.engine.result import Err
@@ -26,7 +27,7 @@ from duetime.engine.rule_edits import WHOLE_RULE
 from duetime.engine.times import read_time
 from duetime.engine.times.zones import known_zone
 from duetime.engine.triggers.cron import with_cron_fault
-from duetime.engine.validation import Changes, NewSchedule, fingerprint
+from duetime.engine.validation import Changes, NewSchedule
 from duetime.service.errors import err_of, shown, unwrap
 from duetime.service.masking import masked_payload, refuse_other_places
 from duetime.service.presenters import View, preview_view, schedule_shape
@@ -168,7 +169,7 @@ def _new(request: PageRequest, kind: str, values: Values, key: str) -> NewSchedu
         policy=form_fields.policy(values, form_fields.POLICY, {}),
         timezone=timing.timezone or request.zone,
     )
-    return replace(new, idempotency_key=f"form-{key}-{fingerprint(new)}") if key else new
+    return replace(new, idempotency_key=f"form-{key}-{fingerprint(new, request.zone)}") if key else new
 
 
 def edit_page(request: PageRequest) -> Response:

@@ -10,6 +10,7 @@ from typing import Any
 from duetime.engine.checkout import Checkout
 from duetime.engine.clock import DAY, Clock, Instant
 from duetime.engine.errors import DuetimeError, StoreUnavailable
+from duetime.engine.fingerprint import fingerprint, is_same_request
 from duetime.engine.kind import Caller, Kind
 from duetime.engine.lazily import Lazily
 from duetime.engine.limits import Limits
@@ -22,7 +23,7 @@ from duetime.engine.policy.rows import Draft
 from duetime.engine.queries import NO_RUN, NOT_FOUND, expected
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.store import Created, Store
-from duetime.engine.validation import Changes, Drafter, NewSchedule, fingerprint, is_same_request
+from duetime.engine.validation import Changes, Drafter, NewSchedule
 
 KEY_REUSED = Err(
     "key_reused",
@@ -87,7 +88,7 @@ class Scheduler(Checkout):
             if new.idempotency_key is None:
                 continue  # what is not fresh can only be a create that is repeated here
             schedule, fresh = created.value[place]
-            if not fresh and not is_same_request(schedule.definition.fingerprint, new):
+            if not fresh and not is_same_request(schedule.definition.fingerprint, new, self.zone):
                 return KEY_REUSED
         return created
 
@@ -126,10 +127,10 @@ class Scheduler(Checkout):
         for new in news:
             if new.idempotency_key is None:
                 continue
-            key, said = self.drafter.key(new.idempotency_key, Instant(0)), fingerprint(new)
+            key, said = self.drafter.key(new.idempotency_key, Instant(0)), fingerprint(new, self.zone)
             schedule = self.store.by_key(caller.owner, key)
             first = asked.setdefault(key, said if schedule is None else schedule.definition.fingerprint)
-            if first != said and not (schedule and is_same_request(first, new)):
+            if first != said and not is_same_request(first, new, self.zone):
                 return KEY_REUSED
             if schedule is not None:
                 found.append(schedule)

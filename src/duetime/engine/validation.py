@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count, islice
 from typing import Any, NamedTuple
 
-from duetime.engine.clock import DAY, SECOND, Instant
+from duetime.engine.clock import SECOND, Instant
 from duetime.engine.encoding import json_object
 from duetime.engine.errors import InvalidInput
+from duetime.engine.fingerprint import fingerprint
 from duetime.engine.kind import Caller, Kind, Prepared
 from duetime.engine.limits import Limits, RequestChecks
 from duetime.engine.model import Definition, Schedule, ScheduleId
@@ -114,7 +113,7 @@ class Drafter(RequestChecks):
             Definition(
                 ScheduleId(0), kind.public_id(now, trigger.type), new.kind, caller.owner, name, prepared.subject,
                 trigger_text, payload, policy_text, caller.depth, 1, self.key(given, now),
-                "" if given is None else fingerprint(new), now, now,
+                "" if given is None else fingerprint(new, self.zone), now, now,
             ),
             first,
         )  # fmt: skip
@@ -256,29 +255,6 @@ def _what_follows(definition: Definition, said: Mapping[str, Any], now_said: Map
     the old one left open and somebody chose since stay."""
     chosen = (json_object(definition.policy) or {}).keys() - said.keys()
     return {name: value for name, value in now_said.items() if name not in chosen and value != said.get(name)}
-
-
-_encode_request = json.JSONEncoder(sort_keys=True, default=repr).encode
-
-
-def fingerprint(new: NewSchedule) -> str:
-    """Hash the arguments as they were given: a time such as `in 2 hours` is the same request a minute later."""
-    parts = [new.kind, new.name, new.trigger_type, new.trigger_config, new.payload, new.policy, new.timezone]
-    text = _encode_request(parts)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-
-
-def is_same_request(stored: str, new: NewSchedule) -> bool:
-    """Return whether a stored fingerprint is of this request. Earlier versions read `1d` as that many seconds."""
-    if stored == fingerprint(new):
-        return True
-    config = dict(new.trigger_config)
-    days, seconds = config.pop("days", 0), config.get("seconds", 0)
-    if new.trigger_type != "interval" or not isinstance(days, int) or not isinstance(seconds, int | float):
-        return False
-    total = days * DAY // SECOND + seconds
-    earlier = (replace(new, trigger_config=config | {"seconds": each}) for each in (total, float(total)))
-    return stored in map(fingerprint, earlier)
 
 
 def check_can_run(policy: Policy, trigger: Trigger) -> None:

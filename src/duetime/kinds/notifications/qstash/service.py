@@ -13,6 +13,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import InvalidInput
+from duetime.engine.fingerprint import fingerprint, is_same_request
 from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.queries import could_be_an_id
 from duetime.engine.redaction import without_secrets
@@ -20,7 +21,7 @@ from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import KEY_REUSED, Scheduler
 from duetime.engine.store_interfaces import Remote, RemoteKind, RemoteState
 from duetime.engine.triggers import CronTrigger, OnceTrigger, Trigger, trigger_from_json
-from duetime.engine.validation import NewSchedule, fingerprint, is_same_request
+from duetime.engine.validation import NewSchedule
 from duetime.kinds.notifications.channels.ntfy import NtfyServer, address_of, problem_of_topic
 from duetime.kinds.notifications.qstash.client import (
     Account,
@@ -157,7 +158,7 @@ class QStashNotifications:
         if isinstance(drafts, Err):
             return drafts
         _check_trigger(trigger_from_json(drafts.value[0].definition.trigger))
-        fresh = record_of(drafts.value[0], fingerprint(asked))
+        fresh = record_of(drafts.value[0], fingerprint(asked, self._scheduler.zone))
         self._check_topic(fresh.topic, fresh.owner)
         limit = self._scheduler.limits.schedules
         kept = known or self._asked_in_vain(asked, fresh) or self._store.keep_remote(fresh, limit)
@@ -179,7 +180,7 @@ class QStashNotifications:
         known = self._store.remote_by_key(caller.owner, key)
         if known is None:
             return None
-        return Ok(known) if is_same_request(known.fingerprint, asked) else KEY_REUSED
+        return Ok(known) if is_same_request(known.fingerprint, asked, self._scheduler.zone) else KEY_REUSED
 
     def _asked_in_vain(self, asked: NewSchedule, fresh: Remote) -> Ok[Remote] | None:
         """Find a recent failed request that the caller repeats without a key; QStash may have carried it out."""

@@ -1,0 +1,95 @@
+"""Tells whether two requests that create a schedule are the same, whichever interface they came through."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from duetime.engine.clock import DAY, SECOND
+from duetime.engine.errors import DuetimeError
+from duetime.engine.times.zones import known_zone
+from duetime.engine.triggers.build import UNITS, step_of
+
+if TYPE_CHECKING:
+    from duetime.engine.validation import NewSchedule
+
+_REQUEST: Final = 24
+"""Characters of the hash of a request without its zone. That of the zone follows, and whether it was left open."""
+_OPEN, _NAMED = "0", "1"
+_encode = json.JSONEncoder(sort_keys=True, default=repr).encode
+
+
+def fingerprint(new: NewSchedule, zone: str) -> str:
+    """Hash what was asked for, with times as they were given: `in 2 hours` is the same request a minute later. What one
+    interface adds or writes otherwise makes no difference: empty arguments, 1.0 for 1, an hour in seconds, or the zone
+    that applies if none is named."""
+    config = _numbers(_given(new.trigger_config))
+    named = config.pop("timezone", None) or new.timezone
+    if new.trigger_type == "interval":
+        config = _with_one_step(config)
+    payload = {name: value for name, value in _given(new.payload).items() if value not in ([], {}, ())}
+    said = _hash([new.kind, new.name, new.trigger_type, config, payload, _numbers(_given(new.policy))])
+    return f"{said[:_REQUEST]}{_hash(_zone(named or zone))[: 31 - _REQUEST]}{_NAMED if named else _OPEN}"
+
+
+def is_same_request(stored: str, new: NewSchedule, zone: str) -> bool:
+    """Return whether a stored fingerprint is of this request, also one that an earlier version stored: of the arguments
+    as one interface wrote them."""
+    return any(_agree(stored, fingerprint(each, zone)) or stored == _as_written(each) for each in _readings(new))
+
+
+def _agree(stored: str, said: str) -> bool:
+    """Return whether two fingerprints are equal; if both leave the zone open, it may have been another then."""
+    same = stored[:_REQUEST] == said[:_REQUEST]
+    return same and (stored[:-1] == said[:-1] or stored[-1:] == said[-1] == _OPEN)
+
+
+def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return whole numbers as such."""
+    return {
+        name: int(value) if isinstance(value, float) and value.is_integer() else value for name, value in values.items()
+    }
+
+
+def _with_one_step(config: dict[str, Any]) -> dict[str, Any]:
+    """Return an interval with the sum of its units; what cannot be added up is refused elsewhere, and stays."""
+    try:
+        step = step_of(config)
+    except DuetimeError:
+        return config
+    return {**{name: value for name, value in config.items() if name not in UNITS}, **step._asdict()}
+
+
+def _zone(name: object) -> object:
+    try:
+        return known_zone(name).key
+    except DuetimeError:
+        return name
+
+
+def _hash(said: object) -> str:
+    return hashlib.sha256(_encode(said).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _readings(new: NewSchedule) -> Iterator[NewSchedule]:
+    """Yield a request, and what earlier versions made of it, which read `1d` as that many seconds."""
+    yield new
+    config = dict(new.trigger_config)
+    days, seconds = config.pop("days", 0), config.get("seconds", 0)
+    if new.trigger_type != "interval" or not isinstance(days, int) or not isinstance(seconds, int | float):
+        return
+    total = days * DAY // SECOND + seconds
+    for each in (total, float(total)):
+        yield replace(new, trigger_config=config | {"seconds": each})
+
+
+def _as_written(new: NewSchedule) -> str:
+    parts = [new.kind, new.name, new.trigger_type, new.trigger_config, new.payload, new.policy, new.timezone]
+    return _hash(parts)[:32]
