@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import quote, unquote
 
 from duetime.engine.encoding import shorten_error
@@ -73,6 +73,8 @@ _PAIR = re.compile(r"(?<![\w.\[\]-])([\w.\[\]-]{1,100})=([^&#;\s\"'<>]{1,2000})"
 _FIELD = re.compile(r"(?<![\w-])([\w-]{1,100})[\"']?[ \t]{0,9}:[ \t]{0,9}[\"']?([^\r\n\"'<>]{1,2000})")
 _SCHEME = re.compile(r"(?i)^(?:bearer|basic|token)\s+(\S+)$")
 _BEARER = re.compile(r"(?i)\b(?:bearer|basic)[ \t]{1,9}([^\s,;\"']{6,2000})")
+_CHANGED = re.compile(r"(?:%[0-9A-Fa-f]{2}|[^A-Za-z0-9_.~-])+")
+"""What the forms of a value may spell in different ways."""
 
 _known: set[str] = set()
 AnyOutcome = TypeVar("AnyOutcome", bound=Outcome)
@@ -143,42 +145,59 @@ def secrets_of(payload: str) -> list[str]:
 
 def redacted(text: str, secrets: Iterable[str] = ()) -> str:
     """Return the text without these values, however it encodes them, and without what looks like a credential."""
-    return _masked(text, _forms_of(secrets))
+    return _redacted_text(text, _credentials(secrets))
 
 
 def without_values(text: str, values: Iterable[str]) -> str:
     """Return the text without these values, however it encodes them."""
-    return _without(text, _spelled(values))
+    return _without(text, _forms_in(text, _sought(values)))
 
 
-def _forms_of(secrets: Iterable[str]) -> list[str]:
-    """Return how a text may spell the credentials of a payload and of this process. It takes much longer than the
-    search for them, so it is done once for all texts of an outcome."""
+class _Sought(NamedTuple):
+    value: str
+    plain: str
+    """Its longest part that every form leaves as it is."""
+
+
+def _credentials(secrets: Iterable[str]) -> list[_Sought]:
+    """Return the credentials of a payload and of this process, for all texts of an outcome."""
     given = sorted({value for value in secrets if len(value) >= SHORTEST}, key=len, reverse=True)[:MOST]
-    return _spelled({*given, *_known})
+    return _sought({*given, *_known})
 
 
-def _masked(text: str, forms: Sequence[str]) -> str:
+def _sought(values: Iterable[str]) -> list[_Sought]:
+    """Return these values and the lines of long ones, the longest first: one may be part of another."""
+    values = {*values}
+    lines = {line.strip() for value in values if "\n" in value for line in value.splitlines()}  # others may indent them
+    values |= {line for line in lines if len(line) >= SHORTEST}
+    return [_Sought(value, max(_CHANGED.split(value), key=len)) for value in sorted(values, key=len, reverse=True)]
+
+
+def _redacted_text(text: str, credentials: Sequence[_Sought]) -> str:
+    return _masked(text, _forms_in(text, credentials))
+
+
+def _masked(text: str, forms: Iterable[str]) -> str:
     return masked_by_pattern(_without(text, forms))
 
 
-def _without(text: str, forms: Sequence[str]) -> str:
+def _without(text: str, forms: Iterable[str]) -> str:
     for form in forms:
         text = text.replace(form, MASK)
     return text
 
 
-def _spelled(values: Iterable[str]) -> list[str]:
-    """Return every form in which a text may quote these values, the longest value first."""
-    values = {*values}
-    lines = {line.strip() for value in values if "\n" in value for line in value.splitlines()}  # others may indent them
-    values |= {line for line in lines if len(line) >= SHORTEST}
+def _forms_in(text: str, sought: Sequence[_Sought]) -> dict[str, None]:
+    """Return every form in which this text may quote the values. To make the forms of a value takes much longer than to
+    search for its plain part, which few texts contain."""
     forms: dict[str, None] = {}
-    for value in sorted(values, key=len, reverse=True):  # the longest first: one may be part of another
-        escaped = (repr(value)[1:-1], json.dumps(value)[1:-1])
-        quoted = (quote(value, safe="", errors="replace"), quote(value, errors="replace"))  # it may be invalid Unicode
-        forms |= dict.fromkeys((value, *escaped, *quoted, unquote(value)))
-    return list(forms)
+    for value, plain in sought:
+        if plain in text:
+            quoted = quote(value, safe="", errors="replace")  # it may be invalid Unicode
+            forms |= dict.fromkeys(
+                (value, repr(value)[1:-1], json.dumps(value)[1:-1], quoted, quoted.replace("%2F", "/"), unquote(value))
+            )
+    return forms
 
 
 def redacted_trace(error: BaseException, payload: str) -> str:
@@ -190,14 +209,16 @@ def redacted_outcome(outcome: AnyOutcome, payload: str) -> AnyOutcome:
     """Redact what is stored of a failure. The result of a success belongs to its owner."""
     if isinstance(outcome, Completed | Waiting):
         return outcome
-    forms = _forms_of(secrets_of(payload))
+    credentials = _credentials(secrets_of(payload))
 
     def stored(text: str) -> str:
-        return shorten_error(_masked(text, forms))
+        return shorten_error(_redacted_text(text, credentials))
 
     if isinstance(outcome, Failed | Retry):
-        result = None if outcome.result is None else _redacted_result(outcome.result, forms)
-        traceback = None if outcome.traceback is None else stored_traceback(_masked(outcome.traceback, forms))
+        result = None if outcome.result is None else _redacted_result(outcome.result, credentials)
+        traceback = (
+            None if outcome.traceback is None else stored_traceback(_redacted_text(outcome.traceback, credentials))
+        )
         return replace(outcome, error=stored(outcome.error), result=result, traceback=traceback)
     if isinstance(outcome, Cancelled):
         return replace(outcome, reason=stored(outcome.reason))
@@ -208,13 +229,13 @@ def redacted_outcome(outcome: AnyOutcome, payload: str) -> AnyOutcome:
     return replace(outcome, reason=reason, alert=alert)
 
 
-def _redacted_result(result: str, forms: Sequence[str]) -> str:
+def _redacted_result(result: str, credentials: Sequence[_Sought]) -> str:
     try:
         value = json.loads(result)
     except (ValueError, RecursionError):
-        return _masked(result, forms)
+        return _redacted_text(result, credentials)
     together = "\n".join(_texts(value))  # most forms are in none of the texts, of which there may be thousands
-    found = [form for form in forms if form in together]
+    found = [form for form in _forms_in(together, credentials) if form in together]
     return json.dumps(_redacted_value(value, found), ensure_ascii=False, separators=(",", ":"))
 
 
