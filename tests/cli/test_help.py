@@ -134,6 +134,7 @@ def test_options_have_the_same_names_everywhere_and_former_names_still_work(
 ) -> None:
     for name in ("one", "two"):
         assert cli("job", "add", name, "--task", "echo", "--every", "2h").code == 0
+    assert cli("job", "run", "one").code == 0
     answers = [cli(*command, *given) for given in (present, former)]
     assert answers[0] == answers[1] and answers[0].code == 0
     assert former[0] == "-n" or f"{former[0].partition('=')[0]} " not in cli(*command, "--help").out

@@ -22,7 +22,7 @@ from tests.support.stage import Stage
 from tests.support.web import Site, site
 
 STORED = frozenset({"job", "prompt", "notify", "request", "change", "dead", "run", "import", "db"})
-STORED_ALONE = frozenset({"doctor", "export", "backup", "list", "tail", "top"})
+STORED_ALONE = frozenset({"upcoming", "inbox", "doctor", "export", "backup", "list", "tail", "top"})
 """Commands that open a store: those with subcommands, and those without."""
 BUILT_ONCE = cache(get_command)
 """Typer builds a command anew for each call, which takes as long as most commands: a process calls only one."""
