@@ -177,7 +177,7 @@ def test_the_busiest_time_is_one_that_is_still_to_come(served: Site) -> None:
     with working(served):
         eventually(lambda: served.room.store.runs(RunQuery(owner="busy", status="missed")).items, 20, "it is told")
     page = signed_in_as(served, "busy").text("/timeline")
-    assert re.search(r"2 occurrences ahead, \d\d runs behind\. Busiest: [^.]*: 2 jobs due\.", page)
+    assert re.search(r"2 occurrences ahead, \d\d runs so far\. Busiest: [^.]*: 2 jobs due\.", page)
 
 
 def test_what_had_to_be_left_out_is_said(served: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,6 +191,14 @@ def test_what_had_to_be_left_out_is_said(served: Site, monkeypatch: pytest.Monke
     cut = browser.text("/timeline")
     assert "schedules that fire first" in cut
     assert re.search(r"Showing runs since \w+day \d\d:\d\d", cut)
+
+
+def test_a_window_that_is_over_says_what_ran_in_it(served: Site) -> None:
+    browser = signed_in_as(served, "over")
+    made(served, "hourly", owner="over")
+    text = browser.text("/timeline?span=24h&from=86400")
+    assert "No runs in this time." in text and "There are no runs in this time range." in text
+    assert "ahead" not in text and "Create a schedule" not in text, "nothing can be scheduled there any more"
 
 
 def test_odd_windows_are_answered(local: Browser) -> None:
@@ -259,7 +267,9 @@ def test_the_timeline_is_filtered(served: Site) -> None:
     made(served, "hay", owner="filter", kind="prompt", payload={"prompt": "p"})
     assert "needle" in browser.text("/timeline?text=NEED") and "hay" not in browser.text("/timeline?text=NEED")
     assert "hay" in browser.text("/timeline?kind=prompt") and "needle" not in browser.text("/timeline?kind=prompt")
-    assert "Nothing in this time range." in browser.text("/timeline?status=failed")
+    for query in ("status=failed", "text=zzzz", "text=zzzz&from=86400"):
+        empty = browser.text(f"/timeline?{query}")
+        assert "Nothing matches the filter." in empty and "matches the filter. Clear it" in empty, query
     assert "needle" in browser.text("/timeline?sort=name&status=nonsense")
 
 

@@ -18,7 +18,7 @@ from duetime.dashboard.timeline.charts import Bar, chart, status_class, strip
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.times.wall_clock import LAST_SECOND
 from duetime.service.presenters import instant_view
-from duetime.service.text import whole_number
+from duetime.service.text import plural, whole_number
 
 HEIGHT: Final = 150
 ROWS: Final = 24
@@ -109,6 +109,7 @@ def timeline_page(request: PageRequest) -> Response:
         kinds=list(request.call.services.specs),
         statuses=list(STATUSES),
         sorts=SORTS,
+        lead=_lead(density, request.now, filtered=any(given[name] for name in FILTERS if name != "sort")),
         **_summary(density, drawn.bars, request.now),
     )
 
@@ -121,13 +122,22 @@ def _restricted(density: Density, status: str) -> Density:
     return Density(density.window, rows)
 
 
+def _lead(density: Density, now: Instant, *, filtered: bool) -> str:
+    """Say how much is due in the window and how much ran in it."""
+    due, done = (sum(each.total() for each in bins) for bins in density.totals)
+    if not due and not done and filtered:
+        return "Nothing matches the filter."
+    if density.window.end <= now:
+        return f"{plural(done, 'run')}." if done else "No runs in this time."
+    ahead = f"{'About ' if density.about else ''}{plural(due, 'occurrence')} ahead" if due else "Nothing ahead"
+    return f"{ahead}, {plural(done, 'run')} so far." if done else f"{ahead}."
+
+
 def _summary(density: Density, bars: list[Bar], now: Instant) -> dict[str, Any]:
     ahead, before = density.totals
     ahead_bars = [bar for bar in bars if bar.start >= now]
     return {
         "legend": _legend(_together(ahead), _together(before)),
-        "number": sum(each.total() for each in ahead),
-        "number_past": sum(each.total() for each in before),
         "about": density.about,
         "busiest": max(ahead_bars or bars, key=lambda bar: bar.total, default=None),
     }
