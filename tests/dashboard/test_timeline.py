@@ -201,6 +201,16 @@ def test_a_window_that_is_over_says_what_ran_in_it(served: Site) -> None:
     assert "ahead" not in text and "Create a schedule" not in text, "nothing can be scheduled there any more"
 
 
+def test_the_past_week_is_about_the_past(served: Site) -> None:
+    browser = signed_in_as(served, "week")
+    schedule = made(served, "frequent", ("interval", {"seconds": 5}), owner="week")
+    browser.send(page_of(schedule, "run"), {})
+    text = browser.text("/timeline?span=week")
+    assert "1 run." in text and "ahead" not in text and "jobs due" not in text
+    later = served.room.clock.now() // SECOND + 3 * 86_400
+    assert "occurrences ahead" in browser.text(f"/timeline?span=week&from={later}"), "one may go on to the future"
+
+
 def test_odd_windows_are_answered(local: Browser) -> None:
     for query in ("from=-5", "from=0", "from=999999999999", "from=x", "span=nonsense", "span=7d&from=253402000000"):
         assert local.get(f"/timeline?{query}").status == 200, query

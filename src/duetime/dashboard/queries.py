@@ -81,7 +81,7 @@ EVERYTHING: Final = Shown()
 def occurrences_in(request: PageRequest, window: Window, most: ReadLimits, shown: Shown = EVERYTHING) -> Found:
     density = Density(window)
     schedules = []
-    if window.end > request.now:
+    if not window.ends_with(request.now):
         until = window.end if most.all_until else None
         schedules = request.scheduler.coming(
             request.caller, until, most.schedules + 1, shown.owner, kind=shown.kind, text=shown.text

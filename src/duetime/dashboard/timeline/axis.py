@@ -29,7 +29,7 @@ ZOOMS: Final = {
         Zoom("6h", "6 hours", 6 * HOUR, 2 * HOUR, 5 * MINUTE, 3600),
         Zoom("24h", "24 hours", 24 * HOUR, 8 * HOUR, 15 * MINUTE, 2 * 3600),
         Zoom("7d", "7 days", 7 * DAY, 2 * DAY, 1 * HOUR, 12 * 3600),
-        Zoom("week", "Past week", 6 * HOUR, 7 * DAY, 1 * HOUR, 12 * 3600),
+        Zoom("week", "Past week", 0, 7 * DAY, 1 * HOUR, 12 * 3600),
     )
 }
 USUAL: Final = "24h"
@@ -61,6 +61,10 @@ class Window(NamedTuple):
     start: Instant
     end: Instant
     zone: str
+
+    def ends_with(self, now: Instant) -> bool:
+        """Return whether it is about the past: if at all, it extends into the future only to complete a bin."""
+        return self.end <= now + (0 if self.zoom.ahead else self.zoom.step)
 
     @property
     def bins(self) -> int:

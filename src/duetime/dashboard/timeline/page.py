@@ -127,7 +127,7 @@ def _lead(density: Density, now: Instant, *, filtered: bool) -> str:
     due, done = (sum(each.total() for each in bins) for bins in density.totals)
     if not due and not done and filtered:
         return "Nothing matches the filter."
-    if density.window.end <= now:
+    if density.window.ends_with(now):
         return f"{plural(done, 'run')}." if done else "No runs in this time."
     ahead = f"{'About ' if density.about else ''}{plural(due, 'occurrence')} ahead" if due else "Nothing ahead"
     return f"{ahead}, {plural(done, 'run')} so far." if done else f"{ahead}."
