@@ -14,7 +14,7 @@ from duetime.dashboard.queries import ReadLimits
 from duetime.dashboard.timeline import page as timeline
 from duetime.dashboard.timeline.axis import ZOOMS, Zoom, window
 from duetime.dashboard.timeline.bins import ORDERS, Density, Row
-from duetime.dashboard.timeline.charts import scale_for, strip
+from duetime.dashboard.timeline.charts import bin_label, scale_for, strip
 from duetime.engine.clock import HOUR, MINUTE, SECOND, Instant, datetime_of, instant_of
 from duetime.engine.store import RunQuery
 from duetime.engine.triggers import trigger_from_json
@@ -209,6 +209,28 @@ def test_the_past_week_is_about_the_past(served: Site) -> None:
     assert "1 run." in text and "ahead" not in text and "jobs due" not in text
     later = served.room.clock.now() // SECOND + 3 * 86_400
     assert "occurrences ahead" in browser.text(f"/timeline?span=week&from={later}"), "one may go on to the future"
+
+
+def test_a_lane_counts_what_ran_apart_from_what_is_due(served: Site) -> None:
+    browser = signed_in_as(served, "lanes")
+    schedule = made(served, "hourly lane", ("interval", {"hours": 1}), owner="lanes")
+    browser.send(page_of(schedule, "run"), {})
+    assert re.search("hourly lane 1 run 2[345] due", browser.text("/timeline"))
+
+
+def test_names_in_a_label_have_one_order_whatever_came_first(served: Site) -> None:
+    view = window(ZOOMS["6h"], "UTC", Instant(0))
+    labels = set()
+    for statuses in (("failed", "completed"), ("completed", "failed")):
+        for kinds in (("notification", "job"), ("job", "notification")):
+            labels.add(bin_label(view, 0, 0, Counter(statuses), Counter(kinds), Instant(0)).partition("\n")[2])
+    assert labels == {"1 completed, 1 failed\n1 job, 1 notification due"}
+
+
+def test_only_kinds_whose_number_is_an_estimate_are_marked_as_such() -> None:
+    rows = [Row("a", "a", "job", Counter({1: 9}), about=True), Row("b", "b", "prompt", Counter({1: 1}))]
+    density = Density(window(ZOOMS["24h"], "UTC", Instant(0)), dict(enumerate(rows)))  # type: ignore[arg-type]
+    assert density.about == {"job"}
 
 
 def test_odd_windows_are_answered(local: Browser) -> None:

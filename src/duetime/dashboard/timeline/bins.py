@@ -69,8 +69,13 @@ class Row:
         return self.bins.total() if self.bins else 0
 
     @property
+    def past_runs(self) -> int:
+        """The number of past occurrences, also of those that are not over yet."""
+        return sum(each.total() for each in self.past.values())
+
+    @property
     def total(self) -> int:
-        return self.ahead + sum(each.total() for each in self.past.values())
+        return self.ahead + self.past_runs
 
     @property
     def next(self) -> int:
@@ -136,8 +141,9 @@ class Density:
                     row.worst[bin] = run
 
     @property
-    def about(self) -> bool:
-        return any(row.about for row in self.rows.values())
+    def about(self) -> set[str]:
+        """The kinds whose future occurrences are an estimate."""
+        return {row.kind for row in self.rows.values() if row.about}
 
     @cached_property
     def totals(self) -> tuple[list[Counter[str]], list[Counter[str]]]:

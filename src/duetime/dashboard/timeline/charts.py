@@ -181,8 +181,8 @@ def place(window: Window, first: int, last: int | None = None) -> tuple[float, f
 def bin_label(window: Window, first: int, last: int, before: Counter[str], ahead: Counter[str], now: Instant) -> str:
     """Return the lines of a popover: when, what ran, what is due."""
     lines = [_time_label(window, first, last, now)]
-    lines += [", ".join(f"{number:,} {name}" for name, number in before.items())] if before else []
-    lines += [", ".join(count_of(number, kind) for kind, number in ahead.items()) + " due"] if ahead else []
+    lines += [", ".join(f"{before[name]:,} {name}" for name in OUTCOMES if before[name])] if before else []
+    lines += [", ".join(count_of(ahead[kind], kind) for kind in in_order(ahead)) + " due"] if ahead else []
     return "\n".join(lines)
 
 

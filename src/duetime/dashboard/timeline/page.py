@@ -56,7 +56,8 @@ class Shade(NamedTuple):
     style: str
     label: str
     number: int
-    ahead: bool = False
+    about: bool = False
+    """Whether the number is an estimate."""
 
 
 class Place:
@@ -137,8 +138,7 @@ def _summary(density: Density, bars: list[Bar], now: Instant) -> dict[str, Any]:
     ahead, before = density.totals
     ahead_bars = [bar for bar in bars if bar.start >= now]
     return {
-        "legend": _legend(_together(ahead), _together(before)),
-        "about": density.about,
+        "legend": _legend(_together(ahead), _together(before), density.about),
         "busiest": max(ahead_bars or bars, key=lambda bar: bar.total, default=None),
     }
 
@@ -150,11 +150,12 @@ def _together(bins: Iterable[Counter[str]]) -> Counter[str]:
     return together
 
 
-def _legend(ahead: Counter[str], before: Counter[str]) -> list[Shade]:
+def _legend(ahead: Counter[str], before: Counter[str], about: set[str]) -> list[Shade]:
     """Return legend entries for what is present."""
     entries = [Shade(status_class(names[0]), label, sum(before[name] for name in names)) for label, names in _SHADES]
     entries += [
-        Shade(f"{kind_class(kind)} ahead", f"{plural_of(kind)} due", ahead[kind], True) for kind in in_order(ahead)
+        Shade(f"{kind_class(kind)} ahead", f"{plural_of(kind)} due", ahead[kind], kind in about)
+        for kind in in_order(ahead)
     ]
     return [entry for entry in entries if entry.number]
 
