@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import apsw
@@ -13,7 +14,7 @@ import pytest
 
 from bench.scene import noop_registry
 from duetime.engine.clock import MINUTE, SECOND, Instant
-from duetime.engine.errors import InvalidInput, StoreUnavailable
+from duetime.engine.errors import InvalidInput, StoreUnavailable, StoreUnusable
 from duetime.engine.kind import Caller
 from duetime.engine.model import Definition, Schedule
 from duetime.engine.policy import changes
@@ -278,6 +279,44 @@ def test_the_next_caller_to_write_goes_on_before_those_who_are_done() -> None:
     written = [turn for turn in turns if turn.done]
     assert len(written) == MANY_CALLERS + 1
     assert released == [turns[len(written)], *written[1:]]
+
+
+def test_whoever_writes_for_others_checks_it_while_the_next_one_writes_and_before_anybody_is_answered() -> None:
+    seen: list[tuple[bool, bool]] = []
+    turns: list[Any] = [_Turn(number) for number in range(2 * MANY_CALLERS)]
+
+    def check() -> None:
+        seen.append((turns[MANY_CALLERS + 1].leads, any(not turn.signal.locked() for turn in turns[1:MANY_CALLERS])))
+        raise StoreUnusable("replaced")
+
+    shared = SharedCommit[int, int](lambda items: items, check)
+    shared._waiting, shared._led, turns[0].leads = turns.copy(), True, True
+    shared._lead(turns[0])
+    assert seen == [(True, False)]
+    assert [isinstance(turn.error, StoreUnusable) for turn in turns] == [turn.done for turn in turns]
+    assert not any(turn.signal.locked() for turn in turns[1 : MANY_CALLERS + 2])
+
+
+@pytest.mark.parametrize("change", ["replaced", "log"])
+def test_nothing_is_acknowledged_that_went_into_a_file_which_was_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    path = tmp_path / "store.db"
+    store = SqliteStore(path)
+    store.migrate()
+    made(store, once())
+    made(store, once())  # by one statement
+    gate = Gate(store, monkeypatch)
+
+    def replaced_during_the_first_commit() -> Result[Sequence[Created]]:
+        path.with_name("store.db-wal" if change == "log" else "store.db").rename(tmp_path / "gone")
+        return store.create([once()], ROOM)
+
+    results = gate.together(creating(store, once()), replaced_during_the_first_commit, creating(store, once()))
+    assert [type(result) for result in results] == [StoreUnusable] * 3
+    with pytest.raises(StoreUnusable):
+        store.create([once()], ROOM)
+    store.close()
 
 
 def test_one_key_twice_among_them_makes_one(counted: BaseStore, gate: Gate) -> None:

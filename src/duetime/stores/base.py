@@ -112,7 +112,7 @@ class BaseStore(ReadsMixin, TrimMixin, Store, ABC):
     def __init__(self, messenger: Messenger | None) -> None:
         self.messenger = messenger
         self._listeners: list[tuple[Callable[[], None], bool]] = []
-        self._creates = SharedCommit(self._create_together)
+        self._creates = SharedCommit(self._create_together, self._check_file)
         self._changes = SharedCommit(self._change_together)
         self._trimmed = []
         self._forget_workers()
@@ -121,6 +121,9 @@ class BaseStore(ReadsMixin, TrimMixin, Store, ABC):
     def _insert_at_once(self, drafts: Sequence[Draft], additions: Additions) -> Sequence[NewRows]:
         """Add to the totals and insert the drafts in one commit, without looking anything up. Raise NotAtOnce if a
         total would exceed its limit or was counted too long ago, and Taken for a known key: nothing is inserted."""
+
+    def _check_file(self) -> None:
+        """Raise StoreUnusable if the store is a file that was replaced while it was open."""
 
     def on_change(self, listener: Callable[[], None], *, only_soon: bool = False) -> Callable[[], None]:
         entry = listener, only_soon

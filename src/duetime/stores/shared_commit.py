@@ -39,10 +39,14 @@ class SharedCommit(Generic[T, R]):
     first of them writes for all, or for half of them if they are many. If items cannot be written together, each caller
     writes its own, so that every caller gets the result that it would get alone. A caller that is interrupted leaves
     the others to the next one.
+
+    `check` raises an error if nobody would ever see what is written. A caller that writes alone calls it before. Who
+    writes for others calls it afterwards, when the next one is writing already, and before anybody is answered: with a
+    system call, a thread gives the interpreter lock away, and all of them would wait until it is back.
     """
 
-    def __init__(self, write: Callable[[list[T]], list[R]]) -> None:
-        self._write = write
+    def __init__(self, write: Callable[[list[T]], list[R]], check: Callable[[], None] = lambda: None) -> None:
+        self._write, self._check = write, check
         self._lock = threading.Lock()
         self._waiting: list[_Turn[T, R]] = []
         self._led = False
@@ -60,7 +64,7 @@ class SharedCommit(Generic[T, R]):
                     self._led = alone = True
                     self._written = 1
             if turn is None:
-                return self._write([item])[0]
+                return self._write_alone(item)
             turn.signal.acquire()
             if turn.leads:
                 self._lead(turn)
@@ -69,7 +73,11 @@ class SharedCommit(Generic[T, R]):
                 self._leave(turn, alone)
         if turn.error is not None:
             raise turn.error
-        return turn.result if turn.done else self._write([item])[0]  # type: ignore[return-value]
+        return turn.result if turn.done else self._write_alone(item)  # type: ignore[return-value]
+
+    def _write_alone(self, item: T) -> R:
+        self._check()
+        return self._write([item])[0]
 
     def _lead(self, own: _Turn[T, R]) -> None:
         """Write for those who wait, and let them go on however it ends."""
@@ -88,6 +96,10 @@ class SharedCommit(Generic[T, R]):
         finally:
             try:
                 self._leave(own)  # first: the next one to write must not wait until all who go on have done their work
+                self._check()
+            except Exception as error:
+                for turn in turns:
+                    turn.error = error
             finally:
                 for turn in turns:
                     if turn is not own:

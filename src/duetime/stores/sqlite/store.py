@@ -117,7 +117,7 @@ class SqliteStore(BaseStore):
         self._watch: apsw.Connection | None = None
         self._commits: CommitWatch | None = None
         self._woken = threading.Event()
-        self._wrote = False
+        self._wrote = self._replaced = False
         self._next_schedule = 1
         self._closed = threading.Event()
         self._busy = BUSY_SECONDS
@@ -184,14 +184,14 @@ class SqliteStore(BaseStore):
 
     def _check_file(self) -> None:
         """Check that neither the file nor its WAL was replaced: nobody would ever see writes to the old one."""
-        if self._closed.is_set():
-            return  # closing the last connection removed the WAL; SQLite itself reports that it is closed
         (file, log), (file_now, log_now) = self._file, self._identity()
-        if file_now != file or (log is not None and log_now != log):
+        self._replaced = file_now != file or (log is not None and log_now != log)
+        if self._replaced and not self._closed.is_set():  # closing the last connection removes the WAL
             raise StoreUnusable(
                 f"{self.path} was replaced or removed while it was open; restart to use the file that is there now"
             )
-        self._file = file, log_now
+        if log is None and log_now is not None:
+            self._file = file, log_now
 
     def migrate(self) -> None:
         with translated(self.path), self._lock:
@@ -269,7 +269,8 @@ class SqliteStore(BaseStore):
         most_bytes = {owner: limit for owner, _, limit in additions.stored}
         counted = *additions.living_counted, additions.stored_counted
         with translated(self.path, wrote=self._wrote), self._lock:
-            self._check_file()
+            if self._replaced:
+                self._check_file()
             first = self._next_schedule
             rows = begin_all(drafts, [ScheduleId(id) for id in range(first, first + len(drafts))])
             values: list[Any] = []
