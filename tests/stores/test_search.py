@@ -6,7 +6,7 @@ import pytest
 
 from duetime.engine.clock import HOUR, MINUTE, Instant
 from duetime.engine.errors import InvalidInput
-from duetime.engine.model import RunStatus
+from duetime.engine.model import RunStatus, status_of
 from duetime.engine.outcome import Failed
 from duetime.engine.policy import changes
 from duetime.engine.store import RunQuery, ScheduleQuery
@@ -71,6 +71,16 @@ def test_by_every_status(store: BaseStore, hand: Hand) -> None:
     assert ids(store) == [pending, paused, cancelled, completed, failed, running]
     with pytest.raises(InvalidInput, match="Unknown status: busy"):
         ids(store, status="busy")
+
+
+def test_a_schedule_that_was_paused_before_a_retry_is_paused(store: BaseStore, hand: Hand) -> None:
+    parked, busy = [s.definition.id for s in create(store, *[once(max_attempts=2) for _ in range(2)])]
+    [failing] = [claim for claim in hand.claim(T0) if claim.definition.id == parked]
+    hand.record([failing], T0, Failed("no"))
+    for schedule in (parked, busy):
+        value_of(store.change(schedule, T0, changes.pause))
+    assert (ids(store, status="paused"), ids(store, status="running")) == ([parked, busy], [])
+    assert {status_of(found.progress) for found in store.search(ScheduleQuery()).items} == {"paused"}
 
 
 def test_failed_finds_a_recurring_one_whose_latest_run_failed(store: BaseStore, hand: Hand) -> None:

@@ -192,9 +192,10 @@ def executed(progress: Progress) -> int:
 
 def status_of(progress: Progress) -> str:
     """Return the status of a schedule that users see: a recurring one between two runs is pending, also while nobody
-    has taken its latest occurrence."""
+    has taken its latest occurrence. A paused one is paused, also while a run of it has not ended: that may be a retry
+    that waits for the resume, and its state detail says whether something runs."""
     state = progress.state
-    if is_busy(progress) and state in (ScheduleState.ACTIVE, ScheduleState.PAUSED, ScheduleState.CANCELLED):
+    if is_busy(progress) and state in (ScheduleState.ACTIVE, ScheduleState.CANCELLED):
         return "running"
     if state == ScheduleState.ACTIVE:
         return "pending"

@@ -45,7 +45,7 @@ def details_of(scheduler: Scheduler, schedules: Sequence[Schedule]) -> dict[Sche
         of: dict[ScheduleId, set[str | None]] = {id: set() for id in busy}
         for run in scheduler.store.runs(query).items:
             of[run.schedule].add(run_detail(run))
-        found |= {id: detail for id in busy if (detail := _foremost(of[id], busy[id].note)) is not None}
+        found |= {id: detail for id in busy if (detail := _foremost(of[id], busy[id])) is not None}
     return found
 
 
@@ -67,6 +67,8 @@ def _at_rest(progress: Progress, now: Instant) -> str | None:
     return HELD_BY_LIMIT if names_limit(progress.note) else DUE
 
 
-def _foremost(found: Collection[str | None], note: str | None) -> str | None:
+def _foremost(found: Collection[str | None], progress: Progress) -> str | None:
     detail = next((detail for detail in STATE_DETAILS if detail in found), None)
-    return HELD_BY_LIMIT if detail == DUE and names_limit(note) else detail
+    if progress.state == ScheduleState.PAUSED and detail in (DUE, HELD_BY_LIMIT):
+        return None  # it waits for nothing but the resume
+    return HELD_BY_LIMIT if detail == DUE and names_limit(progress.note) else detail

@@ -87,11 +87,11 @@ _RESTS = "(p.active = 0 OR p.active = p.untaken AND p.next IS NOT NULL)"  # the 
 
 STATUSES: dict[str, str] = {
     "pending": f"p.state = 'active' AND {_RESTS}",
-    "running": f"p.state IN ('active', 'paused', 'cancelled') AND p.active > 0 AND NOT {_RESTS} AND {_HAS_LIVE_RUN}",
+    "running": f"p.state IN ('active', 'cancelled') AND p.active > 0 AND NOT {_RESTS} AND {_HAS_LIVE_RUN}",
     "completed": "p.state = 'ended' AND p.last_status = 'completed'",
     "failed": "p.failing = 1",  # as in its partial index
     "cancelled": "p.state = 'cancelled' AND p.active = 0",
-    "paused": f"p.state = 'paused' AND {_RESTS}",
+    "paused": "p.state = 'paused'",
     "broken": "p.state = 'broken'",
     "living": "p.state IN ('active', 'paused', 'broken')",
     "active": "p.state = 'active'",

@@ -236,6 +236,8 @@ def test_a_retry_is_parked_while_its_schedule_is_paused(simulation: Simulation, 
     simulation.duetime.pause(job["id"])
     simulation.advance(24 * HOUR)
     assert statuses(simulation) == ["pending"]
+    shown = simulation.duetime.status(job["id"])
+    assert (shown["status"], shown["state_detail"]) == ("paused", None), "it waits for nothing but the resume"
     simulation.duetime.resume(job["id"])
     simulation.advance(HOUR)
     assert statuses(simulation) == ["completed"]

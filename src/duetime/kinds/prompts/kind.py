@@ -21,8 +21,8 @@ from duetime.engine.model import (
     RunStatus,
     Schedule,
     Used,
+    is_busy,
     is_open_to,
-    status_of,
     times_given_back,
 )
 from duetime.engine.outcome import Alert, Completed, Outcome, Returned, wait_for_others
@@ -310,7 +310,7 @@ class PromptKind(KindHooks):
 
 def _waits_in_vain(scheduler: Scheduler, caller: Caller, found: Schedule) -> bool:
     """Return whether it is due and was given back each time, so that no attempt has begun."""
-    if status_of(found.progress) != "running":
+    if not is_busy(found.progress):
         return False
     live = scheduler.runs(caller, RunQuery(schedule=found.definition.id, status="live", count_to=0))
     if isinstance(live, Err) or not live.value.items or live.value.cursor is not None:
