@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from duetime.engine.clock import DAY, HOUR, MINUTE, Instant
-from duetime.engine.model import ScheduleId, ScheduleState
+from duetime.engine.model import ScheduleId, ScheduleState, status_of
+from duetime.engine.outcome import Completed, Failed, Outcome
 from duetime.engine.policy import changes
 from duetime.engine.policy.changes import Edit
 from duetime.engine.result import Err, Result
@@ -110,6 +111,24 @@ def test_a_one_off_whose_time_passed_during_the_pause_is_skipped(store: BaseStor
     pause(store, schedule, T0, T0 + HOUR)
     assert hand.claim(T0 + HOUR) == []
     assert (the(store, schedule).progress.state, statuses(store, schedule)) == (ScheduleState.ENDED, ["skipped"])
+
+
+@pytest.mark.parametrize("until", [None, T0 + HOUR])
+@pytest.mark.parametrize(
+    ("outcome", "status"), [(Completed(), "completed"), (Failed("no"), "failed")], ids=["completed", "failed"]
+)
+def test_a_one_off_that_is_paused_during_its_only_run_is_over_with_it(
+    store: BaseStore, hand: Hand, outcome: Outcome, status: str, until: int | None
+) -> None:
+    schedule = create_one(store, once(T0))
+    claims = hand.claim(T0)
+    pause(store, schedule, T0, until, note="holiday")
+    hand.record(claims, T0 + 1, outcome)
+    found = the(store, schedule)
+    assert (status_of(found.progress), found.progress.note, found.definition.resume_at) == (status, None, None)
+    assert store.earliest(["job"]) is None
+    value_of(store.change(schedule, Instant(T0 + 2), changes.fire))
+    assert len(hand.claim(T0 + 2)) == 1
 
 
 def test_the_end_of_a_pause_with_a_rule_that_costs_much_is_found(store: BaseStore, hand: Hand) -> None:

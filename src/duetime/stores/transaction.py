@@ -135,9 +135,10 @@ class Transaction(Reader, Protocol):
     ) -> bool:
         """Lock the worker's row; False if it is gone. While it is locked, nobody can declare the worker dead.
 
-        Write completions together with it. Raise NeedsDecision if the worker does not hold one of these runs, or if
-        something is queued behind one: then the transaction is repeated without them. A store across a network saves
-        round trips if it knows for what `due_lanes` will be called, and whether this is the last step.
+        Write completions together with it. Raise NeedsDecision if the worker does not hold one of these runs, if
+        something is queued behind one, or if one is the last of a paused schedule: then the transaction is repeated
+        without them. A store across a network saves round trips if it knows for what `due_lanes` will be called, and
+        whether this is the last step.
         """
 
     def server_time(self) -> Instant | None:

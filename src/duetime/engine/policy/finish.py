@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, Protocol
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import InvalidInput
-from duetime.engine.model import Definition, Progress, Run, RunId, RunStatus, ScheduleId, ScheduleState
+from duetime.engine.model import Definition, Progress, Run, RunId, RunStatus, Schedule, ScheduleId, ScheduleState
 from duetime.engine.outcome import Alert
 from duetime.engine.policy.catch_up import next_instant
 from duetime.engine.policy.follow_ups import alert, follow_ups
@@ -15,7 +15,7 @@ from duetime.engine.policy.options import Overlap, Policy
 from duetime.engine.policy.rows import Writes, earliest_start, ended, run_entry, trigger_entry
 
 # Bound once: looking up an enum member costs as much as a call, and every run ends here.
-_COMPLETED, _WAITING = RunStatus.COMPLETED, RunStatus.WAITING
+_COMPLETED, _WAITING, _PAUSED = RunStatus.COMPLETED, RunStatus.WAITING, ScheduleState.PAUSED
 _FAILURES = frozenset({RunStatus.FAILED, RunStatus.LOST})
 _RELEASING = frozenset({ScheduleState.ACTIVE, ScheduleState.PAUSED})
 NOT_TAKEN = "no agent took it"
@@ -30,6 +30,9 @@ have to match as well."""
 
 class Reader(Protocol):
     """Lookups that a decision may make in the current transaction; only rare paths do."""
+
+    def lock_schedule(self, schedule: ScheduleId) -> Schedule | None:
+        """Return a schedule as it is stored."""
 
     def oldest_queued(self, schedule: ScheduleId) -> Run | None: ...
 
@@ -93,7 +96,18 @@ def end_run(writes: Writes, held: HeldRun, policy: Policy, closed: Run, now: Ins
         park_queued(writes, progress, reader)
     elif progress.queued:
         progress = release(writes, held.definition, policy, progress, now, reader)
+    elif progress.next is None and progress.state == _PAUSED and not progress.active:
+        progress = _end_pause(writes, progress, reader)
     writes.progress[progress.schedule] = ended(progress)
+
+
+def _end_pause(writes: Writes, progress: Progress, reader: Reader) -> Progress:
+    """End the pause of a schedule whose last run has ended: nothing is left that a resume could let fire."""
+    stored = reader.lock_schedule(progress.schedule)  # a worker has the definition as it was at the claim
+    if stored is not None and stored.definition.resume_at is not None:
+        writes.definitions.append(stored.definition._replace(resume_at=None))
+        writes.withdraw(progress.schedule)
+    return progress._replace(state=ScheduleState.ACTIVE, note=None)
 
 
 def miss_untaken(writes: Writes, held: HeldRun, policy: Policy, now: Instant, reader: Reader) -> None:

@@ -131,7 +131,7 @@ WITH counted AS (
     state = CASE WHEN p.state = 'active' AND p.next IS NULL AND p.active = 1 THEN 'ended' ELSE p.state END,
     gap = CASE WHEN p.state = 'active' AND p.next IS NULL AND p.active = 1 THEN NULL ELSE p.gap END
   FROM unnest(?::bigint[], ?::bigint[]) AS u (schedule, started)
-  WHERE p.schedule = u.schedule AND p.queued = 0 RETURNING 1
+  WHERE p.schedule = u.schedule AND p.queued = 0 AND (p.next IS NOT NULL OR p.state <> 'paused') RETURNING 1
 ) SELECT 1 / (count(*) = ?)::integer FROM counted
 
 -- name: delete_due

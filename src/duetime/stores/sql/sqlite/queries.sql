@@ -90,7 +90,7 @@ WHERE id = ? AND fence = ? AND worker = ? AND status = 'running' AND stop = 0
 
 -- name: complete_progress
 UPDATE progress SET active = active - 1, last_status = 'completed', last_run = ?, last_error = NULL, failures = 0
-WHERE schedule = ? AND queued = 0
+WHERE schedule = ? AND queued = 0 AND (next IS NOT NULL OR state <> 'paused')
 
 -- name: end_schedules
 -- The state is written for those alone that end: see `update_progress`.
