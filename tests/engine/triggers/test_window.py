@@ -123,3 +123,15 @@ def test_a_wrong_delay_is_refused(delay: object) -> None:
 def test_a_delay_goes_without_run_at() -> None:
     with pytest.raises(InvalidTrigger, match="delay: cannot be combined with run_at"):
         build_trigger("once", {"delay": "1h", "run_at": "tomorrow 9am"}, zone="UTC", now=NOW)
+
+
+def test_the_latest_occurrence_is_exact_below_a_second() -> None:
+    trigger = build_trigger("interval", {"seconds": 0.25, "between": "09:00-15:00"}, zone="UTC", now=NOW)
+    for late in (0, 1, SECOND // 4, SECOND // 2, SECOND - 1):
+        assert trigger.latest(NOW, Instant(NOW + HOUR // 4 + late)) == NOW + HOUR // 4 + late // (SECOND // 4) * (
+            SECOND // 4
+        )
+    uneven = build_trigger("interval", {"seconds": 1.1, "weekdays": "fri-sat"}, zone="UTC", now=NOW)
+    midnight = instant_of(datetime(2027, 3, 13, tzinfo=UTC))
+    assert uneven.next_after(Instant(midnight - SECOND // 2)) == midnight
+    assert uneven.latest(NOW, midnight) == midnight

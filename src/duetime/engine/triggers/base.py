@@ -123,6 +123,8 @@ class Trigger(ABC):
     """Occurrences between `start` and `end`, both included; `jitter` is only stored, never applied here."""
 
     type: ClassVar[str]
+    smallest_gap: ClassVar[int] = 1
+    """Microseconds that two occurrences are apart at least."""
     timezone: str
     start: Instant | None = None
     end: Instant | None = None
@@ -162,7 +164,7 @@ class Trigger(ABC):
         if found is None or found > until:
             return None
         silent = until
-        while silent - found >= SECOND:
+        while silent - found >= self.smallest_gap:
             middle = Instant((found + silent) // 2)
             later = self.next_after(middle)
             if later is None or later > until:
@@ -192,6 +194,7 @@ class WallTrigger(Trigger):
     fires whenever the wall clock shows the time, so a skipped time never fires and a repeated one fires twice.
     """
 
+    smallest_gap: ClassVar[int] = SECOND
     clock: WallClock = field(init=False, repr=False, compare=False)
     follows: bool = field(init=False, repr=False, compare=False, default=False)
 
