@@ -172,11 +172,12 @@ def laid_out(frame: Frame, lines: int, actions: Actions | None = None) -> Render
 
 
 def _table(part: Part, rows: Sequence[Row], chosen: Row | None) -> RenderableType:
-    """Return a table whose first heading is the title; a narrow screen only has space for three columns."""
+    """Return a table whose first heading is the title; a narrow screen has no space for the spare columns."""
     columns = [part.title, *part.columns]
-    kept = list(range(len(columns))) if output.width() >= NARROW else [0, 1, len(columns) - 1]
+    spare = () if output.width() >= NARROW else part.spare
+    kept = [number for number, name in enumerate(columns) if name not in spare]
     if part.total > len(rows):
-        columns[-1] += f"   {part.total:,} in all"
+        columns[1] += f" ({part.total:,} in all)"
     made = output.grid([columns[each] for each in kept], [[row.cells[each] for each in kept] for row in rows])
     made.header_style = part.style
     for row, drawn in zip(rows, made.rows, strict=True):

@@ -43,6 +43,8 @@ class Part(NamedTuple):
     rows: Sequence[Row]
     total: int
     style: str = "bold cyan"
+    spare: Sequence[str] = ("KIND",)
+    """Columns that a narrow screen leaves out."""
 
 
 class Frame(NamedTuple):
@@ -123,7 +125,8 @@ def _workers(frame: Frame) -> Part:
         cells = [state, shortened(worker.name), plural(frame.held[worker.id], "run"), lease, stays, kinds]
         rows.append(Row(None, None, cells))
     nothing = "None, so nothing fires: start one with `duetime serve` or `duetime worker`."
-    return Part("WORKERS", nothing, ["NAME", "BUSY WITH", "LEASE", "SINCE", "LANES"], rows, len(rows))
+    spare = ("LEASE", "SINCE", "LANES")
+    return Part("WORKERS", nothing, ["NAME", "BUSY WITH", *spare], rows, len(rows), spare=spare)
 
 
 def _running(frame: Frame) -> Part:
@@ -131,7 +134,7 @@ def _running(frame: Frame) -> Part:
         _row(run, [span(frame.now - (run.started or frame.now)), run.attempt, run.report or ""])
         for run in frame.running
     ]
-    return Part("RUNNING", "Nothing.", ["NAME", "KIND", "FOR", "TRY", "PROGRESS"], rows, len(rows))
+    return Part("RUNNING", "Nothing.", ["NAME", "KIND", "FOR", "TRY", "PROGRESS"], rows, len(rows), spare=("KIND", "TRY"))
 
 
 def _retrying(frame: Frame) -> Part:
@@ -139,7 +142,8 @@ def _retrying(frame: Frame) -> Part:
         _row(run, [ahead(at, frame.now), plural(run.attempt, "time"), output.safe(run.error or "", "yellow")])
         for run, at in frame.retrying
     ]
-    return Part("RETRYING", "", ["NAME", "KIND", "NEXT TRY", "TRIED", "LAST ERROR"], rows, len(rows), "bold yellow")
+    columns = ["NAME", "KIND", "NEXT TRY", "TRIED", "LAST ERROR"]
+    return Part("RETRYING", "", columns, rows, len(rows), "bold yellow", spare=("KIND", "TRIED"))
 
 
 def _waiting(frame: Frame) -> Part:
@@ -168,7 +172,7 @@ def _next(frame: Frame) -> Part:
         due = ahead(progress.next, frame.now)
         late = output.safe(due, "bold yellow" if due.startswith("overdue") else "")
         rows.append(Row(each.id, None, [short_id(each), shortened(each.name), _kind(each.kind), late, rule]))
-    return Part("NEXT", "Nothing.", ["NAME", "KIND", "WHEN", "RULE"], rows, len(rows))
+    return Part("NEXT", "Nothing.", ["NAME", "KIND", "WHEN", "RULE"], rows, len(rows), spare=("KIND", "RULE"))
 
 
 def _failed(frame: Frame) -> Part:
