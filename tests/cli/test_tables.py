@@ -18,6 +18,7 @@ from duetime.kinds.jobs.cli import JOB
 from duetime.settings import Settings
 from duetime.terminal import output
 from duetime.terminal.output import READABLE, fitting
+from duetime.terminal.schedules.change import run_ending
 from duetime.terminal.schedules.commands import KindView
 from duetime.terminal.schedules.display import outcome_text, print_runs, print_schedules
 from tests.support.cli import Cli
@@ -123,7 +124,9 @@ def test_a_range_that_did_not_run_says_how_many_and_whether_those_were_all() -> 
     missed = make_work("echo").claim.run._replace(status="missed", last=Instant(T0), number=3, error="nobody was there")
     assert outcome_text(missed) == "3 occurrences: nobody was there"
     assert outcome_text(missed._replace(number=-3)) == "at least 3 occurrences: nobody was there"
-    assert outcome_text(missed._replace(last=None, cause="manual")) == "by hand; nobody was there"
+    by_hand = missed._replace(last=None, cause="manual")
+    assert outcome_text(by_hand) == "started by hand; nobody was there"
+    assert run_ending(by_hand._replace(status="failed")) == "failed: nobody was there", "its reader started it"
 
 
 def test_a_run_in_retry_says_when_it_is_tried_next(cli: Cli, tmp_path: Path) -> None:

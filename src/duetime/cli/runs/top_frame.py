@@ -134,7 +134,9 @@ def _running(frame: Frame) -> Part:
         _row(run, [span(frame.now - (run.started or frame.now)), run.attempt, run.report or ""])
         for run in frame.running
     ]
-    return Part("RUNNING", "Nothing.", ["NAME", "KIND", "FOR", "TRY", "PROGRESS"], rows, len(rows), spare=("KIND", "TRY"))
+    return Part(
+        "RUNNING", "Nothing.", ["NAME", "KIND", "FOR", "TRY", "PROGRESS"], rows, len(rows), spare=("KIND", "TRY")
+    )
 
 
 def _retrying(frame: Frame) -> Part:

@@ -119,7 +119,8 @@ def stop_schedule(app: Application, view: KindView, id: str, json_: bool) -> Non
 def run_ending(run: Run) -> str:
     """Return how a run ended, or what it does meanwhile, to follow its name."""
     if has_ended(run):
-        return f"{run.status}: {clean(outcome_text(run))}" if outcome_text(run) else f"{run.status}."
+        text = clean(outcome_text(run, cause=False))  # whoever reads this has started it
+        return f"{run.status}: {text}" if text else f"{run.status}."
     return "is due now." if run.status == RunStatus.PENDING else f"is {run.status}."
 
 

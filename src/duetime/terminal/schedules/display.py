@@ -197,8 +197,9 @@ def retry_text(app: Application, run: Run) -> str:
     return "" if at is None else f"next attempt {coming(at, app.scheduler.zone, app.clock.now())}"
 
 
-def outcome_text(run: Run) -> str:
+def outcome_text(run: Run, *, cause: bool = True) -> str:
+    """Return the result or error of a run; unless `cause` is false, also that a person started it."""
     text = outcome(run)
     if run.last is not None:
         text = f"{'at least ' if run.number < 0 else ''}{plural(abs(run.number), 'occurrence')}: {text}"
-    return "; ".join(filter(None, ("by hand", text))) if run.cause == Cause.MANUAL else text
+    return "; ".join(filter(None, ("started by hand", text))) if cause and run.cause == Cause.MANUAL else text
