@@ -360,6 +360,14 @@ def test_an_owner_has_a_limit_of_stored_bytes_and_local_has_none(clock: Settable
     store.close()
 
 
+@pytest.mark.parametrize(("name", "least"), [("timeout", "more than 0"), ("grace", "at least 0")])
+def test_spans_are_refused_in_seconds(scheduler: Scheduler, name: str, least: str) -> None:
+    most = {"timeout": 2_592_000, "grace": 31_536_000}[name]
+    for value in (-1, 10**18, 0.5):
+        said = refusal(scheduler.create(ANN, replace(JOB, policy={name: value}))).message
+        assert said == f"{name}: must be {least} and at most {most} seconds"
+
+
 def test_a_key_from_before_days_kept_the_wall_clock_is_still_recognized(scheduler: Scheduler) -> None:
     """Earlier versions read `1d` as seconds, so the fingerprints of such requests hold seconds."""
     for key, seconds in (("whole", 86_400), ("float", 86_400.0)):

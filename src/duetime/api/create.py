@@ -13,11 +13,12 @@ from duetime.api.base import Base, NotStartedWarning
 from duetime.api.types import Allow, Created, Duration, PolicyOptions, ScheduleOptions, TimeOptions
 from duetime.engine.clock import SECOND
 from duetime.engine.errors import InvalidInput
+from duetime.engine.policy.options import IN_SECONDS
 from duetime.engine.validation import NewSchedule
 from duetime.service import services
 from duetime.service.errors import unwrap
 from duetime.service.kind_spec import known_specs
-from duetime.service.presenters import IN_SECONDS, policy_given, preview_view
+from duetime.service.presenters import policy_given, preview_view
 from duetime.service.services import NO_WORKER
 from duetime.service.shapes import PreviewShape
 from duetime.service.when import WAYS, When, duration, parse_when, when_of

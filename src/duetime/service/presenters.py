@@ -24,7 +24,7 @@ from duetime.engine.model import (
     lane_of,
     status_of,
 )
-from duetime.engine.policy.options import Policy, policy_from_json
+from duetime.engine.policy.options import IN_SECONDS, Policy, policy_from_json
 from duetime.engine.queries import upcoming
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.times import iso_local
@@ -213,8 +213,6 @@ def kinds_taken(worker: WorkerRow) -> list[str]:
 
 View = dict[str, Any]
 
-IN_SECONDS = {"backoff", "backoff_limit", "timeout", "grace", "expire_after"}
-"""Parts of a policy that the engine stores in microseconds; interfaces use names such as `timeout_seconds`."""
 _UNSAID = {"callbacks"}
 
 

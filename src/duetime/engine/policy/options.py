@@ -124,6 +124,8 @@ _RANGES: dict[str, tuple[int, int]] = {
     "pause_after": (0, 1_000_000),
     "expire_after": (SECOND, 365 * DAY),
 }
+IN_SECONDS = frozenset({"backoff", "backoff_limit", "timeout", "grace", "expire_after"})
+"""Options that are stored in microseconds; interfaces have them in seconds, by names such as `timeout_seconds`."""
 _DEFAULTS = {item.name: item.default for item in fields(Policy)}
 
 
@@ -173,7 +175,7 @@ def _check(name: str, value: Any) -> None:
     elif name in _RANGES:
         low, high = _RANGES[name]
         if type(value) is not int or not low <= value <= high:
-            raise InvalidInput(field=name, problem=f"must be a whole number from {low} to {high}, not {value!r}")
+            raise InvalidInput(field=name, problem=_out_of_range(name, value, low, high))
     elif name == "at_most_once":
         if type(value) is not bool:
             raise InvalidInput(field=name, problem=f"must be true or false, not {value!r}")
@@ -184,6 +186,13 @@ def _check(name: str, value: Any) -> None:
             raise InvalidInput(field=name, problem="must be a list")
     else:
         raise InvalidInput(field=name, problem=f"unknown policy; choose from {', '.join(sorted(_DEFAULTS))}")
+
+
+def _out_of_range(name: str, value: Any, low: int, high: int) -> str:
+    if name not in IN_SECONDS:
+        return f"must be a whole number from {low} to {high}, not {value!r}"
+    least = "more than 0" if low == 1 else f"at least {low // SECOND}"
+    return f"must be {least} and at most {high // SECOND} seconds"
 
 
 def _callback(given: Any) -> Callback:
