@@ -360,6 +360,17 @@ def test_an_owner_has_a_limit_of_stored_bytes_and_local_has_none(clock: Settable
     store.close()
 
 
+def test_a_preview_refuses_what_a_create_refuses(scheduler: Scheduler) -> None:
+    shown = scheduler.preview("interval", {"seconds": 0.1})
+    created = scheduler.create(ANN, replace(JOB, trigger_config={"seconds": 0.1}))
+    assert refusal(shown) == refusal(created)
+
+
+def test_a_preview_shows_a_time_that_is_now(scheduler: Scheduler) -> None:
+    shown = scheduler.preview("once", {"run_at": "in 0 seconds"})
+    assert isinstance(shown, Ok) and shown.value.instants == [scheduler.clock.now()]
+
+
 @pytest.mark.parametrize(("name", "least"), [("timeout", "more than 0"), ("grace", "at least 0")])
 def test_spans_are_refused_in_seconds(scheduler: Scheduler, name: str, least: str) -> None:
     most = {"timeout": 2_592_000, "grace": 31_536_000}[name]

@@ -86,10 +86,10 @@ class RequestChecks:
             return build_trigger(type_, config, zone=known_zone(zone or self.zone).key, now=now)
         with step_budget(CREATION_STEPS):
             trigger = build_trigger(type_, config, zone=known_zone(zone or self.zone).key, now=now)
-            self._check_rule(trigger, now)
+            self.check_rule(trigger, now)
         return trigger
 
-    def _check_rule(self, trigger: Trigger, now: Instant) -> None:
+    def check_rule(self, trigger: Trigger, now: Instant) -> None:
         """Check how often a trigger fires; of one whose rule changes, each of its rules."""
         if not isinstance(trigger, ChangingTrigger):
             self._check_pace(trigger, now)
@@ -99,8 +99,8 @@ class RequestChecks:
             problem = f"its rule changes more than {MOST_CHANGES} times, which is the limit"
             raise InvalidInput(field="trigger_config", problem=problem)
         if trigger.changes > now:
-            self._check_rule(trigger.before, now)
-        self._check_rule(trigger.after, Instant(max(now, trigger.changes - 1)))
+            self.check_rule(trigger.before, now)
+        self.check_rule(trigger.after, Instant(max(now, trigger.changes - 1)))
 
     def _check_pace(self, trigger: Trigger, now: Instant) -> None:
         """Check the smallest gap between more occurrences than a recurrence rule can pick from one year, month or day,

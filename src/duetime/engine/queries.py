@@ -162,8 +162,13 @@ class Queries:
         with step_budget(CREATION_STEPS):
             zone = known_zone(timezone or self.zone).key
             trigger = build_trigger(trigger_type, config, zone=zone, now=now, must_fire=False)
+            self._check_rule(trigger, now)
             cautions = warnings_for(trigger, now)
-            return Ok(Preview(describe(trigger), upcoming(trigger, now, count), cautions))
+            after = Instant(now - 1) if trigger.type == "once" else now  # once may mean this instant
+            return Ok(Preview(describe(trigger), upcoming(trigger, after, count), cautions))
+
+    def _check_rule(self, trigger: Trigger, now: Instant) -> None:
+        """Refuse a rule that fires more often than may be created."""
 
     def workers(self) -> list[WorkerRow]:
         return self.store.workers()

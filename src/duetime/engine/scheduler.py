@@ -23,6 +23,7 @@ from duetime.engine.policy.rows import Draft
 from duetime.engine.queries import NO_RUN, NOT_FOUND, expected
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.store import Created, Store
+from duetime.engine.triggers import Trigger
 from duetime.engine.validation import Changes, Drafter, NewSchedule
 
 KEY_REUSED = Err(
@@ -54,6 +55,9 @@ class Scheduler(Checkout):
     @property
     def limits(self) -> Limits:
         return self.drafter.limits
+
+    def _check_rule(self, trigger: Trigger, now: Instant) -> None:
+        self.drafter.check_rule(trigger, now)
 
     # -- creating -----------------------------------------------------------------------------------------------
 
