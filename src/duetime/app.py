@@ -368,7 +368,7 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     from duetime.http.connection_limits import owner_shares
     from duetime.http.metrics import metrics, readiness
     from duetime.http.sessions import Proofs, Sessions
-    from duetime.kinds.prompts.access import header_command, stdio_command
+    from duetime.kinds.prompts.access import header_command, stdio_command, store_options
     from duetime.mcp.http import mcp_route, running
     from duetime.rest.application import api, api_routes
     from duetime.rest.direct import Direct
@@ -383,7 +383,8 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     further = [route for make in makers for route in make(services, identify)]
     sessions = None if tokens is None else Sessions(tokens, app.clock)
     browsers = Browsers(sessions, Proofs(tokens), sign_in_page)
-    commands = ClientCommands(stdio_command(app.settings), header_command(app.settings))
+    own = app.settings
+    commands = ClientCommands(stdio_command(own), header_command(own), store_options(own))
     context = WebContext(services, identify, trusting=tokens is None, commands=commands)
     watched = [readiness(app.scheduler, app.exchange_age), metrics(context, app.exchange_age), identity(app.store)]
     watched.append(calendar_feed(app.scheduler, None if tokens is None else tokens.of_calendars()))

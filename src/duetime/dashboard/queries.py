@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -149,4 +148,4 @@ def first_steps(request: PageRequest) -> FirstSteps | None:
     connect = next(iter(CLIENTS.values())).stdio(Reach("", None, command)) if request.sees_workers and command else ""
     owner = request.caller.owner
     trials = (f"{kind}:{INBOX}" for kind in services.kinds if services.hooks(kind).trial(INBOX, owner) is not None)
-    return FirstSteps(kinds, connect or shlex.join(["duetime", "connect", "claude-code"]), next(trials, ""))
+    return FirstSteps(kinds, connect or request.command("connect", "claude-code"), next(trials, ""))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -128,6 +129,10 @@ class PageRequest:
     def sees_workers(self) -> bool:
         """Return whether workers are shown as well."""
         return self.context.may_operate(self.call)
+
+    def command(self, *words: str) -> str:
+        """Return a command line that reaches this store; only who may see the machine is told where it is."""
+        return shlex.join(["duetime", *words, *(self.context.commands.store if self.sees_workers else ())])
 
     @cached_property
     def now(self) -> Instant:

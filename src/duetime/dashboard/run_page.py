@@ -63,7 +63,7 @@ def run_page(request: PageRequest) -> Response:
         zone_there=None if schedule is None else trigger_shape(schedule.definition.trigger).get("timezone"),
         attempts_allowed=_attempts_allowed(schedule),
         deliveries=deliveries_of(request.scheduler, run),
-        commands=_commands(run, schedule),
+        commands=_commands(request, run, schedule),
         may_retry=run.status in RETRIED and schedule is not None,
         may_dismiss=run.status in (RunStatus.FAILED, RunStatus.LOST) and not run.stop,
         may_restore=run.status in (RunStatus.FAILED, RunStatus.LOST) and bool(run.stop),
@@ -90,16 +90,16 @@ def _attempts_allowed(schedule: Schedule | None) -> int | None:
     return None if policy is None else policy["max_attempts"]
 
 
-def _commands(run: Run, schedule: Schedule | None) -> list[tuple[str, str]]:
+def _commands(request: PageRequest, run: Run, schedule: Schedule | None) -> list[tuple[str, str]]:
     """Return the commands that do on a terminal what the buttons do here."""
-    found = [("Show", f"duetime run show {run.id}")]
+    found = [("Show", "run show")]
     if schedule is not None:
-        found.append(("Run again", f"duetime run again {run.id}"))
+        found.append(("Run again", "run again"))
         if run.status in (RunStatus.FAILED, RunStatus.LOST):
-            found.append(("Retry", f"duetime dead retry {run.id}"))
+            found.append(("Retry", "dead retry"))
     if run.status in LIVE:
-        found.append(("Stop", f"duetime run stop {run.id}"))
-    return found
+        found.append(("Stop", "run stop"))
+    return [(label, request.command(*words.split(), str(run.id))) for label, words in found]
 
 
 def act_on_run(request: PageRequest, form: Form) -> Response:

@@ -164,4 +164,5 @@ def connect_page(request: PageRequest) -> Response:
         {"name": name, "title": each.title, "where": each.where, "http": each.http(reach), "stdio": each.stdio(reach)}
         for name, each in CLIENTS.items()
     ]
-    return request.render("connect.html", clients=clients, url=url, local=local, token=token)
+    command = request.command("connect", "claude-code")
+    return request.render("connect.html", clients=clients, url=url, local=local, token=token, command=command)

@@ -37,12 +37,14 @@ LOOK = 1.0
 
 
 class ClientCommands(NamedTuple):
-    """Commands on this machine that the configuration of an agent's client names."""
+    """Commands on this machine that pages name, such as those in the configuration of an agent's client."""
 
     stdio: Sequence[str] = ()
     """Starts the MCP server over stdio."""
     header: Sequence[str] = ()
     """Prints the header with this machine's token."""
+    store: Sequence[str] = ()
+    """The options with which other commands reach this store."""
 
 
 class WebContext(NamedTuple):

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from duetime.engine.clock import SECOND, Clock
+from duetime.engine.errors import DuetimeError
 from duetime.engine.model import RunId, RunStatus
 from duetime.engine.policy.claim import Claim
 from duetime.engine.redaction import without_password
@@ -18,7 +19,7 @@ from duetime.engine.store import Store
 from duetime.engine.store_interfaces import Revocations
 from duetime.kinds.prompts.agent import Access
 from duetime.kinds.prompts.runner import zone_of
-from duetime.settings import CONFIG, PREFIX, Settings, environment_names, is_postgres
+from duetime.settings import CONFIG, PREFIX, Settings, environment_names, is_postgres, load_settings
 from duetime.settings.sections import QSTASH
 
 if TYPE_CHECKING:
@@ -129,6 +130,16 @@ def header_command(settings: Settings) -> list[str]:
     """Return the command that prints the header with this machine's token, from any folder."""
     file = (settings.path_of_keys() / "local.token").absolute()
     return [*this_program(), "token", "header", "--file", str(file)]
+
+
+def store_options(settings: Settings) -> list[str]:
+    """Return the option that a command on a terminal needs to reach this store; none if it finds it by itself."""
+    db = _absolute(settings.path_of_db())
+    try:
+        usual = _absolute(load_settings().path_of_db())
+    except DuetimeError:
+        usual = ""
+    return [] if db == usual else ["--db", without_password(db) if "://" in db else db]
 
 
 def _program() -> list[str]:
