@@ -27,6 +27,9 @@ NOW = instant_of(datetime(2027, 3, 12, 14, 30, tzinfo=UTC))
         ({"hours": 1, "weekdays": ""}, "weekdays"),
         ({"hours": 1, "weekdays": 5}, "weekdays"),
         ({"days": 1, "between": "09:00-17:00"}, "days"),
+        ({"hours": 48, "between": "09:00-10:00"}, "hours"),
+        ({"minutes": 1, "hours": 24, "weekdays": "mon-fri"}, "hours"),
+        ({"minutes": 1441, "weekdays": "mon-fri"}, "minutes"),
         ({"hours": 1, "between": "09:00-17:00", "anchor": "2027-01-01"}, "anchor"),
     ],
 )
@@ -41,6 +44,7 @@ def test_a_wrong_window_names_its_field(config: dict[str, object], field: str) -
     [
         ({"hours": 2, "between": "9:00-17:30"}, "every 2 hours between 09:00 and 17:30 (UTC)"),
         ({"hours": 2, "weekdays": "Mon-Fri"}, "every 2 hours on weekdays (UTC)"),
+        ({"hours": 24, "between": "9:00-10:00"}, "every 24 hours between 09:00 and 10:00 (UTC)"),
         ({"hours": 2, "weekdays": "sat,sunday"}, "every 2 hours on Saturday and Sunday (UTC)"),
         ({"hours": 2, "weekdays": "fri-mon"}, "every 2 hours on Monday, Friday, Saturday and Sunday (UTC)"),
         ({"hours": 2, "between": "00:00-24:00"}, "every 2 hours (UTC)"),

@@ -291,6 +291,9 @@ def _interval(config: Config, shared: Common, now: Instant) -> Trigger:
                 f"cannot be combined with {windowed[0]}, which starts again each day; give hours, minutes or seconds."
             )
             raise InvalidTrigger(field=wrong, problem=problem)
+        if period > DAY:
+            problem = f"must be at most a day with {windowed[0]}, which starts again each day; give a cron or an rrule."
+            raise InvalidTrigger(field=next(unit for unit in reversed(UNITS) if config.get(unit)), problem=problem)
         return _window(config, period, shared)
     anchor, start = time_of(config, "anchor", shared["timezone"], now), shared["start"]
     if days:
