@@ -609,6 +609,26 @@ def test_a_name_that_nobody_knows_is_told_what_to_do(ada: Client) -> None:
     assert ada.refused("GET", "/runs?from_=today", 422)["field"] == "from_", "which only our own code says"
 
 
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (b"", "The body is missing; send a JSON object."),
+        (b"[]", "The body must be an object in braces."),
+        (b'{"trigger": 5}', "trigger: must be an object in braces"),
+        (b'{"trigger": {}}', "trigger: has no type; give one of once, interval, cron and rrule"),
+        (b'{"trigger": {"type": "daily"}}', "trigger: has an unknown type; give one of once, interval, cron and rrule"),
+        (b'{"trigger": {"type": "cron", "expression": 5}}', "trigger.expression: must be a text in quotes"),
+        (b'{"when": "now", "count": "5"}', "count: must be a whole number"),
+        (b'{"when": "now", "count": 0}', "count: must be at least 1"),
+        (b'{"when": "a\\u0000"}', "when: must not hold NUL characters"),
+    ],
+)
+def test_what_does_not_fit_is_told_in_plain_words(ada: Client, given: bytes, words: str) -> None:
+    headers = {**ada.headers, "Content-Type": "application/json"}
+    reply = ada.http.post("/api/v1/preview", headers=headers, content=given)
+    assert (reply.status_code, reply.json()["detail"]) == (422, words)
+
+
 def test_the_document_says_who_is_let_in(api: Api) -> None:
     document = api.described.document
     schemes = document["components"]["securitySchemes"]

@@ -85,12 +85,26 @@ async def _invalid(_request: Request, error: Exception) -> Response:
 _IN_OUR_WORDS: Final = {
     "extra_forbidden": "is not known here; leave it out, or look into /api/openapi.json for what there is",
     "missing": "is missing; give it",
+    "union_tag_not_found": "has no type; give one of once, interval, cron and rrule",
+    "union_tag_invalid": "has an unknown type; give one of once, interval, cron and rrule",
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "must be an object in braces"),
+    "list_type": "must be a list in brackets",
+    "string_type": "must be a text in quotes",
+    "bool_type": "must be true or false",
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "must be a whole number"),
+    **dict.fromkeys(("float_type", "float_parsing"), "must be a number"),
+    "greater_than_equal": "must be at least {ge}",
+    "less_than_equal": "must be at most {le}",
 }
+_NO_BODY: Final = "The body is missing; send a JSON object."
 
 
 def _one(error: Mapping[str, Any]) -> dict[str, str]:
-    words = _IN_OUR_WORDS.get(error["type"], str(error["msg"])[:300])
     limits = error.get("ctx", {})
+    theirs = str(error["msg"])[:300].removeprefix("Value error, ").replace("Input should", "must", 1)
+    words = _IN_OUR_WORDS[error["type"]].format_map(limits) if error["type"] in _IN_OUR_WORDS else theirs
+    if tuple(error["loc"]) == ("body",):
+        words = _NO_BODY if error["type"] == "missing" else f"The body {words}."
     if limits.get("field_type") == "Value":  # pydantic would call the characters of a text items
         bound = f"least {limits['min_length']}" if "min_length" in limits else f"most {limits.get('max_length')}"
         words = f"must have at {bound} characters, and it has {limits.get('actual_length')}"
