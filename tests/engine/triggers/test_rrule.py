@@ -371,6 +371,24 @@ def test_a_rule_by_hours_or_less_runs_as_often_as_it_counts_across_a_clock_chang
         assert counted == upcoming(rule(text, begin, "Europe/Berlin"), before, count)
 
 
+@pytest.mark.parametrize("begin", ["2026-03-28T23:00:00", "2026-10-24T23:00:00"], ids=["skipped hour", "repeated hour"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "FREQ=DAILY;BYHOUR=2;BYMINUTE=0,20,40",
+        "FREQ=DAILY;BYHOUR=1,2,3;BYMINUTE=0,30",
+        "FREQ=WEEKLY;BYDAY=SA,SU;BYHOUR=2;BYMINUTE=15,45",
+        "FREQ=YEARLY;BYMONTH=3;BYMONTHDAY=28,29;BYHOUR=2;BYMINUTE=0;BYSECOND=1,2",
+        "FREQ=DAILY;BYHOUR=2,3,4;BYSETPOS=1,2",
+    ],
+)
+def test_a_daily_rule_runs_as_often_as_it_counts_across_a_clock_change(text: str, begin: str) -> None:
+    before = instant_of(datetime.fromisoformat(begin).replace(tzinfo=UTC) - timedelta(hours=3))
+    for count in range(1, 21):
+        counted = upcoming(rule(f"{text};COUNT={count}", begin, "Europe/Berlin"), before, 30)
+        assert counted == upcoming(rule(text, begin, "Europe/Berlin"), before, count)
+
+
 def test_counting_across_the_clock_changes_of_many_centuries_takes_too_many_steps() -> None:
     yearly = "FREQ=HOURLY;BYMONTH=1;BYMONTHDAY=1;BYHOUR=9"
     assert upcoming(rule(f"{yearly};COUNT=300", zone="Europe/Berlin"), NOW, 400)[-1].year == 2325

@@ -67,17 +67,30 @@ class RRuleTrigger(WallTrigger):
 
     @cached_property
     def _last(self) -> int | None:
-        """The local time after which the rule has no times, by UNTIL or by counting through COUNT once."""
+        """The local time after which the rule has no times, by UNTIL or by counting through COUNT once. Times that the
+        clock skips run together with what is due right after the gap, and count once."""
         if self.fields.count is None or self.follows:
             return self.fields.until_local
-        found = self.dtstart - 1
+        found, change, offset = self.dtstart - 1, self._first_change, 0  # until `change`, the clock has this offset
         for _ in range(self.fields.count):
             spend()
             following = self._selected(found + 1)
             if following is None:
                 break
             found = following
+            if found - offset >= change:
+                spend(_BLOCK_STEPS)
+                t = self.clock.first_reach(found)
+                _, change, offset, _ = self.clock.stretch(t)
+                found = t + offset
         return found
+
+    @property
+    def _first_change(self) -> int:
+        """When clock changes are to be looked up first: never, unless several times of the rule can lie in one gap."""
+        parts = self.fields.parts
+        dense = any(len(parts.get(part, ())) > 1 for part in ("BYHOUR", "BYMINUTE", "BYSECOND"))
+        return 0 if dense else LAST_SECOND
 
     @cached_property
     def _end(self) -> Instant:
