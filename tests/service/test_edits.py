@@ -160,6 +160,15 @@ def test_what_is_wrong_changes_nothing(stage: Stage, given: dict[str, Any], word
     assert found(stage, id) == before
 
 
+@pytest.mark.parametrize("cron", ["* * * * * *", "@daily"])
+def test_a_cron_notification_keeps_to_five_fields(stage: Stage, cron: str) -> None:
+    id = make(stage, "notification")
+    before = found(stage, id)
+    assert "takes 5 fields" in stage.ada.knows("edit_schedule", schedule_id=id, cron=cron)["error"]
+    assert found(stage, id) == before
+    assert "error" not in stage.ada.knows("edit_schedule", schedule_id=make(stage, "job", "other"), cron=cron)
+
+
 def test_a_run_in_progress_keeps_its_values(stage: Stage) -> None:
     task = stage.make(cron="* * * * *")
     stage.time.advance(timedelta(minutes=1))

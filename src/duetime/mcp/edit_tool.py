@@ -87,6 +87,7 @@ def _edit(served: Served, of_kind: Mapping[str, Fields], call: Call, given: Argu
     if isinstance(found, Err):
         return Reply({**error_result(found).structured, **lookup_fields(found, "")})
     schedule = found.value
+    _check_cron(call.services.specs.get(schedule.definition.kind), given.get("cron"))
     request = _request(call, given, _payload_fields(of_kind, schedule.definition.kind, given), zone)
     if request == EditRequest():
         alone = " timezone alone is how times are read: to change it, give the rule too." if "timezone" in given else ""
@@ -109,6 +110,15 @@ def _edit(served: Served, of_kind: Mapping[str, Fields], call: Call, given: Argu
     if running:
         view["applies"] = "from the next run; the one that runs now keeps its values"
     return Reply(with_warnings(view, warnings))
+
+
+def _check_cron(spec: KindSpec | None, cron: str | None) -> None:
+    """Refuse a cron expression that the tools which create such a schedule refuse."""
+    if cron is not None and spec is not None and spec.five_cron_fields and len(cron.split()) != 5:
+        raise ToolProblem(
+            f"Invalid cron expression: {cron[:100]}. A {spec.name} takes 5 fields (minute hour day-of-month month "
+            'day-of-week), for example "0 9 * * 1-5" for 09:00 on weekdays.'
+        )
 
 
 def _about_argument(err: Err, fields: Fields, given: Arguments) -> Err:

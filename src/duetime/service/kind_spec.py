@@ -81,6 +81,8 @@ class KindSpec:
     """Payload field that a person reads, such as "message"."""
     editable: str = ""
     """Arguments by which an agent edits its payload fields: names with their schemas."""
+    five_cron_fields: bool = False
+    """Whether its tools take cron expressions of five fields alone: no seconds, and no names such as @daily."""
     recipient: str = ""
     """Payload field that names who receives the payload: masked values are not restored for another one."""
     colour: int = 0

@@ -31,6 +31,7 @@ SPEC = KindSpec(
     editable="duetime.kinds.notifications.mcp.text:EDITABLE",
     outcome="duetime.kinds.notifications.delivery:outcome_of",
     text="message",
+    five_cron_fields=True,
     recipient="topic",
     colour=3,
 )
