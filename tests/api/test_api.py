@@ -209,3 +209,29 @@ def test_a_timedelta_is_exact_when_clocks_change() -> None:
         simulation.advance(timedelta(days=3))
         due = [datetime_of(run.due).strftime("%d %H:%M") for run in simulation.runs()]
     assert due == ["13 14:00", "14 14:00", "15 14:00"]
+
+
+@pytest.mark.filterwarnings("ignore::duetime.api.NotStartedWarning")
+@pytest.mark.parametrize(
+    ("function", "given", "field"),
+    [
+        ("update_scheduled_task", {"id": 1, "fire_at": 5}, "fire_at"),
+        ("update_scheduled_task", {"id": 1, "fire_at": SOON.replace(tzinfo=None)}, "fire_at"),
+        ("update_scheduled_task", {"id": 1, "prompt": 5}, "prompt"),
+        ("create_scheduled_task", {"prompt": 5, "fire_at": SOON}, "prompt"),
+        ("create_scheduled_task", {"prompt": "tea", "fire_at": "soon"}, "fire_at"),
+        ("list_scheduled_tasks", {"from_": 5}, "from_"),
+        ("list_scheduled_tasks", {"to": "whenever"}, "to"),
+        ("schedule", {"task": "echo", "args": "abc", "every": "1h"}, "args"),
+        ("edit", {"id": 1}, None),
+        ("edit", {"id": 1, "version": 1}, None),
+    ],
+)
+def test_values_of_a_wrong_type_and_empty_edits_are_refused(
+    prompts: Duetime, function: str, given: dict[str, Any], field: str | None
+) -> None:
+    task = prompts.create_scheduled_task("water", SOON)
+    with pytest.raises(InvalidInput) as caught:
+        getattr(prompts, function)(**given)
+    assert caught.value.field == field
+    assert (task.id, prompts.get(task.id)["version"]) == (1, 1)

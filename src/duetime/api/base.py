@@ -157,8 +157,13 @@ class Base:
     def _time(self, given: Time | None, field: str, *, last: bool = False, past: bool = False) -> Instant | None:
         """Return the instant of a time. With `last`, it is an inclusive end, and a day stands for the whole of it. With
         `past`, it may be `yesterday` or `2 hours ago`, and a weekday is the latest one."""
-        if given is None or isinstance(given, datetime):
-            return None if given is None else instant_of(given)
+        if given is None:
+            return None
+        if isinstance(given, datetime) and given.tzinfo is not None:
+            return instant_of(given)
+        if not isinstance(given, str):
+            problem = f"must be a datetime with a time zone, or a text such as 'tomorrow 9am', not {given!r:.80}"
+            raise InvalidInput(field=field, problem=problem)
         try:
             return read_instant(given, self.zone, self.scheduler.clock.now(), last=last, past=past)
         except UnreadableTime as error:

@@ -43,6 +43,8 @@ class Creating(Base):
         signature. The options say when it runs: exactly one of `when`, `at`, `delay`, `every`, `cron` and `rrule`.
         """
         name = self._name_of(task)
+        if isinstance(args, str | bytes):
+            raise InvalidInput(field="args", problem=f"must be a list of arguments, such as [{args!r:.60}]")
         payload = {"task": name, "args": list(args), "kwargs": dict(kwargs or {})}
         return self._create(new_schedule("job", name, payload, options))
 

@@ -86,6 +86,8 @@ class Managing(Base):
         if unknown := changes.keys() - EditOptions.__annotations__.keys():
             known = ", ".join(sorted(EditOptions.__annotations__))
             raise InvalidInput(f"there is no {', '.join(sorted(unknown))}; choose from {known}")
+        if not changes.keys() - {"version"}:
+            raise InvalidInput("nothing to change; give at least one option, such as name= or at=")
         if "payload" in changes and "fields" in changes:
             raise InvalidInput(field="fields", problem="cannot be combined with payload; give one of the two")
         policy = {name: value for name, value in changes.items() if name in _POLICY}

@@ -12,7 +12,7 @@ from duetime.api.manage import Managing, Overview
 from duetime.api.runs import Running, wait_for
 from duetime.api.types import Duration, TakenPrompt
 from duetime.engine.checkout import LEASE
-from duetime.engine.clock import SECOND, Instant, datetime_of, instant_of
+from duetime.engine.clock import SECOND, Instant, datetime_of
 from duetime.engine.encoding import encode, shorten_error
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import Schedule, status_of
@@ -89,6 +89,9 @@ class Prompting(Creating, Managing, Running, Overview):
 
     def create_scheduled_task(self, prompt: str, fire_at: datetime) -> ScheduledTask:
         """Create a prompt that fires once."""
+        _check_text(prompt)
+        if not isinstance(fire_at, datetime):
+            raise InvalidInput(field="fire_at", problem=f"must be a datetime, not {fire_at!r:.80}")
         new = NewSchedule(KIND, prompt[:60] or "prompt", "once", {"run_at": fire_at.isoformat()}, {"prompt": prompt})
         return _scheduled_task(self._created(new).schedule)
 
@@ -99,8 +102,8 @@ class Prompting(Creating, Managing, Running, Overview):
         query = ScheduleQuery(
             kind=KIND,
             status=None if status == "all" else status or "pending",
-            due_from=None if from_ is None else instant_of(from_),
-            due_to=None if to is None else instant_of(to),
+            due_from=self._time(from_, "from_"),
+            due_to=self._time(to, "to"),
             by_time=True,
         )
         return [_scheduled_task(schedule) for schedule in self._search(query)]
@@ -109,7 +112,9 @@ class Prompting(Creating, Managing, Running, Overview):
         """Change a pending prompt. Return the number of changed rows: 0 means not found or no longer pending."""
         if fire_at is None and prompt is None:
             raise InvalidInput("provide at least one of 'fire_at' or 'prompt'")
-        next = None if fire_at is None else instant_of(fire_at)
+        if prompt is not None:
+            _check_text(prompt)
+        next = self._time(fire_at, "fire_at")
         while (found := self.scheduler.find(self.caller, str(id), KIND)) is not None:
             changes = Changes(next=next) if prompt is None else _reworded(found, prompt, next)
             changes = replace(changes, pending_only=True)
@@ -124,6 +129,11 @@ class Prompting(Creating, Managing, Running, Overview):
         With `stop_running`, a prompt that is running or taken is cancelled, too, and asked to stop.
         """
         return _rows(self.scheduler.cancel_pending(self.caller, str(id), KIND, stop_running=stop_running))
+
+
+def _check_text(prompt: object) -> None:
+    if not isinstance(prompt, str):
+        raise InvalidInput(field="prompt", problem=f"must be a text, not {prompt!r:.80}")
 
 
 def _scheduled_task(schedule: Schedule) -> ScheduledTask:
