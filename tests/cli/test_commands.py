@@ -16,13 +16,18 @@ from duetime.cli.main import all_commands
 from duetime.cli.setup.doctor_checks import file_system
 from duetime.engine.clock import HOUR, MINUTE, SECOND
 from duetime.engine.redaction import without_password
+from duetime.engine.store import ScheduleQuery
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.jobs.registry import Registry
 from duetime.service.errors import unwrap
 from duetime.settings import Settings
 from duetime.terminal.output import clean, span
 from duetime.terminal.schedules import read
+from duetime.terminal.schedules.commands import ANY_KIND
+from duetime.terminal.schedules.display import schedule_facts
 from tests.support.cli import Cli, environment, start
+from tests.support.drafts import once
+from tests.support.hand import Hand, create
 from tests.support.workers import eventually
 
 EVIL = "evil\x1b[31m[bold]name[/bold]\x9b2J\u202e\r\nsecond [red]line"
@@ -110,6 +115,19 @@ def test_a_job_from_add_to_delete(cli: Cli) -> None:
     assert cli("job", "show", id).code == 3
     (run,) = cli("job", "history", id, "--json").document["runs"]
     assert run["status"] == "cancelled"
+
+
+def test_what_has_ended_and_the_limits_are_told_in_sentences(cli: Cli, tmp_path: Path) -> None:
+    room = build(Settings(db=str(tmp_path / "my.db")), tasks=False)
+    now = room.clock.now()
+    create(room.store, once(now, name="over"))  # type: ignore[arg-type]
+    hand = Hand(room.store, now=now)  # type: ignore[arg-type]
+    hand.record(hand.claim(now), now)
+    [over] = room.store.search(ScheduleQuery()).items
+    room.close()
+    assert ("runs", "1 run, the last one completed just now") in schedule_facts(ANY_KIND, over, [], "UTC", now, None)
+    assert "it has ended, so it cannot be cancelled" in cli("job", "cancel", "over").err
+    assert "at least 1 s between runs, " in cli("status", "--db", "my.db").out
 
 
 def test_a_history_says_that_there_is_more(cli: Cli) -> None:

@@ -35,7 +35,7 @@ def test_a_bad_file_is_refused_by_name(tmp_path: Path, text: str, said: str) -> 
 
 
 def test_a_bad_value_names_its_source(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="the environment: threads must be a int"):
+    with pytest.raises(InvalidInput, match="the environment: threads must be a whole number"):
         load_settings(environment={"DUETIME_THREADS": "many"}, folder=tmp_path)
 
 

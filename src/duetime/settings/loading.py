@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Source: TypeAlias = str
+_WANTED = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", tuple: "a list"}
 
 
 def names_of(of: type) -> list[str]:
@@ -65,7 +66,7 @@ def _fit(name: str, now: Any, hint: Any, value: Any, source: Source) -> Any:
         return wanted(value)
     except (TypeError, ValueError) as error:
         shown = type(value).__name__ if "." in name else repr(value)  # tables contain tokens and URLs
-        raise InvalidInput(f"{source}: {name} must be a {wanted.__name__}, not {shown}", field=name) from error
+        raise InvalidInput(f"{source}: {name} must be {_WANTED[wanted]}, not {shown}", field=name) from error
 
 
 def _named(name: str, hint: Any, value: Mapping[str, Any], source: Source) -> dict[str, Any]:

@@ -176,7 +176,7 @@ def test_a_run_that_edits_a_schedule_passes_on_no_more_either(app: App) -> None:
         ('[agents.a]\npreset = "claude"\nservers = ["github"]', "there is no 'github' under [mcp_servers]"),
         ('[agents.a]\npreset = "claude"\ntools = ["github.x"]', "is of no server in `servers`"),
         ('[agents.a]\ntype = "inbox"\nweb = true', "only a command, a preset or a built-in agent"),
-        ('[agents.a]\npreset = "claude"\nweb = "yes"', "agents.a.web must be a bool"),
+        ('[agents.a]\npreset = "claude"\nweb = "yes"', "agents.a.web must be true or false"),
     ],
 )
 def test_settings_that_cannot_be_used(text: str, words: str, tmp_path: Path) -> None:

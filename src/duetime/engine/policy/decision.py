@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, ParamSpec
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import InvalidInput
-from duetime.engine.model import Definition, Schedule
+from duetime.engine.model import Definition, Schedule, ScheduleState
 from duetime.engine.policy.finish import Reader
 from duetime.engine.policy.rows import NewId, Writes
 from duetime.engine.result import Err, Ok, Result
@@ -62,7 +62,8 @@ def as_stored(decide: Callable[P, Decision]) -> Callable[P, Decision]:
 
 
 def not_possible(verb: str, state: str) -> Err:
-    return Err("not_possible", f"it is {state}, so it cannot be {verb}", {"state": state})
+    now = "has ended" if state == ScheduleState.ENDED else f"is {state}"
+    return Err("not_possible", f"it {now}, so it cannot be {verb}", {"state": state})
 
 
 def touch(writes: Writes, change: Change, **changed: Any) -> None:

@@ -144,7 +144,8 @@ def _runs_text(schedule: Schedule, now: Instant) -> str:
     progress = schedule.progress
     text = plural(executed(progress), "run")
     if progress.last_run is not None:
-        text += f", the last one {progress.last_status} {relative(progress.last_run, now)}"
+        ago = relative(progress.last_run, now)
+        text += f", the last one {progress.last_status} {'just now' if ago == 'now' else ago}"
     if progress.failures:
         text += f", {plural(progress.failures, 'failure')} in a row"
     return text + (f": {progress.last_error}" if progress.last_error else "")
