@@ -130,6 +130,17 @@ def test_what_has_ended_and_the_limits_are_told_in_sentences(cli: Cli, tmp_path:
     assert "at least 1 s between runs, " in cli("status", "--db", "my.db").out
 
 
+def test_a_change_that_changes_nothing_says_so(cli: Cli) -> None:
+    add(cli, "beat")
+    said = [
+        cli("job", *words).out.splitlines()[0]
+        for words in (("resume", "j1"), ("pause", "j1"), ("pause", "j1"), ("pause", "j1", "--until", "2099-01-01"))
+    ]
+    assert said == ["Not paused: j1  beat", "Paused j1  beat", "Already paused: j1  beat", "Paused j1  beat"]
+    said = [cli("job", verb, "j1").out.splitlines()[0] for verb in ("resume", "cancel", "cancel")]
+    assert said == ["Resumed j1  beat", "Cancelled j1  beat", "Already cancelled: j1  beat"]
+
+
 def test_a_history_says_that_there_is_more(cli: Cli) -> None:
     add(cli, "twice", "--overlap", "allow")
     for _ in range(2):

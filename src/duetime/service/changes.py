@@ -39,6 +39,8 @@ class Changed(NamedTuple):
     """None if another service keeps it."""
     place: str | None = None
     """The other service."""
+    already: bool = False
+    """Whether it was in this state before, so that nothing was changed."""
 
 
 def change_schedule(
@@ -82,7 +84,11 @@ def change_found(services: Services, caller: Caller, found: Schedule, request: C
             done = scheduler.delete(caller, found)
     if isinstance(done, Err):
         return done
-    return Ok(Changed(id, done.value if isinstance(done.value, Schedule) else found))
+    if not isinstance(done.value, Schedule):
+        return Ok(Changed(id, found))
+    definition, progress = done.value
+    already = definition == found.definition and progress.state == found.progress.state
+    return Ok(Changed(id, done.value, already=already))
 
 
 def _change_elsewhere(

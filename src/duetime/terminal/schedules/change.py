@@ -148,6 +148,10 @@ def range_given(
     return start, end
 
 
+_ALREADY = {"pause": "Already paused:", "resume": "Not paused:", "cancel": "Already cancelled:"}
+"""How a change is told that changed nothing."""
+
+
 def change_one(
     app: Application,
     view: KindView,
@@ -171,6 +175,7 @@ def change_one(
         return
     definition, progress = changed.schedule
     short = short_id(definition)
+    verb = _ALREADY.get(request.action, verb) if changed.already else verb
     text = f"{verb} {short}  {clean(definition.name)}"
     if request.action == "delete":
         still = again(app, view.command, "history", short)
