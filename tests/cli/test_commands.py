@@ -130,6 +130,15 @@ def test_what_has_ended_and_the_limits_are_told_in_sentences(cli: Cli, tmp_path:
     assert "at least 1 s between runs, " in cli("status", "--db", "my.db").out
 
 
+def test_a_mistyped_name_is_answered_with_the_one_that_may_be_meant(cli: Cli) -> None:
+    add(cli, "flaky")
+    add(cli, "Nightly report")
+    for given, meant in (("flak", "flaky"), ("nightly", "Nightly report"), ("nigtly report", "Nightly report")):
+        answer = cli("job", "show", given)
+        assert answer.code == 3 and f"there is no job '{given}'; did you mean {meant}? " in answer.err
+    assert "did you mean" not in cli("job", "show", "else").err
+
+
 def test_a_change_that_changes_nothing_says_so(cli: Cli) -> None:
     add(cli, "beat")
     said = [

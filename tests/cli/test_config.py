@@ -155,3 +155,28 @@ def test_a_trusted_file_is_still_trusted_after_a_change(cli: Cli, own: Path, tmp
     answer = cli("config", "set", "threads", "7")
     assert answer.code == 0 and "has changed since it was trusted" in answer.err
     assert folder.read_text() == "threads = 6\n" and "threads = 7" in own.read_text()
+
+
+# -- get and unset ----------------------------------------------------------------------------------------------------
+
+
+def test_one_setting_is_printed_alone(cli: Cli, own: Path) -> None:
+    write(own, SECRETS)
+    assert cli("config", "get", "timezone").out == "Asia/Tokyo\n"
+    assert cli("config", "get", "lease").out == "10.0\n"
+    assert "hush" not in cli("config", "get", "notifications.token").out
+    assert cli("config", "get", "timezone", "--json").document["source"] == str(own)
+    assert "is a table; `duetime config show notifications`" in cli("config", "get", "notifications").err
+    unknown = cli("config", "get", "tmezone")
+    assert unknown.code == 3 and "did you mean timezone?" in unknown.err
+
+
+def test_a_setting_that_is_removed_has_its_default_again(cli: Cli, own: Path) -> None:
+    write(own, '# mine\nthreads = 4  # few\ntimezone = "Asia/Tokyo"\n[channels.phone]\nurl = "https://a.org/x"\n')
+    assert cli("config", "unset", "timezone").code == 0
+    assert cli("config", "unset", "channels.phone", "--json").document == {"file": str(own), "name": "channels.phone"}
+    assert own.read_text().startswith("# mine\nthreads = 4  # few\n") and "phone" not in own.read_text()
+    assert cli("config", "get", "timezone", "--json").document["source"] == "default"
+    again = cli("config", "unset", "timezone")
+    assert again.code == 4 and f"timezone is not set in {own}" in again.err
+    assert cli("config", "unset", "tmezone").code == 3

@@ -92,7 +92,8 @@ def value_at(source: Any, path: Key) -> Any:
 
 
 def with_values(text: str, changes: Mapping[Key, Any]) -> str:
-    """Return the text with these values, each named by its tables and its key. The result is parsed and verified."""
+    """Return the text with these values, each named by its tables and its key, and without those that are None. The
+    result is parsed and verified."""
     import tomlkit
 
     wanted, document = tomllib.loads(text), tomlkit.parse(text)
@@ -102,15 +103,25 @@ def with_values(text: str, changes: Mapping[Key, Any]) -> str:
         _put(wanted, path, value, dict)
         _put(document, path, value, tomlkit.table)
     made = tomlkit.dumps(document).strip("\n") + "\n"
-    if tomllib.loads(made) != wanted:  # values of tables that are written partly in dotted keys can be misplaced
+    # Values of tables that are written partly in dotted keys can be misplaced.
+    if _filled(tomllib.loads(made)) != _filled(wanted):
         raise CannotChange
     return made
+
+
+def _filled(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a document without empty tables, whose headings may go with their last value."""
+    tables = {name: _filled(value) if isinstance(value, Mapping) else value for name, value in document.items()}
+    return {name: value for name, value in tables.items() if value != {}}
 
 
 def _put(document: Any, path: Key, value: Any, table: Callable[[], Any]) -> None:
     for name in path[:-1]:
         document = document.setdefault(name, table())
-    document[path[-1]] = value
+    if value is None:
+        document.pop(path[-1], None)
+    else:
+        document[path[-1]] = value
 
 
 def _without_header(container: Container, tables: Key) -> bool:

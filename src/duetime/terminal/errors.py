@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from duetime.engine.encoding import clean
 from duetime.engine.errors import DuetimeError
 
 if TYPE_CHECKING:
@@ -73,3 +74,15 @@ def in_a_file(err: Err) -> str:
     from duetime.engine.triggers.cron import with_cron_fault
 
     return with_cron_fault(err.message.removeprefix(f"{err.details.get('field')}: "))
+
+
+def did_you_mean(given: str, known: Iterable[str]) -> str:
+    """Return the names that somebody may have meant, to follow the beginning of a sentence; empty if there is none."""
+    import difflib
+
+    names = {name.lower(): name for name in reversed(list(known))}
+    lower = given.lower()
+    begin = [name for word, name in names.items() if len(lower) > 1 and word.startswith(lower)]
+    close = [names[word] for word in difflib.get_close_matches(lower, names, n=2, cutoff=0.7)]
+    meant = list(dict.fromkeys([*close, *begin]))[:2]
+    return f"; did you mean {' or '.join(clean(name) for name in meant)}?" if meant else ""

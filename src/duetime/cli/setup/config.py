@@ -20,6 +20,7 @@ from duetime.settings.locations import TrustedFiles, absolute_paths, read_found
 from duetime.settings.settings_file import Key, change_file, load_only, text_of, value_at
 from duetime.terminal import output
 from duetime.terminal.context import Json, settings_for, value_of
+from duetime.terminal.errors import did_you_mean
 from duetime.terminal.output import clean
 from duetime.terminal.typer_ext import PlainCommand, argument, group, option, single
 
@@ -52,9 +53,7 @@ def show(
     settings = settings_for()
     sources = _sources(settings)
     wanted = tuple(name.split(".")) if name else ()
-    rows = [(key, value) for key, value in _rows(settings) if key[: len(wanted)] == wanted]
-    if wanted and not rows and value_at(settings, wanted) is None:
-        raise refuse("not_found", f"there is no setting {name}; `duetime config show --all` lists them")
+    rows = _rows_of(settings, wanted)
     shown = [(key, value, sources.get(key, DEFAULT)) for key, value in rows if all_ or wanted or key in sources]
     if json_:
         listed = {".".join(key): {"value": value, "source": source} for key, value, source in shown}
@@ -64,6 +63,31 @@ def show(
         print(clean(f"{'.'.join(key)} = {json.dumps(value, ensure_ascii=False)}   # {source}"))
     if not shown:
         output.say("Nothing is set: every setting has its default; `duetime config show --all` lists them.")
+
+
+def _rows_of(settings: Settings, wanted: Key) -> list[tuple[Key, Any]]:
+    """Return a setting, or all of a table, with the values to show."""
+    rows = list(_rows(settings))
+    found = [(key, value) for key, value in rows if key[: len(wanted)] == wanted]
+    if not found and value_at(settings, wanted) is None:
+        name, known = ".".join(wanted), [".".join(key) for key, _ in rows]
+        advice = "`duetime config show --all` lists them"
+        raise refuse("not_found", f"there is no setting {name}{did_you_mean(name, known)}; {advice}")
+    return found
+
+
+@commands.command(cls=PlainCommand, epilog="duetime config get timezone")
+def get(
+    name: Annotated[str, argument("NAME", "Setting, such as timezone or notifications.server.")], json_: Json = False
+) -> None:
+    """Print the value of a setting alone, for scripts. Secrets are masked."""
+    settings, key = settings_for(), tuple(name.split("."))
+    rows = dict(_rows_of(settings, key))
+    if key not in rows:
+        raise InvalidInput(f"{name} is a table; `duetime config show {name}` shows its settings")
+    facts = {"name": name, "value": rows[key], "source": _sources(settings).get(key, DEFAULT)}
+    text = rows[key] if isinstance(rows[key], str) else json.dumps(rows[key], ensure_ascii=False)
+    output.print_result(json_, facts, clean(text))
 
 
 @commands.command(
@@ -81,13 +105,39 @@ def set_(
     settings = settings_for()
     file = _file(settings)
     given = sys.stdin.read().rstrip("\n") if value == "-" else value
-    new = _typed(key, given, file.parent)
-    before = _trusted_text(file) if settings.origin.here else text_of(file)
-    change_file(file, before, {key: new}, _check, trust=settings.origin.here)
+    _write(settings, key, _typed(key, given, file.parent))
     row = next(shown for each, shown in _rows(load_only(file)) if each == key)
     facts = {"file": str(file), "name": name, "value": row}
     text = f"{name} = {json.dumps(row, ensure_ascii=False)} in {file}; a running `duetime serve` needs a restart."
     output.print_result(json_, facts, clean(text))
+
+
+@commands.command(
+    cls=PlainCommand, epilog="duetime config unset notifications.topic\nduetime config unset channels.phone"
+)
+def unset(
+    name: Annotated[str, argument("NAME", "Setting or table to remove, such as timezone or channels.phone.")],
+    json_: Json = False,
+) -> None:
+    """Remove a setting from the settings file, so that its default applies. Comments are kept."""
+    key, settings = tuple(name.split(".")), settings_for()
+    file = _file(settings)
+    if not settings.origin.file or value_at(read_file(file), key) is None:
+        if value_at(settings, key) is None:
+            _rows_of(settings, key)  # names those that are similar
+        where = f"`duetime config show {name}` shows where its value comes from"
+        raise refuse("not_possible", f"{name} is not set in {file}; {where}")
+    _write(settings, key, None)
+    facts = {"file": str(file), "name": name}
+    text = f"{name} was removed from {file}; a running `duetime serve` needs a restart."
+    output.print_result(json_, facts, clean(text))
+
+
+def _write(settings: Settings, key: Key, value: Any) -> None:
+    """Write a setting to the file in use, or remove it if the value is None."""
+    file = _file(settings)
+    before = _trusted_text(file) if settings.origin.here else text_of(file)
+    change_file(file, before, {key: value}, _check, trust=settings.origin.here)
 
 
 def _file(settings: Settings) -> Path:

@@ -10,6 +10,7 @@ from duetime.engine.errors import DuetimeError
 from duetime.engine.model import Cause, Run, Schedule, ScheduleId, executed, status_of
 from duetime.engine.policy.options import policy_from_json
 from duetime.engine.result import Err
+from duetime.engine.store import ScheduleQuery
 from duetime.engine.times import clock_local
 from duetime.service.errors import Refused, refuse
 from duetime.service.history import next_attempt
@@ -19,6 +20,7 @@ from duetime.service.services import OPERATOR
 from duetime.service.state_details import NOT_STARTED
 from duetime.terminal import output
 from duetime.terminal.context import Application, again
+from duetime.terminal.errors import did_you_mean
 from duetime.terminal.output import ahead, clean, coming, outcome, plural, relative, schedule_document, span
 from duetime.terminal.schedules.commands import KindView
 
@@ -50,6 +52,10 @@ def short_of(app: Application, id: str) -> str:
     return id if known is None else short_id(known.definition)
 
 
+_COMPARED = 500
+"""Latest schedules whose names are compared with a mistyped one."""
+
+
 def not_found(app: Application, view: KindView, given: str, err: Err) -> Refused:
     """Return the error of a lookup in the terms of the command line."""
     shown = given if len(given) <= 60 else given[:60] + "..."
@@ -58,7 +64,10 @@ def not_found(app: Application, view: KindView, given: str, err: Err) -> Refused
         return refuse("ambiguous", f"{shown!r} could mean several {view.plural}; give the id, such as {ids}")
     if err.code != "not_found":
         return Refused(err)
-    message = f"there is no {view.noun} {shown!r}; list them: {again(app, view.command, 'list')}"
+    query = ScheduleQuery(kind=view.kind, status="living", newest_first=True, limit=_COMPARED, count_to=0)
+    names = [each.definition.name[:60] for each in app.store.search(query).items]
+    similar = did_you_mean(shown, names)
+    message = f"there is no {view.noun} {shown!r}{similar or ';'} list them: {again(app, view.command, 'list')}"
     other = err.details.get("found")
     spec = None if other is None else app.services.specs.get(other["kind"])
     if spec is not None and spec.command:
