@@ -24,7 +24,7 @@ from duetime.kinds.jobs.registry import Registry
 from duetime.service.errors import refuse, unwrap
 from duetime.service.lookup import find_schedule
 from duetime.service.presenters import run_shapes, schedule_shape
-from duetime.service.services import OPERATOR
+from duetime.service.services import OPERATOR, Services
 from duetime.service.shapes import RunShape, ScheduleShape
 from duetime.service.state_details import detail_of, details_of
 from duetime.settings import Settings, load_settings
@@ -65,6 +65,7 @@ class Base:
             chosen = replace(chosen, db=url)
         self.app: App = build(chosen, clock=clock, registry=registry)
         self.scheduler: Scheduler = self.app.scheduler
+        self._services: Services = self.app.services
         self.caller: Caller = OPERATOR._replace(owner=owner, operator=owner == OPERATOR.owner)
         self._engine: Engine | None = None
         self._warned = False

@@ -154,12 +154,12 @@ class Creating(Base):
 
     def _create(self, new: NewSchedule) -> Created:
         made = self._created(new)
-        told = {"created": made.fresh, **made.warning_facts, "limits": self.app.services.limits(made.schedule)}
+        told = {"created": made.fresh, **made.warning_facts, "limits": self._services.limits(made.schedule)}
         return cast("Created", {**self._view(made.schedule), **told})
 
     def _created(self, new: NewSchedule) -> services.Created:
         """Create a schedule, and warn once if no worker would run it."""
-        made = unwrap(self.app.services.create(self.caller, new))
+        made = unwrap(self._services.create(self.caller, new))
         idle = any(each.code == NO_WORKER for each in made.warnings)
         if idle and self._engine is None and not self._warned:
             self._warned = True

@@ -85,7 +85,7 @@ class Scheduler(Checkout):
         known = self._made_by_keys(caller, news)
         if known is not None:
             return known if isinstance(known, Err) else Ok([Created(schedule, False) for schedule in known.value])
-        created = self.create_unless_known(caller, news)
+        created = self._create_unless_known(caller, news)
         if isinstance(created, Err):
             return created
         for place, new in enumerate(news):
@@ -99,7 +99,10 @@ class Scheduler(Checkout):
     @expected
     def create_unless_known(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[Sequence[Created]]:
         """Create schedules; a known key returns what it created, whatever is asked for now. `fresh` tells which."""
-        drafts = self.drafts(caller, news)
+        return self._create_unless_known(caller, news)
+
+    def _create_unless_known(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[Sequence[Created]]:
+        drafts = self._drafts(caller, news)
         if isinstance(drafts, Err):
             return drafts
         return self._create(drafts.value, {caller.owner: self.limits.schedules}, self._most_bytes(caller.owner))
@@ -107,12 +110,16 @@ class Scheduler(Checkout):
     @expected
     def drafts(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[Sequence[Draft]]:
         """Run every check of a create that needs no stored rows, also for schedules that are kept elsewhere."""
-        for new in news:
-            if not caller.operator and (new.idempotency_key or "").startswith(OPERATORS_OWN):
+        return self._drafts(caller, news)
+
+    def _drafts(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[Sequence[Draft]]:
+        for new in news if not caller.operator else ():
+            if (new.idempotency_key or "").startswith(OPERATORS_OWN):
                 return Err("invalid", f"idempotency_key: must not begin with {OPERATORS_OWN}; use another key")
         now = self.clock.now()
-        counts = any(new.kind not in self.kinds or self.kinds[new.kind].counts_depth for new in news)
-        if caller.depth > self.limits.depth and counts:
+        if caller.depth > self.limits.depth and any(
+            new.kind not in self.kinds or self.kinds[new.kind].counts_depth for new in news
+        ):
             return self._too_deep(caller, now)
         return Ok(self.drafter.drafts(caller, news, now))
 

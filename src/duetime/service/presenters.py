@@ -35,6 +35,8 @@ from duetime.service.masking import masked, masking_of
 from duetime.service.state_details import run_detail
 from duetime.settings.sections import INBOX
 
+_decode = json.JSONDecoder().decode  # what `json.loads` calls, after looking at what it was given
+
 
 def instant_view(instant: Instant | None, zone: str) -> str | None:
     """Return an instant to the second: nobody reads or plans microseconds."""
@@ -223,7 +225,7 @@ def schedule_shape(
     `hidden`, credentials stay."""
     definition = schedule.definition
     trigger = trigger_shape(definition.trigger, zone)
-    payload = json.loads(definition.payload)
+    payload = _decode(definition.payload)
     if hidden:
         masking = masking_of(definition.kind)
         payload = masking.brief(payload, masking.hide) if brief else masking.hide(payload)
@@ -264,7 +266,8 @@ def _once_shape(text: str, zone: str) -> View | None:
         return None
     if not isinstance(read, OnceTrigger) or read.jitter or read.start is not None or read.end is not None:
         return None
-    return {"type": "once", "timezone": read.timezone, "run_at": iso_local(read.at, zone)}
+    run_at = iso_local(read.at, zone) if read.at % SECOND else instant_view(read.at, zone)
+    return {"type": "once", "timezone": read.timezone, "run_at": run_at}
 
 
 def _in_zone(stored: Any, zone: str) -> Any:

@@ -162,7 +162,8 @@ class BaseStore(ReadsMixin, TrimMixin, Store, ABC):
                 raise
             self._count_living(additions)
             made = self._insert_at_once(drafts, additions)
-        self._announce(soon=earliest_of(made) - additions.now <= SOON)
+        if self._listeners:
+            self._announce(soon=earliest_of(made) - additions.now <= SOON)
         if len(requests) == 1:
             return [Lazily(made, _created) if isinstance(made, NewSchedules) else [_created(rows) for rows in made]]
         rest = map(_created, made)

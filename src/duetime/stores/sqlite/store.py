@@ -117,11 +117,12 @@ class SqliteStore(BaseStore):
         self._watch: apsw.Connection | None = None
         self._commits: CommitWatch | None = None
         self._woken = threading.Event()
-        self._wrote = self._replaced = False
+        self._replaced = False
+        self._translated = translated(self.path)
         self._next_schedule = 1
         self._closed = threading.Event()
         self._busy = BUSY_SECONDS
-        with translated(self.path):
+        with self._translated:
             self._refuse_foreign_file()
             self._writer = self._connect()
             self._writer.execute(f"{SQL['new_schedules']}; {SQL['on_new_schedule']}")
@@ -194,7 +195,7 @@ class SqliteStore(BaseStore):
             self._file = file, log_now
 
     def migrate(self) -> None:
-        with translated(self.path), self._lock:
+        with self._translated, self._lock:
             self._writer.execute("BEGIN IMMEDIATE")
             try:
                 self._migrate()
@@ -219,7 +220,7 @@ class SqliteStore(BaseStore):
 
     @contextmanager
     def _write(self) -> Iterator[Transaction]:
-        with translated(self.path, wrote=self._wrote), self._lock:
+        with self._translated, self._lock:
             self._check_file()
             self._writer.execute("BEGIN IMMEDIATE")
             try:
@@ -232,7 +233,7 @@ class SqliteStore(BaseStore):
             except BaseException:
                 self._rollback()
                 raise
-            self._wrote = True
+            self._translated.wrote = True
 
     def _rollback(self) -> None:
         if not self._writer.getautocommit():
@@ -268,7 +269,7 @@ class SqliteStore(BaseStore):
         most = {owner: limit for owner, _, limit in additions.living}
         most_bytes = {owner: limit for owner, _, limit in additions.stored}
         counted = *additions.living_counted, additions.stored_counted
-        with translated(self.path, wrote=self._wrote), self._lock:
+        with self._translated, self._lock:
             if self._replaced:
                 self._check_file()
             first = self._next_schedule
@@ -287,7 +288,7 @@ class SqliteStore(BaseStore):
                 self._rollback()
                 raise
             self._next_schedule = first + len(drafts)
-            self._wrote = True
+            self._translated.wrote = True
             return rows
 
     def _texts(self, values: Sequence[str]) -> str:
@@ -295,7 +296,7 @@ class SqliteStore(BaseStore):
 
     def _rows(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         lock, connection = self._reader_for(statement)
-        with translated(self.path), lock:
+        with self._translated, lock:
             return connection.execute(statement, tuple(values)).fetchall()
 
     def _reader_for(self, statement: str) -> tuple[threading.RLock, apsw.Connection]:
@@ -341,7 +342,7 @@ class SqliteStore(BaseStore):
             self._woken.wait(timeout)
             self._woken.clear()
             return False
-        with translated(self.path):
+        with self._translated:
             commits = self._commit_watch()
             return commits is not None and commits.wait(timeout) and not self._closed.is_set()
 
@@ -471,10 +472,24 @@ def _read_only(path: str, wrote: bool) -> DuetimeError:
     return StoreUnusable(f"{path} cannot be written; check the permissions of the file and its folder")
 
 
-@contextmanager
-def translated(path: str, *, wrote: bool = False) -> Iterator[None]:
+class translated:
     """Raise SQLite's errors as Duetime errors, which say what to do next. A file that this process `wrote` to before
     may become writable again: a disk that was remounted read-only after an error is a temporary fault."""
+
+    def __init__(self, path: str) -> None:
+        self._path, self.wrote = path, False
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _type: object, error: BaseException | None, _trace: object) -> None:
+        if error is not None:  # a generator costs too much for every read and write
+            with _raised_as_ours(self._path, self.wrote):
+                raise error
+
+
+@contextmanager
+def _raised_as_ours(path: str, wrote: bool) -> Iterator[None]:
     try:
         yield
     except apsw.BusyError as error:
