@@ -82,6 +82,7 @@ def creation(drafts: Sequence[Draft], given: Sequence[int | None], additions: Ad
         additions.stored_counted,
         len(additions.living),
         *arrays(_DEFINITIONS[:-1] + "ntn", new),
+        len(drafts),
         len(additions.living),
         len(additions.stored),
         min(new[-1]) - additions.now <= SOON,

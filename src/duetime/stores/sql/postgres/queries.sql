@@ -30,6 +30,8 @@ SELECT * FROM unnest(?::text[], ?::bigint[], ?::bigint[], ?::bigint[], ?::text[]
 -- A whole create in one statement and so in one commit. Nothing is inserted unless every owner stays within its limits.
 -- Otherwise the first totals may have grown: they are bounds, and what refuses a create counts again.
 -- Rows are inserted after the counters were updated: whoever creates for one owner at once waits there, and only there.
+-- The arrays are read in a list of columns. In FROM the server would first store what each of them holds, which took a
+-- quarter of its time for one create and an eighth for many.
 WITH counted AS (
   UPDATE living_counts c SET living = c.living + u.number
   FROM unnest(?::text[], ?::bigint[], ?::bigint[]) AS u (owner, number, most)
@@ -43,10 +45,14 @@ WITH counted AS (
   RETURNING 1
 ), n AS MATERIALIZED (
   SELECT coalesce(u.given, nextval('schedule_ids')) AS id, u.*
-  FROM unnest(?::bigint[], ?::text[], ?::text[], ?::text[], ?::text[], ?::text[], ?::text[], ?::text[], ?::text[],
-    ?::integer[], ?::bigint[], ?::text[], ?::text[], ?::bigint[], ?::bigint[], ?::bigint[], ?::text[], ?::bigint[])
-  WITH ORDINALITY AS u (given, public_id, kind, owner, name, subject, trigger, payload, policy,
-    depth, version, key, fingerprint, created, updated, first, lane, at, place)
+  FROM (
+    SELECT unnest(?::bigint[]) AS given, unnest(?::text[]) AS public_id, unnest(?::text[]) AS kind,
+      unnest(?::text[]) AS owner, unnest(?::text[]) AS name, unnest(?::text[]) AS subject, unnest(?::text[]) AS trigger,
+      unnest(?::text[]) AS payload, unnest(?::text[]) AS policy, unnest(?::integer[]) AS depth,
+      unnest(?::bigint[]) AS version, unnest(?::text[]) AS key, unnest(?::text[]) AS fingerprint,
+      unnest(?::bigint[]) AS created, unnest(?::bigint[]) AS updated, unnest(?::bigint[]) AS first,
+      unnest(?::text[]) AS lane, unnest(?::bigint[]) AS at, generate_series(1, ?) AS place
+  ) AS u
   WHERE (SELECT count(*) FROM counted) = ? AND (SELECT count(*) FROM stored) = ?
 ), made AS (
   INSERT INTO schedules (id, public_id, kind, owner, name, subject, trigger, payload, policy, depth, version, key,
