@@ -176,14 +176,14 @@ def test_prompts_have_limits_and_expire_and_edits_can_start_later(served: Site, 
     assert "Saved." in local.follow(local.send(page_of(schedule, "edit"), changed))
     assert found(served, schedule).progress.next == schedule.progress.next, "the present times apply until then"
     late = local.send(page_of(schedule, "edit"), {**filled(local, schedule), "every": "3", "starting": "whenever"})
-    assert (late.status, "starting" in words(late)) == (422, True)
+    assert (late.status, "New times apply from: could not parse" in words(late)) == (422, True)
 
 
 @pytest.mark.parametrize(("kind", "missing"), [("job", "task"), ("prompt", "prompt"), ("notification", "message")])
 def test_where_nothing_is_said_that_is_what_is_missing(local: Browser, kind: str, missing: str) -> None:
     """Not the name, which may be left empty."""
     reply = local.send("/new", {"kind": kind, "topic": "my-phone", "when": "once", "run_at": "in 1 hour"})
-    assert (reply.status, f"{missing}: must not be empty" in words(reply)) == (422, True)
+    assert (reply.status, f"{missing.capitalize()}: must not be empty" in words(reply)) == (422, True)
     assert re.search(rf'name="{missing}" aria-invalid="true"', reply.body.decode())
 
 

@@ -74,7 +74,7 @@ def test_a_paused_schedule_with_a_waiting_run_is_said_to_be_paused(busy: Site) -
     assert isinstance(busy.room.scheduler.pause(Caller("local"), id), Ok)
     for path in ("/schedules?view=paused", page_of(waiting)):
         text = browser.text(path)
-        assert "running paused waiting for agent" in text, path
+        assert "paused waiting for agent" in text, path
     row = browser.get("/schedules?view=paused").body.decode()
     assert f'formaction="/schedules/{id}/resume"' in row and f'formaction="/schedules/{id}/pause"' not in row
     assert "birds paused No agent is given it" in browser.text("/inbox")

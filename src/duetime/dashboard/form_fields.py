@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any, Final
 
 from duetime.dashboard.kind_forms import Values, form_of, number_of, text_of
@@ -12,10 +13,11 @@ from duetime.engine.encoding import json_object
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import Schedule
 from duetime.engine.policy.options import make_policy, policy_to_json
+from duetime.engine.result import Err
 from duetime.engine.scheduler import Scheduler
 from duetime.service.masking import masked
 from duetime.service.presenters import View, policy_given, policy_shape, trigger_shape
-from duetime.service.when import When, duration, read_phrase
+from duetime.service.when import When, about_when, duration, when_of
 
 UNITS: Final = ("seconds", "minutes", "hours", "days", "weeks")
 _DAYS: Final = {"weeks": 604_800, "days": 86_400}
@@ -87,7 +89,7 @@ def timing(values: Values) -> When:
     given = [name for name in (*further, "start", "end") if values[name].strip()]
     config: dict[str, Any] = {name: values[name] for name in (*needed, *given)}
     if type_ == "phrase":
-        type_, phrase = read_phrase(values["phrase"])
+        type_, phrase, _ = when_of("when", values["phrase"])
         config = {**phrase, **config}
     elif type_ == "interval":
         config[values["unit"] if values["unit"] in UNITS else "minutes"] = number_of(values, "every")
@@ -98,6 +100,29 @@ def timing(values: Values) -> When:
 
 MAIN: Final = {"phrase": "phrase", "once": "run_at", "interval": "every", "cron": "expression", "rrule": "rrule"}
 """The field of each type of trigger that says when."""
+
+
+LABELS: Final = {
+    "phrase": "When",
+    "run_at": "At",
+    "expression": "Cron expression",
+    "rrule": "Recurrence rule",
+    "timezone": "Time zone",
+    "start": "Not before",
+    "end": "Not after",
+    STARTING: "New times apply from",
+}
+"""What the form calls its inputs, where that is not their name."""
+
+
+def about_times(values: Values, err: Err) -> Err:
+    """Return an error about the trigger with the input in which it was typed."""
+    if values["when"] == "phrase":
+        return about_when(err, values["phrase"])
+    if err.field not in (*UNITS, "trigger_config"):
+        return err
+    main = MAIN.get(values["when"], "when")
+    return replace(err, message=f"{main}: {err.problem}", details={"field": main, "problem": err.problem})
 
 
 def seconds_of(values: Values, name: str) -> float:

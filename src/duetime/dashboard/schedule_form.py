@@ -153,7 +153,7 @@ def _timing_problems(request: PageRequest, values: Values) -> list[InvalidInput]
         found.append(error)
     except DuetimeError as error:
         err = err_of(error)
-        found.append(InvalidInput(err.message, field=err.field or form_fields.MAIN.get(values["when"])))
+        found.append(InvalidInput(field=err.field or form_fields.MAIN.get(values["when"]), problem=err.problem))
     return found
 
 
@@ -231,11 +231,13 @@ def _starting(request: PageRequest, values: Values) -> Instant:
         raise InvalidInput(field=form_fields.STARTING, problem=error.message) from error
 
 
-def _for_people(err: Err) -> str:
-    """Return the message with the field as the form calls it: `timeout_seconds` is the timeout."""
+def _for_people(input: str, err: Err) -> str:
+    """Return the message with the label of its input: `timeout_seconds` is the timeout."""
     field, message = err.field or "", with_cron_fault(err.message)
-    label = field.removesuffix("_seconds").replace("_", " ")
-    return f"{label}{message.removeprefix(field)}" if field and message.startswith(f"{field}:") else message
+    if not field or not message.startswith(f"{field}:"):
+        return message
+    words = input.removesuffix("_seconds").replace("_", " ")
+    return f"{form_fields.LABELS.get(input, words[:1].upper() + words[1:])}{message.removeprefix(field)}"
 
 
 def _input_of(kind: str, values: Values, err: Err) -> str:
@@ -264,7 +266,8 @@ def _form(
     owner = request.caller.owner if schedule is None else schedule.definition.owner
     caller = request.caller._replace(owner=owner)
     values = fields.arrange(services, caller, values) if kind in services.kinds else values
-    problems = [(_input_of(kind, values, each), each) for each in found or ([refusal] if refusal else [])]
+    named = [form_fields.about_times(values, each) for each in found or ([refusal] if refusal else [])]
+    problems = [(_input_of(kind, values, each), each) for each in named]
     wrong = defaultdict(str, {name: with_cron_fault(each.problem) for name, each in reversed(problems)})
     return request.render(
         "form.html",
@@ -272,7 +275,7 @@ def _form(
         kind=kind,
         titles=_titles(request),
         values=values,
-        problems=[(name, _for_people(each)) for name, each in problems],
+        problems=[(name, _for_people(name, each)) for name, each in problems],
         wrong=wrong,
         first_wrong=problems[0][0] if problems else "",
         presets=form_fields.PRESETS,
@@ -303,8 +306,10 @@ def _preview(request: PageRequest, values: Values) -> View:
     try:
         preview, zone = _previewed(request, values, SHOWN)
     except DuetimeError as error:
-        return {"problem": with_cron_fault(err_of(error).message)}
-    return preview_view(preview.english, preview.instants, preview.warnings, zone) | {"problem": None}
+        err = form_fields.about_times(values, err_of(error))
+        return {"problem": with_cron_fault(err.problem)}
+    notes = form_fields.timing(values).notes(zone, request.now)
+    return preview_view(preview.english, preview.instants, [*notes, *preview.warnings], zone) | {"problem": None}
 
 
 def _previewed(request: PageRequest, values: Values, count: int) -> tuple[Preview, str]:

@@ -21,7 +21,7 @@ from duetime.engine.policy.changes import Edit
 from duetime.engine.policy.options import CatchUp, Policy, policy_for_ending, policy_to_json
 from duetime.engine.policy.rows import Draft
 from duetime.engine.rule_edits import beginning, check_end, from_then_on, moved, readable
-from duetime.engine.times import iso_local
+from duetime.engine.times.zones import past_problem
 from duetime.engine.triggers import Trigger, trigger_to_json
 
 NOTE_LENGTH = 500
@@ -212,7 +212,7 @@ class Drafter(RequestChecks):
         _check_edited(definition, policy, trigger)
         name = None if changes.name is None else self._text("name", changes.name, self.limits.name_length)
         if changes.next is not None and changes.next <= now:
-            told = f"{iso_local(changes.next, self.zone)} is in the past; it is now {iso_local(now, self.zone)}"
+            told = past_problem(changes.next, self.zone, now)
             raise InvalidInput(field="next", problem=f"{told}; give a later time")
         if changes.next is not None:
             check_end(trigger or definition.trigger, changes.next, self.zone)

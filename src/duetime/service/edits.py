@@ -13,7 +13,8 @@ from duetime.engine.kind import Caller
 from duetime.engine.model import Schedule
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.rule_edits import readable
-from duetime.engine.times import ReadTime, iso_local, read_time
+from duetime.engine.times import ReadTime, read_time
+from duetime.engine.times.zones import past_problem
 from duetime.engine.validation import Changes
 from duetime.service.errors import err_of
 from duetime.service.masking import masked_payload, refuse_other_places
@@ -102,8 +103,7 @@ def read_next(services: Services, given: NextTime) -> ReadTime:
         problem = f"{error.message} Try 2026-02-10T18:00:00, or words such as tomorrow 18:00."
         raise UnreadableTime(field=given.field, problem=problem) from None
     if read.instant < now:
-        problem = f"{iso_local(read.instant, zone)} is in the past; it is now {iso_local(now, zone)}."
-        raise InvalidInput(field=given.field, problem=problem)
+        raise InvalidInput(field=given.field, problem=f"{past_problem(read.instant, zone, now)}.")
     return read._replace(instant=Instant(now + SECOND)) if read.instant == now else read
 
 

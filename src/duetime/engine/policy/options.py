@@ -32,6 +32,8 @@ def is_topic(text: object) -> bool:
 def checked_topic(text: object, field: str = "topic") -> str:
     if isinstance(text, str) and is_topic(text):
         return text
+    if text is None or text == "":
+        raise InvalidInput(field=field, problem="must not be empty; give a topic such as home-alerts")
     raise InvalidInput(
         field=field,
         problem=(

@@ -112,3 +112,8 @@ def clock_local(instant: Instant, zone: str) -> str:
 def iso_local(instant: Instant, zone: str, timespec: str = "auto") -> str:
     """Format as ISO 8601 with offset; by default with microseconds only if there are any."""
     return datetime_of(instant).astimezone(known_zone(zone)).isoformat(timespec=timespec)
+
+
+def past_problem(instant: Instant, zone: str, now: Instant) -> str:
+    """Return the problem of a time that is in the past, to the second: nobody plans microseconds."""
+    return f"{iso_local(instant, zone, 'seconds')} is in the past; it is now {iso_local(now, zone, 'seconds')}"

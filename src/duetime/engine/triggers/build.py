@@ -11,10 +11,10 @@ from typing import Any, Final, NamedTuple, TypedDict
 from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant
 from duetime.engine.errors import InvalidTrigger, UnreadableTime
 from duetime.engine.text_cache import text_cache
-from duetime.engine.times import LONGEST_DURATION, iso_local, read_exact, read_instant
+from duetime.engine.times import LONGEST_DURATION, read_exact, read_instant
 from duetime.engine.times.grammar import plain_words, read_amounts, read_iso
 from duetime.engine.times.wall_clock import wall_clock
-from duetime.engine.times.zones import known_zone
+from duetime.engine.times.zones import known_zone, past_problem
 from duetime.engine.triggers.base import ChangingTrigger, OnceTrigger, Trigger, instant_from, instant_text
 from duetime.engine.triggers.cron import CronTrigger, Dst, malformed
 from duetime.engine.triggers.interval import DayIntervalTrigger, IntervalTrigger, WindowTrigger, weekdays_of, window_of
@@ -255,7 +255,7 @@ def _shared(config: Config, zone: str, now: Instant) -> Common:
 
 
 def _over(instant: Instant, zone: str, now: Instant) -> str:
-    return f"{iso_local(instant, zone)} is in the past; it is now {iso_local(now, zone)}."
+    return f"{past_problem(instant, zone, now)}."
 
 
 def _once(config: Config, shared: Common, now: Instant) -> Trigger:

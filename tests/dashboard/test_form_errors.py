@@ -1,0 +1,41 @@
+"""What the form says about input that is wrong: in the words of the form, with its examples."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.support.browsing import Browser, words
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (
+            {"when": "phrase", "phrase": "tomorow at 9"},
+            'When: could not parse "tomorow at 9" as a date/time; give a time',
+        ),
+        ({"when": "phrase", "phrase": "every 0 seconds"}, "When: the interval is zero"),
+        ({"when": "interval", "every": "0.1", "unit": "seconds"}, "Every: it fires more often"),
+        ({"when": "once", "run_at": "2020-01-01"}, "At: 2020-01-01T00:00:00+00:00 is in the past"),
+    ],
+)
+def test_an_error_about_times_names_the_field_as_the_form_does(
+    local: Browser, given: dict[str, str], told: str
+) -> None:
+    reply = local.send("/new", {"kind": "job", "task": "echo", "timezone": "UTC", **given})
+    assert (reply.status, told in words(reply)) == (422, True), words(reply)
+    assert not re.search(r"it is now \S*\.\d", words(reply)), "microseconds are for programs"
+    shown = words(local.send("/new", {"kind": "job", "task": "echo", "timezone": "UTC", **given, "intent": "look"}))
+    assert told.partition(": ")[2] in shown and "run_at" not in shown and "seconds:" not in shown
+
+
+def test_the_preview_says_how_a_day_without_a_time_is_read(local: Browser) -> None:
+    given = {"kind": "job", "when": "phrase", "phrase": "friday", "timezone": "UTC", "intent": "look"}
+    assert "no time given: read as 00:00 in UTC" in words(local.send("/new", given))
+
+
+def test_an_empty_topic_is_said_to_be_empty(local: Browser) -> None:
+    reply = local.send("/new", {"kind": "notification", "message": "m", "when": "phrase", "phrase": "in 1 hour"})
+    assert "Topic: must not be empty" in words(reply) and "None" not in words(reply)
