@@ -130,6 +130,17 @@ def test_what_has_ended_and_the_limits_are_told_in_sentences(cli: Cli, tmp_path:
     assert "at least 1 s between runs, " in cli("status", "--db", "my.db").out
 
 
+def test_the_tasks_are_listed_with_their_arguments(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        'from duetime.kinds.jobs.registry import task\n\n@task\ndef mine(a, b=1):\n    """Adds. Slowly."""\n'
+    )
+    rows = {row.split()[0]: row.split()[1:] for row in cli("job", "tasks", "--tasks", "mine.py").out.splitlines()}
+    assert rows["TASK"] == ["ARGUMENTS", "DESCRIPTION"]
+    assert rows["mine"] == ["a", "[b]", "Adds."] and rows["shorten"][:2] == ["text", "[words]"]
+    document = cli("job", "tasks", "--json").document
+    assert document["total"] == len(document["tasks"]) and "echo" in {each["name"] for each in document["tasks"]}
+
+
 def test_a_mistyped_name_is_answered_with_the_one_that_may_be_meant(cli: Cli) -> None:
     add(cli, "flaky")
     add(cli, "Nightly report")

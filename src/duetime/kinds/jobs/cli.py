@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +20,7 @@ from duetime.terminal.schedules.commands import (
     filled,
 )
 from duetime.terminal.schedules.options import EditOptions, Key, Name, ReportedOptions, TriggerOptions
-from duetime.terminal.typer_ext import PlainCommand, argument, bundled, group, under
+from duetime.terminal.typer_ext import PlainCommand, argument, bundled, first_sentence, group, under
 
 if TYPE_CHECKING:
     from duetime.engine.model import Definition
@@ -131,6 +131,26 @@ def _args(given: Sequence[str] | None) -> list[Any]:
 
 def _kwargs(given: Sequence[str] | None) -> dict[str, Any]:
     return dict(pair_of(text) for text in given or ())
+
+
+@commands.command("tasks", cls=PlainCommand, epilog="duetime job tasks\nduetime job tasks --json")
+def list_tasks(tasks: Tasks = None, db: Db = None, json_: Json = False) -> None:
+    """List the registered tasks that `job add --task` takes, with their arguments. Those in brackets are optional."""
+    from duetime.service.services import OPERATOR
+    from duetime.terminal import output
+
+    with opened(db, tasks, load_tasks=True, making=True) as app:
+        found = _registry(app).describe(OPERATOR)
+    if json_:
+        output.print_json({"tasks": found, "total": len(found)})
+        return
+    rows = [[each["name"], _arguments(each["arguments"]), first_sentence(each["description"])] for each in found]
+    output.table(["TASK", "ARGUMENTS", "DESCRIPTION"], rows)
+
+
+def _arguments(schema: Mapping[str, Any]) -> str:
+    required = schema.get("required", ())
+    return " ".join(name if name in required else f"[{name}]" for name in schema.get("properties", ())) or "-"
 
 
 add_read_commands(commands, JOB)

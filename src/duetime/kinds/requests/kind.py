@@ -22,6 +22,7 @@ from duetime.kinds.requests.wire import (
     CALLBACKS,
     KIND,
     LONGEST_PATIENCE,
+    METHODS,
     ONCE,
     RECURRING,
     RETRIES,
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 
 # Validation of the parts of a request. An error names the part and says what would be valid.
 
-METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 MOST_RETRIES = 99
 LONGEST_DELAY = 365 * 86_400
 """Maximum delay in seconds."""

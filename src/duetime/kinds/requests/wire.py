@@ -12,6 +12,7 @@ from duetime.engine.outcome import Outcome
 from duetime.engine.policy.options import NotifyOn
 
 KIND = "request"
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 ONCE, RECURRING = "msg_", "scd_"
 """Prefixes of the ids of one-off and recurring requests."""
 RETRIES = 3

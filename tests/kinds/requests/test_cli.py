@@ -1,0 +1,34 @@
+"""`duetime request`: schedule an HTTP request, and change it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.cli import Cli
+
+URL = "https://hooks.example.org/nightly"
+
+
+def test_a_request_is_added_with_its_headers_and_body(cli: Cli) -> None:
+    parts = ("--method", "PUT", "--header", "X-One: a:b", "--header", "Accept:text/plain", "--body", "hi")
+    added = cli(
+        "request", "add", URL, *parts, "--cron", "0 3 * * *", "--max-attempts", "2", "--timeout", "9s", "--json"
+    )
+    assert added.code == 0, added
+    assert added.document["limits"]["max_attempts"] == 2
+    document = cli("request", "show", "r1", "--json").document
+    assert document["name"] == URL and set(document["payload"]["headers"]) == {"X-One", "Accept"}
+    assert [document["payload"][part] for part in ("method", "body", "timeout")] == ["PUT", "hi", 9]
+    assert cli("request", "add", URL, "--delay", "1h", "--label", "ping").out.startswith("Added r2  ping: once, ")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--header", "X-One"), "--header: write it as 'Name: value'"),
+        (("--method", "BREW"), "--method: must be one of GET, POST"),
+    ],
+)
+def test_a_part_that_cannot_be_used_is_named_by_its_option(cli: Cli, options: tuple[str, ...], said: str) -> None:
+    answer = cli("request", "add", URL, "--delay", "1h", *options)
+    assert answer.code == 2 and said in answer.err
