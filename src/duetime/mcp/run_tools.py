@@ -37,6 +37,7 @@ from duetime.service.run_control import (
     Stopped,
     has_ended,
     kept_elsewhere,
+    last_allowed,
     look_again,
     run_again,
     run_edited,
@@ -118,7 +119,8 @@ def _started(served: Served, call: Call, given: Arguments) -> Result[Run]:
 def _unfinished(call: Call, run: Run, zone: str, view: View, warnings: Sequence[ScheduleWarning]) -> Reply:
     note = f"It has not ended yet; history with run_id {run.id} shows what comes of it."
     with suppress(DuetimeError):  # the run was started, whether or not the store can be reached just now
-        note = " ".join(filter(None, (why_it_waits(call.scheduler, run), note)))
+        said = why_it_waits(call.scheduler, run), last_allowed(call.scheduler, run), note
+        note = " ".join(filter(None, said))
     answer = with_warnings({"run": view, "ended": False, "note": note}, warnings)
     return Reply(answer, later=partial(_look, call, run, zone, view, warnings))
 

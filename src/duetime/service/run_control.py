@@ -10,14 +10,15 @@ from typing import Any, Final, NamedTuple, TypeVar
 from duetime.engine.encoding import json_object
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller
-from duetime.engine.model import LIVE, Definition, Run, RunId, RunStatus, Schedule, ScheduleState, run_holder
+from duetime.engine.model import LIVE, Cause, Definition, Run, RunId, RunStatus, Schedule, ScheduleState, run_holder
+from duetime.engine.policy.options import policy_for_ending
 from duetime.engine.queries import NO_RUN
 from duetime.engine.result import Err, Ok, Result, err_of
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import RunQuery
 from duetime.service.lookup import find_schedule
 from duetime.service.masking import masked, masked_payload, unmasked_payload
-from duetime.service.presenters import instant_view
+from duetime.service.presenters import instant_view, trigger_shape
 from duetime.service.services import Call, Services
 
 T = TypeVar("T")
@@ -103,6 +104,18 @@ def why_it_waits(scheduler: Scheduler, run: Run) -> str | None:
     active = [each for each in scheduler.store.runs(query).items if each.status != RunStatus.QUEUED]
     held = [each for each in active if each.status == RunStatus.PENDING and scheduler.store.starts_at(each) is None]
     return f"{reason}, which waits until the schedule is resumed." if active and held == active else f"{reason}."
+
+
+def last_allowed(scheduler: Scheduler, run: Run) -> str | None:
+    """Return that nothing follows a run that was asked for, because `max_runs` counts it and is reached; else None."""
+    schedule = scheduler.store.get(run.schedule) if run.cause == Cause.MANUAL else None
+    if schedule is None or schedule.progress.next is not None:
+        return None
+    limit = policy_for_ending(schedule.definition.policy).max_runs
+    once = trigger_shape(schedule.definition.trigger)["type"] == "once"
+    if limit is None or once or schedule.progress.run_count < limit:
+        return None
+    return f"It is the last of {limit} that max_runs allows, so that nothing follows; raise max_runs to let it go on."
 
 
 def has_ended(run: Run) -> bool:

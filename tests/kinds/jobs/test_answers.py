@@ -93,6 +93,14 @@ def test_a_run_that_nobody_has_begun_is_not_counted(stage: Stage) -> None:
     assert (shape["run_count"], shape["last_run"]) == (0, None)
 
 
+def test_a_run_now_that_is_the_last_of_max_runs_says_so(stage: Stage) -> None:
+    made = job(stage, args=["hi"], max_runs=2)
+    assert "max_runs" not in stage.ada.knows("run_now", schedule_id=made["job_id"])["note"]
+    stage.time.settle()
+    last = stage.ada.knows("run_now", schedule_id=made["job_id"])["note"]
+    assert last.startswith("It is the last of 2 that max_runs allows, so that nothing follows; ")
+
+
 def test_the_same_key_gives_the_first_result_again(stage: Stage) -> None:
     first = job(stage, args=["hi"], idempotency_key="k")
     stage.time.advance(3 * HOUR)

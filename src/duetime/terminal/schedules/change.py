@@ -18,7 +18,7 @@ from duetime.service.changes import ACTIONS, Changed, ChangeRequest, change_sche
 from duetime.service.edits import EditRequest
 from duetime.service.errors import FAILED, refuse, unwrap
 from duetime.service.lookup import short_id
-from duetime.service.run_control import has_ended, stop_runs, wait_for_end, what_was_stopped, why_it_waits
+from duetime.service.run_control import has_ended, last_allowed, stop_runs, wait_for_end, what_was_stopped, why_it_waits
 from duetime.service.services import OPERATOR
 from duetime.service.state_details import detail_of
 from duetime.service.warnings import ScheduleWarning
@@ -103,6 +103,8 @@ def run_schedule(app: Application, view: KindView, id: str, wait: float, json_: 
     text = f"Run {made.id} of {clean(definition.name)} {run_ending(seen)}"
     if waits := why_it_waits(app.scheduler, seen):
         document["note"], text = waits, f"Run {made.id} of {clean(definition.name)}: {waits}"
+    if last := last_allowed(app.scheduler, seen):
+        document["note"], text = " ".join(filter(None, (waits, last))), f"{text}\nnote   {last}"
     print_done(app, json_, document, text, [] if has_ended(seen) else warnings)
     if has_ended(seen) and seen.status != RunStatus.COMPLETED:
         raise typer.Exit(FAILED)
