@@ -190,6 +190,18 @@ def test_the_same_key_gives_the_first_result_again(stage: Stage) -> None:
     assert stage.agent("bob").knows("schedule", given)["id"] == 2
 
 
+@pytest.mark.parametrize("at", ["yesterday 12:00 PM", "24 hours ago"])
+def test_words_for_a_past_time_are_refused_as_past(both: Stage, at: str) -> None:
+    past = "Error: Feb 9, 2026 12:00 PM PST is in the past; it is now Feb 10, 2026 12:00 PM PST."
+    assert both.ada.hears("schedule", prompt="water the plants", at=at) == past
+
+
+def test_a_time_that_passed_within_this_minute_is_told_by_its_seconds(both: Stage) -> None:
+    both.time.advance(timedelta(seconds=30))
+    said = both.ada.hears("schedule", prompt="water the plants", at="2026-02-10T12:00:10")
+    assert said == "Error: 2026-02-10T12:00:10-08:00 is in the past; it is now 2026-02-10T12:00:30-08:00."
+
+
 @pytest.mark.parametrize("more", [{}, {"every": "1h"}])
 def test_a_repeated_request_is_answered_when_its_time_is_over(both: Stage, more: dict[str, str]) -> None:
     given = {"prompt": "water the plants", "at": "2026-02-10 12:30 PM", **more}

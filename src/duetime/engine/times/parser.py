@@ -183,7 +183,8 @@ def read_exact(text: object) -> Instant | None:
 
 
 def read_time(text: object, *, zone: str, now: Instant) -> ReadTime:
-    """Parse what a person or an agent wrote as a time in `zone`."""
+    """Parse what a person or an agent wrote as a time in `zone`. Words may name a past one too, so that whoever needs a
+    coming time can say what is wrong."""
     clock = wall_clock(known_zone(zone).key)
     if not isinstance(text, str) or len(text) > _LONGEST_TEXT:
         raise unreadable(text)
@@ -193,6 +194,7 @@ def read_time(text: object, *, zone: str, now: Instant) -> ReadTime:
         found = found or read_words(tidy, zone, clock, now)
     except UnreadableTime as ambiguous:
         raise unreadable(text, ambiguous.message) from None
+    found = found or _past_words(tidy, zone, now)
     if found is None or not 0 <= found.instant <= LATEST:
         raise unreadable(text)
     return found
@@ -255,18 +257,24 @@ def _iso(text: str, zone: str, clock: WallClock) -> ReadTime | None:
 
 
 def read_past_time(text: object, *, zone: str, now: Instant) -> ReadTime:
-    """Parse a time as `read_time` does, and also `yesterday`, `2 hours ago`; a weekday means the latest one."""
+    """Parse a time as `read_time` does; a weekday means the latest one."""
     if not isinstance(text, str):
         raise unreadable(text)
     words = " ".join(text.split()).lower().removeprefix("last ").removeprefix("on ")
+    if words[:3] in _WEEKDAYS:
+        return read_time(words, zone=zone, now=Instant(now - 7 * DAY))
+    return _past_words(words, zone, now) or read_time(text, zone=zone, now=now)
+
+
+def _past_words(words: str, zone: str, now: Instant) -> ReadTime | None:
+    """Parse `yesterday`, `yesterday 9am` or `2 hours ago`."""
+    words = words.lower()
     if words.endswith(" ago") and (length := read_relative(f"in {words.removesuffix(' ago')}")) is not None:
         return ReadTime(Instant(now - length))
     if words == "yesterday" or words.startswith("yesterday "):
         found = read_time(words.replace("yesterday", "tomorrow", 1), zone=zone, now=_noon(zone, now, days=-2))
         return found._replace(note=found.note and found.note.replace("tomorrow", "yesterday", 1))
-    if words[:3] in _WEEKDAYS:
-        return read_time(words, zone=zone, now=Instant(now - 7 * DAY))
-    return read_time(text, zone=zone, now=now)
+    return None
 
 
 def read_instant(text: object, zone: str, now: Instant, *, last: bool = False, past: bool = False) -> Instant:

@@ -318,7 +318,10 @@ def _read_past(text: str, zone: str, now: Instant, *, first: bool) -> ReadTime:
 
 
 def _past(found: ReadTime, zone: str, now: Instant) -> Refusal:
-    return error(f"{format_local(found.instant, zone)} is in the past; it is now {format_local(now, zone)}.")
+    past, present = format_local(found.instant, zone), format_local(now, zone)
+    if past == present:  # within the same minute, only the seconds tell them apart
+        past, present = iso_local(found.instant, zone), iso_local(now, zone)
+    return error(f"{past} is in the past; it is now {present}.")
 
 
 def _argument_names(trigger_type: str, given: Arguments) -> dict[str, str]:
