@@ -25,12 +25,12 @@ BOUNDS = {
     "1 cron expression, 10 times": Bound(34.0, 13788.2, 1.2),
 }
 CREATE_BOUNDS = {
-    "create a one-off job": 3421,
-    "create a cron job": 4005,
+    "create a one-off job": 3378,
+    "create a cron job": 3962,
     "create an interval job": 4257,
-    "create a prompt": 3681,
-    "create a notification": 3622,
-    "create a request": 4184,
+    "create a prompt": 3652,
+    "create a notification": 3579,
+    "create a request": 4141,
 }
 """Instructions per create, of which a fifth more is tolerated."""
 STATEMENTS_PER_CREATE = 1

@@ -167,11 +167,14 @@ class Drafter(RequestChecks):
             if given.startswith("~"):
                 raise InvalidInput(field="idempotency_key", problem="must not begin with ~")
             return self._text("idempotency_key", given, self.limits.key_length)
-        return self._new_keys(now, 1)[0]
+        return f"{self._key_prefix(now)}{next(self._numbers)}"
 
     def _new_keys(self, now: Instant, number: int) -> list[str]:
-        prefix = f"~{now:016x}-{self._nonce}-"
+        prefix = self._key_prefix(now)
         return [f"{prefix}{each}" for each in islice(self._numbers, number)]
+
+    def _key_prefix(self, now: Instant) -> str:
+        return f"~{now:016x}-{self._nonce}-"
 
     def check_pause(self, until: Instant | None, note: str | None, now: Instant) -> None:
         if until is not None and until <= now:

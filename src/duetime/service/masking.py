@@ -177,15 +177,13 @@ def masked(value: Any, depth: int = 0) -> Any:
     """Return a copy with credentials masked; everything else, including the structure, is unchanged."""
     if depth > DEEPEST:
         return "..."
-    if value is None:
-        return None
+    if isinstance(value, str):
+        return _text(value, depth) if len(value) > _SHORT else _short_text(value, depth)
     if isinstance(value, dict):
         return {name: _under(name, inner, depth) for name, inner in value.items()}
     if isinstance(value, list):
         return [masked(inner, depth + 1) for inner in value]
-    if not isinstance(value, str):
-        return value
-    return _text(value, depth) if len(value) > _SHORT else _short_text(value, depth)
+    return value
 
 
 @lru_cache(maxsize=2048)

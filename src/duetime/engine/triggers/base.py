@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import ClassVar, Final
 from weakref import ref
 
@@ -235,8 +235,11 @@ class WallTrigger(Trigger):
         return None
 
 
+_EPOCH = datetime_of(Instant(0)).replace(tzinfo=None)  # without a zone, which costs twice as much as all the rest
+
+
 def instant_text(instant: Instant) -> str:
-    return datetime_of(instant).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return f"{(_EPOCH + timedelta(microseconds=instant)).isoformat('T', 'microseconds')}Z"
 
 
 def instant_from(text: object, field: str) -> Instant:

@@ -22,7 +22,7 @@ from duetime.engine.errors import DuetimeError, InvalidInput, StoreUnavailable, 
 from duetime.engine.model import LEASE, ScheduleId, WorkerId
 from duetime.engine.policy.bulk import begin_all
 from duetime.engine.policy.follow_ups import Messenger
-from duetime.engine.policy.rows import Draft, NewRows
+from duetime.engine.policy.rows import Draft, NewRows, begin
 from duetime.engine.store import Health
 from duetime.stores.base import BaseStore
 from duetime.stores.byte_limits import size_of
@@ -273,7 +273,7 @@ class SqliteStore(BaseStore):
             if self._replaced:
                 self._check_file()
             first = self._next_schedule
-            rows = begin_all(drafts, [ScheduleId(id) for id in range(first, first + len(drafts))])
+            rows = [begin(draft, ScheduleId(id)) for id, draft in enumerate(drafts, first)]
             values: list[Any] = []
             for definition, progress, entry in rows:
                 owner = definition.owner
