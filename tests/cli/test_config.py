@@ -111,9 +111,9 @@ def test_values_have_the_type_of_their_setting(cli: Cli, own: Path) -> None:
 
 
 BAD = {
-    "an unknown setting": ("colour", "red", "unknown setting 'colour'"),
+    "an unknown setting": ("colour", "red", "Unknown setting 'colour'. Choose one of: "),
     "an unknown zone": ("timezone", "Europe/Berln", "Europe/Berlin"),
-    "a number that is none": ("threads", "many", "VALUE: threads must be a whole number, not 'many'"),
+    "a number that is none": ("threads", "many", "the command line: threads must be a whole number, not 'many'"),
     "a number that is too small": ("threads", "0", "must be at least 1"),
     "an agent that there is not": ("agent", "hal", "the settings name no 'hal'"),
     "a topic that is none": ("notifications.topic", "My Phone", "notifications.topic must be a topic"),

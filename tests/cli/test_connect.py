@@ -152,7 +152,7 @@ def test_a_password_and_variables_of_this_shell_are_not_forgotten(
     monkeypatch.setenv("DUETIME_TIMEZONE", "Asia/Tokyo")
     answer = cli("connect", "cursor", "--yes", "--file", "here.json")
     assert "DUETIME_TIMEZONE" in answer.err and Path("here.json").exists()
-    assert "there is no client 'emacs'" in cli("connect", "emacs").err
+    assert "Unknown client 'emacs'" in cli("connect", "emacs").err
 
 
 @pytest.mark.parametrize(

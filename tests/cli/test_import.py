@@ -392,7 +392,7 @@ def test_whoever_watches_an_export_sees_how_far_it_is(cli: Cli, tmp_path: Path) 
 def test_a_kind_that_is_none_is_refused(cli: Cli) -> None:
     answer = cli("export", "--kind", "jobs")
     assert (answer.code, answer.out) == (2, "")
-    assert "--kind: there is no 'jobs'" in answer.err
+    assert "Unknown kind 'jobs'" in answer.err
 
 
 def test_a_schedule_whose_last_run_is_under_way_is_not_exported(cli: Cli, tmp_path: Path) -> None:

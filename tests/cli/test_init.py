@@ -136,7 +136,7 @@ BAD = {
     "no server": (("--ntfy", "ntfy.sh"), "--ntfy"),
     "a prefix with a blank": (("--ntfy", "https://ntfy.sh", "--prefix", "a b"), "letters, digits"),
     "an unknown zone": (("--timezone", "Europe/Berln"), "Europe/Berlin"),
-    "an unknown agent": (("--agent", "hal"), "there are inbox, claude"),
+    "an unknown agent": (("--agent", "hal"), "Choose one of: inbox, claude"),
     "a channel without an address": (("--channel", "phone"), "NAME=URL"),
     "a channel that no topic can name": (("--channel", "My Phone=x://y"), "lowercase letters"),
     "two places": (("--inbox", "--ntfy", "https://ntfy.sh"), "cannot be combined"),

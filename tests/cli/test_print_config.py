@@ -128,7 +128,7 @@ def test_stdio_works_from_any_folder(cli: Cli, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--print-config", "emacs"), "there is no client 'emacs'"),
+        (("--print-config", "emacs"), "Unknown client 'emacs'"),
         (("--print-config", "codex", "--port", "0"), "--port"),
     ],
 )

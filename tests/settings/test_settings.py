@@ -25,7 +25,7 @@ def test_without_sources_there_are_defaults(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("threads = [", "not valid TOML"), ("colour = 1", "unknown setting 'colour'"), ("threads = true", "threads")],
+    [("threads = [", "not valid TOML"), ("colour = 1", "Unknown setting 'colour'"), ("threads = true", "threads")],
 )
 def test_a_bad_file_is_refused_by_name(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "duetime.toml").write_text(text, encoding="utf-8")

@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperCommand
 from typer.main import get_command
 
-from duetime.engine.errors import DuetimeError, InvalidInput
+from duetime.engine.errors import DuetimeError, InvalidInput, unknown
 from duetime.kinds import load_specs
 from duetime.service.errors import FAILED, INTERRUPTED, OK, PIPE_CLOSED, USAGE, shown
 from duetime.service.kind_spec import Command, KindSpec, known_specs, load
@@ -325,7 +325,7 @@ def print_completion(
     from typer.completion import get_completion_script  # type: ignore[attr-defined]  # exported nowhere else
 
     if shell not in _COMPLETION_SETUP:
-        raise InvalidInput(f"SHELL: there is no {shell!r}; there are {', '.join(_COMPLETION_SETUP)}")
+        raise InvalidInput(unknown("shell", shell, _COMPLETION_SETUP))
     script = get_completion_script(prog_name="duetime", complete_var=COMPLETION, shell=shell)
     if json_:
         output.print_json({"shell": shell, "script": script, "how": _COMPLETION_SETUP[shell]})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar, Final
 
 
@@ -31,6 +31,11 @@ class InvalidInput(DuetimeError):
         super().__init__(message if problem is None else f"{field}: {problem}")
         self.field = field
         self.problem = self.message if problem is None else problem
+
+
+def unknown(what: str, given: str, known: Iterable[str]) -> str:
+    """Return the message for a name that is none of the known ones."""
+    return f"Unknown {what} {given[:60]!r}. Choose one of: {', '.join(known)}"
 
 
 class InvalidTrigger(InvalidInput):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, NamedTuple, TypeAlias
 
-from duetime.engine.errors import InvalidInput
+from duetime.engine.errors import InvalidInput, unknown
 
 NAME = "duetime"
 MCP_REMOTE = "mcp-remote@0.15.1"
@@ -224,11 +224,10 @@ CLIENTS = {
 }  # fmt: skip
 
 
-def known_client(name: str, option: str = "") -> Client:
+def known_client(name: str, *, every: bool = False) -> Client:
+    """Return a client by its name. `every`: an error names what stands for all of them, too."""
     if name not in CLIENTS:
-        said = f"{option}: " if option else ""
-        every = [*CLIENTS, ALL] if option else CLIENTS
-        raise InvalidInput(f"{said}there is no client {name!r}; there are {', '.join(every)}")
+        raise InvalidInput(unknown("client", name, [*CLIENTS, ALL] if every else CLIENTS))
     return CLIENTS[name]
 
 

@@ -9,7 +9,7 @@ from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, get_args, get_type_hints
 
-from duetime.engine.errors import InvalidInput
+from duetime.engine.errors import InvalidInput, unknown
 from duetime.engine.kind import LOCAL
 from duetime.engine.policy.options import is_topic
 from duetime.settings.sections import HEARTBEAT, INBOX, QSTASH, AgentSettings, McpServerSettings
@@ -42,9 +42,9 @@ def fitted(settings: T, values: Mapping[str, Any], source: Source, within: str =
     """Return a copy of a settings table with the values of the source."""
     of = type(settings)
     hints, names = get_type_hints(of), names_of(of)
-    unknown = sorted(set(values) - set(names))
-    if unknown:
-        raise InvalidInput(f"{source}: unknown setting {within + unknown[0]!r}; there are {', '.join(sorted(names))}")
+    surplus = sorted(set(values) - set(names))
+    if surplus:
+        raise InvalidInput(f"{source}: {unknown('setting', within + surplus[0], sorted(names))}")
     fit = {name: _fit(within + name, getattr(settings, name), hints[name], values[name], source) for name in values}
     return replace(settings, **fit)  # type: ignore[type-var]
 

@@ -62,7 +62,7 @@ def worded(error: DuetimeError, code: str) -> str:
 
         message = with_cron_fault(message)
     if message.startswith("Unknown status"):
-        message += "; there are scheduled (or pending), running, completed, failed, cancelled, paused and broken"
+        message += ". Choose one of: scheduled (or pending), running, completed, failed, cancelled, paused, broken"
     if code == "store_unavailable":
         message = message.removesuffix("; work continues when it is back").removesuffix("; it will be retried")
         message += "; check --db, and try again"

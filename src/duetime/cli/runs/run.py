@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from duetime.engine.encoding import json_object
-from duetime.engine.errors import InvalidInput
+from duetime.engine.errors import InvalidInput, unknown
 from duetime.engine.model import LIVE, Run, RunStatus, Schedule, ScheduleState
 from duetime.engine.store import RunQuery
 from duetime.engine.times import clock_local
@@ -41,7 +41,7 @@ OVER = frozenset({ScheduleState.DELETED, ScheduleState.CANCELLED})
 
 def known_kind(kind: str | None) -> str | None:
     if kind is not None and kind not in KINDS and kind not in load_specs():
-        raise InvalidInput(f"--kind: there is no {kind!r}; there are {', '.join(load_specs())}")
+        raise InvalidInput(unknown("kind", kind, load_specs()))
     return kind
 
 
@@ -157,7 +157,7 @@ def list_(
 ) -> None:
     """List runs of all kinds, newest first, including those of deleted schedules."""
     if status is not None and status not in STATUSES:
-        raise InvalidInput(f"--status: there is no {status!r}; there are {', '.join(STATUSES)}")
+        raise InvalidInput(unknown("status", status, STATUSES))
     with opened(db) as app:
         zone = app.scheduler.zone
         since_, until_ = range_given(app, since, until, past=True)

@@ -141,7 +141,7 @@ def _introduce(bound: socket.socket, tokens: Tokens | None, shown: Shown) -> Non
 
 
 def _print_client_config(settings: Settings, name: str, no_auth: bool) -> None:
-    render = instructions if name == ALL else known_client(name, "--print-config").http
+    render = instructions if name == ALL else known_client(name, every=True).http
     if settings.port == 0:
         raise InvalidInput("--print-config: needs the port that is served; give --port")
     token = None

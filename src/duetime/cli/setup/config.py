@@ -160,7 +160,7 @@ def _typed(key: Key, value: str, folder: Path) -> Any:
     given: Any = value_of(value) if value.startswith("[") else value
     for part in reversed(key):
         given = {part: given}
-    made = value_at(fitted(Settings(), given, "VALUE"), key)
+    made = value_at(fitted(Settings(), given, "the command line"), key)
     if made is None or is_dataclass(made) or isinstance(made, Mapping):
         raise InvalidInput(f"{'.'.join(key)} is a table; set one of its values, such as {'.'.join(key)}.url")
     made = list(made) if isinstance(made, tuple) else made

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from duetime.engine.errors import DuetimeError, InvalidInput
+from duetime.engine.errors import DuetimeError, InvalidInput, unknown
 from duetime.engine.policy.options import is_topic
 from duetime.engine.times.zones import known_zone
 from duetime.kinds.prompts.agents.presets import PRESETS
@@ -192,4 +192,4 @@ def _name_problem(name: str) -> str | None:
 
 def _agent_problem(agent: str, settings: Settings) -> str | None:
     known: Mapping[str, object] = {INBOX: None, **PRESETS, **settings.agents}
-    return None if agent in known else f"there is no {agent!r}; there are {', '.join(known)}"
+    return None if agent in known else unknown("agent", agent, known)

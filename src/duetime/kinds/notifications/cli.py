@@ -9,7 +9,7 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-from duetime.engine.errors import InvalidInput
+from duetime.engine.errors import InvalidInput, unknown
 from duetime.engine.model import Definition
 from duetime.engine.redaction import without_secrets
 from duetime.engine.times import clock_local
@@ -298,7 +298,7 @@ def inbox(
 def _mark(app: Application, action: str, given: Sequence[str], everything: bool, json_: bool) -> None:
     mark: Mark | None = next((each for each in get_args(Mark) if each == action), None)
     if mark is None:
-        raise InvalidInput(f"ACTION: there is no {action[:40]!r}; there are list, {', '.join(_MARKED)}")
+        raise InvalidInput(unknown("action", action, ("list", *_MARKED)))
     shows = "`duetime inbox --dismissed`" if mark == "restore" else "`duetime inbox`"
     if everything and mark != "read":
         raise InvalidInput(
