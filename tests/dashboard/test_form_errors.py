@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from tests.support.browsing import Browser, words
+from tests.support.browsing import Browser, field, found, made, page_of, words
+from tests.support.web import Site
 
 
 @pytest.mark.parametrize(
@@ -39,3 +40,13 @@ def test_the_preview_says_how_a_day_without_a_time_is_read(local: Browser) -> No
 def test_an_empty_topic_is_said_to_be_empty(local: Browser) -> None:
     reply = local.send("/new", {"kind": "notification", "message": "m", "when": "phrase", "phrase": "in 1 hour"})
     assert "Topic: must not be empty" in words(reply) and "None" not in words(reply)
+
+
+@pytest.mark.parametrize("until", ["yesterday", "no time"])
+def test_a_pause_until_a_wrong_time_is_asked_for_again(served: Site, local: Browser, until: str) -> None:
+    schedule = made(served, "to pause")
+    reply = local.send(page_of(schedule, "pause"), {"until": until, "note": "Moving house"})
+    assert (reply.status, "Pause this schedule?" in words(reply)) == (422, True)
+    assert re.search("Until: .*(in the past|monday 9am)", words(reply))
+    assert field(reply, "until") == until and field(reply, "note") == "Moving house"
+    assert found(served, schedule).progress.state == "active"

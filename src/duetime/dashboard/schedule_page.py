@@ -13,12 +13,13 @@ from duetime.dashboard.request import Form, PageRequest, at, goal_of
 from duetime.dashboard.schedule_stats import schedule_stats
 from duetime.dashboard.undo import reverse_of
 from duetime.engine.clock import Instant
-from duetime.engine.errors import DuetimeError
+from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.engine.model import OVER, Run, RunStatus, Schedule, ScheduleState
+from duetime.engine.result import Err
 from duetime.engine.store import FAILED_OR_LOST, RunQuery
 from duetime.engine.times import read_instant
 from duetime.service.changes import ACTIONS, ChangeRequest, change_found
-from duetime.service.errors import refuse, unwrap
+from duetime.service.errors import err_of, refuse, shown, unwrap
 from duetime.service.masking import masking_of
 from duetime.service.presenters import (
     View,
@@ -133,6 +134,7 @@ def run_rows(request: PageRequest, found: list[Run]) -> list[View]:
 
 
 CONFIRMED: Final = ("pause", "cancel", "delete")
+UNTIL_EXAMPLES: Final = "Write it as in 3 days, monday 9am or 2026-02-10 15:30."
 
 
 def confirm_page(request: PageRequest) -> Response:
@@ -140,7 +142,17 @@ def confirm_page(request: PageRequest) -> Response:
     action = request.http.path_params["action"]
     if action not in CONFIRMED:
         raise refuse("not_found", "There is no such page.")
-    return request.render("confirm.html", it=schedule_shape(schedule_at(request), request.zone), action=action)
+    return _confirm(request, schedule_at(request), action)
+
+
+def _confirm(
+    request: PageRequest, schedule: Schedule, action: str, form: Form | None = None, err: Err | None = None
+) -> Response:
+    """Ask for confirmation; if what was typed is refused, ask again with it and with the problem."""
+    typed = {name: "" if form is None else form.get(name) for name in ("until", "note")}
+    status, problem = (200, None) if err is None else (shown(err.code).status, err.problem)
+    it = schedule_shape(schedule, request.zone)
+    return request.render("confirm.html", status, it=it, action=action, problem=problem, **typed)
 
 
 def act(request: PageRequest, form: Form) -> Response:
@@ -157,8 +169,13 @@ def act(request: PageRequest, form: Form) -> Response:
         unwrap(stop_runs(request.scheduler, request.caller, schedule))
         return request.redirect(goal_of(form, at(public_id)), did="stopped")
     until = form.get("until").strip()
-    asked = ChangeRequest(action, _instant(request, until) if until else None, form.get("note").strip() or None)
-    unwrap(change_found(request.call.services, request.caller, schedule, asked))
+    try:
+        asked = ChangeRequest(action, _instant(request, until) if until else None, form.get("note").strip() or None)
+        unwrap(change_found(request.call.services, request.caller, schedule, asked))
+    except DuetimeError as error:
+        if (err := err_of(error)).field != "until":
+            raise
+        return _confirm(request, schedule, action, form, err)
     undo = request.offer_undo((public_id, reverse_of(action, schedule)))
     usual = "/schedules" if action == "delete" else at(public_id)
     return request.redirect(goal_of(form, usual), did=ACTIONS[action], **undo)
@@ -168,4 +185,4 @@ def _instant(request: PageRequest, text: str) -> Instant:
     try:
         return read_instant(text, request.zone, request.now)
     except DuetimeError as error:
-        raise refuse("unreadable_time", f"until: {error.message}", "until") from error
+        raise InvalidInput(field="until", problem=f"{error.message} {UNTIL_EXAMPLES}") from error
