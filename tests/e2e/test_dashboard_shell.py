@@ -178,12 +178,23 @@ def test_theme_and_zone_are_chosen_without_a_script(browser: Browser, context: B
 def test_a_server_that_is_gone_is_shown_as_such(browser: Browser, context: BrowserContext, served: Served) -> None:
     with browser.new_context(storage_state=context.storage_state(), timezone_id=ZONE) as own:
         page = own.new_page()
-        page.goto(address(served))
+        page.goto(address(served, "/schedules"))
         expect(page.locator("#pulse")).to_have_text("Live")
+        menu = page.locator("#rows details.actions-menu").first
+        menu.locator("summary").press("Enter")
+        for key, place in (("ArrowDown", 0), ("ArrowDown", 1), ("ArrowUp", 0)):
+            page.keyboard.press(key)
+            expect(menu.locator(".sheet a, .sheet button").nth(place)).to_be_focused()
+        page.keyboard.press("Escape")
         own.set_offline(True)
         page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
         expect(page.get_by_text(re.compile(r"Not connected since \d\d:\d\d"))).to_be_visible(timeout=20_000)
         assert float(page.locator("main").evaluate("each => getComputedStyle(each).opacity")) < 0.6
+        menu.locator("summary").click()
+        menu.locator(".sheet button").first.click()
+        expect(page.get_by_text("Not connected, so nothing was sent.")).to_be_visible()
+        expect(menu, "the page stays").to_be_visible()
+        page.keyboard.press("Escape")
         own.set_offline(False)
         expect(page.locator(".offline")).to_have_count(0, timeout=20_000)
 

@@ -175,6 +175,13 @@ function connected() {
   if (!source) showState("", true);
 }
 
+// Sending a form would replace the page, and what is selected or typed on it, by an error page of the browser.
+document.addEventListener("submit", (event) => {
+  if (!gone) return;
+  event.preventDefault();
+  notify("Not connected, so nothing was sent. Try again when the connection is back.");
+});
+
 async function check() {
   if (document.hidden) return;
   try { await fetch("/healthz", { cache: "no-store" }); connected(); } catch { disconnected(); }
@@ -545,6 +552,14 @@ document.addEventListener("keydown", (event) => {
   if (target) { event.preventDefault(); press(target); return; }
   if (event.key === "g") { keyed = "g"; keyedAt = Date.now(); return; }
   ROW_KEYS[event.key]?.();
+});
+document.addEventListener("keydown", (event) => {
+  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key], menu = event.target.closest("details.menu[open], details.actions-menu[open]");
+  if (!step || !menu || event.target.matches("input, select")) return;
+  const items = [...menu.querySelectorAll("a, button, input, select")].filter((each) => each.checkVisibility());
+  const at = items.indexOf(event.target);
+  event.preventDefault();
+  items.at(at < 0 ? Math.min(0, step) : (at + step) % items.length)?.focus();
 });
 document.addEventListener("click", (event) => {
   if (event.target.closest("[data-palette]")) openPalette(event);
