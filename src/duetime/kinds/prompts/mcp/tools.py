@@ -139,7 +139,7 @@ TOOLS = [
             "every": text("New interval: 2h30m."),
             "timezone": ZONE,
         },
-        TASK_RESULT,
+        {**TASK_RESULT, **WARNINGS},
         ("id",),
         destructive=True,
     ),
