@@ -211,7 +211,8 @@ LOST, TWICE = "2099-03-29T02:30:00", "2099-10-25T02:30:00"
 """In Berlin, clocks go forward over the first one, and the second one comes twice."""
 
 
-def test_a_single_time_at_a_clock_change_is_told_everywhere(there: Site) -> None:
+@pytest.mark.filterwarnings("ignore:nothing fires yet")
+def test_a_single_time_at_a_clock_change_is_told_everywhere(there: Site, cli: Cli) -> None:
     agent = Agent(there.room.services, Caller(LOCAL), "Europe/Berlin")
     for text, words in ((LOST, "clocks go forward"), (TWICE, "comes twice")):
         once = {"trigger_type": "once", "trigger_config": {"run_at": text}}
@@ -221,6 +222,21 @@ def test_a_single_time_at_a_clock_change_is_told_everywhere(there: Site) -> None
         trigger = {"type": "once", "run_at": text}
         asked = {"kind": "job", "name": "n", "payload": PAYLOADS["job"], "trigger": trigger, "timezone": BERLIN}
         assert words in post(there, "/schedules", asked)["warnings"][0]
+        told = [agent.knows("schedule", prompt="water the plants", at=text)]
+        told += [agent.knows("schedule_notification", **TOOLS["notification"][1], datetime=f"{text[:10]} 2:30")]
+        told += [
+            agent.knows(
+                "schedule_notification", **TOOLS["notification"][1], time="02:30", date=text[:10], timezone=BERLIN
+            )
+        ]
+        duetime = Duetime(settings=Settings(db=there.room.settings.db, timezone=BERLIN))
+        told += [dict(duetime.schedule("echo", args=["x"], at=text))]
+        duetime.close()
+        for answer in told:
+            texts = dict(zip(answer["warning_codes"], answer["warnings"], strict=True))
+            assert words in texts["time"], answer
+        line = cli(*COMMANDS["job"], "--at", text, "--tz", BERLIN, "--json")
+        assert [words in each for each in line.document["warnings"]].count(True) == 1
         assert words in post(there, "/preview", {"trigger": trigger, "timezone": BERLIN})["warnings"][0]
 
 

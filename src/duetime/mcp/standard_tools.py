@@ -155,8 +155,7 @@ def create(call: Call, given: Arguments, kind: str, payload: Mapping[str, Any], 
         "status": status_of(schedule.progress),
         **facts,
     }
-    notes = when.notes(zone, call.scheduler.clock.now()) if made.value.fresh else []
-    return Reply(with_warnings(view, made.value.with_notes(notes).warnings))
+    return Reply(with_warnings(view, made.value.warnings))
 
 
 def requested_when(given: Arguments) -> When:

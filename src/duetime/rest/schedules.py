@@ -90,9 +90,6 @@ def create(call: Caller, body: Annotated[NewScheduleGiven, Body()], idempotency_
     new = _asked(call, body, idempotency_key)
     result = call.services.create(call.caller, new)
     made = unwrap(about_when(result, body.when) if isinstance(result, Err) else result)
-    if made.fresh:
-        when = When(new.trigger_type, dict(new.trigger_config), new.timezone)
-        made = made.with_notes(when.notes(call.zone, call.scheduler.clock.now()))
     return _answer(
         call,
         made.schedule,

@@ -20,7 +20,7 @@ from duetime.service.errors import err_of
 from duetime.service.masking import masked_payload, refuse_other_places
 from duetime.service.presenters import trigger_shape
 from duetime.service.services import Services
-from duetime.service.warnings import ScheduleWarning, declare, warning
+from duetime.service.warnings import ScheduleWarning, declare, time_warnings, warning
 from duetime.service.when import When
 
 MOST_COUNTED: Final = 1000
@@ -83,7 +83,7 @@ def edit_schedule(services: Services, caller: Caller, found: Schedule, request: 
     notes = [moved.note] if moved is not None and moved.note is not None else []
     if request.when is not None:
         notes += request.when.notes(_zone_of(found, services.zone), services.scheduler.clock.now())
-    warnings = [*(ScheduleWarning("time", note) for note in notes), *left_out(services, found, result.value), *warnings]
+    warnings = [*time_warnings(notes), *left_out(services, found, result.value), *warnings]
     return Ok(Edited(result.value, warnings, found.progress.active > 0))
 
 

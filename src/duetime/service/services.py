@@ -23,7 +23,15 @@ from duetime.engine.validation import Changes, NewSchedule
 from duetime.service.errors import unwrap
 from duetime.service.kind_spec import ExternalSchedules, KindHooks, KindSpec, known_specs
 from duetime.service.presenters import instant_view, living, next_of, policy_shape, reads_as
-from duetime.service.warnings import DELIVERY_PREFIX, ScheduleWarning, declare, warning, warning_facts
+from duetime.service.warnings import (
+    DELIVERY_PREFIX,
+    ScheduleWarning,
+    declare,
+    time_warnings,
+    warning,
+    warning_facts,
+)
+from duetime.service.when import When
 
 K = TypeVar("K", bound=Kind)
 Q = TypeVar("Q", RunQuery, ScheduleQuery)
@@ -48,10 +56,6 @@ class Created(NamedTuple):
     schedule: Schedule
     fresh: bool
     warnings: list[ScheduleWarning]
-
-    def with_notes(self, notes: Sequence[str]) -> Created:
-        """Add how its time was understood, as warnings."""
-        return self._replace(warnings=[*(ScheduleWarning("time", note) for note in notes), *self.warnings])
 
     @property
     def first_result(self) -> Schedule:
@@ -122,7 +126,11 @@ class Services:
     def _created(self, schedule: Schedule, fresh: bool, new: NewSchedule) -> Created:
         if not fresh and schedule.progress.state == ScheduleState.CANCELLED:
             return Created(schedule, fresh, [warning("cancelled")])
-        return Created(schedule, fresh, self.create_warnings(schedule, new.payload))
+        warnings = self.create_warnings(schedule, new.payload)
+        if schedule.definition.version == 1:  # after an edit, its time may be another
+            when = When(new.trigger_type, dict(new.trigger_config), new.timezone)
+            warnings = [*time_warnings(when.notes(self.zone, schedule.definition.created)), *warnings]
+        return Created(schedule, fresh, warnings)
 
     def edit(self, caller: Caller, found: Schedule, changes: Changes) -> Result[Schedule]:
         """Edit a schedule that was found. Its kind decides what may change while a run is due."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 LONGEST: Final = 120
@@ -10,6 +10,7 @@ DELIVERY_PREFIX: Final = "deliver_to: "
 """Begins a warning about where the results of runs are delivered."""
 SENTENCES: Final[dict[str, str]] = {}
 """The sentences of all codes, with placeholders. Each part of the code declares its own."""
+TIME: Final = "time"
 EXPLANATIONS: Final = {
     "no_worker": (
         "Schedules are stored, but no process executes them. `duetime service install` keeps one running in the "
@@ -27,7 +28,7 @@ EXPLANATIONS: Final = {
         "The rule is valid, but may fire at unexpected times: on dates that not every month has, on either of two "
         "conditions, or around a clock change. `preview_schedule` shows its next times."
     ),
-    "time": "The time can be read in several ways. The warning says which one was chosen; otherwise give it in full.",
+    TIME: "The time can be read in several ways. The warning says which one was chosen; otherwise give it in full.",
     "moved": (
         "The next time of a recurring schedule was moved past other times of its rule. Those are neither run nor "
         "caught up. Move the next time to an earlier one, or edit the rule, if they should run."
@@ -101,6 +102,11 @@ def warning(code: str, **values: str) -> ScheduleWarning:
         if excess > 0:
             values[name] = values[name][: max(0, len(values[name]) - excess - 3)] + "..."
     return ScheduleWarning(code, SENTENCES[code].format(**values))
+
+
+def time_warnings(notes: Iterable[str]) -> list[ScheduleWarning]:
+    """Return how a time was understood, as warnings."""
+    return [ScheduleWarning(TIME, note) for note in notes]
 
 
 def warning_facts(warnings: Sequence[ScheduleWarning]) -> dict[str, list[str]]:

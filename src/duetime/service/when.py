@@ -22,6 +22,8 @@ NONE = "none"
 _CRON = re.compile(r"@[a-z]+|[0-9*][0-9*/,-]*(?: [0-9*/,-]+){1,2}(?: [0-9A-Za-z*/,#?-]+){3}")
 _ANY_TIME = Instant(2_000_000_000 * SECOND)
 """A present time for checks of whether a text can be read at all, whatever the time is."""
+_EXACT = ("Z", "+00:00")
+"""Ends of times that can be read in one way alone; most are of this form."""
 Duration = timedelta | float | str
 
 
@@ -36,8 +38,11 @@ class When(NamedTuple):
     def notes(self, zone: str, now: Instant) -> list[str]:
         """Return how an ambiguous time was understood. An unreadable one is reported when the trigger is built."""
         try:
-            text, zone = self.config.get("run_at"), known_zone(self.timezone or zone).key
-            note = None if text is None else read_time(text, zone=zone, now=now).note
+            text = self.config.get("run_at")
+            if not isinstance(text, str) or text == "now" or text.endswith(_EXACT):
+                return []
+            zone = known_zone(self.config.get("timezone") or self.timezone or zone).key
+            note = read_time(text, zone=zone, now=now).note
         except DuetimeError:
             return []
         return [note] if note else []

@@ -78,8 +78,8 @@ def test_schedule_knows_the_same_facts(stage: Stage) -> None:
         "next_run": "2026-02-10T15:00:00-08:00",
         "reads_as": f"once, on 2026-02-10 15:00 PST ({PACIFIC})",
         "limits": {"max_attempts": 1, "timeout_seconds": 900.0, "max_runs_per_day": 200},
-        "warnings": [WAITS],
-        "warning_codes": ["no_agent"],
+        "warnings": ["no date given: read as Feb 10, 2026 3:00 PM PST", WAITS],
+        "warning_codes": ["time", "no_agent"],
     }
 
 
@@ -203,6 +203,21 @@ def test_a_time_that_passed_within_this_minute_is_told_by_its_seconds(both: Stag
 
 
 @pytest.mark.parametrize("more", [{}, {"every": "1h"}])
+def test_a_repeated_request_tells_how_its_time_was_understood_until_it_is_edited(
+    stage: Stage, more: dict[str, str]
+) -> None:
+    given = {"prompt": "water the plants", "at": "tomorrow 9am", "idempotency_key": "k", **more}
+    first = stage.ada.use("schedule", given)
+    assert first.structured["note"] == "tomorrow: read as Feb 11, 2026 9:00 AM PST"
+    stage.time.advance(timedelta(hours=14))
+    assert stage.ada.use("schedule", given) == first
+    stage.ada.knows("schedule_edit", id=1, at="2026-02-12 17:00")
+    again = stage.ada.use("schedule", given)
+    assert "9:00 AM" not in str(again.text) and "note" not in again.structured
+    assert "time" not in again.structured.get("warning_codes", [])
+
+
+@pytest.mark.parametrize("more", [{}, {"every": "1h"}])
 def test_a_repeated_request_is_answered_when_its_time_is_over(both: Stage, more: dict[str, str]) -> None:
     given = {"prompt": "water the plants", "at": "2026-02-10 12:30 PM", **more}
     first = both.ada.hears("schedule", given, idempotency_key="k")
@@ -221,7 +236,8 @@ def test_warnings_are_said_and_known(stage: Stage) -> None:
     assert stage.time.worker.id is not None
     stage.app.store.retire(stage.time.worker.id)
     answer = stage.ada.use("schedule", prompt="x", at="15:00", deliver_to="daily-report")
-    idle, arrives, waits = answer.structured["warnings"]
+    read, idle, arrives, waits = answer.structured["warnings"]
+    assert read == answer.structured["note"]
     assert "No worker is running" in idle and arrives == f"deliver_to: {INBOX_WARNING}" and waits == WAITS
     assert answer.text is not None
     assert answer.text.split("\n")[2:] == [f"Warning: {each}" for each in (idle, arrives, waits)]

@@ -84,7 +84,7 @@ def add(
     when = trigger.parsed()
     new = NewSchedule("job", name, when.type, when.config, payload, policy.given(), when.timezone, key)
     with opened(db, tasks, load_tasks=True, making=True) as app, naming_known_tasks(app):
-        add_schedule(app, new, when, json_, tasks=tasks)
+        add_schedule(app, new, json_, tasks=tasks)
 
 
 @commands.command(cls=PlainCommand)

@@ -201,7 +201,7 @@ def add(
         when = when._replace(timezone=when.timezone or app.scheduler.zone)
         new = new_notification(payload, when, chosen, key)
         if service.fires_here:
-            add_schedule(app, new, when, json_)
+            add_schedule(app, new, json_)
         else:
             _add_elsewhere(app, service, new, when, json_)
 

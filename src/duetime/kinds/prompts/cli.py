@@ -146,7 +146,7 @@ def add(
     payload, stated = {"prompt": prompt, **_payload(agent)}, policy.given()
     new = NewSchedule("prompt", name or headline(prompt), when.type, when.config, payload, stated, when.timezone, key)
     with opened(db, making=True) as app:
-        add_schedule(app, new, when, json_)
+        add_schedule(app, new, json_)
 
 
 @commands.command(cls=PlainCommand)

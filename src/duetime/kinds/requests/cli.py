@@ -72,7 +72,7 @@ def add(
         payload["timeout"] = math.ceil(timeout / SECOND)  # of each attempt
     new = NewSchedule(KIND, headline(label or url), when.type, when.config, payload, chosen, when.timezone, key)
     with opened(db, making=True) as app:
-        add_schedule(app, new, when, json_)
+        add_schedule(app, new, json_)
 
 
 def _payload(**given: Any) -> dict[str, Any]:

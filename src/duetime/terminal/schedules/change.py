@@ -21,7 +21,7 @@ from duetime.service.lookup import short_id
 from duetime.service.run_control import has_ended, last_allowed, stop_runs, wait_for_end, what_was_stopped, why_it_waits
 from duetime.service.services import OPERATOR
 from duetime.service.state_details import detail_of
-from duetime.service.warnings import ScheduleWarning
+from duetime.service.warnings import ScheduleWarning, time_warnings
 from duetime.service.when import When
 from duetime.terminal import output
 from duetime.terminal.context import Application, again, print_done
@@ -31,15 +31,12 @@ from duetime.terminal.schedules.display import found_here, not_found, outcome_te
 from duetime.terminal.schedules.options import EditOptions
 
 
-def add_schedule(
-    app: Application, new: NewSchedule, when: When, json_: bool, *, tasks: Sequence[str] | None = None
-) -> None:
+def add_schedule(app: Application, new: NewSchedule, json_: bool, *, tasks: Sequence[str] | None = None) -> None:
     """Create a schedule and print it. If its key was used before, print the existing schedule and say so."""
     made = unwrap(app.services.create(OPERATOR, new))
-    warnings = [*made.warnings, *time_notes(app, when)]
     document = _document(app, made.schedule) | {"created": made.fresh}
     text = _text(app, "Added" if made.fresh else "Already exists:", document, made.schedule)
-    print_done(app, json_, document, text, warnings, tasks=tasks)
+    print_done(app, json_, document, text, made.warnings, tasks=tasks)
 
 
 def edit_schedule(
@@ -84,7 +81,7 @@ def _document(app: Application, schedule: Schedule) -> dict[str, Any]:
 
 def time_notes(app: Application, when: When) -> list[ScheduleWarning]:
     """Return how an ambiguous time was understood."""
-    return [ScheduleWarning("time", note) for note in when.notes(app.scheduler.zone, app.clock.now())]
+    return time_warnings(when.notes(app.scheduler.zone, app.clock.now()))
 
 
 def _text(app: Application, verb: str, view: Mapping[str, Any], schedule: Schedule) -> str:

@@ -48,7 +48,7 @@ def standard_commands(spec: KindSpec) -> typer.Typer:
         when, payload = trigger.parsed(), _payload(fields, given)
         new = NewSchedule(spec.name, name, when.type, when.config, payload, policy.given(), when.timezone, key)
         with opened(db, making=True) as app:
-            add_schedule(app, new, when, json_)
+            add_schedule(app, new, json_)
 
     def edit(
         id: Id,

@@ -36,6 +36,7 @@ from duetime.net.outcomes import NOT_RETRIED
 from duetime.service.masking import masked
 from duetime.service.presenters import instant_view, reads_as
 from duetime.service.services import Call
+from duetime.service.warnings import TIME, ScheduleWarning, time_warnings
 from duetime.service.when import When, limits_of
 
 _CRON_RULE = (
@@ -103,6 +104,7 @@ def schedule_notification(call: Call, given: Arguments) -> Reply:
     message, at = result.value, result.value.next
     assert at is not None, "a one-off always has a time"
     answer: dict[str, Any] = {"success": True, "message_id": message.id}
+    notes: list[ScheduleWarning] = []
     if when.argument == "delay":
         shown = iso_local(whole_second(at), when.zone)
         answer |= {"delay": given["delay"], "confirmation": f"Notification scheduled in {given['delay']}, at {shown}"}
@@ -111,7 +113,9 @@ def schedule_notification(call: Call, given: Arguments) -> Reply:
         confirmation = f"Notification scheduled for {format_local(at, when.zone)}"
         confirmation += "" if note is None else f"; {note}"
         answer |= {"scheduled_time": instant_view(at, when.zone), "confirmation": confirmation}
-    return Reply(with_warnings(answer | _facts(message, when.zone), message.warnings))
+        notes = time_warnings([] if note is None else [note])  # instead of one about `today`
+    warnings = [*notes, *(each for each in message.warnings if each.code != TIME)]
+    return Reply(with_warnings(answer | _facts(message, when.zone), warnings))
 
 
 def schedule_cron_notification(call: Call, given: Arguments) -> Reply:

@@ -38,7 +38,7 @@ from duetime.service.edits import left_out
 from duetime.service.presenters import instant_view
 from duetime.service.services import Call
 from duetime.service.state_details import detail_of, details_of
-from duetime.service.warnings import ScheduleWarning
+from duetime.service.warnings import TIME, ScheduleWarning
 from duetime.service.when import When, limits_of, parse_when, read_phrase
 
 MOST = 1000
@@ -74,6 +74,8 @@ def schedule(call: Call, given: Arguments) -> Reply:
         raise _past(first, zone, now)
     created = accepted(call.services.create(call.caller, new), **_argument_names(when.type, given))
     made, warnings = created.first_result, created.warnings
+    if not created.fresh:  # as it was understood then; after an edit, its time may be another
+        _, first = _when(given, zone, made.definition.created) if made.definition.version == 1 else (when, None)
     fires, rule, note = fire_time(made), repeats(made.definition), first and first.note
     view = {**task_view(made, zone, call.caller.depth), "fire_at": instant_view(fires, zone), "timezone": zone}
     view = with_warnings(view | call.services.facts(made, zone), warnings)
@@ -84,7 +86,7 @@ def schedule(call: Call, given: Arguments) -> Reply:
         view["wakes"] = wakes
     sentence = f"Scheduled task #{made.definition.id} for {shown(fires, zone)}."
     notes = [rule and f"repeats {rule}", note, doer_note]
-    return Reply(view, lines(sentence, notes, [each.text for each in warnings]))
+    return Reply(view, lines(sentence, notes, [each.text for each in warnings if each.code != TIME]))
 
 
 def _doer_of(call: Call, made: Schedule, *, asked_for: bool) -> tuple[str | None, str | None]:
