@@ -42,8 +42,6 @@ BRIEF: dict[str, Schema] = {
     "reads_as": {"type": "string"},
     "kept_at": text("The service that keeps it, if it is not kept here."),
 }
-_OF_DELETED = ("kind", "name", "kept_at")
-"""What the answer about a deleted schedule still says of it."""
 _ROWS: Schema = {"type": "array", "items": {"type": "object"}}
 _SHOWN = 100
 """Rows of an answer about many schedules."""
@@ -62,8 +60,8 @@ def change(served: Served, action: str, call: Call, given: Arguments) -> Reply:
     )
     if action == "resume" and changed.schedule is not None:
         view["limits"] = call.services.limits(changed.schedule)
-    if action == "delete":
-        view = {name: value for name, value in view.items() if name in _OF_DELETED}
+    if action == "delete" and changed.schedule is not None:
+        view = {}
     confirmation = f"Schedule {changed.id} {ACTIONS[action]} successfully"
     return Reply({"success": True, "schedule_id": changed.id, **facts, "confirmation": confirmation, **view})
 
@@ -162,7 +160,7 @@ def _delete_tool(served: Served) -> Tool:
         "deletes schedules of every kind; the history stays. Ask the user if in doubt. To stop for a while use "
         "pause_schedule.",
         object_schema({"schedule_id": DELETED_ID}, ("schedule_id",)),
-        _changed_schema({name: BRIEF[name] for name in _OF_DELETED}),
+        _changed_schema({"kept_at": BRIEF["kept_at"]}),
         partial(change, served, "delete"),
         destructive=True,
         idempotent=True,

@@ -64,7 +64,7 @@ def test_delete_existing_schedule(ann: Agent) -> None:
         "schedule_id": schedule,
         "confirmation": f"Schedule {schedule} deleted successfully",
     }
-    assert expected.items() <= ann("delete_schedule", schedule_id=schedule).items()
+    assert ann("delete_schedule", schedule_id=schedule) == expected
     assert ann.listed() == ([], [])
 
 
