@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from duetime.engine.clock import SECOND, Instant
 from duetime.engine.store import ScheduleQuery
+from duetime.kinds.jobs.kind import JobKind
 from duetime.mcp.definitions import ToolProblem
 from duetime.service.presenters import schedule_shape
 from tests.support.stage import Stage
@@ -99,6 +101,19 @@ def test_a_run_now_that_is_the_last_of_max_runs_says_so(stage: Stage) -> None:
     stage.time.settle()
     last = stage.ada.knows("run_now", schedule_id=made["job_id"])["note"]
     assert last.startswith("It is the last of 2 that max_runs allows, so that nothing follows; ")
+
+
+def test_the_error_of_an_attempt_is_shown_while_its_retry_waits(stage: Stage) -> None:
+    def fail() -> None:
+        raise RuntimeError("no water")
+
+    stage.app.services.kind(JobKind).registry.task(fail)
+    made = job(stage, task="fail", max_attempts=2)
+    stage.time.clock.move_to(Instant(stage.time.clock.now() + 3600 * SECOND))
+    stage.time.settle()
+    shown = stage.ada.knows("job_status", job_id=made["job_id"])
+    assert shown["history"][0]["status"] == "pending"
+    assert "no water" in shown["error"]
 
 
 def test_the_same_key_gives_the_first_result_again(stage: Stage) -> None:

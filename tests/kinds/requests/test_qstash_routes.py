@@ -160,6 +160,13 @@ def test_url_groups_are_not_offered_wherever_one_may_be_named(desk: Counter, gro
     assert stored(desk) == 0
 
 
+def test_a_message_with_a_cron_is_not_sent_at_once(desk: Counter) -> None:
+    assert "/v2/schedules" in desk.ask("POST", f"/v2/publish/{HOOK}", status=501, Upstash_Cron="0 9 * * *")["error"]
+    message = {"destination": HOOK, "headers": {"Upstash-Cron": "bad"}}
+    assert desk.raw("POST", "/v2/batch", body=[message]).status_code == 501
+    assert stored(desk) == 0
+
+
 @pytest.mark.parametrize("name", ["Upstash-Queue-Name", "Upstash-Flow-Control-Key", "Upstash-Flow-Control-Value"])
 def test_headers_that_would_change_the_order_are_not_ignored(desk: Counter, name: str) -> None:
     for path, more in ((f"/v2/publish/{HOOK}", {}), (f"/v2/schedules/{HOOK}", {"Upstash-Cron": "* * * * *"})):

@@ -123,7 +123,12 @@ def job_status(call: Call, given: Arguments) -> Reply:
     found = result.value
     page = call.scheduler.runs(call.caller, RunQuery(schedule=found.definition.id, limit=10, count_to=0))
     runs = [] if isinstance(page, Err) else page.value.items
-    return Reply({**detail(call, found, zone), "history": [history_row(run, zone) for run in runs]})
+    history = [history_row(run, zone) for run in runs]
+    shown = detail(call, found, zone)
+    if shown["error"] is None:  # a failed attempt that waits for its retry is the latest error too
+        retried = (row for run, row in zip(runs, history, strict=True) if run.status in LIVE and run.attempt)
+        shown["error"] = next((row["error"] for row in retried if row["error"] is not None), None)
+    return Reply({**shown, "history": history})
 
 
 def list_tasks(call: Call, given: Arguments) -> Reply:

@@ -90,6 +90,8 @@ def _read_one(asking: Asking, given: Any) -> Request:
 
 def _read(asking: Asking, destination: str, headers: Mapping[str, str], body: bytes) -> Request:
     request = read_request(asking, destination, headers, body)
+    if f"{PREFIX}cron" in headers:
+        raise not_offered("a message with Upstash-Cron (create it with POST /v2/schedules instead) is")
     read_moment(headers, asking.scheduler.clock.now())  # so that an error in it is reported for this message
     return request
 
