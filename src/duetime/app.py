@@ -35,9 +35,9 @@ from duetime.kinds.prompts.access import load_tokens, runs_under_way
 from duetime.security.redaction import secrets_of
 from duetime.service.errors import refuse
 from duetime.service.kind_spec import BuildContext, load
-from duetime.service.presenters import is_alive
+from duetime.service.presenters import is_alive, work_entry
 from duetime.service.published import SERVER_IS_OLDER, differences, publication, read_publication, without_address
-from duetime.service.services import OPERATOR, Services
+from duetime.service.services import OPERATOR, Services, process_name
 from duetime.settings import RUNS_PER_HOUR, Settings, data_folder, is_postgres, local_zone
 from duetime.settings.locations import make_folder
 
@@ -99,6 +99,8 @@ class RevocationsByUse(Revocations):
 # The app: its components, and the functions that create them.
 
 log = logging.getLogger("duetime.delivery")
+_MOST_PUBLISHED = 200
+"""Tasks beyond which a worker publishes none: other processes read its row every second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +132,6 @@ class App:
         return None if service.fires_here else cast("QStashNotifications", service)
 
     def engine(self, *, session: bool = False) -> Engine:
-        import platform
-
         from duetime.engine.worker.threads import Engine
         from duetime.engine.worker.worker import WorkerOptions
 
@@ -142,7 +142,8 @@ class App:
             threads=self.settings.threads,
             lease=self.settings.lease,
             session=session,
-            name=f"{platform.node()}:{os.getpid()}",
+            name=process_name(),
+            published=self._known_work(),
             known_schema=self.store.known_schema,
             runs_per_hour=Budget(limit, exempt) if limit else None,
             retention=self.settings.retention_days * DAY / SECOND or None,
@@ -157,6 +158,13 @@ class App:
             for note in notes_for_others(self.scheduler, self.settings, delivery, addresses=False):
                 log.warning("%s", note)
         return Engine(self.store, self.kinds, self.clock, options, self.exchange_age)
+
+    def _known_work(self) -> tuple[str, ...]:
+        """Return what a worker of this process can run, by kinds; not of a kind that would make its row too long."""
+        known = {name: self.services.hooks(name).known_work() for name in self.kinds}
+        return tuple(
+            work_entry(kind, each) for kind, names in known.items() if len(names) <= _MOST_PUBLISHED for each in names
+        )
 
     def publish(self, url: str = "") -> str:
         """Let other processes on this store use the same zone, agents, channels and default topic, and find the server

@@ -13,7 +13,8 @@ from duetime import Duetime
 from duetime.engine.kind import LOCAL, Caller
 from duetime.kinds import load_specs
 from duetime.service.kind_spec import load
-from duetime.service.presenters import schedule_shape
+from duetime.service.presenters import kinds_taken, schedule_shape, worker_shape
+from duetime.service.services import process_name
 from duetime.settings import Settings
 from tests.support.agent import Agent
 from tests.support.browsing import signed_in
@@ -88,8 +89,25 @@ def a_worker(site: Site) -> None:
     register(site, session=False)
 
 
-def register(site: Site, *, session: bool) -> None:
-    site.room.store.register("a worker", list(site.room.kinds), session, site.room.clock.now())
+def a_worker_without_the_module(site: Site) -> None:
+    """The workers that take jobs have published other tasks."""
+    register(site, "job:knows:tidy", session=False)
+    register(site, "job:knows:echoes", "job:knows:an.echo", session=False)
+
+
+def a_worker_with_the_module(site: Site) -> None:
+    a_worker_without_the_module(site)
+    register(site, "job:knows:a", "job:knows:echo", "job:knows:z", session=False)
+
+
+def an_older_worker(site: Site) -> None:
+    """It publishes no tasks, so it may know any."""
+    a_worker_without_the_module(site)
+    register(site, session=False)
+
+
+def register(site: Site, *published: str, session: bool) -> None:
+    site.room.store.register("a worker", [*site.room.kinds, *published], session, site.room.clock.now())
 
 
 @pytest.fixture
@@ -153,6 +171,10 @@ def by_dashboard(there: Site, asked: Request) -> tuple[str, list[str]]:
         (job(), nobody, {"no_worker", "trigger"}),
         (job(), a_session, {"session_worker_only", "trigger"}),
         (job(deliver_to="home"), a_worker, {"no_channel", "trigger"}),
+        (job(), a_worker_without_the_module, {"no_worker_for_task", "trigger"}),
+        (job(), a_worker_with_the_module, {"trigger"}),
+        (job(), an_older_worker, {"trigger"}),
+        (prompt(), a_worker_without_the_module, {"no_agent", "trigger"}),
         (prompt(), a_worker, {"no_agent", "trigger"}),
         (prompt(), nobody, {"no_worker", "no_agent", "trigger"}),
         (prompt(deliver_to="home"), a_session, {"session_worker_only", "no_agent", "no_channel", "trigger"}),
@@ -181,6 +203,24 @@ def test_every_interface_stores_and_says_the_same(
         id, warnings = create(there, asked)
         assert warnings == texts, create.__name__
         assert stored(there, id) == facts, create.__name__
+
+
+def test_a_worker_publishes_its_tasks(there: Site) -> None:
+    room = there.room
+    room.engine().worker.register()
+    [row] = room.store.workers()
+    assert "job:knows:echo" in row.lanes.split(",")
+    assert kinds_taken(row) == sorted(room.kinds)
+    assert not any("knows" in lane for lane in worker_shape(row, room.clock.now(), "UTC")["lanes"])
+
+
+def test_a_task_registered_after_the_worker_of_the_same_process_is_not_missed(there: Site) -> None:
+    a_worker_without_the_module(there)
+    there.room.store.register(process_name(), ["job", "job:knows:tidy"], False, there.room.clock.now())
+    made, _ = by_mcp(there, job())
+    schedule = there.room.store.find(made)
+    assert schedule is not None
+    assert [each.code for each in there.room.services.create_warnings(schedule, JOB)] == ["trigger"]
 
 
 def test_every_path_of_every_spec_can_be_imported() -> None:

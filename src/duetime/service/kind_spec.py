@@ -235,6 +235,10 @@ class KindHooks:
         """Return warnings about a new schedule, whose creator asked for this payload."""
         return []
 
+    def known_work(self) -> list[str]:
+        """Return the subjects of schedules that this process can run, if that differs between processes."""
+        return []
+
     def delivery_warnings(self, topic: str, owner: str) -> list[ScheduleWarning]:
         """Return warnings about messages that this kind delivers to an owner's topic."""
         return []

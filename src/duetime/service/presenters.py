@@ -206,6 +206,11 @@ def living(workers: Sequence[WorkerRow], now: Instant, kind: str | None = None) 
     return alive if kind is None else [worker for worker in alive if lane_of(kind) in worker.lanes.split(",")]
 
 
+def work_entry(kind: str, subject: str) -> str:
+    """Return the entry beside a worker's lanes that says that it knows this work of a kind, such as a task."""
+    return f"{kind}:knows:{subject}"
+
+
 def kinds_taken(worker: WorkerRow) -> list[str]:
     """Return the kinds whose runs a worker claims, without the separate lanes that each kind has."""
     return list(dict.fromkeys(lane.partition(":")[0] for lane in worker.lanes.split(",")))
@@ -389,7 +394,7 @@ def worker_shape(worker: WorkerRow, now: Instant, zone: str) -> View:
     return {
         "id": worker.id,
         "name": worker.name,
-        "lanes": worker.lanes.split(","),
+        "lanes": [lane for lane in worker.lanes.split(",") if ":knows:" not in lane],
         "session": bool(worker.session),
         "started": instant_view(worker.started, zone),
         "seen": instant_view(worker.seen, zone),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -22,7 +23,7 @@ from duetime.engine.triggers.step_budget import LIST_STEPS, step_budget
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.service.errors import unwrap
 from duetime.service.kind_spec import ExternalSchedules, KindHooks, KindSpec, known_specs
-from duetime.service.presenters import instant_view, living, next_of, policy_shape, reads_as
+from duetime.service.presenters import instant_view, living, next_of, policy_shape, reads_as, work_entry
 from duetime.service.warnings import (
     DELIVERY_PREFIX,
     ScheduleWarning,
@@ -43,6 +44,7 @@ WORKER_WARNINGS = (NO_WORKER, NO_WORKER_FOR_KIND, SESSIONS_ONLY)
 declare(
     no_worker="No worker is running, so nothing fires until one does: run `duetime service install`.",
     no_worker_for_kind="No worker that is running takes a {kind}, so it does not fire until one does.",
+    no_worker_for_task="No worker that is running knows {task}: start one with the module that registers it.",
     session_worker_only="It fires only while an agent client is open: run `duetime service install` to have it always.",
     cancelled="What this idempotency key created was cancelled, so it does not fire: use another key for a new one.",
 )
@@ -171,6 +173,7 @@ class Services:
         definition = found.definition
         payload = json.loads(definition.payload) if asked is None else asked
         return [
+            *self._work_warnings(definition),
             *self.result_warnings(definition),
             *_trigger_warnings(definition.trigger, self.scheduler.clock.now() if asked is None else definition.created),
             *self.hooks(definition.kind).create_warnings(definition, payload if isinstance(payload, dict) else {}),
@@ -201,6 +204,21 @@ class Services:
             return []
         return [warning(code, kind=kind or "schedule")]
 
+    def _work_warnings(self, definition: Definition) -> list[ScheduleWarning]:
+        """Return a warning if every worker that takes this kind has published what it knows, and none knows this."""
+        kind = definition.kind
+        published, wanted = work_entry(kind, ""), f",{work_entry(kind, definition.subject)},"
+        workers = self.scheduler.store.recent_workers()
+        if not any(published in worker.lanes for worker in workers):
+            return []
+        alive = living(workers, self.scheduler.clock.now(), kind)
+        for worker in alive:
+            if wanted in f",{worker.lanes}," or published not in worker.lanes:
+                return []
+        if not alive or any(worker.name == process_name() for worker in alive):  # which has checked that it knows it
+            return []
+        return [warning("no_worker_for_task", task=definition.subject)]
+
     def result_warnings(self, definition: Definition) -> list[ScheduleWarning]:
         """Return warnings if run results are delivered to a topic that reaches nobody, such as a mistyped channel."""
         topic = policy_for_ending(definition.policy).deliver_to
@@ -229,6 +247,13 @@ class Services:
     def failure_notes(self, kind: str | None) -> list[str]:
         """Return notes about failures that are not recorded in this store, of one kind or of all."""
         return [each.failure_note for each in self.external(kind)]
+
+
+def process_name() -> str:
+    """Return the name of the workers of this process."""
+    import platform  # rarely needed
+
+    return f"{platform.node()}:{os.getpid()}"
 
 
 @lru_cache(maxsize=1024)

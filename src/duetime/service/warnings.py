@@ -20,6 +20,10 @@ EXPLANATIONS: Final = {
         "A worker runs, but takes other kinds of work, for example because it was started without the task modules. "
         "Start one that takes this kind as well: `duetime worker` with the same settings and --tasks."
     ),
+    "no_worker_for_task": (
+        "Every worker that runs was started without the module that registers this task. Start one with --tasks and "
+        "that module, or name it under `tasks` in the settings and restart; until then the runs wait."
+    ),
     "session_worker_only": (
         "The only worker belongs to an agent client and ends with it. Whatever is due while no client is open waits "
         "until one is opened. `duetime service install` keeps a worker running without a client."

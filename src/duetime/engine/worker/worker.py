@@ -55,6 +55,8 @@ class WorkerOptions:
     """Bytes of one owner beyond which its oldest history is deleted; None for no limit."""
     lead: int = LEAD
     """Microseconds that a run may be claimed ahead of its instant."""
+    published: tuple[str, ...] = ()
+    """What its row names beside its lanes, so that others can warn about work that no worker knows."""
 
 
 class Worker:
@@ -107,7 +109,11 @@ class Worker:
     def register(self) -> None:
         asked = self.clock.boottime()
         self.id = self.store.register(
-            self.name, self.lanes, self.options.session, self.clock.now(), int(self.options.lease * SECOND)
+            self.name,
+            [*self.lanes, *self.options.published],
+            self.options.session,
+            self.clock.now(),
+            int(self.options.lease * SECOND),
         )
         self.lease.renew(asked)
         self.notice()

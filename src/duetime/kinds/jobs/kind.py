@@ -70,6 +70,9 @@ class JobKind(KindHooks):
         plan = self._planner.checked(text, args, kwargs, caller)
         return Prepared({"task": text, "args": args, "kwargs": kwargs}, plan.stages[0].task.name)
 
+    def known_work(self) -> list[str]:
+        return [task.name for task in self.registry]
+
     def execute(self, work: Work) -> Outcome:
         try:
             payload, _ = _decode(work.claim.definition.payload)
