@@ -200,7 +200,7 @@ def test_tail_on_a_terminal_ends_with_ctrl_c(cli: Cli, tmp_path: Path) -> None:
 def test_tail_refuses_what_is_no_kind(cli: Cli) -> None:
     answer = cli("tail", "--kind", "jobs")
     assert (answer.code, answer.err.count("\n")) == (2, 1)
-    assert "there are job, prompt" in answer.err
+    assert "Choose one of: job, prompt" in answer.err
 
 
 def test_a_signal_that_comes_in_the_middle_of_waiting_is_heard() -> None:
