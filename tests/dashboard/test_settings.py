@@ -11,6 +11,7 @@ import pytest
 
 from duetime.engine.kind import Caller
 from duetime.engine.store import ScheduleQuery
+from duetime.kinds.notifications.local import SILENT_WARNING
 from duetime.security.tokens import Tokens
 from duetime.settings import AgentSettings
 from tests.support.browsing import FORM, Browser, cookie_of, signed_in, signed_in_as, words
@@ -102,7 +103,7 @@ def test_channels_and_agents_are_tested(there: Site) -> None:
     browser = signed_in(there)
     page = browser.text("/settings")
     assert "scribe" in page and "cannot start" in page
-    assert "and on no phone. No channel to a person is set up." in page, "a warning, then its explanation"
+    assert f"{SILENT_WARNING} The dashboard and duetime inbox show" in page, "a warning, then its explanation"
     for target, kind in (("notification:inbox", "notification"), ("prompt:scribe", "prompt")):
         assert browser.send("/settings", {"test": target}).status == 303
         [made, *_] = there.room.store.search(ScheduleQuery(kind=kind, owner="local", newest_first=True)).items

@@ -82,6 +82,16 @@ def test_a_paused_schedule_with_a_waiting_run_is_said_to_be_paused(busy: Site) -
     assert "paused" not in browser.text(page_of(waiting))
 
 
+def test_an_action_has_one_name_and_what_can_be_set_up_has_a_command(
+    busy: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(home, "PATIENCE", 0)
+    browser, run = signed_in(busy), _run(busy, "waiting").id
+    assert f'formaction="/runs/{run}/cancel" aria-label="Dismiss: birds"' in browser.get("/").body.decode()
+    assert f'action="/waiting/{run}/dismiss"' in browser.get("/inbox").body.decode(), "as in the inbox"
+    assert "can wake: duetime init --agent NAME adds it" in browser.text("/inbox")
+
+
 def test_the_page_of_a_one_off_counts_the_run_that_waits(busy: Site) -> None:
     waiting = busy.room.store.get(_run(busy, "waiting").schedule)
     assert waiting is not None

@@ -46,8 +46,8 @@ EXPLANATIONS: Final = {
         "it with take_prompt. To have one woken, define an agent under [agents] and set it as `agent`."
     ),
     "no_channel": (
-        "No channel to a person is set up. Messages are kept in the built-in inbox, which the dashboard and `duetime "
-        "inbox` show, and reach no phone. Configure a server or a channel: `duetime init` asks for one."
+        "The dashboard and `duetime inbox` show the messages of the built-in inbox. To reach a phone, configure a "
+        "server or a channel: `duetime init` asks for one."
     ),
     "unknown_channel": (
         "The topic is not the name of a channel, and no server is set up that could deliver it. The message is kept in "

@@ -26,7 +26,7 @@ from duetime.kinds.notifications.delivery import (
     Inbox,
     OutgoingMessage,
 )
-from duetime.kinds.notifications.local import INBOX_WARNING
+from duetime.kinds.notifications.local import SILENT_WARNING
 from duetime.kinds.notifications.payload import checked_payload
 from duetime.kinds.notifications.remote import RemoteNotifications
 from duetime.kinds.notifications.service import NotificationService, RemoteNotificationService, name_of
@@ -142,7 +142,7 @@ class NotificationKind(KindHooks):
         channels = self.places.described(owner)
         is_silent = all(each["type"] == INBOX for each in channels) and not self.places.inbox_chosen
         facts = {"channels": channels, "default_topic": self.places.default_topic(owner) or None}
-        return KindStatus(facts, [ScheduleWarning("no_channel", INBOX_WARNING)] if is_silent else [])
+        return KindStatus(facts, [ScheduleWarning("no_channel", SILENT_WARNING)] if is_silent else [])
 
     def topic(self, definition: Definition) -> str:
         return definition.subject

@@ -74,6 +74,7 @@ def notification(schedule: Schedule) -> Notification:
 LOOK = 0.02
 LOOKS_A_SECOND = 50
 INBOX_WARNING = "No notification channel is set up: it arrives in the built-in inbox and on no phone."
+SILENT_WARNING = "No notification channel is set up: messages arrive in the built-in inbox and on no phone."
 TOPIC_WARNING = (
     "No channel is named {topic}, so it arrives in the inbox and on no phone; configured channels: {channels}."
 )
