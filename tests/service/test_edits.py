@@ -160,6 +160,23 @@ def test_what_is_wrong_changes_nothing(stage: Stage, given: dict[str, Any], word
     assert found(stage, id) == before
 
 
+@pytest.mark.parametrize(
+    ("given", "hour"),
+    [
+        ({"max_runs": 5}, 15),
+        ({"end": "2027-01-01"}, 15),
+        ({"start": "2026-02-11 12:00"}, 15),
+        ({"end": "2026-02-11 12:00"}, 9),
+        ({"cron": "0 8 * * *"}, 8),
+    ],
+)
+def test_a_next_time_that_was_moved_stays_while_the_rule_stays(stage: Stage, given: dict[str, Any], hour: int) -> None:
+    id = make(stage, "job")
+    stage.ada.knows("edit_schedule", schedule_id=id, at="2026-02-11 15:00")
+    answer = stage.ada.knows("edit_schedule", schedule_id=id, **given)
+    assert answer["next_run"] == f"2026-02-11T{hour:02}:00:00-08:00"
+
+
 @pytest.mark.parametrize("cron", ["* * * * * *", "@daily"])
 def test_a_cron_notification_keeps_to_five_fields(stage: Stage, cron: str) -> None:
     id = make(stage, "notification")

@@ -88,3 +88,12 @@ def moved(trigger: str, to: Instant) -> str | None:
     """Move a one-off's trigger, which is its only instant: left as it was, it would fire again at the old time."""
     stored = readable(trigger)  # the edit itself reports one that cannot be used
     return trigger_to_json(replace(stored, at=to)) if isinstance(stored, OnceTrigger) else None
+
+
+def stays_moved(old_trigger: str, new_trigger: str, next: Instant | None, now: Instant) -> bool:
+    """Return whether the next time was moved from its rule and stays, because only the limits of the rule change."""
+    old, new = readable(old_trigger), trigger_from_json(new_trigger)
+    if old is None or type(old) is not type(new) or next is None or next <= now or next == old.next_after(now):
+        return False
+    is_within = (new.start is None or next >= new.start) and (new.end is None or next <= new.end)
+    return is_within and replace(new, start=old.start, end=old.end, jitter=old.jitter) == old

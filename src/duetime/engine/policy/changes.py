@@ -32,6 +32,7 @@ from duetime.engine.policy.pauses import account, enqueue, pause, resume, resume
 from duetime.engine.policy.rewind import rewind
 from duetime.engine.policy.rows import RunColumn, Writes, ended, new_run, run_entry
 from duetime.engine.result import Err
+from duetime.engine.rule_edits import stays_moved
 from duetime.engine.triggers import trigger_from_json
 
 __all__ = [
@@ -145,7 +146,7 @@ def edit(change: Change, patch: Edit) -> Decision:
         writes.due_gone_of.append(definition.id)
     if patch.next is not None or patch.trigger is not None or progress.state == ScheduleState.BROKEN:
         progress = account(writes, change, "the schedule was edited")
-    progress = _with_next(edited, progress, patch, change.now)
+    progress = _with_next(edited, progress, patch, change.now, definition.trigger)
     if progress.state == ScheduleState.BROKEN:
         progress = progress._replace(state=ScheduleState.ACTIVE, note=None)
         edited = edited._replace(resume_at=None)
@@ -178,11 +179,13 @@ def _recurs(schedule: Schedule) -> bool:
     return schedule.progress.next is not None or trigger_from_json(schedule.definition.trigger).type != "once"
 
 
-def _with_next(definition: Definition, progress: Progress, patch: Edit, now: Instant) -> Progress:
+def _with_next(definition: Definition, progress: Progress, patch: Edit, now: Instant, old_trigger: str) -> Progress:
     following = progress.next
     if patch.next is not None:
         following = patch.next
-    elif patch.trigger is not None or progress.state == ScheduleState.BROKEN:
+    elif progress.state == ScheduleState.BROKEN or (
+        patch.trigger is not None and not stays_moved(old_trigger, definition.trigger, progress.next, now)
+    ):
         following = next_instant(definition.trigger, now)
     limit = policy_from_json(definition.policy).max_runs
     if limit is not None and progress.run_count >= limit:
