@@ -71,7 +71,7 @@ PATCHES = (
     ),
     _patch(
         "resuming is silent about what was due",
-        (PAUSES, '_pass_over(writes, ended_at, f"the', '_pass_over(Writes(), ended_at, f"the'),
+        (PAUSES, "_pass_over(writes, ended_at, reason)", "_pass_over(Writes(), ended_at, reason)"),
     ),
     _patch(
         "work that runs at most once is started again",
