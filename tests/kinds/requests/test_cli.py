@@ -32,3 +32,24 @@ def test_a_request_is_added_with_its_headers_and_body(cli: Cli) -> None:
 def test_a_part_that_cannot_be_used_is_named_by_its_option(cli: Cli, options: tuple[str, ...], said: str) -> None:
     answer = cli("request", "add", URL, "--delay", "1h", *options)
     assert answer.code == 2 and said in answer.err
+
+
+def test_the_address_has_one_name_whether_it_is_an_argument_or_an_option(cli: Cli) -> None:
+    assert cli("request", "add", URL, "--delay", "1h").code == 0
+    for command in (("add", "nonsense", "--delay", "1h"), ("edit", "r1", "--url", "nonsense")):
+        answer = cli("request", *command)
+        assert answer.code == 2 and answer.err.startswith("duetime: the URL: "), answer
+
+
+def test_an_edit_changes_the_timeout_of_each_attempt_as_it_was_added(cli: Cli) -> None:
+    cli("request", "add", URL, "--delay", "1h", "--timeout", "30s", "--header", "Authorization: Bearer hush")
+
+    def timeouts() -> list[object]:
+        document = cli("request", "show", "r1", "--json").document
+        return [document[part].get("timeout") for part in ("payload", "policy")]
+
+    assert timeouts() == [30, None]
+    assert cli("request", "edit", "r1", "--timeout", "2m").code == 0
+    assert timeouts() == [120, None]
+    assert cli("request", "edit", "r1", "--timeout", "none").code == 0
+    assert timeouts() == [None, None]

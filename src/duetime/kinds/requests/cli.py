@@ -33,7 +33,7 @@ def _facts(_: Definition, payload: Payload) -> Facts:
     return filled(payload, "method", "url", "headers", "body")
 
 
-name_fields({"url": "URL", "headers": "--header", "body": "--body", "method": "--method"})
+name_fields({"url": "the URL", "headers": "--header", "body": "--body", "method": "--method"})
 REQUEST = KindView(KIND, KIND, "requests", ("URL",), lambda _, payload: (payload.get("url", ""),), _facts)
 commands = group("Requests are HTTP calls on a schedule, also those that programs made through the HTTP or QStash API.")
 
@@ -68,8 +68,7 @@ def add(
 
     payload = _payload(url=url, method=method or "POST", headers=_headers(header), body=body, label=label)
     chosen, when = policy.given(), trigger.parsed()
-    if (timeout := chosen.pop("timeout", None)) is not None:
-        payload["timeout"] = math.ceil(timeout / SECOND)  # of each attempt
+    payload |= _timeout(chosen)
     new = NewSchedule(KIND, headline(label or url), when.type, when.config, payload, chosen, when.timezone, key)
     with opened(db, making=True) as app:
         add_schedule(app, new, json_)
@@ -78,6 +77,13 @@ def add(
 def _payload(**given: Any) -> dict[str, Any]:
     found = {field: value for field, value in given.items() if value is not None}
     return found | ({"body": given_text(found["body"])} if "body" in found else {})
+
+
+def _timeout(chosen: dict[str, Any]) -> dict[str, Any]:
+    """Take the timeout from the policy, as the field of the payload that limits each attempt. None takes both back."""
+    if chosen.get("timeout") is None:
+        return {"timeout": None} if "timeout" in chosen else {}
+    return {"timeout": math.ceil(chosen.pop("timeout") / SECOND)}
 
 
 def _headers(given: Sequence[str] | None) -> dict[str, str] | None:
@@ -104,9 +110,10 @@ def edit(
     """Change a request. Everything that is not given stays the same, and a run in progress keeps its values."""
     from duetime.terminal.schedules.change import edit_schedule
 
-    payload = _payload(url=url, method=method, body=body)
+    chosen = policy.given()
+    payload = _payload(url=url, method=method, body=body) | _timeout(chosen)
     with opened(db) as app:
-        edit_schedule(app, REQUEST, id, trigger, json_, name=name, payload=payload, policy=policy.given(), guarded=True)
+        edit_schedule(app, REQUEST, id, trigger, json_, name=name, payload=payload, policy=chosen, guarded=True)
 
 
 add_read_commands(commands, REQUEST)
