@@ -306,6 +306,7 @@ def test_spans(microseconds: int, text: str) -> None:
         ("my.db", "my.db"),
         ("postgresql://me:secret@host/db", "postgresql://me:***@host/db"),
         ("postgresql://host/db?user=me&password=secret", "postgresql://host/db?user=me&password=***"),
+        ("postgresql://host/db?sslpassword=secret&user=me", "postgresql://host/db?sslpassword=***&user=me"),
     ],
 )
 def test_hints_show_no_password(url: str, shown: str) -> None:

@@ -44,7 +44,7 @@ def masked_by_pattern(text: str) -> str:
 def without_password(url: str) -> str:
     """Mask the passwords in a URL: hints end up in logs."""
     shown = re.sub(r"(?<=://)([^:/@]*):[^/]*@", r"\1:***@", url)
-    return re.sub(r"(?<=[?&]password=)[^&]*", "***", shown)
+    return re.sub(r"([?&](?:ssl)?password=)[^&]*", r"\1***", shown)
 
 
 # Names of arguments, headers, parameters, fields and variables that hold credentials.
