@@ -226,6 +226,7 @@ def test_what_cannot_be_done_with_a_run(cli: Cli, arguments: tuple[str, ...], co
     answer = cli("run", *arguments)
     assert answer.code == code
     assert words in answer.err and answer.err.count("\n") == 1
+    assert answer.err.count("Choose one of") <= 1
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def worded(error: DuetimeError, code: str) -> str:
         from duetime.engine.triggers.cron import with_cron_fault
 
         message = with_cron_fault(message)
-    if message.startswith("Unknown status"):
+    if message.startswith("Unknown status") and "Choose one of" not in message:
         message += ". Choose one of: scheduled (or pending), running, completed, failed, cancelled, paused, broken"
     if code == "store_unavailable":
         message = message.removesuffix("; work continues when it is back").removesuffix("; it will be retried")
