@@ -161,12 +161,14 @@ def test_a_trusted_file_is_still_trusted_after_a_change(cli: Cli, own: Path, tmp
 
 
 def test_one_setting_is_printed_alone(cli: Cli, own: Path) -> None:
+    assert cli("config", "get", "channels").code == 2  # a table that is empty
     write(own, SECRETS)
     assert cli("config", "get", "timezone").out == "Asia/Tokyo\n"
     assert cli("config", "get", "lease").out == "10.0\n"
     assert "hush" not in cli("config", "get", "notifications.token").out
     assert cli("config", "get", "timezone", "--json").document["source"] == str(own)
     assert "is a table; `duetime config show notifications`" in cli("config", "get", "notifications").err
+    assert cli("config", "get", "path_of_db").code == 3
     unknown = cli("config", "get", "tmezone")
     assert unknown.code == 3 and "did you mean timezone?" in unknown.err
 
@@ -180,3 +182,5 @@ def test_a_setting_that_is_removed_has_its_default_again(cli: Cli, own: Path) ->
     again = cli("config", "unset", "timezone")
     assert again.code == 4 and f"timezone is not set in {own}" in again.err
     assert cli("config", "unset", "tmezone").code == 3
+    write(own, 'channels = { phone = { url = "https://a.org/x" } }\n')
+    assert "; change channels.phone.url in it yourself" in cli("config", "unset", "channels.phone.url").err

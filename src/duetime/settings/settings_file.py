@@ -5,11 +5,13 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from duetime.engine.errors import InvalidInput
 from duetime.settings import CONFIG, Settings, data_folder, load_settings
+from duetime.settings.loading import names_of
 from duetime.settings.locations import TrustedFiles, read_found
 
 if TYPE_CHECKING:
@@ -67,7 +69,7 @@ def change_file(
     except CannotChange:
         names = ", ".join(".".join(name) for name in changes)
         raise InvalidInput(
-            f"{path} uses a notation that cannot be edited automatically; set {names} in it yourself"
+            f"{path} uses a notation that cannot be edited automatically; change {names} in it yourself"
         ) from None
     except OSError as error:
         raise InvalidInput(f"{path} cannot be written ({error.strerror}); name another file with --config") from error
@@ -87,7 +89,10 @@ def _loaded(made: Path, path: Path) -> Settings:
 def value_at(source: Any, path: Key) -> Any:
     """Return a value of the settings, or of the document that they are read from; None if there is none."""
     for name in path:
-        source = source.get(name) if isinstance(source, Mapping) else getattr(source, name, None)
+        if isinstance(source, Mapping):
+            source = source.get(name)
+        else:
+            source = getattr(source, name) if is_dataclass(source) and name in names_of(type(source)) else None
     return source
 
 
