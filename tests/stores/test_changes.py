@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from duetime.engine.clock import HOUR, MINUTE, Instant
-from duetime.engine.model import Cause, Run, RunId, RunStatus, ScheduleId, ScheduleState, executed
+from duetime.engine.model import Cause, Run, RunId, RunStatus, ScheduleId, ScheduleState
 from duetime.engine.outcome import Completed, Failed, Returned, Waiting
 from duetime.engine.policy import changes, checkout
 from duetime.engine.policy.changes import Change, Decision, Edit
@@ -107,18 +107,6 @@ def test_what_was_skipped_at_its_end_runs_on_request_and_then_has_no_note(store:
     progress = the(store, schedule).progress
     assert (progress.state, progress.last_status) == (ScheduleState.ENDED, RunStatus.COMPLETED)
     assert (progress.last_error, progress.note) == (None, None)
-
-
-def test_only_occurrences_that_were_executed_are_counted(store: BaseStore, hand: Hand) -> None:
-    schedule = create_one(store, every(MINUTE, overlap="queue"))
-    hand.record(hand.claim(T0 + MINUTE), T0 + MINUTE)
-    for number in range(2):  # one is about to start, one waits behind it
-        value_of(store.change(schedule, Instant(T0 + MINUTE + number), changes.fire))
-        assert executed(the(store, schedule).progress) == 1
-    claims = hand.claim(T0 + MINUTE + 2)
-    assert executed(the(store, schedule).progress) == 1, "it runs"
-    hand.record(claims, T0 + MINUTE + 3)
-    assert executed(the(store, schedule).progress) == 2
 
 
 def test_resume_over_a_range_that_begins_with_a_known_occurrence(store: BaseStore, hand: Hand) -> None:

@@ -186,8 +186,8 @@ def is_busy(progress: Progress) -> bool:
 
 
 def executed(progress: Progress) -> int:
-    """Return how many occurrences were executed, without those that have not ended or not even begun to run."""
-    return 0 if progress.last_run is None else max(0, progress.run_count - progress.active - progress.queued)
+    """Return how many occurrences were executed, without one that has not begun to run."""
+    return 0 if progress.last_run is None else progress.run_count - progress.untaken
 
 
 def status_of(progress: Progress) -> str:
