@@ -212,6 +212,16 @@ def test_options_that_could_never_run_together_are_refused(scheduler: Scheduler)
     made(scheduler.create(ANN, replace(JOB, trigger_config=jittered, policy=NEVER)))
 
 
+def test_an_edit_that_says_when_its_rule_begins_does_not_keep_an_earlier_start(scheduler: Scheduler) -> None:
+    begins = {"rrule": "FREQ=DAILY", "start": "2090-03-01T00:00:00Z"}
+    schedule = made(scheduler.create(ANN, replace(JOB, trigger_type="rrule", trigger_config=begins)))
+    rule = {"rrule": "FREQ=DAILY;COUNT=5", "dtstart": "2090-02-01T09:00:00Z"}
+    edited = made(
+        scheduler.edit(ANN, schedule.definition.public_id, Changes(trigger_type="rrule", trigger_config=rule))
+    )
+    assert edited.progress.next == instant_of(datetime(2090, 2, 1, 9, tzinfo=UTC))
+
+
 def test_an_edit_to_options_that_could_never_run_is_refused(scheduler: Scheduler) -> None:
     schedule = made(scheduler.create(ANN, replace(JOB, policy=NEVER | {"grace": SECOND})))
     public_id = schedule.definition.public_id

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from duetime.engine.clock import DAY, HOUR, MINUTE, Instant
-from duetime.engine.model import ScheduleId, ScheduleState, status_of
+from duetime.engine.model import RunStatus, ScheduleId, ScheduleState, status_of
 from duetime.engine.outcome import Completed, Failed, Outcome
 from duetime.engine.policy import changes
 from duetime.engine.policy.changes import Edit
@@ -129,6 +129,17 @@ def test_a_one_off_that_is_paused_during_its_only_run_is_over_with_it(
     assert store.earliest(["job"]) is None
     value_of(store.change(schedule, Instant(T0 + 2), changes.fire))
     assert len(hand.claim(T0 + 2)) == 1
+
+
+def test_a_paused_schedule_is_over_when_the_last_run_that_waits_is_cancelled(store: BaseStore, hand: Hand) -> None:
+    schedule = create_one(store, every(MINUTE, max_runs=2, overlap="queue"))
+    first = hand.claim(T0 + MINUTE)
+    hand.claim(T0 + 2 * MINUTE)
+    pause(store, schedule, T0 + 2 * MINUTE)
+    hand.record(first, T0 + 2 * MINUTE, Completed())
+    [queued] = (run for run in runs_of(store, schedule) if run.status == RunStatus.QUEUED)
+    value_of(store.change_run(queued.id, Instant(T0 + 3 * MINUTE), changes.cancel_run))
+    assert the(store, schedule).progress.state == ScheduleState.ENDED
 
 
 def test_the_end_of_a_pause_with_a_rule_that_costs_much_is_found(store: BaseStore, hand: Hand) -> None:

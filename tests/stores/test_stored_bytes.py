@@ -136,9 +136,9 @@ def test_what_fits_what_ended_lately_and_what_local_stores_stays(store: BaseStor
 
 def test_what_was_counted_is_not_read_again(store: BaseStore, hand: Hand) -> None:
     ran(store, hand, 3)
-    assert (store._weigh(), store._weigh()) == (3, 0)
+    assert (store._weigh(LATER), store._weigh(LATER)) == (3, 0)
     ran(store, hand, 1)
-    assert store._weigh() == 1
+    assert store._weigh(LATER) == 1
 
 
 def test_errors_tracebacks_and_attempts_count(store: BaseStore, hand: Hand) -> None:
@@ -160,3 +160,11 @@ def test_history_that_is_trimmed_makes_place_for_schedules(store: BaseStore, han
     assert isinstance(store.create([draft], {}, {"ada": HISTORY}), Err)
     assert trimmed(store) > 0
     assert isinstance(store.create([draft], {}, {"ada": HISTORY}), Ok)
+
+
+def test_runs_that_a_count_includes_already_refuse_no_create(store: BaseStore, hand: Hand) -> None:
+    ran(store, hand, 2)
+    draft, limits = once(LATER, created=LATER), {"ada": HISTORY}
+    assert isinstance(store.create([draft], {}, limits), Ok)  # counts what is stored
+    assert store._weigh(LATER) == 2
+    assert isinstance(store.create([draft], {}, limits), Ok)

@@ -40,7 +40,10 @@ def beginning(
     """Return the instant from which a new rule counts, and its configuration: an interval first fires then. What limits
     the old rule limits the new one too, unless the edit says otherwise; None takes a limit back."""
     begin = now if starting is None or type_ == "once" else starting
-    whole = {**({} if old is None else _limits_of(old, type_, begin)), **given}
+    limits = {} if old is None else _limits_of(old, type_, begin)
+    if given.get("dtstart") is not None or given.get("anchor") is not None:
+        limits.pop("start", None)  # the edit says itself when its rule begins
+    whole = {**limits, **given}
     config = {name: value for name, value in whole.items() if value is not None}
     first = {"interval": "start", "rrule": "dtstart"}.get(type_)
     if starting is not None and first is not None and {"start", "anchor", "dtstart"}.isdisjoint(config):

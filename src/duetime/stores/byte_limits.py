@@ -18,7 +18,7 @@ _EACH: Final = 500
 """Approximate bytes of a schedule besides its payload and policy."""
 FRESH: Final = HOUR
 """Age after which a total is recounted, to include the results of later runs and deletions."""
-_STALE_WHEN_FULL: Final = MINUTE
+STALE_WHEN_FULL: Final = MINUTE
 """The same for an owner over the limit, so that deleting something takes effect soon."""
 
 
@@ -54,7 +54,7 @@ def add_bytes_of(tx: Transaction, drafts: Sequence[Draft], most: Mapping[str, in
 def add_bytes(tx: Transaction, owner: str, number: int, limit: int, now: Instant) -> None:
     """Add to an owner's total. Raise StorageFull, or NeedsCount: then the transaction is retried after a recount."""
     [(total, counted)] = tx.rows("add_stored_bytes", owner, number)
-    if now - counted > (_STALE_WHEN_FULL if total > limit else FRESH):
+    if now - counted > (STALE_WHEN_FULL if total > limit else FRESH):
         raise NeedsCount(owner)
     if total > limit:
         message = (

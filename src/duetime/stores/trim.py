@@ -11,6 +11,7 @@ from typing import Final
 
 from duetime.engine.clock import HOUR, Instant
 from duetime.engine.model import LOCAL
+from duetime.stores.byte_limits import STALE_WHEN_FULL
 from duetime.stores.records import RecordsMixin
 from duetime.stores.transaction import Transaction
 
@@ -31,7 +32,7 @@ class TrimMixin(RecordsMixin):
 
     def trim(self, most: int, now: Instant, limit: int) -> int:
         if not self._trimmed:
-            if self._weigh() == WEIGHED_AT_ONCE:
+            if self._weigh(now) == WEIGHED_AT_ONCE:
                 return WEIGHED_AT_ONCE
             owners = [owner for (owner,) in self._named("owners_above", most, LOCAL)]
             self._trimmed = [owner for owner in owners if self._count_bytes(owner, now) > most]
@@ -42,13 +43,16 @@ class TrimMixin(RecordsMixin):
             self._trimmed.pop()
         return 0
 
-    def _weigh(self) -> int:
-        """Add the runs that are new since the last call to the totals of their owners; return their number."""
+    def _weigh(self, now: Instant) -> int:
+        """Add the runs that are new since the last call to the totals of their owners; return their number. A count may
+        have included some of them already, so a create that the total would refuse counts again."""
+        doubted = now - STALE_WHEN_FULL - 1
         with self._write() as tx:
             weighed = int(tx.rows("weighed")[0][0])  # locked: only one process at a time goes on from here
             found = tx.rows("weigh_runs", weighed, WEIGHED_AT_ONCE)
             for owner, _, _, size in sorted(found):
                 tx.rows("add_stored_bytes", owner, int(size))
+                tx.send("doubt_stored_bytes", doubted, owner, doubted)
             if found:
                 tx.send("set_weighed", max(last for _, last, _, _ in found))
         return sum(number for _, _, number, _ in found)

@@ -12,6 +12,7 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.model import ScheduleId
 from duetime.engine.policy.options import CatchUp, Policy, policy_from_json
 from duetime.engine.policy.rows import Span
+from duetime.engine.text_cache import SHORT
 from duetime.engine.triggers import IntervalTrigger, Trigger, trigger_from_json
 from duetime.engine.triggers.step_budget import (
     EVALUATION_STEPS,
@@ -36,10 +37,17 @@ class Found(NamedTuple):
     following: Instant | None
 
 
-@remembered(65_536)
-def next_instant(trigger: str, after: Instant) -> Instant | None:
-    """Return the next instant, memoised: a hundred thousand schedules that share a midnight cost one computation."""
+def _next_after(trigger: str, after: Instant) -> Instant | None:
     return trigger_from_json(trigger).next_after(after)
+
+
+_next_of_short, _next_of_long = remembered(65_536)(_next_after), remembered(4_096)(_next_after)
+
+
+def next_instant(trigger: str, after: Instant) -> Instant | None:
+    """Return the next instant, memoised: a hundred thousand schedules that share a midnight cost one computation. Of
+    long triggers, which one owner can make many of, fewer are kept, but more than a claim takes at once."""
+    return (_next_of_short if len(trigger) <= SHORT else _next_of_long)(trigger, after)
 
 
 def find(trigger_text: str, policy: Policy, due: Instant, now: Instant, held: int = 0) -> Found:

@@ -25,7 +25,7 @@ from duetime.engine.model import (
 )
 from duetime.engine.policy.catch_up import next_instant
 from duetime.engine.policy.decision import Change, Decision, as_stored, changed, done, not_possible, touch
-from duetime.engine.policy.finish import HeldRun, end_run
+from duetime.engine.policy.finish import HeldRun, end_pause, end_run
 from duetime.engine.policy.follow_ups import GONE, NO_PAYLOAD
 from duetime.engine.policy.options import Overlap, policy_for_ending, policy_from_json
 from duetime.engine.policy.pauses import account, enqueue, pause, resume, resume_entry
@@ -338,7 +338,10 @@ def cancel_run(change: Change, run: Run) -> Decision:
     closed = run._replace(status=RunStatus.CANCELLED, finished=change.now, error="cancelled", fence=run.fence + 1)
     if run.status == RunStatus.QUEUED:
         writes.runs[run.id] = closed
-        writes.progress[definition.id] = ended(progress._replace(queued=progress.queued - 1))
+        progress = progress._replace(queued=progress.queued - 1)
+        if progress.next is None and progress.state == ScheduleState.PAUSED and not progress.active + progress.queued:
+            progress = end_pause(writes, progress, change.reader)
+        writes.progress[definition.id] = ended(progress)
     else:
         end_run(writes, HeldRun(run, definition, progress), policy, closed, change.now, change.reader)
     return done(writes, closed)

@@ -97,11 +97,11 @@ def end_run(writes: Writes, held: HeldRun, policy: Policy, closed: Run, now: Ins
     elif progress.queued:
         progress = release(writes, held.definition, policy, progress, now, reader)
     elif progress.next is None and progress.state == _PAUSED and not progress.active:
-        progress = _end_pause(writes, progress, reader)
+        progress = end_pause(writes, progress, reader)
     writes.progress[progress.schedule] = ended(progress)
 
 
-def _end_pause(writes: Writes, progress: Progress, reader: Reader) -> Progress:
+def end_pause(writes: Writes, progress: Progress, reader: Reader) -> Progress:
     """End the pause of a schedule whose last run has ended: nothing is left that a resume could let fire."""
     stored = reader.lock_schedule(progress.schedule)  # a worker has the definition as it was at the claim
     if stored is not None and stored.definition.resume_at is not None:

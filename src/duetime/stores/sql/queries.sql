@@ -197,6 +197,9 @@ DO UPDATE SET bytes = stored_bytes.bytes + excluded.bytes RETURNING bytes, count
 INSERT INTO stored_bytes VALUES (?, ?, ?) ON CONFLICT (owner)
 DO UPDATE SET bytes = excluded.bytes, counted = excluded.counted RETURNING bytes
 
+-- name: doubt_stored_bytes
+UPDATE stored_bytes SET counted = ? WHERE owner = ? AND counted > ?
+
 -- name: count_stored_bytes
 -- By the indexes of owners; the length of a large text is known without reading it.
 SELECT (SELECT coalesce(sum(octet_length(payload) + octet_length(policy) + 500), 0) FROM schedules WHERE owner = ?)
