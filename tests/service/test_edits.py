@@ -140,7 +140,7 @@ def test_an_interval_starts_at_the_time_that_is_given(stage: Stage) -> None:
     [
         ({}, "Nothing to change"),
         ({"prompt": "x"}, "prompt: a job has no such field; it has task, args, kwargs"),
-        ({"starting": "tomorrow"}, "starting: requires a new time or rule"),
+        ({"starting": "tomorrow"}, "starting: requires a new rule"),
         ({"cron": "0 9 * * *", "starting": "yesterday"}, "starting: "),
         ({"cron": "0 9 * * *", "every": "1h"}, "exactly one of"),
         ({"cron": "nonsense"}, "Invalid cron expression"),

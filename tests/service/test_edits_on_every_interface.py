@@ -113,3 +113,9 @@ def test_a_time_that_the_clock_skips_is_told(there: Site, edit: Edit) -> None:
     moved = edit(make(there), at="2027-03-28 02:30", **zone)
     assert moved["next_run"][:16] in ("2027-03-28T03:30", "2027-03-28T01:30")
     assert "clocks go forward over that time in Europe/Berlin" in moved["warnings"][0]
+
+
+def test_a_new_rule_alone_can_begin_later(there: Site, edit: Edit) -> None:
+    refused = edit(make(there), at="2098-01-01T15:00:00Z", starting="2097-01-01T00:00:00Z")["error"]
+    assert "a time moves the next run alone; give a rule" in refused
+    assert ("--starting: " if edit.__name__ == "by_cli" else "starting: ") in refused

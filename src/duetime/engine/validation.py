@@ -205,7 +205,8 @@ class Drafter(RequestChecks):
                 rule if starting is None else from_then_on(definition.trigger, rule, starting, now)
             )
         elif changes.starting is not None:
-            raise InvalidInput(field="starting", problem="requires a new time or rule; give that, too")
+            problem = "requires a new rule, because a time moves the next run alone; give a rule"
+            raise InvalidInput(field="starting", problem=problem)
         if asked is not None:
             usual = {**self._kind(definition.kind).defaults, **({} if prepared is None else prepared.policy)}
             stored = json_object(definition.policy) or {}  # if it was corrupted in the database, an edit repairs it

@@ -15,7 +15,7 @@ _SAME = (
     "agent", "at_most_once", "attach", "backoff", "catch_up", "click", "delay", "deliver_to", "end", "every",
     "expire_after", "filename", "icon",
     "jitter", "label", "max_attempts", "max_dollars_per_day", "max_runs", "max_runs_per_day", "max_tokens_per_day",
-    "notify_on", "overlap", "priority", "start", "timeout", "title", "topic", "untaken",
+    "notify_on", "overlap", "priority", "start", "starting", "timeout", "title", "topic", "untaken",
 )  # fmt: skip
 # The engine names fields of triggers, payloads and policies; the user knows them as options.
 _OPTIONS = {
