@@ -12,13 +12,14 @@ import pytest
 from duetime import Duetime, DuetimeError
 from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.result import Ok
+from duetime.engine.times import iso_local
 from duetime.engine.validation import NewSchedule
 from duetime.settings import Settings
 from tests.support.agent import Agent
 from tests.support.cli import Cli
 from tests.support.web import Site, site
 
-LIMITS = {"start": "2098-01-01T00:00:00Z", "end": "2099-12-31T00:00:00Z", "jitter": 300}
+LIMITS: dict[str, Any] = {"start": "2098-01-01T00:00:00Z", "end": "2099-12-31T00:00:00Z", "jitter": 300}
 STORED = {"start": "2098-01-01T00:00:00.000000Z", "end": "2099-12-31T00:00:00.000000Z", "jitter_us": 300_000_000}
 pytestmark = pytest.mark.filterwarnings("ignore:nothing fires yet")
 Edit = Callable[..., dict[str, Any]]
@@ -65,9 +66,9 @@ def edit(request: pytest.FixtureRequest, there: Site, cli: Cli) -> Edit:
     return edits[request.param]
 
 
-def make(there: Site, **config: Any) -> str:
-    rule = {"expression": "0 9 * * *", **config}
-    made = there.room.scheduler.create(Caller(LOCAL), NewSchedule("job", "mine", "cron", rule, {"task": "echo"}))
+def make(there: Site, type_: str = "cron", **config: Any) -> str:
+    rule = {"expression": "0 9 * * *", **config} if type_ == "cron" else config
+    made = there.room.scheduler.create(Caller(LOCAL), NewSchedule("job", "mine", type_, rule, {"task": "echo"}))
     assert isinstance(made, Ok)
     return made.value.definition.public_id
 
@@ -119,3 +120,42 @@ def test_a_new_rule_alone_can_begin_later(there: Site, edit: Edit) -> None:
     refused = edit(make(there), at="2098-01-01T15:00:00Z", starting="2097-01-01T00:00:00Z")["error"]
     assert "a time moves the next run alone; give a rule" in refused
     assert ("--starting: " if edit.__name__ == "by_cli" else "starting: ") in refused
+
+
+def next_run(there: Site, id: str) -> str:
+    schedule = there.room.store.find(id)
+    assert schedule is not None and schedule.progress.next is not None
+    return iso_local(schedule.progress.next, "UTC")
+
+
+@pytest.mark.parametrize(
+    ("type_", "rule"),
+    [("interval", {"hours": 2}), ("interval", {"days": 2}), ("rrule", {"rrule": "FREQ=DAILY"})],
+)
+def test_a_start_that_is_still_to_come_is_moved_and_taken_back(
+    there: Site, edit: Edit, type_: str, rule: dict[str, Any]
+) -> None:
+    id = make(there, type_, start="2090-01-01T09:00:00Z", **rule)
+    for start in ("2098-01-02T12:30:00", "2080-01-02T12:30:00"):
+        edit(id, start=f"{start}Z")
+        assert next_run(there, id).startswith(start)
+    edit(id, start="none")
+    assert next_run(there, id) < "2080"
+
+
+@pytest.mark.parametrize(
+    ("type_", "rule"),
+    [
+        ("interval", {"hours": 2, "start": "2020-01-01T09:17:00Z"}),
+        ("interval", {"hours": 2, "anchor": "2020-01-01T09:17:00Z", "start": "2090-01-01T09:00:00Z"}),
+        ("rrule", {"rrule": "FREQ=DAILY", "dtstart": "2020-01-01T09:17:00Z", "start": "2090-01-01T09:00:00Z"}),
+    ],
+)
+def test_a_start_that_a_rule_does_not_wait_for_leaves_its_times(
+    there: Site, edit: Edit, type_: str, rule: dict[str, Any]
+) -> None:
+    id = make(there, type_, **rule)
+    edit(id, start="2095-01-01T00:00:00Z")
+    assert next_run(there, id)[:4] == "2095" and next_run(there, id)[14:16] == "17"
+    edit(id, start="none")
+    assert next_run(there, id)[:4] < "2090" and next_run(there, id)[14:16] == "17"

@@ -15,6 +15,7 @@ from duetime.engine.result import Err, Ok, Result
 from duetime.engine.rule_edits import readable
 from duetime.engine.times import ReadTime, read_time
 from duetime.engine.times.zones import past_problem
+from duetime.engine.triggers import build_trigger
 from duetime.engine.validation import Changes
 from duetime.service.errors import err_of
 from duetime.service.masking import masked_payload, refuse_other_places
@@ -143,7 +144,7 @@ def _changes(
     if when is not None:
         when = when._replace(config={**when.config, **request.limits})
     elif request.limits:
-        when = _with_limits(found.definition.trigger, request.limits)
+        when = _with_limits(found.definition.trigger, request.limits, services.scheduler.clock.now())
     payload = _merged(found, request, caller.depth) if request.fields else request.payload
     if payload is not None:
         name = name or _following_name(services, found, payload)
@@ -163,7 +164,7 @@ def _changes(
     )
 
 
-def _with_limits(trigger: str, limits: Mapping[str, Any]) -> When:
+def _with_limits(trigger: str, limits: Mapping[str, Any], now: Instant) -> When:
     """Return the present rule with other limits."""
     rule = trigger_shape(trigger)
     name = next(iter(limits))
@@ -171,8 +172,21 @@ def _with_limits(trigger: str, limits: Mapping[str, Any]) -> When:
         raise InvalidInput(field=name, problem="its rule changes at a set time; give the new rule as well")
     if "timezone" not in rule:
         raise InvalidInput(field=name, problem="its rule cannot be read; give a new one with its zone")
+    type_: str = rule.pop("type")
+    if "start" in limits:
+        rule = _free_of_start(trigger, type_, rule, now)
     rule |= limits
-    return When(rule.pop("type"), rule, rule.pop("timezone"))
+    return When(type_, rule, rule.pop("timezone"))
+
+
+def _free_of_start(trigger: str, type_: str, rule: dict[str, Any], now: Instant) -> dict[str, Any]:
+    """Return a rule without where it counts from, if that is a start which is still to come: another start replaces it.
+    A rule that has begun keeps its times."""
+    stored = readable(trigger)
+    if stored is None or stored.start is None or stored.start <= now:
+        return rule
+    free = {name: value for name, value in rule.items() if name not in ("anchor", "dtstart")}
+    return free if build_trigger(type_, free, zone=stored.timezone, now=now, must_fire=False) == stored else rule
 
 
 def _merged(found: Schedule, request: EditRequest, depth: int) -> dict[str, Any]:
