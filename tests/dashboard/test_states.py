@@ -20,7 +20,6 @@ from duetime.engine.policy.rows import backoff
 from duetime.engine.result import Ok
 from duetime.engine.store import RunQuery
 from duetime.kinds.jobs.registry import Task
-from duetime.kinds.prompts.access import store_options
 from duetime.service.text import ahead, percent
 from tests.support.browsing import made, page_of, signed_in, signed_in_as, words, working
 from tests.support.web import Site, site
@@ -142,12 +141,10 @@ def test_only_all_is_a_hundred_percent() -> None:
     assert [percent(rate) for rate in (0, 0.01, 60.24, 99.99, 100)] == ["0%", "0.1%", "60.2%", "99.9%", "100%"]
 
 
-def test_commands_name_the_store_unless_they_open_it_anyway(busy: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_name_the_store(busy: Site) -> None:
     run, db = _run(busy, "failed").id, busy.room.settings.db
     text = signed_in(busy).text(f"/runs/{run}")
     for command in (f"run show {run}", f"run again {run}", f"dead retry {run}"):
         assert f"duetime {command} --db {db}" in text
     assert f"duetime connect claude-code --db {db}" in signed_in(busy).text("/connect")
     assert db not in signed_in_as(busy, "stranger").text("/connect")
-    monkeypatch.setenv("DUETIME_DB", db)
-    assert store_options(busy.room.settings) == []

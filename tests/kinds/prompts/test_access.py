@@ -9,14 +9,15 @@ import pytest
 
 from duetime.engine.clock import MINUTE, SystemClock
 from duetime.engine.policy.claim import Claim
-from duetime.kinds.prompts.access import RUN_FOLDER, RUN_TOKEN, RunAccess, load_tokens
+from duetime.kinds.prompts.access import RUN_FOLDER, RUN_TOKEN, RunAccess, load_tokens, store_options
 from duetime.security.claims import Grant
 from duetime.security.redaction import Secrets
 from duetime.security.tokens import Tokens
-from duetime.settings import NotificationSettings, Settings
+from duetime.settings import CONFIG, NotificationSettings, Settings, load_settings, user_file
 from duetime.stores.sqlite.store import SqliteStore
 from tests.support.drafts import T0, once
 from tests.support.hand import Hand, create
+from tests.support.settings import write_trusted
 
 URL = "http://127.0.0.1:8765/mcp"
 
@@ -97,3 +98,30 @@ def test_it_is_trusted_with_no_credential_that_it_does_not_need(
 def test_the_password_in_an_address_is_not_kept() -> None:
     url = "postgresql://me:hidden@host/db"
     assert Secrets("", {"DUETIME_DB": url}).without(f"I saw {url}") == "I saw ***"
+
+
+@pytest.mark.parametrize("source", ["environment", "named file", "file of the folder"])
+def test_a_terminal_knows_nothing_of_the_environment_and_folder_of_a_server(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = f'db = "{tmp_path / "own.db"}"\n'
+    if source == "environment":
+        monkeypatch.setenv("DUETIME_DB", str(tmp_path / "own.db"))
+    elif source == "named file":
+        (tmp_path / "named.toml").write_text(text)
+        monkeypatch.setenv(CONFIG, str(tmp_path / "named.toml"))
+    else:
+        write_trusted(tmp_path, text)
+    assert store_options(load_settings()) == ["--db", str(tmp_path / "own.db")]
+
+
+def test_a_terminal_finds_the_usual_store_and_that_of_the_users_own_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    assert store_options(load_settings()) == []
+    user_file().parent.mkdir(parents=True)
+    user_file().write_text('db = "own.db"\n')
+    assert store_options(load_settings()) == []
+    user_file().write_text("db = 5\n")
+    assert store_options(Settings()) == ["--db", Settings().path_of_db()]

@@ -19,7 +19,7 @@ from duetime.engine.store import Store
 from duetime.engine.store_interfaces import Revocations
 from duetime.kinds.prompts.agent import Access
 from duetime.kinds.prompts.runner import zone_of
-from duetime.settings import CONFIG, PREFIX, Settings, environment_names, is_postgres, load_settings
+from duetime.settings import CONFIG, PREFIX, Settings, environment_names, is_postgres, load_settings, user_file
 from duetime.settings.sections import QSTASH
 
 if TYPE_CHECKING:
@@ -133,11 +133,12 @@ def header_command(settings: Settings) -> list[str]:
 
 
 def store_options(settings: Settings) -> list[str]:
-    """Return the option that a command on a terminal needs to reach this store; none if it finds it by itself."""
+    """Return the option that a command on a terminal needs to reach this store; none if it finds it by itself. A
+    terminal has the user's own settings file, but neither the environment nor the folder of this process."""
     db = _absolute(settings.path_of_db())
     try:
-        usual = _absolute(load_settings().path_of_db())
-    except DuetimeError:
+        usual = _absolute(load_settings(environment={}, folder=user_file().parent).path_of_db())
+    except (DuetimeError, OSError, RuntimeError):  # it cannot be read, or there is no home folder
         usual = ""
     return [] if db == usual else ["--db", without_password(db) if "://" in db else db]
 
