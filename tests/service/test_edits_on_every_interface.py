@@ -159,3 +159,27 @@ def test_a_start_that_a_rule_does_not_wait_for_leaves_its_times(
     assert next_run(there, id)[:4] == "2095" and next_run(there, id)[14:16] == "17"
     edit(id, start="none")
     assert next_run(there, id)[:4] < "2090" and next_run(there, id)[14:16] == "17"
+
+
+def test_a_start_and_an_end_are_read_as_a_time_is(there: Site, edit: Edit) -> None:
+    id = make(there, timezone="Europe/Berlin")
+    edit(id, start="2098-01-01 09:00", end="2099-12-24")
+    assert (
+        trigger(there, id).items()
+        >= {
+            "start": "2098-01-01T09:00:00.000000Z",
+            "end": "2099-12-24T23:59:59.999999Z",
+            "timezone": "Europe/Berlin",
+        }.items()
+    )
+    zone = {"tz" if edit.__name__ == "by_cli" else "timezone": "America/New_York"}
+    edit(id, at="2099-12-20 09:00", end="2099-12-24 17:00", **zone)
+    assert next_run(there, id) == "2099-12-20T14:00:00+00:00"
+    assert trigger(there, id)["end"] == "2099-12-24T22:00:00.000000Z"
+
+
+def test_an_agent_names_the_zone_of_an_end_alone(there: Site) -> None:
+    id, agent = make(there, timezone="Europe/Berlin"), Agent(there.room.services, Caller(LOCAL), "UTC")
+    agent.knows("edit_schedule", schedule_id=id, end="2099-12-24 17:00", timezone="America/New_York")
+    assert trigger(there, id)["end"] == "2099-12-24T22:00:00.000000Z"
+    assert trigger(there, id)["timezone"] == "Europe/Berlin"

@@ -155,6 +155,7 @@ def _request(call: Call, given: Arguments, fields: Mapping[str, Any], zone: str)
         name=given.get("name"),
         when=when,
         limits=limits,
+        zone=zone if limits else None,
         next=moved,
         starting=starting,
         fields=fields,

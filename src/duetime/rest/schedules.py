@@ -233,6 +233,7 @@ def _edit_asked(call: Call, schedule: Schedule, body: EditGiven, version: int | 
         name=name,
         when=when,
         limits=body.model_dump(include=set(LIMITS), exclude_unset=True),
+        zone=zone,
         payload=payload,
         policy={} if body.policy is None else policy_given(body.policy.model_dump(exclude_unset=True)),
         next=None if body.next is None else NextTime(body.next, zone),

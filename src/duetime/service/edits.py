@@ -14,15 +14,17 @@ from duetime.engine.model import Schedule
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.rule_edits import readable
 from duetime.engine.times import ReadTime, read_time
-from duetime.engine.times.zones import past_problem
+from duetime.engine.times.zones import known_zone, past_problem
 from duetime.engine.triggers import build_trigger
+from duetime.engine.triggers.base import instant_text
+from duetime.engine.triggers.build import time_of
 from duetime.engine.validation import Changes
 from duetime.service.errors import err_of
 from duetime.service.masking import masked_payload, refuse_other_places
 from duetime.service.presenters import trigger_shape
 from duetime.service.services import Services
 from duetime.service.warnings import ScheduleWarning, declare, time_warnings, warning
-from duetime.service.when import When
+from duetime.service.when import LIMITS, When
 
 MOST_COUNTED: Final = 1000
 declare(moved="Moving the next time leaves out {runs} of its rule, which applies again after it.")
@@ -47,6 +49,8 @@ class EditRequest:
     """The new rule; what limits the old one stays."""
     limits: Mapping[str, Any] = field(default_factory=dict)
     """The start, end, jitter and timezone of the new rule, or of the present one; None takes one back."""
+    zone: str | None = None
+    """The zone in which the start and end of the present rule are read; by default, as for `next`."""
     next: NextTime | None = None
     """Moves the coming occurrence alone."""
     starting: Instant | None = None
@@ -144,7 +148,8 @@ def _changes(
     if when is not None:
         when = when._replace(config={**when.config, **request.limits})
     elif request.limits:
-        when = _with_limits(found.definition.trigger, request.limits, services.scheduler.clock.now())
+        zone = request.zone or (request.next and request.next.zone) or services.zone
+        when = _with_limits(found.definition.trigger, request.limits, zone, services.scheduler.clock.now())
     payload = _merged(found, request, caller.depth) if request.fields else request.payload
     if payload is not None:
         name = name or _following_name(services, found, payload)
@@ -164,8 +169,8 @@ def _changes(
     )
 
 
-def _with_limits(trigger: str, limits: Mapping[str, Any], now: Instant) -> When:
-    """Return the present rule with other limits."""
+def _with_limits(trigger: str, limits: Mapping[str, Any], zone: str, now: Instant) -> When:
+    """Return the present rule with other limits, whose times are read in a zone unless the rule gets a new one."""
     rule = trigger_shape(trigger)
     name = next(iter(limits))
     if rule["type"] == "changing":
@@ -175,7 +180,9 @@ def _with_limits(trigger: str, limits: Mapping[str, Any], now: Instant) -> When:
     type_: str = rule.pop("type")
     if "start" in limits:
         rule = _free_of_start(trigger, type_, rule, now)
-    rule |= limits
+    zone = known_zone(limits.get("timezone") or zone).key
+    times = {name: time_of(limits, name, zone, now) for name in LIMITS}
+    rule |= {**limits, **{name: instant_text(time) for name, time in times.items() if time is not None}}
     return When(type_, rule, rule.pop("timezone"))
 
 
