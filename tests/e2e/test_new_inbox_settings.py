@@ -89,7 +89,7 @@ def test_a_job_is_created_from_the_signature_of_its_task(page: Page, served: Ser
     page.get_by_role("button", name="Create").click()
     alert = page.locator("#problem")
     needed = "account: missing; the task sync_crm needs it"
-    for problem in (needed, "limit: must be a number", "timeout: must be a duration"):
+    for problem in (needed, "limit: must be a number", "Timeout: must be a duration"):
         expect(alert).to_contain_text(problem)
     expect(page.locator("[aria-invalid=true]")).to_have_count(3)
     accessible(page)

@@ -234,7 +234,7 @@ def _starting(request: PageRequest, values: Values) -> Instant:
 def _for_people(input: str, err: Err) -> str:
     """Return the message with the label of its input: `timeout_seconds` is the timeout."""
     field, message = err.field or "", with_cron_fault(err.message)
-    if not field or not message.startswith(f"{field}:"):
+    if not field or not message.startswith(f"{field}:") or "-" in input:  # an argument of a task has its name as label
         return message
     words = input.removesuffix("_seconds").replace("_", " ")
     return f"{form_fields.LABELS.get(input, words[:1].upper() + words[1:])}{message.removeprefix(field)}"
