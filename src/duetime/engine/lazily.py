@@ -31,7 +31,7 @@ class LazySequence(Sequence[T]):
 
 
 class Lazily(LazySequence[T], Generic[S, T]):
-    """What a function returns for each item of another sequence."""
+    """A sequence of what a function returns for each item of another one."""
 
     def __init__(self, items: Sequence[S], make: Callable[[S], T]) -> None:
         self._items, self._make = items, make

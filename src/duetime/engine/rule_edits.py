@@ -1,4 +1,4 @@
-"""What an edit makes of the rule of a schedule: which limits of the old one stay, and when the new one applies."""
+"""Apply an edit to the rule of a schedule: decide which limits of the old one stay, and when the new one applies."""
 
 from __future__ import annotations
 

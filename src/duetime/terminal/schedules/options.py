@@ -48,7 +48,7 @@ class TriggerOptions:
 
 @dataclass(frozen=True, slots=True)
 class EditOptions(TriggerOptions):
-    """What recurs keeps its rule where only a time is given: its next run is moved."""
+    """A recurring schedule keeps its rule where only a time is given: its next run is moved."""
 
     starting: Annotated[
         str | None, _when("--starting TIME", "When the new rule replaces the old one; by default now.")
