@@ -84,10 +84,8 @@ def edit_schedule(services: Services, caller: Caller, found: Schedule, request: 
     if isinstance(result, Err):
         return result if request.next is None else _naming(result, request.next.field)
     told = bool(request.fields or request.payload or request.policy or request.when or request.limits)
-    warnings = services.schedule_warnings(result.value) if told else []
-    if "deliver_to" not in (request.policy or {}):  # this was said when the topic was set
-        known = services.result_warnings(result.value.definition)
-        warnings = [each for each in warnings if each not in known]
+    delivery = "deliver_to" in request.policy  # otherwise it was said when the topic was set
+    warnings = services.schedule_warnings(result.value, delivery=delivery) if told else []
     notes = [moved.note] if moved is not None and moved.note is not None else []
     if request.when is not None:
         notes += request.when.notes(_zone_of(found, services.zone), services.scheduler.clock.now())

@@ -168,13 +168,15 @@ class Services:
         """Return what is to be known about this process, such as settings that differ from the server's."""
         return [ScheduleWarning(*each) for each in self.scheduler.notices]
 
-    def schedule_warnings(self, found: Schedule, asked: Mapping[str, Any] | None = None) -> list[ScheduleWarning]:
-        """Return what may surprise about a schedule itself, whoever works."""
+    def schedule_warnings(
+        self, found: Schedule, asked: Mapping[str, Any] | None = None, *, delivery: bool = True
+    ) -> list[ScheduleWarning]:
+        """Return what may surprise about a schedule itself, whoever works, and about the delivery of its results."""
         definition = found.definition
         payload = json.loads(definition.payload) if asked is None else asked
         return [
             *self._work_warnings(definition),
-            *self.result_warnings(definition),
+            *(self.result_warnings(definition) if delivery else ()),
             *_trigger_warnings(definition.trigger, self.scheduler.clock.now() if asked is None else definition.created),
             *self.hooks(definition.kind).create_warnings(definition, payload if isinstance(payload, dict) else {}),
         ]
