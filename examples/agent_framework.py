@@ -19,7 +19,8 @@ MODEL = os.environ.get("MODEL", "anthropic:claude-sonnet-5-5")
 async def main(request: str) -> None:
     # Over HTTP: MCPToolset("http://127.0.0.1:8765/mcp", headers={"Authorization": "Bearer ..."}).
     server = StdioTransport(sys.executable, ["-m", "duetime", "mcp"], env=dict(os.environ))
-    agent = Agent(MODEL, toolsets=[MCPToolset(server)], instructions="Answer in one sentence, with the local time.")
+    toolset = MCPToolset(server, init_timeout=60)
+    agent = Agent(MODEL, toolsets=[toolset], instructions="Answer in one sentence, with the local time.")
     async with agent:
         result = await agent.run(request)
     print(result.output)

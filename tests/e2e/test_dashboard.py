@@ -186,7 +186,7 @@ def test_a_job_fires_before_ones_eyes(house: House, page: Page) -> None:
     own_page = made_job(house, "Before your eyes", "exchange_rates", "in 10 seconds")
     expect(own_page.locator("#history-card")).to_be_visible()
     coming = page.locator("#coming").get_by_text("Before your eyes")
-    expect(coming).to_be_visible(timeout=10_000)
+    expect(coming).to_be_visible()
     picture(page, "before-it-fires")
     done = page.locator("#latest tr", has_text="Before your eyes")
     expect(done).to_contain_text("completed", timeout=30_000)
@@ -208,7 +208,7 @@ def test_a_page_follows_only_what_it_shows(house: House, page: Page) -> None:
         each.goto(address(house.served, path))
     expect(timeline.locator("#pulse")).to_have_text("Live")
     made_job(house, "Heard of elsewhere", "exchange_rates", "in 1 second").close()
-    expect(page.locator("#latest")).to_contain_text("Heard of elsewhere", timeout=15_000)
+    expect(page.locator("#latest")).to_contain_text("Heard of elsewhere")
     assert asked.count("/new") == 1
     assert asked.count("/timeline?span=7d") <= 1 + (clock.monotonic() - began) / 15
     assert asked.count("/api/v1/events") == 1, "the timeline listens, the form does not"
@@ -252,7 +252,7 @@ def test_a_notification_is_made_and_arrives_in_the_inbox(house: House, page: Pag
     fill(page, Message="The kettle boils", Topic="kitchen", When="in 1 second")
     create(page)
     page.goto(address(house.served, "/inbox?topic=kitchen"))
-    expect(page.locator("#arrived")).to_contain_text("The kettle boils", timeout=10_000)
+    expect(page.locator("#arrived")).to_contain_text("The kettle boils")
 
 
 # -- changing -------------------------------------------------------------------------------------------------------
@@ -297,14 +297,14 @@ def test_a_dead_letter_is_tried_again(house: House, page: Page) -> None:
     made_job(house, "Until it is mended", "mended", "in 1 second").close()
     page.goto(address(house.served, "/dead-letters"))
     row = page.locator(".problem", has_text="Until it is mended")
-    expect(row).to_contain_text("the other side is down", timeout=15_000)
+    expect(row).to_contain_text("the other side is down")
     picture(page, "dead-letter")
     (house.served.folder / "mended").touch()
     row.get_by_role("checkbox").first.check()
     page.get_by_role("button", name="Retry selected").click()
     expect(page.get_by_role("status")).to_have_text("1 run requeued.")
     page.goto(address(house.served))
-    expect(page.locator("#latest tr", has_text="Until it is mended")).to_contain_text("works again", timeout=15_000)
+    expect(page.locator("#latest tr", has_text="Until it is mended")).to_contain_text("works again")
 
 
 # -- finding --------------------------------------------------------------------------------------------------------

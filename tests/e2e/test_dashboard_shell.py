@@ -149,7 +149,7 @@ def test_a_pause_is_undone_and_notices_disappear(page: Page, served: Served) -> 
     page.get_by_label("Actions for Rotate logs").click()
     page.get_by_role("button", name="Pause").first.click()
     expect(page.get_by_role("status")).to_contain_text("Paused")
-    assert "did=" not in page.url, "a reload does not show it again"
+    page.wait_for_url(lambda url: "did=" not in url)  # A reload does not show the notice again.
     page.get_by_role("button", name="Undo").click()
     expect(page.get_by_role("status")).to_have_text("Undone.")
     expect(page.locator("#rows tbody tr")).to_contain_text("scheduled")
@@ -196,7 +196,7 @@ def test_a_server_that_is_gone_is_shown_as_such(browser: Browser, context: Brows
         expect(menu, "the page stays").to_be_visible()
         page.keyboard.press("Escape")
         own.set_offline(False)
-        expect(page.locator(".offline")).to_have_count(0, timeout=20_000)
+        expect(page.locator(".offline")).to_have_count(0)
 
 
 def test_now_begins_with_what_needs_attention(page: Page, served: Served) -> None:
@@ -224,7 +224,7 @@ def test_charts_explain_themselves_to_pointer_keys_and_fingers(page: Page, brows
     bar.hover()
     tip = page.get_by_role("tooltip")
     expect(tip).to_contain_text(re.compile(r"\d\d:\d\d"))
-    assert page.locator("#horizon path.ahead").count() > 0, "what is due is outlined"
+    expect(page.locator("#horizon path.ahead").first, "what is due is outlined").to_be_attached()
     page.mouse.move(0, 0)
     page.locator("#horizon .bar[tabindex='0']").focus()
     first = tip.inner_text()
@@ -256,7 +256,7 @@ def test_the_list_has_tabs_orders_pages_and_acts_on_all_that_match(page: Page, s
     expect(page.get_by_text("Page 1")).to_be_visible()
     expect(page.locator("#rows a.name")).to_have_text(names)
     page.get_by_label("Part of the name").fill("nightly")
-    expect(page.locator("#total")).to_have_text("60 schedules", timeout=10_000)
+    expect(page.locator("#total")).to_have_text("60 schedules")
     expect(page.get_by_label("Part of the name")).to_be_focused()
     page.locator("#rows tbody input").first.check()
     expect(page.get_by_text("1 selected")).to_be_visible()
@@ -283,7 +283,7 @@ def test_the_timeline_is_filtered_as_one_types_and_goes_a_week_back(page: Page, 
     page.goto(address(served, "/timeline"))
     expect(page.locator(".lanes .lane .count").first).to_contain_text("failed")
     page.get_by_label("Part of the name").fill("calendar")
-    expect(page.locator(".lanes .lane .label")).to_have_count(1, timeout=10_000)
+    expect(page.locator(".lanes .lane .label")).to_have_count(1)
     page.get_by_label("Order").select_option("name")
     expect(page).to_have_url(re.compile("sort=name"))
     page.get_by_role("link", name="Past week").click()

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from duetime.api import Duetime
 from tests.support.agents import Served, serving
-from tests.support.chromium import DESK, PHONE, ZONE, Complaints, address, chromium, link_of, picture
+from tests.support.chromium import DESK, PHONE, ZONE, Complaints, address, chromium, copied_text, link_of, picture
 
 TASKS = """
 from typing import Literal
@@ -67,12 +67,12 @@ def test_first_steps_are_offered(page: Page, served: Served) -> None:
     page.goto(address(served, "/"))
     expect(page.get_by_role("heading", name="Create your first schedule")).to_be_visible()
     page.get_by_role("button", name="Copy").click()
-    assert "mcp" in page.evaluate("navigator.clipboard.readText()")
+    assert copied_text(page, containing="mcp")
     accessible(page)
     picture(page, "first-steps")
     page.get_by_role("button", name="Send yourself a test").click()
     page.goto(address(served, "/inbox"))
-    expect(page.locator(".message", has_text="This is a test")).to_be_visible(timeout=15_000)
+    expect(page.locator(".message", has_text="This is a test")).to_be_visible()
     expect(page.get_by_role("navigation", name="Pages").locator(".badge")).to_have_text("1")
 
 
@@ -149,10 +149,10 @@ def test_messages_and_prompts_are_dealt_with(page: Page, served: Served) -> None
         duetime.prompt("Look at the *build*", at="now")
     page.goto(address(served, "/inbox"))
     message = page.locator(".message", has_text="Deploy done")
-    expect(message.locator("strong", has_text="Deploy done")).to_be_visible(timeout=15_000)
+    expect(message.locator("strong", has_text="Deploy done")).to_be_visible()
     expect(message.get_by_text("Urgent")).to_be_visible()
     prompt = page.locator(".prompt", has_text="Look at the")
-    expect(prompt).to_be_visible(timeout=15_000)
+    expect(prompt).to_be_visible()
     accessible(page)
     for name, size in (("inbox-desk", DESK), ("inbox-phone", PHONE)):
         page.set_viewport_size(size)
@@ -161,7 +161,7 @@ def test_messages_and_prompts_are_dealt_with(page: Page, served: Served) -> None
     prompt.get_by_label("Answer").fill("It is green.")
     with Duetime(str(served.folder / "my.db")) as duetime:
         duetime.notify("Another message", topic="deploys", at="now")
-    expect(page.get_by_text("Another message")).to_be_visible(timeout=15_000)
+    expect(page.get_by_text("Another message")).to_be_visible()
     expect(prompt.get_by_label("Answer")).to_have_value("It is green.")
     prompt.get_by_role("button", name="Send answer").click()
     expect(page.get_by_role("status").first).to_contain_text("Answered.")
@@ -194,6 +194,6 @@ def test_settings_test_a_channel_and_issue_a_token(page: Page, served: Served) -
 def test_an_agent_is_connected_by_copying(page: Page, served: Served) -> None:
     page.goto(address(served, "/connect"))
     page.get_by_role("button", name="Copy").first.click()
-    assert page.evaluate("navigator.clipboard.readText()").startswith("claude mcp add duetime -- ")
+    assert copied_text(page, containing="claude").startswith("claude mcp add duetime -- ")
     accessible(page)
     picture(page, "connect")

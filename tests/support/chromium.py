@@ -8,10 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect, sync_playwright
 
 from tests.support.agents import Served
 from tests.support.cli import ROOT
+from tests.support.workers import eventually
 
 BEYOND = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 """How many pixels a page is wider than its window."""
@@ -19,6 +20,8 @@ SCREENSHOTS = ROOT / ".cache" / "screenshots"
 PHONE: ViewportSize = {"width": 360, "height": 740}
 DESK: ViewportSize = {"width": 1280, "height": 860}
 ZONE = "Europe/Berlin"
+PATIENCE = 20
+"""Seconds to wait for what a page must show: more than a page needs on a machine that does other work as well."""
 
 
 @contextmanager
@@ -26,6 +29,7 @@ def chromium() -> Iterator[Browser]:
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if program is None:
         pytest.skip("there is no Chromium here; on Debian and Ubuntu: apt install chromium")
+    expect.set_options(timeout=PATIENCE * 1000)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         try:
@@ -55,6 +59,16 @@ class Complaints:
     def _heard(self, kind: str, text: str) -> None:
         if kind in ("error", "warning"):
             self.found.append(text)
+
+
+def copied_text(page: Page, containing: str) -> str:
+    """What a page has copied; it copies after the click has returned."""
+
+    def look() -> str:
+        copied: str = page.evaluate("navigator.clipboard.readText()")
+        return copied if containing in copied else ""
+
+    return eventually(look, PATIENCE, f"{containing!r} is copied")
 
 
 def picture(page: Page, name: str) -> Path:
