@@ -79,7 +79,7 @@ evaluate: $(VENV)/.dev ## a model answers evaluation/evaluation.xml with the too
 	@$(BIN)/python -m evaluation $(ARGS)
 
 full: $(VENV)/.dev ## every test at its full size: all zones to 2037, both stores, fuzzing and all hostile text
-	$(call stage,full,DUETIME_FULL=1 $(BIN)/python -m pytest -q $(ARGS))
+	$(call stage,full,DUETIME_FULL=1 $(MAKE) --no-print-directory unit e2e scorecard-small)
 
 bench: $(VENV)/.dev ## every workload beside its peers, on both stores; ARGS="--only burst --stores sqlite", OTHER=folder
 	@$(BIN)/python -m bench $(if $(OTHER),--other $(OTHER)) $(ARGS)

@@ -142,6 +142,7 @@ def private_postgres() -> Iterator[postgres.PostgresServer]:
 
 
 LONG = (
+    "rest/test_schema.py",
     "scorecard/test_small_counted.py",
     "stores/test_stateful.py",
     "faults/test_four_workers.py",
@@ -159,7 +160,6 @@ LONG = (
     "e2e/test_serve.py",
     "kinds/prompts/test_tools.py",
     "faults/test_deaths.py",
-    "rest/test_schema.py",
     "faults/test_store_away.py",
     "kinds/prompts/test_builtin_agent.py",
     "cli/test_runs.py",
