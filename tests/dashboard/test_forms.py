@@ -387,7 +387,7 @@ def test_many_at_a_time(served: Site) -> None:
     foreign = made(served, "not yours", owner="other")
     pairs = [("id", each.definition.public_id) for each in (*chosen, foreign)]
     page = browser.follow(browser.send("/schedules", [*pairs, ("action", "pause")]))
-    assert "3 schedules paused; 1 schedule could not be" in page
+    assert f"3 schedules paused. Not paused: {foreign.definition.public_id}: there is no such schedule." in page
     assert {found(served, each).progress.state for each in chosen} == {"paused"}
     assert found(served, foreign).progress.state == "active"
     asked = browser.send("/schedules", [*pairs, ("action", "cancel")])
@@ -396,6 +396,20 @@ def test_many_at_a_time(served: Site) -> None:
     browser.send("/schedules", [*pairs, ("action", "cancel"), ("sure", "yes")])
     assert {found(served, each).progress.state for each in chosen} == {"cancelled"}
     assert browser.send("/schedules", [*pairs, ("action", "burn")]).status == 422
+
+
+def test_what_could_not_be_changed_is_named_with_its_reason(served: Site) -> None:
+    browser = signed_in_as(served, "sorter")
+    chosen = [made(served, f"entry {number}", owner="sorter") for number in range(6)]
+    for each in chosen[1:]:
+        browser.send(page_of(each, "cancel"), {})
+    pairs = [("id", each.definition.public_id) for each in chosen]
+    partly = browser.send("/schedules", [*pairs[:2], ("action", "pause")])
+    why = "it is cancelled, so it cannot be"
+    assert f"1 schedule paused. Not paused: entry 1: {why} paused." in browser.follow(partly)
+    assert "1 schedule paused. Not paused: 1 schedule." in signed_in_as(served, "curious").follow(partly)
+    none = browser.follow(browser.send("/schedules", [*pairs[1:], ("action", "resume")]))
+    assert f"Nothing was resumed. Not resumed: entry 1, entry 2, entry 3 and 2 more: {why} resumed." in none
 
 
 def test_of_too_many_only_so_many_are_changed(served: Site, monkeypatch: pytest.MonkeyPatch) -> None:

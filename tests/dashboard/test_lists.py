@@ -177,7 +177,7 @@ def test_undo_leaves_alone_what_a_change_of_many_did_not_change(served: Site) ->
 def test_undo_says_what_could_not_be_undone(served: Site) -> None:
     browser, scheduler = signed_in_as(served, "hasty"), served.room.scheduler
     names = [made(served, name, owner="hasty").definition.public_id for name in ("kept", "gone")]
-    for left, said in ((1, "1 schedule changed back; 1 schedule could not be"), (0, "no longer be undone")):
+    for left, said in ((1, f"Not changed back: {names[1]}: there is no such schedule"), (0, "no longer be undone")):
         paused = browser.send("/schedules", [("id", id) for id in names] + [("action", "pause")])
         unwrap(scheduler.delete(Caller("hasty"), names[left]))
         key = paused.headers["location"].partition("undo=")[2]

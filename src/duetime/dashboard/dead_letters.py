@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Sequence
 from dataclasses import replace
-from secrets import token_hex
-from threading import Lock
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from starlette.responses import Response
 
-from duetime.dashboard.request import Form, Notice, PageRequest, notice_of
+from duetime.dashboard.request import Form, PageRequest
 from duetime.dashboard.undo import RESTORE
 from duetime.service.dead_letters import (
     MOST,
@@ -26,7 +22,7 @@ from duetime.service.dead_letters import (
 )
 from duetime.service.errors import refuse, unwrap
 from duetime.service.presenters import View, instant_view, run_shapes
-from duetime.service.text import plural, whole_number
+from duetime.service.text import whole_number
 
 PLACE: Final = ("kind", "text", "show", "page")
 DISMISSED: Final = "dismissed"
@@ -34,33 +30,7 @@ GROUPS: Final = 50
 """Problems on one page."""
 RUNS: Final = 25
 """Runs of a problem that are listed one by one."""
-_DONE: Final[dict[Action, str]] = {"retry": "requeued", "dismiss": "dismissed", "restore": "restored"}
-
-
-class Refusals:
-    """Why runs were refused, kept in this process for the page after the change: an address holds no text. Another
-    process tells only their number."""
-
-    most: Final = 200
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[str, tuple[str, tuple[str, ...]]] = OrderedDict()
-        self._lock = Lock()
-
-    def keep(self, session: str, reasons: Sequence[str]) -> str:
-        key = token_hex(8)
-        with self._lock:
-            self._kept[key] = session, tuple(reasons)
-            while len(self._kept) > self.most:
-                self._kept.popitem(last=False)
-        return key
-
-    def find(self, session: str, key: str) -> tuple[str, ...]:
-        whose, reasons = self._kept.get(key, ("", ()))
-        return reasons if whose == session else ()
-
-
-REFUSALS: Final = Refusals()
+_DONE: Final[dict[Action, str]] = {"retry": "retried", "dismiss": "dismissed", "restore": "restored"}
 
 
 class Problem(NamedTuple):
@@ -95,7 +65,6 @@ def dead_letters_page(request: PageRequest) -> Response:
         text=asked.text,
         kinds={name: spec.plural for name, spec in specs.items()},
         back=request.encode_parameters(*PLACE),
-        notice=request.with_undo(_notice(request) or notice_of(request.http)),
     )
 
 
@@ -138,7 +107,8 @@ def change_dead_letters(request: PageRequest, form: Form) -> Response:
         dealt = Dealt(dealt.done + more.done, dealt.refused + more.refused, dealt.kinds | more.kinds)
     can_undo = action == "dismiss" and len(dealt.done) <= MOST
     undo = request.offer_undo(*((str(id), RESTORE) for id in dealt.done if can_undo))
-    return request.redirect("/dead-letters", **back, **_result(request, action, dealt), **undo)
+    result = request.outcome(_DONE[action], len(dealt.done), len(dealt.refused), dealt.reasons())
+    return request.redirect("/dead-letters", **back, **result, **undo)
 
 
 def _action(text: str) -> Action:
@@ -146,25 +116,3 @@ def _action(text: str) -> Action:
         if text == action:
             return action
     raise refuse("invalid", "choose what to do: retry, dismiss or restore")
-
-
-def _result(request: PageRequest, action: Action, dealt: Dealt) -> dict[str, Any]:
-    """Return the parameters that describe a result: known words, numbers and a key, never text."""
-    result: dict[str, Any] = {"did": _DONE[action], "number": len(dealt.done)}
-    if dealt.refused:
-        reasons = REFUSALS.keep(request.session or "", dealt.reasons())
-        result |= {"refused": len(dealt.refused), "reasons": reasons}
-    return result
-
-
-def _notice(request: PageRequest) -> Notice | None:
-    """Return the notice about the last change: what was done, and one line for what was refused with the reason."""
-    word, number = request.parameter("did"), whole_number(request.parameter("number"), 6)
-    if word not in _DONE.values() or number is None:
-        return None
-    said = f"{plural(number, 'run')} {word}." if number else f"Nothing was {word}."
-    refused = whole_number(request.parameter("refused"), 6)
-    if not refused:
-        return Notice(said)
-    reasons = REFUSALS.find(request.session or "", request.parameter("reasons"))
-    return Notice(f"{said} Not {word}: {', '.join(reasons) or plural(refused, 'run')}.", partly=True)

@@ -22,6 +22,7 @@ from duetime.dashboard.navigation import (
     version,
     with_counts,
 )
+from duetime.dashboard.notices import ONCE, REFUSALS, Notice, notice_of
 from duetime.dashboard.templates import render
 from duetime.dashboard.undo import UndoLog
 from duetime.engine.clock import Instant
@@ -35,73 +36,9 @@ from duetime.service.changes import ChangeRequest
 from duetime.service.errors import STORE_ERRORS, STORE_MESSAGE, err_of, refuse, shown
 from duetime.service.kind_spec import load
 from duetime.service.services import Call, Services
-from duetime.service.text import Count, plural, whole_number
+from duetime.service.text import Count
 
-DONE = {
-    "created": "Created.",
-    "saved": "Saved.",
-    "unchanged": "Nothing was changed.",
-    "paused": "Paused: nothing fires until it is resumed.",
-    "resumed": "Resumed.",
-    "cancelled": "Cancelled.",
-    "deleted": "Deleted; its history is kept.",
-    "fired": "It runs now.",
-    "queued": "It is queued behind an earlier run.",
-    "retried": "It will be retried now.",
-    "dismissed": "Dismissed; it stays in the history.",
-    "restored": "Restored.",
-    "stopped": "It was asked to stop.",
-    "undone": "Undone.",
-    "not_undone": "This can no longer be undone.",
-    "chosen": "Saved for this browser.",
-    "answered": "Answered.",
-    "woken": "The agent is being woken.",
-    "testing": "The test was started.",
-    "revoked": "The token is revoked.",
-}
-_PARTLY = ("nothing", "not_undone")
-MANY = {
-    "paused": "paused",
-    "resumed": "resumed",
-    "cancelled": "cancelled",
-    "retried": "requeued",
-    "dismissed": "dismissed",
-    "restored": "restored",
-    "read": "marked as read",
-    "undone": "changed back",
-}
-THINGS = {"/schedules": "schedule", "/dead-letters": "run"}
-"""What the lists at these addresses consist of."""
-ONCE = ("did", "number", "failed", "undo", "refused", "reasons")
-"""Query parameters about the last change, which are not part of the page's address."""
 UNDO = UndoLog()
-
-
-class Notice(NamedTuple):
-    message: str
-    partly: bool = False
-    undo: str | None = None
-    """Key of what reverses the change, if it can still be reversed."""
-
-
-def notice_of(request: Request) -> Notice | None:
-    """Return the notice about the last change. The URL holds only a known word and numbers, never text."""
-    word, thing = request.query_params.get("did", ""), THINGS.get(request.url.path, "item")
-    number, failed = (whole_number(request.query_params.get(name, ""), 6) for name in ("number", "failed"))
-    if word == "nothing":
-        return Notice(f"Select at least one {thing} first.", partly=True)
-    if number is None:
-        return Notice(DONE[word], partly=word in _PARTLY) if word in DONE else None
-    if word not in MANY:
-        return None
-    done = f"{plural(number, thing)} {MANY[word]}"
-    if not failed:
-        return Notice(f"{done}.")
-    return Notice(
-        f"{done}; {plural(failed, thing)} could not be: already over, gone, or changed in the meantime.", partly=True
-    )
-
-
 CSRF_FIELD = "csrf"
 LIST_FIELD = "back"
 """The form field that holds the filters and the page of the list that a change returns to."""
@@ -185,7 +122,7 @@ class PageRequest:
             "owner": self.caller.owner,
             "signed_in": self.browsers.sessions is not None,
             "proof": self.browsers.proofs.of(self.session or ""),
-            "notice": self.with_undo(notice_of(self.http)),
+            "notice": self._with_undo(notice_of(self.http, self.session or "")),
             "alarms": [each.text for each in self.call.services.worker_warnings()] if alarms is None else alarms,
         }
         return render(self.http.scope, template, status, **{**shared, **values})
@@ -207,7 +144,7 @@ class PageRequest:
         chosen = self.zone_choice
         return found if chosen is None or chosen in dict(found) else [*found, (chosen, chosen)]
 
-    def with_undo(self, notice: Notice | None) -> Notice | None:
+    def _with_undo(self, notice: Notice | None) -> Notice | None:
         """Return a notice about the last change, with what reverses that change if it can still be reversed."""
         key = self.http.query_params.get("undo", "")
         if notice is None or UNDO.find(self.scheduler.clock, self.session or "", key) is None:
@@ -218,6 +155,13 @@ class PageRequest:
         """Return the parameter for `redirect` that lets the viewer undo a change of schedules or runs, if it can be:
         each one's id with what reverses its change."""
         return UNDO.offer(self.scheduler.clock, self.session or "", changes)
+
+    def outcome(self, done: str, number: int, failed: int, reasons: Sequence[str]) -> dict[str, object]:
+        """Return the parameters for `redirect` that describe a change of many, with why some of them were refused."""
+        parameters: dict[str, object] = {"did": done, "number": number}
+        if failed:
+            parameters |= {"failed": failed, "reasons": REFUSALS.keep(self.session or "", reasons)}
+        return parameters
 
     def redirect(self, path: str, **parameters: object) -> RedirectResponse:
         """Redirect after a change, so that reloading the page does not repeat it."""

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 from starlette.responses import Response
 
 from duetime.dashboard.kind_forms import form_of
+from duetime.dashboard.notices import reasons_of
 from duetime.dashboard.queries import first_steps
 from duetime.dashboard.request import Form, PageRequest
 from duetime.dashboard.timeline.charts import SPARKS, Spark, sparks
@@ -244,10 +245,10 @@ def bulk(request: PageRequest, form: Form) -> Response:
             return request.redirect("/schedules", **back, did="unchanged")
     services, chosen = request.call.services, Selection(ids=ids)
     changed = unwrap(change_schedules(services, request.caller, chosen, ChangeRequest(action)))
-    number, failed = changed.changed, len(changed.failed)
     reverse = {each.definition.public_id: reverse_of(action, each) for each in before.values() if each}
     undo = request.offer_undo(*((id, reverse.get(id)) for id in _changed_ids(changed.matched, changed.failed)))
-    return request.redirect("/schedules", **back, did=ACTIONS[action], number=number, failed=failed, **undo)
+    result = request.outcome(ACTIONS[action], changed.changed, len(changed.failed), reasons_of(changed.failed))
+    return request.redirect("/schedules", **back, **result, **undo)
 
 
 def _matching(request: PageRequest, asked: Asked) -> list[str]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from starlette.responses import Response
 
 from duetime.dashboard import preferences
 from duetime.dashboard.navigation import MENU, shortcuts
+from duetime.dashboard.notices import reasons_of
 from duetime.dashboard.request import UNDO, Form, PageRequest, own_page
 from duetime.dashboard.undo import RESTORE
 from duetime.engine.errors import DuetimeError
@@ -44,18 +46,24 @@ def undo(request: PageRequest, form: Form) -> Response:
     if found is None:
         return request.redirect(goal, did="not_undone")
     results = [_reverse(request, change, ids) for change, ids in found.changes.items()]
-    number, failed = sum(each[0] for each in results), sum(each[1] for each in results)
+    number, failed = sum(each.number for each in results), sum(each.failed for each in results)
     if not number:
         return request.redirect(goal, did="not_undone")
-    return request.redirect(goal, did="undone", **({"number": number, "failed": failed} if failed else {}))
+    reasons = [reason for each in results for reason in each.reasons]
+    return request.redirect(goal, **request.outcome("undone", number, failed, reasons) if failed else {"did": "undone"})
 
 
-def _reverse(request: PageRequest, change: ChangeRequest, ids: Sequence[str]) -> tuple[int, int]:
-    """Make a change that reverses another one; return how many were changed, and how many could not be."""
+class _Reversed(NamedTuple):
+    number: int
+    failed: int
+    reasons: list[str]
+
+
+def _reverse(request: PageRequest, change: ChangeRequest, ids: Sequence[str]) -> _Reversed:
+    """Make a change that reverses another one."""
     services, caller = request.call.services, request.caller
     if change == RESTORE:
-        asked = DeadLetterQuery(ids=[int(id) for id in ids])
-        restored = len(unwrap(change_dead(services, caller, asked, "restore")).done)
-        return restored, len(ids) - restored
+        dealt = unwrap(change_dead(services, caller, DeadLetterQuery(ids=[int(id) for id in ids]), "restore"))
+        return _Reversed(len(dealt.done), len(ids) - len(dealt.done), dealt.reasons())
     done = unwrap(change_schedules(services, caller, Selection(ids=ids), change))
-    return done.changed, len(done.failed)
+    return _Reversed(done.changed, len(done.failed), reasons_of(done.failed))

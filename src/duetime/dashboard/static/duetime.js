@@ -276,10 +276,10 @@ if (typedIn?.matches(fields)) {
 // -- notices that disappear -----------------------------------------------------------------------------------------
 
 const STAYS = 6000;
-const STAYS_WITH_UNDO = 12000;
+const STAYS_WITH_MORE = 12000; // with a button, or with reasons to read
 
 function vanish(toast) {
-  const stays = toast.querySelector("form") ? STAYS_WITH_UNDO : STAYS;
+  const stays = toast.matches(".partly") || toast.querySelector("form") ? STAYS_WITH_MORE : STAYS;
   const wait = () => setTimeout(() => {
     if (toast.matches(":hover, :focus-within")) wait(); else toast.remove();
   }, stays);
@@ -301,7 +301,7 @@ document.querySelectorAll("[data-toast]").forEach(vanish);
 if (new URLSearchParams(location.search).has("did")) {
   // So that reloading the page does not show the notice again.
   const shown = new URL(location.href);
-  for (const name of ["did", "number", "failed", "undo", "cancelled", "deleted", "broken", "changed"]) shown.searchParams.delete(name);
+  for (const name of ["did", "number", "failed", "reasons", "undo", "cancelled", "deleted", "broken", "changed"]) shown.searchParams.delete(name);
   history.replaceState(history.state, "", shown);
 }
 

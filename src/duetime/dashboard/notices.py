@@ -1,0 +1,117 @@
+"""The notice about the last change. Why something was refused is kept here for the page after the change."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict
+from collections.abc import Mapping, Sequence
+from secrets import token_hex
+from threading import Lock
+from typing import Any, Final, NamedTuple
+
+from starlette.requests import Request
+
+from duetime.service.text import listed, plural, whole_number
+
+DONE = {
+    "created": "Created.",
+    "saved": "Saved.",
+    "unchanged": "Nothing was changed.",
+    "paused": "Paused: nothing fires until it is resumed.",
+    "resumed": "Resumed.",
+    "cancelled": "Cancelled.",
+    "deleted": "Deleted; its history is kept.",
+    "fired": "It runs now.",
+    "queued": "It is queued behind an earlier run.",
+    "retried": "It will be retried now.",
+    "dismissed": "Dismissed; it stays in the history.",
+    "restored": "Restored.",
+    "stopped": "It was asked to stop.",
+    "undone": "Undone.",
+    "not_undone": "This can no longer be undone.",
+    "chosen": "Saved for this browser.",
+    "answered": "Answered.",
+    "woken": "The agent is being woken.",
+    "testing": "The test was started.",
+    "revoked": "The token is revoked.",
+}
+_PARTLY = ("nothing", "not_undone")
+MANY = {
+    "paused": "paused",
+    "resumed": "resumed",
+    "cancelled": "cancelled",
+    "retried": "requeued",
+    "dismissed": "dismissed",
+    "restored": "restored",
+    "read": "marked as read",
+    "undone": "changed back",
+}
+THINGS = {"/schedules": "schedule", "/dead-letters": "run"}
+"""What the lists at these addresses consist of."""
+ONCE = ("did", "number", "failed", "undo", "reasons")
+"""Query parameters about the last change, which are not part of the page's address."""
+_MOST_NAMED: Final = 3
+_LONGEST_NAME: Final = 60
+
+
+class Notice(NamedTuple):
+    message: str
+    partly: bool = False
+    undo: str | None = None
+    """Key of what reverses the change, if it can still be reversed."""
+
+
+class Refusals:
+    """Why changes were refused, kept in this process for the page after the change: an address holds no text. Another
+    process tells only their number."""
+
+    most: Final = 200
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, tuple[str, tuple[str, ...]]] = OrderedDict()
+        self._lock = Lock()
+
+    def keep(self, session: str, reasons: Sequence[str]) -> str:
+        key = token_hex(8)
+        with self._lock:
+            self._kept[key] = session, tuple(reasons)
+            while len(self._kept) > self.most:
+                self._kept.popitem(last=False)
+        return key
+
+    def find(self, session: str, key: str) -> tuple[str, ...]:
+        whose, reasons = self._kept.get(key, ("", ()))
+        return reasons if whose == session else ()
+
+
+REFUSALS: Final = Refusals()
+
+
+def reasons_of(failed: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return one line for each reason why schedules were not changed, with the names of the first of them."""
+    named = defaultdict[str, list[str]](list)
+    for each in failed:
+        named[str(each["error"])].append(str(each.get("name") or each["id"])[:_LONGEST_NAME])
+    return [f"{_first(names)}: {reason}" for reason, names in named.items()]
+
+
+def _first(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return listed([*names[:_MOST_NAMED], f"{more:,} more"] if more > 0 else names)
+
+
+def notice_of(request: Request, session: str) -> Notice | None:
+    """Return the notice about the last change: what was done, and why the rest was refused. The URL holds only a known
+    word, numbers and a key, never text."""
+    word, thing = request.query_params.get("did", ""), THINGS.get(request.url.path, "item")
+    number, failed = (whole_number(request.query_params.get(name, ""), 6) for name in ("number", "failed"))
+    if word == "nothing":
+        return Notice(f"Select at least one {thing} first.", partly=True)
+    if number is None:
+        return Notice(DONE[word], partly=word in _PARTLY) if word in DONE else None
+    if word not in MANY:
+        return None
+    done = f"{plural(number, thing)} {MANY[word]}." if number else f"Nothing was {MANY[word]}."
+    if not failed:
+        return Notice(done)
+    reasons = REFUSALS.find(session, request.query_params.get("reasons", ""))
+    return Notice(f"{done} Not {MANY[word]}: {'; '.join(reasons) or plural(failed, thing)}.", partly=True)
