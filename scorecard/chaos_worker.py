@@ -62,7 +62,7 @@ def main(order: WorkerOrder) -> None:
 
 
 def _started(settings: Settings, stop: threading.Event) -> tuple[App, Engine]:
-    """Try again while the store is away, as whatever keeps a service running does."""
+    """Try again while the store is unavailable, as whatever keeps a service running does."""
     from duetime.app import build
     from duetime.engine.errors import StoreUnavailable
 

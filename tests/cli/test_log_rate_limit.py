@@ -45,11 +45,11 @@ def test_the_same_line_is_written_only_so_often(written: io.StringIO, clock: Set
 def test_what_was_left_out_is_told_when_its_period_is_over(written: io.StringIO, clock: SettableClock) -> None:
     log = logging.getLogger("duetime.a-test")
     for _ in range(100):
-        log.warning("the store is away")
+        log.warning("the store is unavailable")
     clock.move_to(Instant(int(PERIOD + 1) * SECOND))
-    log.warning("the store is away")
+    log.warning("the store is unavailable")
     lines = written.getvalue().splitlines()
-    assert lines == ["the store is away"] * 3 + [
-        "97 more records such as this were left out: the store is away",
-        "the store is away",
+    assert lines == ["the store is unavailable"] * 3 + [
+        "97 more records such as this were left out: the store is unavailable",
+        "the store is unavailable",
     ]

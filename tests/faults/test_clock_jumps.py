@@ -1,4 +1,4 @@
-"""The wall clock is set while work goes on: no occurrence runs twice, none vanishes, and nobody is taken for dead."""
+"""The wall clock is set while work goes on: no occurrence runs twice, none vanishes, and no worker is declared dead."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_a_jump_neither_ends_a_lease_nor_a_run(store: RealStore) -> None:
     clocks[1].shift = -HOUR
     eventually(lambda: len(told) == 1, 5, "the long one ends by itself")
     assert told == [False], "it was not told to stop"
-    assert {row.id for row in store.workers()} == before, "nobody was taken for dead"
+    assert {row.id for row in store.workers()} == before, "no worker was declared dead"
     for engine in engines:
         assert engine.stop() == 0
         assert engine.failure is None

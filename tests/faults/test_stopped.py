@@ -57,7 +57,7 @@ def test_the_late_writes_of_a_stopped_worker_change_nothing(team: Crew) -> None:
     assert team.count("ended") == dict.fromkeys(begun, 1)
 
     sleeper.signal(signal.SIGCONT)
-    eventually(lambda: "registers anew" in sleeper.log, 10, "the sleeper finds out")
+    eventually(lambda: "registers again" in sleeper.log, 10, "the sleeper finds out")
     eventually(
         lambda: (
             len([event for event in team.events() if event.pid == sleeper.pid and event.verb in ("ended", "told")]) == 4
@@ -93,7 +93,7 @@ def test_a_worker_begins_nothing_of_its_old_line_after_it_was_stopped(team: Crew
     gate.touch()
     team.settled(LEASE + 10, 622)
     sleeper.signal(signal.SIGCONT)
-    eventually(lambda: "registers anew" in sleeper.log, 10, "the sleeper finds out")
+    eventually(lambda: "registers again" in sleeper.log, 10, "the sleeper finds out")
     team.add("mark", ["after"])
     team.settled(10, 623)
     assert not [event for event in team.events("begun") if event.pid == sleeper.pid and event.key in in_line]
@@ -124,6 +124,6 @@ def test_a_worker_alone_that_was_stopped_goes_on_with_its_work(team: Crew) -> No
     assert runs["once"].status == "failed"
     assert "lost its lease" in str(runs["once"].error)
     assert team.count("begun")["once"] == 1
-    assert "registers anew" not in sleeper.log
+    assert "registers again" not in sleeper.log
     assert sleeper.terminate() == 0
     team.check()

@@ -1,4 +1,4 @@
-"""Waiting runs: taken by one holder at a time under a lease, and returned when the holder is gone."""
+"""Waiting runs: one holder at a time takes a run under a lease, and the run is returned when the holder is gone."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LEASE = 15 * MINUTE
 
 
 class Checkout(Queries):
-    """The operations on waiting runs. They belong to the API of the scheduler."""
+    """The operations on waiting runs; they are part of the scheduler's API."""
 
     @expected
     def take(
@@ -36,12 +36,11 @@ class Checkout(Queries):
         least: int = 0,
         accepts: Callable[[Definition], bool] = lambda _: True,
     ) -> Result[HeldRun | None]:
-        """Take the oldest waiting run of the caller's owner under a lease; return None when none waits. Runs of
-        definitions that the caller does not accept are left to others.
+        """Take the oldest waiting run of the caller's owner under a lease; return None if none waits.
 
-        Concurrent callers see the same runs; the store gives each run to one of them, and the other tries the next. An
-        agent's run only gets runs less deep than what it schedules: otherwise runs that take each other's work and
-        schedule it again would never end.
+        Runs of definitions that `accepts` refuses are left to others. Concurrent callers see the same runs; the store
+        gives each run to one of them, and the other caller tries the next. An agent's run only gets runs that are less
+        deep than what it schedules: otherwise, runs that take each other's work and schedule it again would never end.
         """
         now = self.clock.now()
         query = RunQuery(
@@ -94,7 +93,8 @@ class Checkout(Queries):
         *,
         hold: str | None = None,
     ) -> Result[Run]:
-        """Finish a taken run. Not even an operator may finish another holder's run: the holder may be working on it."""
+        """Finish a taken run. Not even an operator may finish another holder's run, because the holder may be working
+        on it."""
         run = self.run(caller._replace(operator=False), run_id)
         if run is None or (kind is not None and run.kind != kind):
             return checkout.not_yours(run_id)
@@ -106,13 +106,13 @@ class Checkout(Queries):
             run.id, now, lambda c, seen: checkout.finish(c, seen, caller.holder, outcome, hold)
         )
         if isinstance(ended, Ok) and caller.holder == run_holder(ended.value.id, ended.value.fence):
-            self.give_back(caller, run.kind, checkout.LEFT)  # the caller's own run is over, and its token with it
+            self.give_back(caller, run.kind, checkout.LEFT)  # the caller's own run has ended, and its token with it
         return ended
 
     @expected
     def give_back(self, caller: Caller, kind: str, reason: str) -> Result[list[Run]]:
-        """Return everything the caller holds to waiting, without counting an attempt. For a holder that ends, so that
-        others need not wait for its lease to expire."""
+        """Return everything the caller holds to waiting, without counting an attempt. A holder calls this when it ends,
+        so that others need not wait for its lease to expire."""
         query = RunQuery(owner=caller.owner, kind=kind, holder=caller.holder, oldest_first=True, limit=1000, count_to=0)
         ended = [self.finish(caller, run.id, Returned(reason), kind) for run in self.store.runs(query).items]
         return Ok([each.value for each in ended if isinstance(each, Ok)])

@@ -1,4 +1,4 @@
-"""The only module that reads a clock. All other code is given an instant."""
+"""The only module that reads a clock. All other code receives an instant."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class SystemClock:
 _BOOTTIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 
 DRIFT = 100e-6
-"""Relative drift assumed between this machine's clock and the store's: a sample gets less certain with time."""
+"""Relative drift assumed between this machine's clock and the store's: a sample becomes less certain with time."""
 _SLOWED = (1 - DRIFT) * SECOND
 
 
@@ -67,11 +67,13 @@ class Sample(NamedTuple):
     answered: float
 
     def earliest(self, moment: float) -> Instant:
-        """Return the earliest time that the store's clock can show at a moment: it was read before the answer came."""
+        """Return the earliest time that the store's clock can show at a moment: it was read before the answer
+        arrived."""
         return self._carried(max(0.0, moment - self.answered) * (1 - DRIFT))
 
     def latest(self, moment: float) -> Instant:
-        """Return the latest time that the store's clock can show at a moment: it was read after the question left."""
+        """Return the latest time that the store's clock can show at a moment: it was read after the question was
+        sent."""
         return self._carried(max(0.0, moment - self.asked) * (1 + DRIFT))
 
     def _carried(self, seconds: float) -> Instant:
@@ -82,8 +84,9 @@ class StoreClock:
     """An estimate of the store's clock that is never ahead of it, so that no run starts early.
 
     Between samples it advances with boot time, so that a step of the local wall clock has no effect. A sample whose
-    answer took long is less precise than the one before it and is dropped; one that contradicts it (the store's clock
-    was set back) replaces it. Without any sample, as on a store without a clock, this is the machine's own clock.
+    answer took long is less precise than the previous one and is dropped; a sample that contradicts the previous one
+    (because the store's clock was set back) replaces it. Without any sample, as on a store without a clock, this is the
+    machine's own clock.
     """
 
     def __init__(self, base: Clock) -> None:
@@ -95,20 +98,20 @@ class StoreClock:
 
     @property
     def is_system(self) -> bool:
-        """True for the system clock; a settable clock neither follows the store nor is bound by it."""
+        """True for the system clock; a settable clock does not follow the store."""
         return isinstance(self._base, SystemClock)
 
     def _carried_on(self) -> Instant:
-        sample = self._sample  # read once: another thread replaces it
+        sample = self._sample  # read once, because another thread replaces it
         if sample is None:
             return self._base.now()
-        # As `Sample.earliest`, without its calls: every run comes here twice.
+        # Like `Sample.earliest`, without its calls, because every run comes here twice.
         _, theirs, answered = sample
         seconds = self.boottime() - answered
         return Instant(theirs + int(seconds * _SLOWED)) if seconds > 0 else theirs
 
     def follow(self, read: Callable[[], Instant | None]) -> None:
-        """Sample the store's clock, and keep the sample unless the present one is more precise."""
+        """Sample the store's clock, and keep the sample unless the current one is more precise."""
         if not self.is_system:
             return
         asked = self._base.boottime()

@@ -34,7 +34,7 @@ def encode(value: Any, limit: int = LIMIT) -> str:
 
 
 def encode_whole(value: Any) -> str:
-    """Return JSON text for any value at all; what JSON cannot represent becomes its `repr`."""
+    """Return JSON text for any value; what JSON cannot represent becomes its `repr`."""
     with suppress(Exception):  # not JSON, circular, or with methods that raise: cleaned below
         text = _encoder.encode(value)
         storable = "\\u0000" not in text and (text.isascii() or is_text(text))
@@ -47,7 +47,7 @@ def encode_whole(value: Any) -> str:
 
 
 def json_object(text: str | bytes) -> dict[str, Any] | None:
-    """Return the JSON object that a text holds; None if it holds anything else or cannot be read."""
+    """Return the JSON object in a text; None if the text contains anything else or cannot be parsed."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -56,7 +56,7 @@ def json_object(text: str | bytes) -> dict[str, Any] | None:
 
 
 def is_text(value: str) -> bool:
-    """Return whether every store and receiver can handle the text: it has neither NUL nor lone surrogates."""
+    """Return whether every store and receiver can handle the text: it contains neither NUL nor lone surrogates."""
     return _UNSTORABLE.search(value) is None
 
 
@@ -70,7 +70,7 @@ def error_text(error: BaseException) -> str:
     name = type(error).__name__
     try:
         message = str(error)
-    except Exception:  # `__str__` is the task author's code, which may fail as well
+    except Exception:  # `__str__` is the task author's code and may fail as well
         message = "(its message cannot be read)"
     return shorten_error(f"{name}: {message}" if message else name)
 
@@ -171,7 +171,7 @@ UNSAFE = re.compile(
 
 
 def clean(text: object) -> str:
-    """Return one line in which nothing moves the cursor, changes a color or is hidden."""
+    """Return one line in which no character moves the cursor, changes a colour or is hidden."""
     return UNSAFE.sub(escape, str(text))
 
 

@@ -26,15 +26,15 @@ class InvalidInput(DuetimeError):
     code = "invalid"
 
     def __init__(self, message: str | None = None, *, field: str | None = None, problem: str | None = None) -> None:
-        """Give the `field` and its `problem`, so that every interface can name the field in its own way; or a whole
-        `message` where that does not begin with the field."""
+        """Pass `field` and `problem`, so that every interface can name the field in its own way, or a whole `message`
+        that does not begin with the field."""
         super().__init__(message if problem is None else f"{field}: {problem}")
         self.field = field
         self.problem = self.message if problem is None else problem
 
 
 def unknown(what: str, given: str, known: Iterable[str]) -> str:
-    """Return the message for a name that is none of the known ones."""
+    """Return the message for a name that is not one of the known ones."""
     return f"Unknown {what} {given[:60]!r}. Choose one of: {', '.join(known)}"
 
 
@@ -70,7 +70,7 @@ class StoreUnusable(DuetimeError):
 
 
 class WorkerGone(DuetimeError):
-    """This worker was taken for dead and its runs were given to others; it registers anew."""
+    """This worker was declared dead and its runs were given to others; it registers again."""
 
     code = "worker_gone"
     permanent = False
@@ -94,5 +94,5 @@ TRANSIENT: Final = (StoreUnavailable, OSError, MemoryError)
 def describe(error: BaseException) -> str:
     """Return the text to log for a transient error: its message, with the type unless it is StoreUnavailable."""
     if isinstance(error, StoreUnavailable):
-        return f"the store is away: {error}"
+        return f"the store is unavailable: {error}"
     return f"the machine is short of something ({type(error).__name__}: {error}); it will be retried"

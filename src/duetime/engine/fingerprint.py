@@ -1,4 +1,4 @@
-"""Tells whether two requests that create a schedule are the same, whichever interface they came through."""
+"""Detects whether two requests to create a schedule are the same, whichever interface they came through."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from duetime.engine.validation import NewSchedule
 
 _REQUEST: Final = 24
-"""Characters of the hash of a request without its zone. That of the zone follows, and whether it was left open."""
+"""Length of the hash of a request without its zone. The hash of the zone follows, and whether the request named one."""
 _OPEN, _NAMED = "0", "1"
 _encode = json.JSONEncoder(sort_keys=True, default=repr).encode
 
 
 def fingerprint(new: NewSchedule, zone: str) -> str:
-    """Hash what was asked for, with times as they were given: `in 2 hours` is the same request a minute later. What one
-    interface adds or writes otherwise makes no difference: empty arguments, 1.0 for 1, an hour in seconds, or the zone
-    that applies if none is named."""
+    """Hash a request, with times as they were given: `in 2 hours` is the same request a minute later. Differences
+    between interfaces do not matter: empty arguments, 1.0 instead of 1, an hour in seconds, or an explicit zone that
+    equals the default."""
     config = _numbers(_given(new.trigger_config))
     named = config.pop("timezone", None) or new.timezone
     if new.trigger_type == "interval":
@@ -36,13 +36,14 @@ def fingerprint(new: NewSchedule, zone: str) -> str:
 
 
 def is_same_request(stored: str, new: NewSchedule, zone: str) -> bool:
-    """Return whether a stored fingerprint is of this request, also one that an earlier version stored: of the arguments
-    as one interface wrote them."""
+    """Return whether a stored fingerprint is of this request. This includes fingerprints from earlier versions, which
+    hashed the arguments as one interface wrote them."""
     return any(_agree(stored, fingerprint(each, zone)) or stored == _as_written(each) for each in _readings(new))
 
 
 def _agree(stored: str, said: str) -> bool:
-    """Return whether two fingerprints are equal; if both leave the zone open, it may have been another then."""
+    """Return whether two fingerprints are equal; if neither request named a zone, the default may have changed in
+    between."""
     same = stored[:_REQUEST] == said[:_REQUEST]
     return same and (stored[:-1] == said[:-1] or stored[-1:] == said[-1] == _OPEN)
 
@@ -52,14 +53,15 @@ def _given(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return whole numbers as such."""
+    """Return the values with floats such as 1.0 as integers."""
     return {
         name: int(value) if isinstance(value, float) and value.is_integer() else value for name, value in values.items()
     }
 
 
 def _with_one_step(config: dict[str, Any]) -> dict[str, Any]:
-    """Return an interval with the sum of its units; what cannot be added up is refused elsewhere, and stays."""
+    """Return an interval with the sum of its units; units that cannot be added up are left as they are, and refused
+    elsewhere."""
     try:
         step = step_of(config)
     except DuetimeError:
@@ -79,7 +81,7 @@ def _hash(said: object) -> str:
 
 
 def _readings(new: NewSchedule) -> Iterator[NewSchedule]:
-    """Yield a request, and what earlier versions made of it, which read `1d` as that many seconds."""
+    """Yield a request, and the forms in which earlier versions hashed it, which read `1d` as that many seconds."""
     yield new
     config = dict(new.trigger_config)
     days, seconds = config.pop("days", 0), config.get("seconds", 0)

@@ -30,14 +30,14 @@ STOPPED: Final = {
     StopReason.LEASE: "its worker lost its lease before it was done",
     StopReason.SHUTDOWN: "the worker stopped before it was done",
 }
-"""What a run says that was stopped; one that timed out names its timeout instead."""
+"""The error of a run that was stopped; a run that timed out names its timeout instead."""
 
 
 _creating = threading.Lock()
 
 
 class StopSignal:
-    """An event that is allocated only when something waits for it: most runs end before that."""
+    """An event that is allocated only when something waits for it, because most runs end before that."""
 
     __slots__ = ("_event", "_reason")
 
@@ -71,25 +71,27 @@ class StopSignal:
 
 
 LOCAL = model.LOCAL
-"""The user of this machine: the owner of what is created without a token, and the holder of what it takes."""
+"""The user of this machine: the owner of what is created without a token, and the holder of what is taken without
+one."""
 
 
 class Caller(NamedTuple):
-    """The identity behind a request. An `operator` sees and may change what other owners have, too."""
+    """The identity behind a request. An `operator` can also see and change what belongs to other owners."""
 
     owner: str
     operator: bool = False
     depth: int = 0
     holder: str = LOCAL
-    """The holder of runs that this caller takes: the id of its token. A session id would not do, since over HTTP every
-    request of the newer protocol is its own session; without tokens (stdio, CLI, Python) all callers are one."""
+    """The holder of runs that this caller takes: the id of its token. A session id would not work, because over HTTP
+    every request of the newer protocol is a session of its own. Without tokens (stdio, CLI, Python), all callers are
+    the same holder."""
     grant: str | None = None
-    """What the agent's run behind this caller may use, as JSON that its kind understands; None for everybody else. What
-    the run schedules gets no more."""
+    """What the agent's run behind this caller may use, as JSON that its kind understands; None for everybody else.
+    Whatever the run schedules gets no more than that."""
 
 
 class Prepared(NamedTuple):
-    """A validated payload, and the subject that its schedule is filed under (a task, a topic, an agent)."""
+    """A validated payload, and the subject under which its schedule is filed (a task, a topic or an agent)."""
 
     payload: Mapping[str, Any]
     subject: str
@@ -101,14 +103,14 @@ class Prepared(NamedTuple):
 
 @dataclass(slots=True)
 class Work:
-    """A run that a kind executes."""
+    """A run for a kind to execute."""
 
     claim: Claim
     stop: StopSignal
     report: Callable[[str], None]
     """Reports progress to users; only the latest text is kept."""
     lease: Lease | None = None
-    """The worker's lease, if a worker executes the run: child processes must end before it does."""
+    """The worker's lease, if a worker executes the run: child processes must end before the lease does."""
 
     @property
     def payload(self) -> Any:
@@ -120,11 +122,12 @@ class Work:
 
 
 class ThreadUse(StrEnum):
-    """The share that the runs of a kind have of the threads of a worker."""
+    """The share of a worker's threads that the runs of a kind get."""
 
     SHARED = "shared"
-    RESERVED = "reserved"  # a quarter of the threads is left to such kinds, because their runs are short and urgent
-    CAPPED = "capped"  # such kinds take at most half of the threads, because their runs are long
+    # a quarter of the threads is reserved for such kinds, because their runs are short and urgent
+    RESERVED = "reserved"
+    CAPPED = "capped"  # such kinds use at most half of the threads, because their runs are long
 
 
 class Kind(Protocol):
@@ -132,13 +135,14 @@ class Kind(Protocol):
     defaults: Mapping[str, Any]
     """Policy defaults of this kind, where they differ from the general ones."""
     counts_depth: bool
-    """False if its runs start no further agent: then a run of any depth may schedule them."""
+    """False if its runs start no further agent, in which case a run of any depth may schedule them."""
     thread_use: ThreadUse
     remembered: tuple[str, ...]
     """Payload fields that are kept when a schedule is deleted, because its runs show them; most kinds need none."""
 
     def public_id(self, now: Instant, trigger_type: str) -> str:
-        """Return the form of its public ids; `{id}` stands for the schedule's number. One-offs may differ."""
+        """Return the pattern of public ids; `{id}` is a placeholder for the schedule's number. One-offs may have a
+        pattern of their own."""
 
     def prepare(self, payload: Mapping[str, Any], caller: Caller) -> Prepared:
         """Validate a payload. Raises InvalidInput, naming the field."""
@@ -147,4 +151,4 @@ class Kind(Protocol):
         """Execute a run, in a thread of the pool. May raise: an exception is a failed attempt."""
 
     def close(self) -> None:
-        """Stop what it started: event loops, child processes."""
+        """Stop what this kind has started: event loops, child processes."""

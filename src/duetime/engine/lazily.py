@@ -1,4 +1,4 @@
-"""Sequences whose items are made when they are looked at, for batches of which most callers need few items or none."""
+"""Sequences whose items are built on access, for batches of which most callers need few items or none."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ T = TypeVar("T")
 
 
 class LazySequence(Sequence[T]):
-    """A sequence that keeps none of the items that it makes."""
+    """A sequence that builds an item whenever it is accessed, and stores none."""
 
     @abstractmethod
     def _made(self, place: int) -> T:
-        """Return the item at a place, which is not negative."""
+        """Build the item at a position, which is not negative."""
 
     def __iter__(self) -> Iterator[T]:
         return map(self._made, range(len(self)))
@@ -31,7 +31,7 @@ class LazySequence(Sequence[T]):
 
 
 class Lazily(LazySequence[T], Generic[S, T]):
-    """A sequence of what a function returns for each item of another one."""
+    """A sequence of the results of a function for each item of another sequence, computed on access."""
 
     def __init__(self, items: Sequence[S], make: Callable[[S], T]) -> None:
         self._items, self._make = items, make

@@ -26,10 +26,10 @@ from duetime.engine.triggers.base import WallTrigger
 from duetime.engine.triggers.step_budget import CREATION_STEPS, step_budget
 
 MOST_GAPS = 800
-"""Number of gaps to check: BYSETPOS picks at most 2 x 366 times from one period."""
+"""Number of gaps to check: BYSETPOS selects at most 2 x 366 times from one period."""
 FARTHEST_GAP = 5 * 366 * DAY
 MOST_CHANGES = 5
-"""How often the rule of one schedule may change at later times."""
+"""How often the rule of one schedule may change in the future."""
 _encode_payload = json.JSONEncoder(separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode
 
 
@@ -57,12 +57,12 @@ class RequestChecks:
         self.kinds, self.zone, self.limits = kinds, zone, limits
 
     def _policy(self, usual: Mapping[str, Any], asked: Mapping[str, Any]) -> tuple[Policy, str]:
-        """Build a policy with its text; None asks for the default, as if the option had not been named."""
+        """Build a policy and its text; None requests the default, as if the option had not been given."""
         given = {name: value for name, value in asked.items() if value is not None}
         return policy_with_json(self._usual(usual, given) | given)
 
     def _changed_policy(self, usual: Mapping[str, Any], stored: Mapping[str, Any], asked: Mapping[str, Any]) -> Policy:
-        """Change a stored policy: options that are not named stay, and None resets one to its default."""
+        """Change a stored policy: options that are not given stay, and None resets one to its default."""
         given = {name: value for name, value in {**stored, **asked}.items() if value is not None}
         if "untaken" in asked and "expire_after" not in asked and asked["untaken"] != Untaken.EXPIRE:
             given.pop("expire_after", None)
@@ -82,7 +82,7 @@ class RequestChecks:
         return self.kinds[name]
 
     def _trigger(self, type_: str, config: Mapping[str, Any], zone: str | None, now: Instant) -> Trigger:
-        if type_ == "once":  # it happens once: nothing is searched, and no pace can be too fast
+        if type_ == "once":  # it occurs once: nothing is searched, and no pace can be too fast
             return build_trigger(type_, config, zone=known_zone(zone or self.zone).key, now=now)
         with step_budget(CREATION_STEPS):
             trigger = build_trigger(type_, config, zone=known_zone(zone or self.zone).key, now=now)
@@ -90,7 +90,7 @@ class RequestChecks:
         return trigger
 
     def check_rule(self, trigger: Trigger, now: Instant) -> None:
-        """Check how often a trigger fires; of one whose rule changes, each of its rules."""
+        """Check how often a trigger fires; if its rule changes, check each of its rules."""
         if not isinstance(trigger, ChangingTrigger):
             self._check_pace(trigger, now)
             self._check_budget(trigger, now)
@@ -103,8 +103,8 @@ class RequestChecks:
         self.check_rule(trigger.after, Instant(max(now, trigger.changes - 1)))
 
     def _check_pace(self, trigger: Trigger, now: Instant) -> None:
-        """Check the smallest gap between more occurrences than a recurrence rule can pick from one year, month or day,
-        so that no slow beginning hides a burst."""
+        """Check the smallest gap between occurrences, over more of them than a recurrence rule can select from one
+        year, month or day, so that a slow beginning cannot hide a burst."""
         smallest = self.limits.smallest_interval
         if isinstance(trigger, OnceTrigger) or (isinstance(trigger, WallTrigger) and smallest <= SECOND):
             return  # wall-clock times are whole seconds
@@ -121,7 +121,8 @@ class RequestChecks:
             before = following
 
     def _check_budget(self, trigger: Trigger, now: Instant) -> None:
-        """Check that this trigger alone stays within an owner's runs per hour; their sum is limited at the claim."""
+        """Check that this trigger alone stays within an owner's runs per hour; the sum of all triggers is limited at
+        the claim."""
         limit = self.limits.runs_per_hour
         first = None if limit is None else trigger.next_after(now)
         if limit is None or first is None:

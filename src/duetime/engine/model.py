@@ -1,4 +1,4 @@
-"""The data model as immutable values. Rows are named tuples: a worker creates tens of thousands a second."""
+"""The data model as immutable values. Rows are named tuples, because a worker creates tens of thousands a second."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class RunStatus(StrEnum):
     COMPLETED = "completed"
     FAILED = "failed"
     CANCELLED = "cancelled"
-    MISSED = "missed"  # its time passed while nothing could run it
+    MISSED = "missed"  # its time passed while no worker could run it
     SKIPPED = "skipped"  # not run because of policy: overlap, pause, a full queue
-    LOST = "lost"  # at-most-once work whose worker died: how far it came is unknown
+    LOST = "lost"  # at-most-once work whose worker died: how much of it was done is unknown
 
 
 OVER = frozenset({ScheduleState.ENDED, ScheduleState.CANCELLED, ScheduleState.DELETED})
-"""States of a schedule that fires no more."""
+"""States of a schedule that will not fire again."""
 
 LIVE = frozenset({RunStatus.PENDING, RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.WAITING})
 """Statuses of a run that may still change."""
@@ -56,14 +56,14 @@ class Cause(StrEnum):
 
 
 class Definition(NamedTuple):
-    """The work and its times: the rarely written half of a schedule, changed by people and never by a worker."""
+    """What to do and when: the rarely written half of a schedule. People change it; workers never do."""
 
     id: ScheduleId
     public_id: str
     kind: str
     owner: str
     name: str
-    subject: str  # what the kind files it under: a task, a topic, an agent
+    subject: str  # what the kind files it under: a task, a topic or an agent
     trigger: str
     payload: str
     policy: str
@@ -73,16 +73,16 @@ class Definition(NamedTuple):
     fingerprint: str
     created: Instant
     updated: Instant
-    resume_at: Instant | None = None  # when a pause ends by itself
+    resume_at: Instant | None = None  # when the pause ends automatically
 
     @property
     def written(self) -> Instant:
-        """Return when its content was written: `created` unless it was edited, since a pause bumps `updated` too."""
+        """Return when its content was written: `created` unless it was edited, because a pause bumps `updated` too."""
         return self.created if self.version == 1 else self.updated
 
 
 class Progress(NamedTuple):
-    """Progress of a schedule: the frequently written half, whose row is the lock for the whole schedule."""
+    """The progress of a schedule: its frequently written half, whose row is the lock for the whole schedule."""
 
     schedule: ScheduleId
     owner: str
@@ -93,13 +93,13 @@ class Progress(NamedTuple):
     run_count: int
     active: int
     queued: int
-    gap: RunId | None  # the open row of skipped occurrences that further skips extend
+    gap: RunId | None  # the open row of skipped occurrences, to which further skips are added
     last_status: str | None
     last_run: Instant | None
     last_error: str | None
     failures: int  # consecutive
     note: str | None  # why it is broken, held or ended early
-    untaken: int = 0  # of the active runs, those that wait and that nobody has taken
+    untaken: int = 0  # how many of the active runs are waiting and not taken by anybody
 
 
 class Run(NamedTuple):
@@ -117,31 +117,31 @@ class Run(NamedTuple):
     holder: str | None  # who took it while it was waiting
     started: Instant | None
     finished: Instant | None
-    until: Instant | None  # deadline: of a waiting run, or for repeated returns since the last real attempt
-    expires: Instant | None  # when its holder's lease ends; of a queued run: when it was asked for during a pause
+    until: Instant | None  # deadline of a waiting run, or for repeated returns since the last real attempt
+    expires: Instant | None  # when its holder's lease ends; for a queued run, when it was requested during a pause
     result: str | None
     error: str | None
     report: str | None  # the last progress report
-    stop: int  # 1: asked to stop; of a failed run: dismissed; of a message: READ or DISMISSED
+    stop: int  # 1: asked to stop; for a failed run: dismissed; for a message: READ or DISMISSED
     last: Instant | None  # last instant of a range (`due` is its first)
-    number: int  # size of a range; negative when there are at least that many
+    number: int  # size of a range; a negative number means at least that many
     kind: str
     owner: str
     name: str
 
 
 def times_given_back(run: Run) -> int:
-    """Return how often workers gave a run back without an attempt: every claim counts in its fence."""
+    """Return how often workers returned a run without an attempt: every claim increments its fence."""
     return max(0, run.fence - run.attempt)
 
 
 def was_given_back(run: Run) -> bool:
-    """Return whether a run waits because the worker that had it could not do it; `error` says why."""
+    """Return whether a run is waiting because the worker that claimed it could not execute it; `error` says why."""
     return run.status == RunStatus.PENDING and not run.attempt and run.started is None and run.error is not None
 
 
 READ, DISMISSED = 1, 2
-"""Marks of a message that arrived, which is a completed run."""
+"""Marks of a delivered message, which is a completed run."""
 
 
 class Attempt(NamedTuple):
@@ -159,18 +159,18 @@ class DueEntry(NamedTuple):
     at: Instant
     schedule: ScheduleId
     run: RunId
-    owner: str = ""  # whose turn it takes in fair sharing
+    owner: str = ""  # the owner whose turn it uses in fair sharing
 
 
 class WorkerRow(NamedTuple):
     id: WorkerId
     name: str
     lanes: str
-    session: int  # 1: lives only as long as some client is open
+    session: int  # 1: exists only while some client is open
     started: Instant
     beat: int
     seen: Instant
-    lease: int = LEASE  # microseconds of silence after which it counts as dead
+    lease: int = LEASE  # microseconds without a heartbeat after which it counts as dead
 
 
 class Schedule(NamedTuple):
@@ -181,19 +181,20 @@ class Schedule(NamedTuple):
 
 
 def is_busy(progress: Progress) -> bool:
-    """Return whether a run of it is under way. One that nobody has taken is not, as long as another one follows it."""
+    """Return whether a run of the schedule is in progress. A run that nobody has taken is not, as long as another
+    occurrence follows it."""
     return progress.active > progress.untaken or (progress.active > 0 and progress.next is None)
 
 
 def executed(progress: Progress) -> int:
-    """Return how many occurrences were executed, without one that has not begun to run."""
+    """Return how many occurrences were executed, without a run that has not begun."""
     return 0 if progress.last_run is None else progress.run_count - progress.untaken
 
 
 def status_of(progress: Progress) -> str:
-    """Return the status of a schedule that users see: a recurring one between two runs is pending, also while nobody
-    has taken its latest occurrence. A paused one is paused, also while a run of it has not ended: that may be a retry
-    that waits for the resume, and its state detail says whether something runs."""
+    """Return the status of a schedule that users see. A recurring schedule is pending between two runs, and also while
+    nobody has taken its latest occurrence. A paused schedule is paused even while one of its runs has not ended: that
+    may be a retry that waits for the resume, and the state detail says whether something is running."""
     state = progress.state
     if is_busy(progress) and state in (ScheduleState.ACTIVE, ScheduleState.CANCELLED):
         return "running"
@@ -205,21 +206,23 @@ def status_of(progress: Progress) -> str:
 
 
 def lane_of(kind: str, *, at_most_once: bool = False, suspect: bool = False) -> str:
-    """Return the lane of the due queue. At-most-once work, never claimed early, and suspects have their own lanes."""
+    """Return the lane of the due queue. Suspects and at-most-once work, which is never claimed early, have lanes of
+    their own."""
     if suspect:
         return f"{kind}:solo"
     return f"{kind}:exact" if at_most_once else kind
 
 
 def run_holder(run: int, fence: int) -> str:
-    """Return the holder that a run's own token stands for: this attempt of the run, and no later one."""
+    """Return the holder that the token of a run identifies: this attempt of the run, and no later one."""
     return f"run_{run:08d}_{fence}"
 
 
-# Owners: who may use the agents and channels that the operator set up. For all others these do not exist.
+# Owners: who may use the agents and channels that the operator set up. For all other owners, they do not exist.
 
 LOCAL = "local"
-"""The user of this machine: the owner of what is created without a token, and the holder of what it takes."""
+"""The user of this machine: the owner of what is created without a token, and the holder of what is taken without
+one."""
 EVERYBODY = "*"
 """Stands for all owners."""
 ONLY_LOCAL = (LOCAL,)
@@ -246,14 +249,14 @@ class Cap(NamedTuple):
     """A limit for one day; 0 means none."""
 
     subject: str
-    """What is counted: an owner as a whole, one agent or one schedule."""
+    """What the limit applies to: an owner as a whole, one agent or one schedule."""
     words: str
     """The name that users see, such as `the agent coder`."""
     limit: Used
 
 
 class Left(NamedTuple):
-    """The remainder of the day's limits for a run that begins; None if nothing limits it."""
+    """What is left of the day's limits for a run that begins; None where nothing limits it."""
 
     tokens: int | None = None
     micros: int | None = None
@@ -268,7 +271,7 @@ UNLIMITED = Left()
 
 
 def reached(caps: Sequence[Cap], used: Mapping[str, Used]) -> str | None:
-    """Return a description of the limit that leaves no room for another run; None if there is room."""
+    """Return a description of a limit that allows no further run; None if there is no such limit."""
     for cap in caps:
         so_far = used.get(cap.subject, NOTHING)
         for name, limit, count in zip(Used._fields, cap.limit, so_far, strict=True):
@@ -282,18 +285,18 @@ _REACHED = ("the limit of ", " is reached")
 
 
 def limit_reached(limit: str) -> str:
-    """Return the reason for which runs are held back at a limit; `names_limit` recognizes it in the stored reason."""
+    """Return the reason why runs are held back at a limit; `names_limit` recognizes it in the stored reason."""
     return limit.join(_REACHED)
 
 
 def names_limit(reason: str | None) -> bool:
-    """Return whether a run waits for this reason because a limit is reached."""
+    """Return whether this is the reason of a run that waits because a limit is reached."""
     start, end = _REACHED
     return reason is not None and end in reason.lower().partition(start)[2]
 
 
 def left(caps: Sequence[Cap], used: Mapping[str, Used]) -> Left:
-    """Return what the tightest limit leaves. Runs that begin before another one ends count on the same remainder."""
+    """Return what the tightest limit leaves. Runs that begin before another one ends share the same remainder."""
     tokens = [cap.limit.tokens - used.get(cap.subject, NOTHING).tokens for cap in caps if cap.limit.tokens]
     micros = [cap.limit.micros - used.get(cap.subject, NOTHING).micros for cap in caps if cap.limit.micros]
     return Left(min(tokens, default=None), min(micros, default=None))

@@ -1,4 +1,4 @@
-"""The ways in which a run can end, as reported by its kind. What follows from it (retry, pause, release) is policy."""
+"""The ways in which a run can end, as its kind reports them. The consequences (retry, pause, release) are policy."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ class Completed:
 class Failed:
     error: str
     permanent: bool = False
-    """True if trying again cannot help."""
+    """True if a retry cannot succeed."""
     result: str | None = None
-    """JSON text: what is worth keeping of a failure."""
+    """JSON text with the details of the failure that are worth keeping."""
     traceback: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """A failed attempt after which the receiver asked for a delay. Counts as an attempt."""
+    """A failed attempt after which the receiver asked for a delay. It counts as an attempt."""
 
     error: str
     after: int = 0
     """Minimum delay in microseconds."""
     result: str | None = None
-    """JSON text: what is worth keeping if this was the last attempt."""
+    """JSON text with the details that are worth keeping if this was the last attempt."""
     traceback: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Handed over: needs no worker until somebody takes it, or until its deadline."""
+    """The run was handed over: it needs no worker until somebody takes it or its deadline passes."""
 
     until: Instant | None = None
     holder: str | None = None
-    """The holder, if it was already handed to somebody."""
+    """The holder, if the run was handed to somebody directly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Cancelled:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """A message to the owner, sent once per key however often the reason recurs."""
+    """A message to the owner, sent once per key, however often the reason recurs."""
 
     key: str
     title: str
@@ -61,23 +61,25 @@ class Alert:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """Not executed here: returned, without counting an attempt, by a worker that stops or cannot do it."""
+    """The run was not executed here: a worker that stops or cannot execute it returned it, without counting an
+    attempt."""
 
     reason: str | None = None
     after: int = 0
     """Microseconds before it can be claimed again."""
     alert: Alert | None = None
     patience: int | None = None
-    """Microseconds from the first return; later returns each count as an attempt, so that it ends. None: no limit."""
+    """Microseconds after the first return from which on each return counts as an attempt, so that the run ends. None:
+    no limit."""
 
 
 FIRST_WAIT = 100_000
-"""Microseconds before a run that was given back for the first time is offered again."""
+"""Microseconds before a run that was returned for the first time is offered again."""
 
 
 def wait_for_others(times: int, longest: int) -> int:
-    """Return the microseconds to wait after a worker that cannot do a run has given it back, as others did so many
-    times before: little at first, so that a worker that can do it gets it soon."""
+    """Return how many microseconds a run waits after a worker that cannot execute it has returned it, given how often
+    that happened before: little at first, so that a worker that can execute it gets it soon."""
     return min(longest, int(FIRST_WAIT * 1.5 ** min(times, 50)))
 
 

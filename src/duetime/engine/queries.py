@@ -42,7 +42,7 @@ class Preview(NamedTuple):
 
 
 def expected(method: Callable[P, Result[T]]) -> Callable[P, Result[T]]:
-    """Turn Duetime's own errors into `Err`, so that interfaces get every refusal in one form."""
+    """Turn Duetime's own errors into `Err`, so that interfaces get every failure in one form."""
 
     @functools.wraps(method)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> Result[T]:
@@ -69,20 +69,20 @@ class Queries:
         return schedule if caller.operator or definition.owner == caller.owner else None
 
     def find_by_key(self, caller: Caller, key: str, kind: str) -> Schedule | None:
-        """Return the schedule that a key of the caller's owner created, unless it was deleted."""
+        """Return the schedule that was created with a key of the caller's owner, unless it was deleted."""
         schedule = self.store.by_key(caller.owner, key)
         return None if schedule is None or schedule.definition.kind != kind else schedule
 
     def schedule_of(self, caller: Caller, run: Run, *, deleted: bool = False) -> Schedule | None:
-        """Return a run's schedule with the input of the run, unless it was deleted; with `deleted`, return what is left
-        of that one too."""
+        """Return a run's schedule with the input of the run, unless the schedule was deleted; with `deleted`, return
+        what is left of a deleted one too."""
         schedule = self.store.get(run.schedule) if caller.operator or run.owner == caller.owner else None
         if schedule is None or (schedule.progress.state == ScheduleState.DELETED and not deleted):
             return None
         return schedule._replace(definition=with_payload(schedule.definition, self.own_payload(run)))
 
     def own_payload(self, run: Run) -> str | None:
-        """Return the input of a run that somebody started with another one than its schedule has; else None."""
+        """Return the input of a run that was started with its own input; None if it uses its schedule's."""
         return self.store.run_payload(run.id) if run.cause == Cause.MANUAL else None
 
     def _by_public_id(self, public_id: str) -> Schedule | None:
@@ -103,7 +103,7 @@ class Queries:
         kind: str | None = None,
         text: str | None = None,
     ) -> list[Schedule]:
-        """Return what starts next, in the order of the instants that people see: jitter may delay a start behind a
+        """Return what starts next, in the order of the instants that people see: jitter may delay a start beyond a
         later one. An operator sees all owners, or one of them. `text` is a part of the name."""
         asked = ScheduleQuery(
             owner=owner if caller.operator else caller.owner,
@@ -119,7 +119,7 @@ class Queries:
         return sorted(page.items, key=lambda each: (each.progress.next or 0, each.definition.id))
 
     def marks(self, caller: Caller, kind: str, subject: str) -> object:
-        """Return a value that differs after every change to the caller's schedules of a subject; cheap."""
+        """Return a value that differs after every change to the caller's schedules of a subject; cheap to compute."""
         return self.store.marks(caller.owner, kind, subject)
 
     @expected
@@ -131,14 +131,14 @@ class Queries:
     def history(
         self, caller: Caller, public_id: str, *, limit: int = 20, cursor: str | None = None, count_to: int = COUNTED
     ) -> Result[Page[Run]]:
-        """Return a schedule's runs. They stay with their owner, so they are readable after a delete too."""
+        """Return a schedule's runs. They stay with their owner, so they can still be read after a delete."""
         number = self.number_of(caller, public_id)
         if number is None:
             return NOT_FOUND
         return self.runs(caller, RunQuery(schedule=number, limit=limit, cursor=cursor, count_to=count_to))
 
     def number_of(self, caller: Caller, public_id: str) -> ScheduleId | None:
-        """Return the internal id of a schedule, deleted or not; None if it is another owner's."""
+        """Return the internal id of a schedule, even if it was deleted; None if it is another owner's."""
         schedule = self._by_public_id(public_id)
         own = schedule is not None and (caller.operator or schedule.definition.owner == caller.owner)
         return schedule.definition.id if schedule is not None and own else None
@@ -151,7 +151,7 @@ class Queries:
         return [] if self.run(caller, run_id) is None else self.store.attempts(RunId(run_id))
 
     def traceback(self, run: Run) -> str | None:
-        """Return the traceback of a run that the caller has found. An attempt that is retried has its own."""
+        """Return the traceback of a run that the caller has found. Each attempt that was retried has its own."""
         return self.store.traceback(run.id) if run.status in (RunStatus.FAILED, RunStatus.CANCELLED) else None
 
     @expected
@@ -168,19 +168,19 @@ class Queries:
             return Ok(Preview(describe(trigger), upcoming(trigger, after, count), cautions))
 
     def _check_rule(self, trigger: Trigger, now: Instant) -> None:
-        """Refuse a rule that fires more often than may be created."""
+        """Refuse a rule that fires more often than a new schedule may."""
 
     def workers(self) -> list[WorkerRow]:
         return self.store.workers()
 
 
 def with_payload(definition: Definition, payload: str | None) -> Definition:
-    """Return a definition with the input of one of its runs, if that has its own."""
+    """Return a definition with the input of one of its runs, if that run has its own."""
     return definition if payload is None else definition._replace(payload=payload)
 
 
 def could_be_an_id(text: str) -> bool:
-    """Return whether a store could hold the text as an id: callers may ask for any string."""
+    """Return whether a store could contain the text as an id, because callers may ask for any string."""
     return len(text) <= 200 and is_text(text)
 
 

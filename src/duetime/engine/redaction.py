@@ -1,7 +1,7 @@
 """Redaction of credentials from errors and traces before they are stored, shown or logged.
 
-Credentials are known from three sources: a run's payload, this process's settings and environment (registered with
-`remember_secrets` by whoever builds it), and patterns that look like credentials.
+Credentials are known from three sources: a run's payload; this process's settings and environment, which whoever builds
+the process registers with `remember_secrets`; and patterns that look like credentials.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ _SECRETS = (
 
 
 def without_secrets(reason: str) -> str:
-    """Return a backend's message, safe to show: an error may quote the request with its credentials."""
+    """Return a backend's message in a form that is safe to show, because an error may quote the request with its
+    credentials."""
     return masked_by_pattern(reason[:2000])[:500]
 
 
@@ -42,7 +43,7 @@ def masked_by_pattern(text: str) -> str:
 
 
 def without_password(url: str) -> str:
-    """Mask the passwords in a URL: hints end up in logs."""
+    """Mask the passwords in a URL, because hints end up in logs."""
     shown = re.sub(r"(?<=://)([^:/@]*):[^/]*@", r"\1:***@", url)
     return re.sub(r"([?&](?:ssl)?password=)[^&]*", r"\1***", shown)
 
@@ -62,7 +63,7 @@ def is_secret_name(name: str) -> bool:
 
 MASK: Final = "***"
 SHORTEST: Final = 6
-"""Minimum length of a value that is searched for: shorter ones occur in many texts by chance."""
+"""Minimum length of a value that is searched for, because shorter ones occur in many texts by chance."""
 DEEPEST: Final = 60
 """Maximum nesting level of a value; deeper values are not read or shown."""
 MOST: Final = 2000
@@ -74,14 +75,14 @@ _FIELD = re.compile(r"(?<![\w-])([\w-]{1,100})[\"']?[ \t]{0,9}:[ \t]{0,9}[\"']?(
 _SCHEME = re.compile(r"(?i)^(?:bearer|basic|token)\s+(\S+)$")
 _BEARER = re.compile(r"(?i)\b(?:bearer|basic)[ \t]{1,9}([^\s,;\"']{6,2000})")
 _CHANGED = re.compile(r"(?:%[0-9A-Fa-f]{2}|[^A-Za-z0-9_.~-])+")
-"""What the forms of a value may spell in different ways."""
+"""Characters that the encoded forms of a value may represent in different ways."""
 
 _known: set[str] = set()
 AnyOutcome = TypeVar("AnyOutcome", bound=Outcome)
 
 
 def remember_secrets(values: Iterable[str]) -> None:
-    """Register credentials of this process, to be redacted from every text from now on."""
+    """Register credentials of this process, which are redacted from every text from now on."""
     _known.update(value for value in values if len(value) >= SHORTEST)
 
 
@@ -128,7 +129,7 @@ def parsed_json(text: str) -> Any:
 
 
 def text_of_base64(encoded: str) -> str | None:
-    """Return a base64-encoded text; None for binary data and for what is not base64."""
+    """Return the decoded text of base64; None for binary data and for text that is not base64."""
     try:
         return base64.b64decode(encoded, validate=True).decode()
     except ValueError:
@@ -144,19 +145,20 @@ def secrets_of(payload: str) -> list[str]:
 
 
 def redacted(text: str, secrets: Iterable[str] = ()) -> str:
-    """Return the text without these values, however it encodes them, and without what looks like a credential."""
+    """Return the text without these values, in whatever encoding it contains them, and without what looks like a
+    credential."""
     return _redacted_text(text, _credentials(secrets))
 
 
 def without_values(text: str, values: Iterable[str]) -> str:
-    """Return the text without these values, however it encodes them."""
+    """Return the text without these values, in whatever encoding it contains them."""
     return _without(text, _forms_in(text, _sought(values)))
 
 
 class _Sought(NamedTuple):
     value: str
     plain: str
-    """Its longest part that every form leaves as it is."""
+    """Its longest part that is the same in every form."""
 
 
 def _credentials(secrets: Iterable[str]) -> list[_Sought]:
@@ -166,9 +168,10 @@ def _credentials(secrets: Iterable[str]) -> list[_Sought]:
 
 
 def _sought(values: Iterable[str]) -> list[_Sought]:
-    """Return these values and the lines of long ones, the longest first: one may be part of another."""
+    """Return these values and the lines of long ones, longest first, because one may be part of another."""
     values = {*values}
-    lines = {line.strip() for value in values if "\n" in value for line in value.splitlines()}  # others may indent them
+    # the text may indent them differently
+    lines = {line.strip() for value in values if "\n" in value for line in value.splitlines()}
     values |= {line for line in lines if len(line) >= SHORTEST}
     return [_Sought(value, max(_CHANGED.split(value), key=len)) for value in sorted(values, key=len, reverse=True)]
 
@@ -188,8 +191,8 @@ def _without(text: str, forms: Iterable[str]) -> str:
 
 
 def _forms_in(text: str, sought: Sequence[_Sought]) -> dict[str, None]:
-    """Return every form in which this text may quote the values. To make the forms of a value takes much longer than to
-    search for its plain part, which few texts contain."""
+    """Return every form in which this text may quote the values. Building the forms of a value takes much longer than
+    searching for its plain part, which few texts contain."""
     forms: dict[str, None] = {}
     for value, plain in sought:
         if plain in text:
@@ -206,7 +209,7 @@ def redacted_trace(error: BaseException, payload: str) -> str:
 
 
 def redacted_outcome(outcome: AnyOutcome, payload: str) -> AnyOutcome:
-    """Redact what is stored of a failure. The result of a success belongs to its owner."""
+    """Redact what is stored of a failure. The result of a success belongs to its owner and stays as it is."""
     if isinstance(outcome, Completed | Waiting):
         return outcome
     credentials = _credentials(secrets_of(payload))
@@ -234,13 +237,13 @@ def _redacted_result(result: str, credentials: Sequence[_Sought]) -> str:
         value = json.loads(result)
     except (ValueError, RecursionError):
         return _redacted_text(result, credentials)
-    together = "\n".join(_texts(value))  # most forms are in none of the texts, of which there may be thousands
+    together = "\n".join(_texts(value))  # most forms occur in none of the texts, of which there may be thousands
     found = [form for form in _forms_in(together, credentials) if form in together]
     return json.dumps(_redacted_value(value, found), ensure_ascii=False, separators=(",", ":"))
 
 
 def _texts(value: Any, name: str = "", depth: int = 0) -> Iterator[str]:
-    """Yield every text that is redacted in a result, as it is searched."""
+    """Yield every text in a result that is searched for credentials."""
     if depth > DEEPEST:
         return
     if isinstance(value, dict):
@@ -268,7 +271,7 @@ def _redacted_value(value: Any, forms: Sequence[str], name: str = "", depth: int
 
 
 def _redacted_body(value: str, forms: Sequence[str]) -> str:
-    """Redact a response body, which is kept in base64. One that is not text is redacted in its encoded form."""
+    """Redact a response body, which is stored in base64. A body that is not text is redacted in its encoded form."""
     text = text_of_base64(value)
     if text is None:
         return _masked(value, forms)

@@ -1,4 +1,4 @@
-"""Expected failures as values: interfaces match on `Ok` and `Err` and need not guess what may be raised."""
+"""Expected failures as values: interfaces match on `Ok` and `Err`, and need not guess what may be raised."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class Err:
 
     @property
     def field(self) -> str | None:
-        """The field of the request that was refused, if it is a single one."""
+        """The field of the request that was refused, if there is exactly one."""
         name: str | None = self.details.get("field")
         return name
 
     @property
     def problem(self) -> str:
-        """Return what is wrong with the field, without its name; or the whole message."""
+        """Return what is wrong with the field, without its name, or the whole message."""
         text: str = self.details.get("problem", self.message)
         return text
 
@@ -47,7 +47,7 @@ Result: TypeAlias = Ok[T] | Err
 
 
 def err_of(error: DuetimeError) -> Err:
-    """Return an exception as a value, with the field that it is about and what is wrong with it."""
+    """Return an exception as a value, with the field that it is about and its problem."""
     if not isinstance(error, InvalidInput) or error.field is None:
         return Err(error.code, error.message)
     problem = {} if error.problem == error.message else {"problem": error.problem}

@@ -1,4 +1,4 @@
-"""Apply an edit to the rule of a schedule: decide which limits of the old one stay, and when the new one applies."""
+"""Edits of a schedule's rule: they decide which limits of the old rule stay, and from when the new one applies."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from duetime.engine.triggers import (
 from duetime.engine.triggers.base import instant_text
 
 WHOLE_RULE: Mapping[str, Any] = dict.fromkeys(("start", "end", "jitter", "dst"))
-"""Goes before the configuration of an edit that is the whole of a new rule, so that nothing of the old one stays."""
+"""Marks the configuration of an edit as a complete new rule, so that nothing of the old one stays."""
 
 
 def readable(stored: str) -> Trigger | None:
@@ -37,12 +37,12 @@ def readable(stored: str) -> Trigger | None:
 def beginning(
     type_: str, given: Mapping[str, Any], old: Trigger | None, starting: Instant | None, now: Instant
 ) -> tuple[Instant, dict[str, Any]]:
-    """Return the instant from which a new rule counts, and its configuration: an interval first fires then. What limits
-    the old rule limits the new one too, unless the edit says otherwise; None takes a limit back."""
+    """Return the instant from which a new rule counts, and its configuration: an interval first fires at that instant.
+    The limits of the old rule apply to the new one too, unless the edit says otherwise; None removes a limit."""
     begin = now if starting is None or type_ == "once" else starting
     limits = {} if old is None else _limits_of(old, type_, begin)
     if given.get("dtstart") is not None or given.get("anchor") is not None:
-        limits.pop("start", None)  # the edit says itself when its rule begins
+        limits.pop("start", None)  # the edit itself says when its rule begins
     whole = {**limits, **given}
     config = {name: value for name, value in whole.items() if value is not None}
     first = {"interval": "start", "rrule": "dtstart"}.get(type_)
@@ -52,13 +52,13 @@ def beginning(
 
 
 def _limits_of(old: Trigger, new_type: str, begin: Instant) -> dict[str, Any]:
-    """Return what limits a rule and stays when another one replaces it, in the terms of a request."""
+    """Return the limits of a rule that stay when another one replaces it, in the form of a request."""
     while isinstance(old, ChangingTrigger):
         old = old.after
     limits: dict[str, Any] = {"jitter": old.jitter / SECOND} if old.jitter else {}
     if new_type == "once":
         return limits
-    if old.start is not None and old.start > begin:  # one that has passed would only shift an interval
+    if old.start is not None and old.start > begin:  # a start that has passed would only shift an interval
         limits["start"] = instant_text(old.start)
     if old.end is not None:
         limits["end"] = instant_text(old.end)
@@ -68,7 +68,7 @@ def _limits_of(old: Trigger, new_type: str, begin: Instant) -> dict[str, Any]:
 
 
 def from_then_on(stored: str, rule: Trigger, starting: Instant, now: Instant) -> Trigger:
-    """Return the new rule behind the old one, which applies until then."""
+    """Return a trigger that follows the old rule until `starting` and the new rule after it."""
     if starting <= now:
         raise InvalidInput(field="starting", problem="it is in the past; leave it out to change the rule at once")
     changed = changing(trigger_from_json(stored), rule, starting, now)
@@ -88,13 +88,13 @@ def check_end(trigger: str, next: Instant, zone: str) -> None:
 
 
 def moved(trigger: str, to: Instant) -> str | None:
-    """Move a one-off's trigger, which is its only instant: left as it was, it would fire again at the old time."""
-    stored = readable(trigger)  # the edit itself reports one that cannot be used
+    """Move a one-off's trigger, which is its only instant; otherwise, it would fire again at the old time."""
+    stored = readable(trigger)  # the edit itself reports a trigger that cannot be used
     return trigger_to_json(replace(stored, at=to)) if isinstance(stored, OnceTrigger) else None
 
 
 def stays_moved(old_trigger: str, new_trigger: str, next: Instant | None, now: Instant) -> bool:
-    """Return whether the next time was moved from its rule and stays, because only the limits of the rule change."""
+    """Return whether the next time, which was moved off its rule, stays, because only the limits of the rule change."""
     old, new = readable(old_trigger), trigger_from_json(new_trigger)
     if old is None or type(old) is not type(new) or next is None or next <= now or next == old.next_after(now):
         return False

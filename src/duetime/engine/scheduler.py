@@ -32,9 +32,9 @@ KEY_REUSED = Err(
     {"field": "idempotency_key"},
 )
 _BATCH = 50
-"""Runs that one transaction changes."""
+"""Number of runs that one transaction changes."""
 _REPEATED_EDITS = 100
-"""How often an edit is repeated while others edit the same schedule: each time, another edit took effect."""
+"""How often an edit is repeated while others edit the same schedule; each time, another edit took effect."""
 OPERATORS_OWN = "duetime:"
 """Prefix of the idempotency keys of schedules that belong to the operator, such as the heartbeat."""
 
@@ -44,7 +44,7 @@ _schedule_of = itemgetter(Created._fields.index("schedule"))
 
 class Scheduler(Checkout):
     notices: Sequence[tuple[str, str]] = ()
-    """Codes and texts of what everybody should know who creates something in this process; set by whoever builds it."""
+    """Codes and texts of notices for everybody who creates something in this process; set by whoever builds it."""
 
     def __init__(
         self, store: Store, kinds: Mapping[str, Kind], clock: Clock, *, zone: str = "UTC", limits: Limits | None = None
@@ -67,7 +67,8 @@ class Scheduler(Checkout):
         return made if isinstance(made, Err) else Ok(made.value[0].schedule)
 
     def made_before(self, caller: Caller, new: NewSchedule) -> Result[Schedule] | None:
-        """Return what the same request created under its key, an error for another request, or None for a new key."""
+        """Return what the same request created under its key, an error if the key was used for another request, or None
+        for a new key."""
         try:
             made = self._made_by_keys(caller, [new])
         except DuetimeError as error:
@@ -81,7 +82,7 @@ class Scheduler(Checkout):
 
     @expected
     def create_all(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[Sequence[Created]]:
-        """Create all or none, in one commit. `fresh` tells which were created now and not earlier under their keys."""
+        """Create all or none, in one commit. `fresh` says which were created now and not earlier under their keys."""
         known = self._made_by_keys(caller, news)
         if known is not None:
             return known if isinstance(known, Err) else Ok([Created(schedule, False) for schedule in known.value])
@@ -98,7 +99,8 @@ class Scheduler(Checkout):
 
     @expected
     def create_unless_known(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[Sequence[Created]]:
-        """Create schedules; a known key returns what it created, whatever is asked for now. `fresh` tells which."""
+        """Create schedules; a known key returns what was created with it, whatever the request says now. `fresh` says
+        which are new."""
         return self._create_unless_known(caller, news)
 
     def _create_unless_known(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[Sequence[Created]]:
@@ -109,7 +111,8 @@ class Scheduler(Checkout):
 
     @expected
     def drafts(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[Sequence[Draft]]:
-        """Run every check of a create that needs no stored rows, also for schedules that are kept elsewhere."""
+        """Run every check of a create that needs no stored rows; also used for schedules that an external service
+        keeps."""
         return self._drafts(caller, news)
 
     def _drafts(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[Sequence[Draft]]:
@@ -124,7 +127,7 @@ class Scheduler(Checkout):
         return Ok(self.drafter.drafts(caller, news, now))
 
     def _too_deep(self, caller: Caller, now: Instant) -> Err:
-        """Refuse a run that schedules too deep, and alert the owner: once a day, however often it is tried."""
+        """Refuse a run that schedules too deep, and alert the owner once a day, however often the run tries."""
         reason = f"an agent's run may schedule at most {self.limits.depth} deep; ask a person to do it"
         text = f"An agent's run tried to schedule a further one and was refused: {reason}."
         told = Alert(f"depth:{now // DAY}", "An agent keeps scheduling itself", text)
@@ -132,7 +135,8 @@ class Scheduler(Checkout):
         return Err("depth", reason)
 
     def _made_by_keys(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[list[Schedule]] | None:
-        """Return what the keys created, looked up before any check: by now the requested time may have passed."""
+        """Return what was created with the keys. This comes before any check, because the requested time may have
+        passed by now."""
         found: list[Schedule] = []
         asked: dict[str, str] = {}
         for new in news:
@@ -172,7 +176,7 @@ class Scheduler(Checkout):
         until: Instant | None = None,
         note: str | None = None,
     ) -> Result[Schedule]:
-        """Pause a schedule until it is resumed, or until an instant at which it resumes by itself."""
+        """Pause a schedule until it is resumed, or until an instant at which it resumes automatically."""
         self.drafter.check_pause(until, note, self.clock.now())
         return self._change(caller, public_id, kind, lambda change: policy_changes.pause(change, until, note))
 
@@ -185,8 +189,8 @@ class Scheduler(Checkout):
     def cancel_pending(
         self, caller: Caller, public_id: str, kind: str | None = None, *, stop_running: bool = False
     ) -> Result[Any]:
-        """Cancel only if nothing of it has begun, decided under its lock; with `stop_running`, also what has begun. One
-        that is over cannot be cancelled again."""
+        """Cancel a schedule only if none of its runs has begun, decided under its lock; with `stop_running`, also if
+        one has. A finished schedule cannot be cancelled again."""
         return self._change(caller, public_id, kind, _cancel_living if stop_running else _cancel_pending)
 
     def delete(self, caller: Caller, public_id: str | Schedule, kind: str | None = None) -> Result[Any]:
@@ -201,7 +205,7 @@ class Scheduler(Checkout):
 
     @expected
     def run_with(self, caller: Caller, schedule: Schedule, payload: Mapping[str, Any]) -> Result[Run]:
-        """Run a schedule now with another input, checked as at its creation. The schedule keeps its own."""
+        """Run a schedule now with another input, which is checked as at creation. The schedule keeps its own input."""
         definition = schedule.definition
         text = self.drafter.input(caller, definition, payload)
         for owner, limit in self._most_bytes(definition.owner).items():
@@ -222,7 +226,8 @@ class Scheduler(Checkout):
         operators_own: bool = False,
     ) -> Result[Any]:
         """Change a schedule, given by its id or as this caller found it. `sets_off`: the change makes it run, so the
-        caller's depth counts for it. `operators_own`: everybody may do so, even if it belongs to the operator."""
+        caller's depth counts. `operators_own`: everybody may make this change, even if the schedule belongs to the
+        operator."""
         schedule = public_id if isinstance(public_id, Schedule) else self.find(caller, public_id, kind)
         if schedule is None:
             return NOT_FOUND
@@ -235,8 +240,8 @@ class Scheduler(Checkout):
 
     @expected
     def edit(self, caller: Caller, public_id: str, changes: Changes, kind: str | None = None) -> Result[Schedule]:
-        """Edit a schedule. Two edits at the same time both take effect, unless the caller names the version it has
-        seen: what is derived from stored values is derived again if they changed meanwhile."""
+        """Edit a schedule. Two concurrent edits both take effect, unless the caller names the version it has seen:
+        values derived from stored ones are derived again if those changed meanwhile."""
         result = self._edit(caller, public_id, changes, kind)
         for _ in range(_REPEATED_EDITS):
             if changes.version is not None or not isinstance(result, Err) or result.code != "conflict":
@@ -279,18 +284,18 @@ class Scheduler(Checkout):
 
     @expected
     def replace_input(self, caller: Caller, run_id: int, payload: str) -> Result[Run]:
-        """Replace the own input of a run that waits for somebody to take it."""
+        """Replace the input of a run that waits for somebody to take it."""
         return self._change_run(caller, run_id, partial(policy_changes.replace_input, payload=payload))
 
     @expected
     def dismiss(self, caller: Caller, run_id: int, *, undo: bool = False) -> Result[Run]:
-        """Mark a failed run as dealt with, or undo that: it stays in the history, marked by `stop`."""
+        """Mark a failed run as dealt with, or undo that. The run stays in the history, marked by `stop`."""
         return self._change_run(caller, run_id, partial(policy_changes.dismiss, undo=undo))
 
     @expected
     def retry_all(self, caller: Caller, runs: Sequence[Run]) -> Result[list[Result[Run]]]:
-        """Retry runs that this caller found, those of a schedule in the order in which they were due. Each has its own
-        result; the list is in the order of `ordered`."""
+        """Retry runs that this caller found; runs of one schedule are retried in the order in which they were due. Each
+        has its own result; the list is in the order of `ordered`."""
         if caller.depth > self.limits.depth:
             return self._too_deep(caller, self.clock.now())
         return Ok(self._change_all(runs, lambda c, seen: policy_changes.retry(c._replace(depth=caller.depth), seen)))
@@ -307,11 +312,11 @@ class Scheduler(Checkout):
 
     @expected
     def mark_all(self, runs: Sequence[Run], as_: int, *, undo: bool = False) -> Result[list[Result[Run]]]:
-        """Mark runs that the caller found and that completed, such as messages that were read; or lower their marks."""
+        """Mark completed runs that the caller found, for example messages as read, or lower their marks."""
         return Ok(self._change_all(runs, partial(policy_changes.mark, as_=as_, undo=undo)))
 
     def _change_all(self, runs: Sequence[Run], decide: Callable[[Change, Run], Decision]) -> list[Result[Run]]:
-        """Change many runs, some in each transaction, so that none takes long."""
+        """Change many runs, a few per transaction, so that no transaction takes long."""
         ids, now = [run.id for run in ordered(runs)], self.clock.now()
         batches = (ids[start : start + _BATCH] for start in range(0, len(ids), _BATCH))
         return [result for batch in batches for result in self.store.change_runs(batch, now, decide)]
@@ -322,7 +327,7 @@ class Scheduler(Checkout):
 
 
 def ordered(runs: Sequence[Run]) -> list[Run]:
-    """Return runs in the order in which many are changed: by schedule, and within one by due instant."""
+    """Return runs in the order in which many are changed: by schedule, then by due instant."""
     return sorted(runs, key=lambda run: (run.schedule, run.due, run.id))
 
 
@@ -333,14 +338,14 @@ def _cancel_living(change: Change) -> Decision:
 
 
 def operators_only(caller: Caller, definition: Definition) -> Err | None:
-    """Return why a caller may not change a schedule that belongs to the operator, or None."""
+    """Return the reason why a caller may not change a schedule that belongs to the operator, or None."""
     if caller.operator or not definition.key.startswith(OPERATORS_OWN):
         return None
     return Err("operators_only", "it belongs to the operator, who can change it in the settings or on the command line")
 
 
 def _cancel_pending(change: Change) -> Decision:
-    """Cancel if nobody is working on it: a run that waits to be taken has not begun."""
+    """Cancel a schedule if nobody is working on it: a run that waits to be taken has not begun."""
     status = status_of(change.schedule.progress)
     live = change.reader.live_runs(change.schedule.definition.id) if status == "running" else []
     untouched = bool(live) and all(run.status != RunStatus.RUNNING and run.holder is None for run in live)

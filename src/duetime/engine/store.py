@@ -1,6 +1,7 @@
-"""The contract of a store. Mechanism only: `engine.policy` makes every decision, inside the store's transaction.
+"""The contract of a store. A store is mechanism only: `engine.policy` makes every decision, inside the store's
+transaction.
 
-A starred method (*) is one write transaction; when it returns, what it wrote is on disk.
+A starred method (*) is one write transaction; when it returns, its writes are on disk.
 """
 
 from __future__ import annotations
@@ -38,22 +39,22 @@ from duetime.engine.triggers.base import BEFORE_ALL
 T = TypeVar("T")
 
 COUNTED = 10_000
-"""How far a list counts its matches by default: beyond that, a page costs the same however many match."""
+"""How far a list counts its matches by default, so that the cost of a page does not depend on how many match."""
 PAGE_BYTES = 2 * 1024 * 1024
-"""Maximum size of one page of a list, whatever its limit: schedules and results may be large."""
+"""Maximum size in bytes of one page of a list, whatever its limit, because schedules and results may be large."""
 FAILED_OR_LOST = "failed or lost"
-"""Status by which runs are asked for that failed or were lost, whether or not somebody dismissed them."""
+"""The status that queries use for runs that failed or were lost, whether or not somebody dismissed them."""
 EVERY_ONE = 2**62
-"""`count_to` of a list whose total must be exact, whatever it costs."""
+"""The value of `count_to` for a list whose total must be exact, whatever the cost."""
 
 
 class Created(NamedTuple):
     schedule: Schedule
-    fresh: bool  # False: the owner's key was known, and this is what it created
+    fresh: bool  # False: the owner's key was known, and this is what was created with it
 
 
 class Position(NamedTuple):
-    """A place in the order of a lane."""
+    """A position in the order of a lane."""
 
     at: Instant
     schedule: ScheduleId
@@ -66,18 +67,18 @@ class ClaimRequest(NamedTuple):
     limit: int
     until: Instant
     share: str = ""
-    """Requests of one share draw on one limit: what one claims is deducted from later ones of the same share, and from
-    those whose share is a prefix of it."""
+    """Requests with the same share draw on one limit: what one claims is deducted from later ones of the same share,
+    and from those whose share is a prefix of it."""
     turns: Turns | None = None
     """How owners share the limit; None if the order of instants alone decides."""
     lead: int = 0
-    """How far `until` lies ahead of now. Within it, no entry is claimed of a schedule that has an active or queued run:
-    its overlap is decided at its instant."""
+    """How far `until` is ahead of now. Within that time, no entry is claimed of a schedule that has an active or queued
+    run, because its overlap is decided at its instant."""
     server_bound: bool = False
-    """True: claim nothing beyond the store's own clock, if it has one, plus the lead, whatever `until` says."""
+    """True: whatever `until` says, claim nothing beyond the store's own clock, if it has one, plus the lead."""
     after: Position | None = None
-    """Where to begin in the lane, if the order of instants alone decides: what lies before is being claimed already. A
-    store with one writer ignores it."""
+    """Where to begin in the lane, if the order of instants alone decides: entries before that are already being
+    claimed. A store with a single writer ignores it."""
 
 
 class RecordedAndClaimed(NamedTuple):
@@ -88,7 +89,7 @@ class RecordedAndClaimed(NamedTuple):
 
 
 Planned = Callable[[RecordedAndClaimed], None]
-"""Told what an exchange will have done once it is committed."""
+"""Called with what an exchange will have done once it is committed."""
 
 
 class Beat(NamedTuple):
@@ -101,8 +102,8 @@ class ScheduleQuery:
     owner: str | None = None
     kind: str | None = None
     status: str | None = None
-    """As users see it: pending, running, completed, failed, cancelled, paused, broken. Or by state: `active`,
-    `resting` (paused or broken), `over` (fires no more), `living` (all that may fire)."""
+    """As users see it: pending, running, completed, failed, cancelled, paused, broken. Or by state: `active`, `resting`
+    (paused or broken), `over` (will not fire again), `living` (may still fire)."""
     text: str | None = None  # part of the name
     name: str | None = None  # the whole name, whatever its case; one lookup in an index
     id_prefix: str | None = None  # the beginning of the public id; one lookup as well
@@ -110,7 +111,7 @@ class ScheduleQuery:
     due_from: Instant | None = None
     due_to: Instant | None = None
     changed_since: Instant | None = None  # created or changed by people at or after this instant
-    by_time: bool = False  # by the next instant or, if it has none, the last; what is paused or broken comes last
+    by_time: bool = False  # by the next instant or, if it has none, the last; paused and broken schedules come last
     firing: bool = False  # only schedules that will fire, in the order of starts; cheap however many there are
     order_by: str = ""  # "name" or "last_run" instead of the order of creation; `newest_first` reverses it
     follow_ups: bool = True  # False: without the one-off messages that runs created when they ended
@@ -134,15 +135,15 @@ class RunQuery:
     subject: str | None = None
     due_from: Instant | None = None
     due_to: Instant | None = None
-    free_at: Instant | None = None  # waiting then without a holder, and its schedule is active
-    """With a subject, runs that have an input of their own are found too: it may be for somebody else."""
+    free_at: Instant | None = None  # waiting at this instant without a holder, while its schedule is active
+    """With a subject, also find runs with an input of their own, which may be for somebody else."""
     holder: str | None = None  # waiting and taken by this holder
     depth_below: int | None = None  # its schedule's depth is below this
     above: RunId | None = None  # created after this one
     text: str = ""  # part of the name or error; ASCII letters in any case
     in_result: str = ""  # part of the result, exactly as it is stored
-    mark_below: int | None = None  # of messages: READ finds the unread ones, DISMISSED those that are kept
-    mark_from: int | None = None  # DISMISSED finds dismissed messages; of failed runs, 1 finds dismissed ones
+    mark_below: int | None = None  # for messages: READ finds the unread ones, DISMISSED those that are not dismissed
+    mark_from: int | None = None  # DISMISSED finds dismissed messages; for failed runs, 1 finds dismissed ones
     below: RunId | None = None  # created before this one
     overlapping: tuple[Instant, Instant] | None = None  # ranges of skipped or missed occurrences that overlap this one
     ids: tuple[RunId, ...] | None = None
@@ -176,20 +177,21 @@ class Store(Remotes, Revocations, Publication, Figures, Protocol):
     url: str
     known_schema: int  # the newest schema version that this code knows
     messenger: Messenger | None
-    """The kind that carries messages to owners; without one, nobody is told how runs end."""
+    """The kind that delivers messages to owners; without one, nobody is told how runs end."""
     writes_overlap: bool
     """True if two transactions can write at the same time, so that a worker records and claims in two threads."""
 
     def migrate(self) -> None:
-        """* Bring the schema up to this code's version; refuse one that is newer."""
+        """* Upgrade the schema to this code's version; refuse one that is newer."""
 
     def create(
         self, drafts: Sequence[Draft], limits: Mapping[str, int] = {}, most_bytes: Mapping[str, int] = {}
     ) -> Result[Sequence[Created]]:
-        """* Create all or nothing. `limits` caps the living schedules of an owner, `most_bytes` what it stores."""
+        """* Create all or nothing. `limits` caps the number of schedules of an owner that may still fire, `most_bytes`
+        its stored bytes."""
 
     def add_bytes(self, owner: str, number: int, limit: int, now: Instant) -> Result[None]:
-        """* Count bytes that an owner stores in addition, unless that exceeds its limit."""
+        """* Add to the number of bytes that an owner stores, unless that exceeds its limit."""
 
     def get(self, schedule: ScheduleId) -> Schedule | None: ...
 
@@ -199,8 +201,8 @@ class Store(Remotes, Revocations, Publication, Figures, Protocol):
         """Return the schedule that has an owner's key. Deleting a schedule frees its key."""
 
     def marks(self, owner: str, kind: str, subject: str) -> list[tuple[Any, ...]]:
-        """Return a value that differs after every change to the schedules of a subject. Small, and bounded by the
-        living schedules, for callers that poll several times a second."""
+        """Return a value that differs after every change to the schedules of a subject. Its size is bounded by the
+        number of schedules that may still fire, and it is small, for callers that poll several times a second."""
 
     def search(self, query: ScheduleQuery) -> Page[Schedule]: ...
 
@@ -213,12 +215,12 @@ class Store(Remotes, Revocations, Publication, Figures, Protocol):
     def change_runs(
         self, runs: Sequence[RunId], now: Instant, decide: Callable[[Change, Run], Decision]
     ) -> list[Result[Any]]:
-        """* Do the same for several runs in one commit, in this order, which must be that of their schedules' ids: no
-        two transactions may wait for each other. Each has its own result."""
+        """* Do the same for several runs in one commit. They must be in the order of their schedules' ids, so that no
+        two transactions wait for each other. Each has its own result."""
 
     def ahead(self, now: Instant, limit: int, after: int = 0) -> list[ScheduleId]:
-        """Return schedules for which something was decided at a time beyond `now`, because the clock had been ahead;
-        those after `after`, in order. `rewind` decides again."""
+        """Return, in order, the schedules after `after` about which something was decided for a time beyond `now`,
+        because the clock was ahead; `rewind` decides again."""
 
     def register(self, name: str, lanes: Sequence[str], session: bool, now: Instant, lease: int = LEASE) -> WorkerId:
         """* Insert a worker's row. Its id is never reused."""
@@ -226,16 +228,16 @@ class Store(Remotes, Revocations, Publication, Figures, Protocol):
     def beat(
         self, worker: WorkerId, now: Instant, reports: Mapping[RunId, str], not_begun: Sequence[RunId] | None = None
     ) -> Beat:
-        """* Record a heartbeat, and which of the worker's runs have not begun; None if that is unknown. Raises
+        """* Record a heartbeat, and which of the worker's runs have not begun (None if that is unknown). Raises
         WorkerGone if others declared the worker dead."""
 
     def retire(self, worker: WorkerId) -> None:
-        """* Remove a worker that stops cleanly; runs that it still holds are left to rescue."""
+        """* Remove a worker that stops cleanly; runs that it still holds are left to a rescue."""
 
     def workers(self) -> list[WorkerRow]: ...
 
     def recent_workers(self) -> list[WorkerRow]:
-        """Return the workers as they were at most a second ago; for warnings, which must not delay every create."""
+        """Return the workers as of at most a second ago; for warnings, which must not delay every create."""
 
     def record_and_claim(
         self,
@@ -249,19 +251,26 @@ class Store(Remotes, Revocations, Publication, Figures, Protocol):
         unrecorded: Collection[ScheduleId] = (),
         planned: Planned | None = None,
     ) -> RecordedAndClaimed:
-        """* Record what finished, then claim what is due, in one commit. Raises WorkerGone.
+        """* Record finished runs, then claim what is due, in one commit. Raises WorkerGone.
 
-        `known` are claims that this worker still remembers: only what may have changed of them is read again.
+        `known` are claims that this worker still has in memory: only what may have changed about them is read again.
+
         `budget` is how many runs an owner may have in an hour; entries beyond it are held back.
-        `answers` to what an earlier exchange postponed: triggers that need many steps are not evaluated under a lock.
-        `unrecorded` are schedules with a run that ended and that another thread of the worker records just now: what is
-        due of them is left in the queue until then, because it would find that run still active.
-        `planned` is called before the commit with what will have been done, unless the commit fails; another thread of
-        the worker may claim from then on. A claim that turns out to need a decision is then not repeated but raises.
+
+        `answers` belong to questions that an earlier exchange postponed: triggers that need many steps are not
+        evaluated under a lock.
+
+        `unrecorded` are schedules with a finished run that another thread of the worker is recording at this time:
+        their due entries stay in the queue until then, because a claim would find that run still active.
+
+        `planned` is called before the commit with what will have been done, unless the commit fails; from then on,
+        another thread of the worker may claim. A claim that turns out to need a decision is then not repeated but
+        raises.
         """
 
     def rescue(self, dead: WorkerId, beat: int, now: Instant) -> int | None:
-        """* Release a dead worker's runs and return how many; None if its heartbeat moved on or another was faster."""
+        """* Release a dead worker's runs and return how many; None if its heartbeat has advanced or another worker was
+        faster."""
 
     def probe(self) -> None:
         """* Write nothing, and return as soon as a write is possible."""
@@ -272,10 +281,9 @@ class Store(Remotes, Revocations, Publication, Figures, Protocol):
     def earliest(
         self, lanes: Sequence[str], but: Collection[tuple[str, str]] = (), after: Instant = BEFORE_ALL
     ) -> DueEntry | None:
-        """Return the first entry of these lanes, or the first one `after` an instant: when to look again, and for what.
-
-        `but` names pairs of lane and owner whose entries do not count; however many those are, they cost nothing.
-        """
+        """Return the first entry of these lanes, or the first one `after` an instant, which says when to check again
+        and for what. `but` names pairs of lane and owner whose entries do not count; they cost nothing, however many
+        there are."""
 
     def has_other_owners(self, owner: str, lanes: Sequence[str]) -> bool:
         """Return whether any other owner has entries in these lanes, due now or later."""
@@ -287,52 +295,53 @@ class Store(Remotes, Revocations, Publication, Figures, Protocol):
     def attempts(self, run: RunId) -> list[Attempt]: ...
 
     def starts_at(self, run: Run) -> Instant | None:
-        """Return when a pending run starts at the earliest; None if it has no entry in the due queue."""
+        """Return the earliest time at which a pending run starts; None if it has no entry in the due queue."""
 
     def neighbours(self, run: Run) -> tuple[RunId | None, RunId | None]:
-        """Return the runs of its schedule before and after it, in the order in which they were due."""
+        """Return the runs of its schedule that were due before and after it."""
 
     def traceback(self, run: RunId) -> str | None:
         """Return the traceback of a run that failed with an exception."""
 
     def run_payload(self, run: RunId) -> str | None:
-        """Return the input of a run that was started with its own; None if it has that of its schedule."""
+        """Return the input of a run that was started with its own input; None if it uses its schedule's."""
 
     def reserve(self, owner: str, day: Instant, caps: Sequence[Cap]) -> str | Left:
-        """* Count one more run of a day under every cap and return how much it may use; if a cap is reached, return its
-        description instead."""
+        """* Count one more run of a day under every cap, and return how much it may use; if a cap is reached, return
+        its description instead."""
 
     def spend(self, owner: str, day: Instant, caps: Sequence[Cap], used: Used) -> None:
         """* Add what a run used to the count of every cap."""
 
     def spent(self, owner: str, since: Instant) -> list[tuple[Instant, str, Used]]:
-        """Return what an owner's runs used since a day, by day and by the subject of the cap."""
+        """Return what an owner's runs have used since a day, by day and by the subject of the cap."""
 
     def prune(self, before: Instant, limit: int) -> int:
-        """* Delete at most `limit` runs that ended before an instant, schedules that are over and have no runs, and
-        records of one-offs that an external service sent."""
+        """* Delete at most `limit` runs that ended before an instant, finished schedules without runs, and records of
+        one-offs that an external service has sent."""
 
     def trim(self, most: int, now: Instant, limit: int) -> int:
         """* Delete at most `limit` of the oldest runs of owners other than `local` that store more than `most` bytes,
-        until a tenth of them is free; return 0 when there is nothing more to do."""
+        until a tenth of that is free; return 0 when there is nothing more to do."""
 
     def now(self) -> Instant | None:
         """Return the store's own clock, if it has one apart from this machine's."""
 
     def wait(self, timeout: float) -> bool:
-        """Block until another process wrote (True) or the timeout passes. For one watching thread."""
+        """Block until another process has written (True) or the timeout passes. Only one thread may watch."""
 
     def stop_waiting(self) -> None:
         """End a wait that is in progress in another thread."""
 
     def on_change(self, listener: Callable[[], None], *, only_soon: bool = False) -> Callable[[], None]:
-        """Call `listener` after every write of this process that may make work due earlier; return how to stop that.
-
-        With `only_soon`, leave out what is due only in some seconds, until which a worker looks by itself."""
+        """Call `listener` after every write of this process that may make work due earlier; return a function that
+        stops this. With `only_soon`, leave out work that is due only in some seconds, because a worker checks the queue
+        before then."""
 
     def health(self, now: Instant) -> Health: ...
 
     def backup(self, target: str, told: Callable[[float], None] = lambda done: None) -> None:
-        """Copy the store to `target`. `told` is called from time to time with the part that is done, from 0 to 1."""
+        """Copy the store to `target`. `told` is called from time to time with the fraction that is done, from 0 to
+        1."""
 
     def close(self) -> None: ...

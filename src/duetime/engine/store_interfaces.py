@@ -1,4 +1,5 @@
-"""Interfaces of a store besides schedules and runs: external schedules, revocations, statistics of the whole store."""
+"""Interfaces of a store besides schedules and runs: external schedules, revocations, and statistics of the whole
+store."""
 
 from __future__ import annotations
 
@@ -18,14 +19,15 @@ class RemoteKind(StrEnum):
 
 
 class RemoteState(StrEnum):
-    ASKED = "asked"  # a request to the service is in progress, or its process died meanwhile
-    UNSURE = "unsure"  # the request failed as far as is known, but the service may have it all the same
+    ASKED = "asked"  # a request to the service is in progress, or its process died during one
+    UNSURE = "unsure"  # the request appears to have failed, but the service may have received it
     THERE = "there"  # the service has confirmed it
     PAUSED = "paused"
 
 
 class Remote(NamedTuple):
-    """Written before the service is called, so that a request whose response was lost can be repeated unchanged."""
+    """The record of a schedule that an external service keeps. It is written before the service is called, so that a
+    request whose response was lost can be repeated unchanged."""
 
     id: str
     owner: str
@@ -58,16 +60,18 @@ class Remotes(Protocol):
     """The part of a store that keeps these records. A starred method (*) is one write transaction."""
 
     def keep_remote(self, remote: Remote, limit: int) -> Result[Remote]:
-        """* Insert it, or return what its owner's key created. `limit` caps what an owner has, local and remote."""
+        """* Insert a record, or return what was created with its owner's key. `limit` caps an owner's schedules, local
+        and remote."""
 
     def repeat_remote(self, owner: str, fingerprint: str, since: Instant, now: Instant) -> Remote | None:
-        """* Claim an unsure record with the same arguments, to repeat its request; nobody else gets it meanwhile."""
+        """* Claim an unsure record with the same arguments to repeat its request, so that nobody else can claim it
+        meanwhile."""
 
     def update_remote(self, remote: Remote) -> None:
-        """* Update its time, its remote id and its state."""
+        """* Update the time, the remote id and the state of a record."""
 
     def forget_remote(self, id: str) -> None:
-        """* Delete it, which frees its key."""
+        """* Delete a record, which frees its key."""
 
     def remote(self, id: str) -> Remote | None: ...
 
@@ -86,14 +90,15 @@ class Revocation(NamedTuple):
     id: str
     at: Instant
     expires: Instant
-    """When it would have expired anyway: from then on this record is not needed."""
+    """When it would have expired anyway; after that, this record is not needed."""
 
 
 class Revocations(Protocol):
     """A starred method (*) is one write transaction."""
 
     def revoke(self, revocations: Sequence[Revocation], now: Instant) -> list[str]:
-        """* Record them and return the ids that were not revoked before; delete those that expired before `now`."""
+        """* Record revocations and return the ids that were not revoked before; delete those that expired before
+        `now`."""
 
     def revoked(self, first: str, second: str) -> list[str]:
         """Return which of two ids are revoked."""
@@ -102,19 +107,20 @@ class Revocations(Protocol):
         """Return the generation of an owner's signing key, which every rotation raises."""
 
     def rotate_signing_key(self, owner: str, now: Instant, least: int, limit: int) -> int | None:
-        """* Rotate and return the generation, greater than `least`; None after `limit` rotations within an hour."""
+        """* Rotate the key and return its generation, greater than `least`; None after `limit` rotations within an
+        hour."""
 
 
 BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
-"""Histogram bounds in ascending seconds: a delay or duration counts under the first bound it does not exceed."""
+"""Histogram bounds in seconds, ascending: a delay or duration counts under the first bound that it does not exceed."""
 UNKNOWN: Final = -1
-"""In place of a bound: the run has not begun, has not ended, or is not at its first attempt."""
+"""Replaces a bound if the run has not begun, has not ended, or is not at its first attempt."""
 MOST: Final = 10_000
-"""Maximum that is counted here: a store may hold millions, and somebody asks every few seconds."""
+"""The maximum that is counted here, because a store may hold millions and somebody asks every few seconds."""
 
 
 class Tally(NamedTuple):
-    """A number of runs that are alike, counted together."""
+    """A number of similar runs, counted together."""
 
     kind: str
     status: str
@@ -122,19 +128,20 @@ class Tally(NamedTuple):
     """1: the run has been started."""
     late: int
     took: int
-    """Positions in BOUNDS; its length where the last bound was exceeded."""
+    """Indexes into BOUNDS; its length if the last bound was exceeded."""
     number: int
-    """Number of occurrences: a row may stand for a range of missed ones."""
+    """Number of occurrences: a row may represent a range of missed ones."""
     late_for: int
     took_for: int
     """Sums in microseconds."""
 
 
 class Publication(Protocol):
-    """The part of a store in which the server tells other processes about its settings. See `service.published`."""
+    """The part of a store through which the server publishes its settings to other processes. See
+    `service.published`."""
 
     def publish(self, settings: str) -> None:
-        """* Keep this text in place of the last one."""
+        """* Store this text in place of the last one."""
 
     def published(self) -> str | None:
         """Return the text that was published last; None if there is none."""
@@ -172,16 +179,16 @@ class Timing(NamedTuple):
 
 
 class PeriodCount(NamedTuple):
-    """The number of occurrences of a schedule that ended alike in one of several periods."""
+    """The number of occurrences of a schedule with the same ending in one of several periods."""
 
     period: int
-    """Position of the period."""
+    """Index of the period."""
     status: str
     rows: int
     number: int
-    """Number of occurrences: a row may stand for a range of missed ones."""
+    """Number of occurrences: a row may represent a range of missed ones."""
     last: Instant | None
-    """Last instant of a range of occurrences, which may lie in a later period."""
+    """Last instant of a range of occurrences, which may be in a later period."""
 
 
 class Figures(Protocol):
@@ -191,7 +198,7 @@ class Figures(Protocol):
         """Return the store's schema version, which may be newer than what this code knows."""
 
     def public_ids(self, schedules: Sequence[ScheduleId]) -> dict[ScheduleId, str]:
-        """Return the public ids of schedules; of deleted ones too, as long as their runs are kept."""
+        """Return the public ids of schedules, including deleted ones as long as their runs are kept."""
 
     def traces(self, schedules: Sequence[ScheduleId], each: int) -> list[Trace]:
         """Return the latest runs of each of at most a few hundred schedules, the latest first, in one query."""
@@ -200,25 +207,25 @@ class Figures(Protocol):
         """Return the latest runs of one schedule, the latest first."""
 
     def period_counts(self, schedule: ScheduleId, bounds: Sequence[Instant], each: int) -> list[PeriodCount]:
-        """Count the runs of one schedule that were due between each two neighbouring bounds; of a period with more than
-        `each` runs, the latest so many."""
+        """Count the runs of one schedule that were due between each two adjacent bounds; in a period with more than
+        `each` runs, only the latest ones are counted."""
 
     def endings(self, owner: str | None, limit: int) -> list[Timing]:
         """Return the latest runs of an owner, or of all owners, the latest first."""
 
     def first_run_due(self, instant: Instant) -> RunId:
-        """Return about the first run that was due at an instant or later. Ids are nearly in the order of due instants,
-        which a binary search relies on."""
+        """Return approximately the first run that was due at an instant or later. The ids are nearly in the order of
+        due instants, on which the binary search relies."""
 
     def latest_but(self, owner: str, kind: str, number: int) -> RunId:
-        """Return the id of an owner's run of another kind than jobs that has this many newer ones of its kind; 0 if
-        there are not so many."""
+        """Return the id of an owner's run, of a kind other than jobs, that has this many newer runs of its kind; 0 if
+        there are fewer."""
 
     def newest_run(self) -> RunId:
         """Return the highest run id; 0 if there is none."""
 
     def tally(self, above: RunId, upto: RunId, but: Sequence[RunId] = ()) -> list[Tally]:
-        """Tally the runs with ids in (above, upto] except those in `but`, which are at most MOST."""
+        """Tally the runs with ids in (above, upto], except those in `but`, of which there are at most MOST."""
 
     def living(self) -> list[Living]:
         """Return runs that may still change, at most MOST."""

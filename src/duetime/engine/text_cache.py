@@ -1,4 +1,5 @@
-"""A cache of what texts mean, bounded in bytes as well: long texts, which one owner can make many of, have few."""
+"""A cache of the meaning of texts that is also bounded in bytes: it keeps few long texts, because one owner can create
+many of them."""
 
 from __future__ import annotations
 
@@ -9,11 +10,11 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 SHORT = 400
-"""Characters of a text that counts as short; what it means takes a few thousand bytes at most."""
+"""Maximum length of a text that counts as short; its meaning takes a few thousand bytes at most."""
 
 
 class TextCache(Generic[T]):
-    """A function of a text whose results are kept: `most` of short texts, and `most_long` of all others."""
+    """A function of a text whose results are cached: `most` of short texts, and `most_long` of all others."""
 
     def __init__(self, function: Callable[[str], T], most: int, most_long: int) -> None:
         wraps(function)(self)

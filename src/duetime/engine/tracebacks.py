@@ -1,4 +1,4 @@
-"""Tracebacks of failed runs: from the first frame of the task on, and short enough to be kept in the run's row."""
+"""Tracebacks of failed runs, starting at the first frame of the task and short enough to be stored in the run's row."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ LONGEST: Final = 6_000
 """Maximum length of a stored traceback, in characters."""
 _LONGEST_LINE: Final = 500
 _UNREDACTED: Final = 40_000
-"""Length to which a traceback is cut before its secrets are removed: far more than is kept, so that a secret which this
-cut divides is not part of what is kept."""
+"""Length to which a traceback is cut before its secrets are redacted: far more than is kept, so that a secret at the
+edge of this cut is not part of what is kept."""
 _MOST_FRAMES: Final = 40
 _MOST_LINKS: Final = 20
 _PACKAGE: Final = str(Path(__file__).resolve().parents[1]) + os.sep
@@ -80,7 +80,7 @@ def _drop_callers(stack: StackSummary) -> None:
 
 
 def _keep_own(stack: StackSummary) -> None:
-    """Drop frames of libraries, except the innermost one, where it was raised, and the middle of a long recursion."""
+    """Drop the frames of libraries, except the innermost one, which raised, and the middle of a long recursion."""
     last = len(stack) - 1
     stack[:] = [frame for place, frame in enumerate(stack) if place == last or not is_library(frame.filename)]
     if len(stack) > _MOST_FRAMES:
@@ -94,7 +94,7 @@ def stored_traceback(redacted: str) -> str:
 
 
 def without_middle(text: str, longest: int) -> str:
-    """Cut the middle out of a text that is too long: its frames begin it, and its message ends it."""
+    """Cut the middle out of a text that is too long: it begins with the frames and ends with the message."""
     if len(text) <= longest:
         return text
     half = longest // 2 - 30

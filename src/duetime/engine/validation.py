@@ -1,4 +1,4 @@
-"""Validation of what a caller asks for: every check of a create and of an edit."""
+"""Validation of requests: every check of a create and of an edit."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NOTE_LENGTH = 500
 
 @dataclass(frozen=True, slots=True)
 class NewSchedule:
-    """A request to create a schedule, not yet checked."""
+    """A request to create a schedule, not validated yet."""
 
     kind: str
     name: str
@@ -40,13 +40,13 @@ class NewSchedule:
     timezone: str | None = None
     idempotency_key: str | None = None
     first: Instant | None = None
-    """The next time of a schedule that comes from another store, instead of the next one by its rule. If it has passed,
-    the schedule catches up as after downtime."""
+    """The next time of a schedule that comes from another store, in place of the next one by its rule. If it has
+    passed, the schedule catches up as after downtime."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The changes that an edit asks for; None leaves a part as it is."""
+    """The changes that an edit requests; None leaves a part as it is."""
 
     name: str | None = None
     trigger_type: str | None = None
@@ -56,16 +56,16 @@ class Changes:
     timezone: str | None = None
     next: Instant | None = None
     starting: Instant | None = None
-    """When the new trigger replaces the old one; at once, if absent."""
+    """When the new trigger replaces the old one; at once if absent."""
     version: int | None = None
     amid_runs: bool = False
-    """Allow the edit while runs are active: only where runs are independent of each other."""
+    """Allow the edit while runs are active; only for runs that are independent of each other."""
     pending_only: bool = False
-    """Refuse the edit while runs are active, also of what recurs."""
+    """Refuse the edit while runs are active, even for a recurring schedule."""
 
 
 class Times(NamedTuple):
-    """The trigger of a new schedule, as text too, and the first instant at which it fires."""
+    """The trigger of a new schedule, also as text, and the first instant at which it fires."""
 
     trigger: Trigger
     text: str
@@ -88,7 +88,7 @@ class Drafter(RequestChecks):
         if len(set(map(id, news))) == 1:
             return self._repeated(self.draft(caller, news[0], now), news[0], now, len(news))
         times: dict[Any, Times] = {}
-        known: dict[int, Draft] = {}  # by the request itself, which lives at least as long
+        known: dict[int, Draft] = {}  # keyed by the request itself, which lives at least as long
         drafts = []
         for new in news:
             draft = known.get(id(new))
@@ -130,12 +130,13 @@ class Drafter(RequestChecks):
         return Drafts(columns, [first] * number)
 
     def _times_of(self, new: NewSchedule, now: Instant, known: dict[Any, Times]) -> Times:
-        """Return the times of a request, which others of the same batch may have too; 1 equals True, 01:00 does not."""
+        """Return the times of a request, which others of the same batch may share. As a key, 1 equals True, but 01:00
+        does not."""
         values = tuple(new.trigger_config.values())
         key = new.trigger_type, new.timezone, tuple(new.trigger_config), values, tuple(map(type, values)), new.first
         try:
             found = known.get(key)
-        except TypeError:  # lists, such as weekdays, cannot be looked up
+        except TypeError:  # lists, such as weekdays, are not hashable
             return self._times(new, now)
         if found is None:
             found = known[key] = self._times(new, now)
@@ -154,7 +155,7 @@ class Drafter(RequestChecks):
         return Times(trigger, trigger_to_json(trigger), first)
 
     def _policy_of(self, kind: Kind, prepared: Prepared, asked: Mapping[str, Any]) -> tuple[Policy, str]:
-        """Return the policy of a new schedule; most ask for nothing and have the usual one of their kind."""
+        """Return the policy of a new schedule; most requests set no options and get the defaults of their kind."""
         if asked or prepared.policy:
             return self._policy({**kind.defaults, **prepared.policy}, asked)
         found = self._usual_policies.get(kind.name)
@@ -184,7 +185,7 @@ class Drafter(RequestChecks):
 
     def patch(self, caller: Caller, schedule: Schedule, changes: Changes, now: Instant) -> Edit:
         definition = schedule.definition
-        caller = caller._replace(owner=definition.owner)  # the owner's permissions apply, whoever edits it
+        caller = caller._replace(owner=definition.owner)  # the owner's permissions apply, whoever edits the schedule
         payload, subject, trigger, policy = None, None, None, None
         asked = changes.policy
         prepared = None if changes.payload is None and asked is None else self._stored(caller, definition)
@@ -225,7 +226,7 @@ class Drafter(RequestChecks):
         return Edit(name, subject, trigger, payload, policy, *given)
 
     def input(self, caller: Caller, definition: Definition, payload: Mapping[str, Any]) -> str:
-        """Check the input of a single run as that of a new schedule; it stays with the task, agent or topic."""
+        """Check the input of a single run like that of a new schedule; the task, agent or topic stays the same."""
         caller = caller._replace(owner=definition.owner)  # the owner's permissions apply, whoever runs it
         prepared = self._kind(definition.kind).prepare(payload, caller)
         prepared.agree(policy_for_ending(definition.policy))
@@ -238,7 +239,7 @@ class Drafter(RequestChecks):
         return self._payload(prepared.payload)
 
     def _stored(self, caller: Caller, definition: Definition) -> Prepared | None:
-        """Return the stored payload, prepared; None if it would no longer be accepted."""
+        """Return the stored payload, prepared; None if it would not be accepted any more."""
         try:
             return self._kind(definition.kind).prepare(json_object(definition.payload) or {}, caller)
         except InvalidInput:
@@ -246,7 +247,7 @@ class Drafter(RequestChecks):
 
 
 def _check_edited(definition: Definition, policy: str | None, trigger: str | None) -> None:
-    """Check the policy and trigger after an edit; if it changes neither, nothing new can be wrong."""
+    """Check the policy and the trigger after an edit; if it changes neither, nothing new can be wrong."""
     if policy is None and trigger is None:
         return
     rule = readable(trigger or definition.trigger)
@@ -255,17 +256,17 @@ def _check_edited(definition: Definition, policy: str | None, trigger: str | Non
 
 
 def _what_follows(definition: Definition, said: Mapping[str, Any], now_said: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the policy changes that a new payload implies: where it differs from what the old one `said`. Options that
-    the old one left open and somebody chose since stay."""
+    """Return the policy changes that a new payload implies: those in which it differs from the old one, `said`. Options
+    that the old payload left open and somebody has set since stay."""
     chosen = (json_object(definition.policy) or {}).keys() - said.keys()
     return {name: value for name, value in now_said.items() if name not in chosen and value != said.get(name)}
 
 
 def check_can_run(policy: Policy, trigger: Trigger) -> None:
-    """Raise InvalidInput, naming the field, where no occurrence could ever start.
+    """Raise InvalidInput, naming the field, if no occurrence could ever start.
 
-    Work that runs at most once is never claimed ahead of its instant, so each of its runs starts a moment late:
-    where nothing late may run and no lateness is tolerated, nothing runs.
+    At-most-once work is never claimed ahead of its instant, so each of its runs starts a moment late: if nothing late
+    may run and no lateness is tolerated, nothing runs.
     """
     tolerated = policy.grace + trigger.jitter
     if policy.at_most_once and policy.catch_up == CatchUp.SKIP and tolerated < LEAD:

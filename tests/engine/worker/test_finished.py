@@ -1,4 +1,4 @@
-"""Outcomes that wait to be recorded, while the worker registers anew."""
+"""Outcomes that wait to be recorded, while the worker registers again."""
 
 from __future__ import annotations
 

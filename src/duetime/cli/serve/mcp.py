@@ -123,7 +123,7 @@ class FollowedServices:
             if published != app.published:
                 self.app = with_published(app, published)
                 self.on_change(self.app.services)
-        except DuetimeError as error:  # the call itself then reports that the store is away
+        except DuetimeError as error:  # the call itself then reports that the store is unavailable
             logging.getLogger("duetime.mcp").warning("the server's settings could not be read: %s", error.message)
 
 

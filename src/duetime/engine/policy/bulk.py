@@ -1,5 +1,5 @@
-"""Many new schedules at once, column by column. Objects for all rows take longer to make, and the garbage collector to
-track, than a database takes to write them; so a row is made when it is looked at."""
+"""Bulk creation of schedules, stored column by column. Building an object for every row would take longer, including
+the garbage collector's work, than writing the rows to the database, so a row is built only when it is accessed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from duetime.engine.policy.rows import Draft, NewRows, begin, first_entry, first
 
 Column = list[Any]
 MANY = 50
-"""Number of drafts from which on columns pay."""
+"""Number of drafts from which the column layout is faster."""
 ID, PUBLIC_ID, KIND, OWNER, TRIGGER, PAYLOAD, POLICY, KEY = map(
     Definition._fields.index, ("id", "public_id", "kind", "owner", "trigger", "payload", "policy", "key")
 )
@@ -32,7 +32,8 @@ def earliest_of(rows: Sequence[NewRows]) -> Instant:
 
 
 def in_columns(rows: Sequence[tuple[Any, ...]]) -> list[Column]:
-    """Return the columns of rows of the same length. `zip` would make an iterator for each row, to be tracked."""
+    """Return the columns of rows of equal length. `zip` would create an iterator per row for the garbage collector to
+    track."""
     values, width = list(chain.from_iterable(rows)), len(rows[0])
     return [values[place::width] for place in range(width)]
 
@@ -91,7 +92,7 @@ class NewSchedules(LazySequence[NewRows]):
 
     @property
     def entries(self) -> list[Column]:
-        """The columns of their due entries, by time: in a queue, they are next to each other then."""
+        """The columns of their due entries, sorted by time so that they are adjacent in the queue."""
         ids, owners = self.definitions[ID], self.definitions[OWNER]
         columns: list[Column] = [self.lanes, self.starts, ids, [NO_RUN] * len(ids), owners]
         if is_common(self.starts):

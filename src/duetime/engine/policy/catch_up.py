@@ -1,4 +1,4 @@
-"""Decide which occurrences of a claimed entry run and which were missed, by arithmetic on the trigger alone."""
+"""Decides, by arithmetic on the trigger alone, which occurrences of a claimed entry run and which were missed."""
 
 from __future__ import annotations
 
@@ -45,13 +45,15 @@ _next_of_short, _next_of_long = remembered(65_536)(_next_after), remembered(4_09
 
 
 def next_instant(trigger: str, after: Instant) -> Instant | None:
-    """Return the next instant, memoised: a hundred thousand schedules that share a midnight cost one computation. Of
-    long triggers, which one owner can make many of, fewer are kept, but more than a claim takes at once."""
+    """Return the next instant, memoised: a hundred thousand schedules that share a midnight cost one computation. The
+    cache for long triggers is smaller, because one owner can create many of them, but it holds more than one claim
+    needs."""
     return (_next_of_short if len(trigger) <= SHORT else _next_of_long)(trigger, after)
 
 
 def find(trigger_text: str, policy: Policy, due: Instant, now: Instant, held: int = 0) -> Found:
-    """Find what runs and what was missed. `held`: how long jitter or a limit delayed the entry; that is not late."""
+    """Find what runs and what was missed. `held` is how long jitter or a limit delayed the entry, which does not count
+    as lateness."""
     following = next_instant(trigger_text, due)
     trigger = trigger_from_json(trigger_text)
     superseded = following is not None and following <= now
@@ -85,7 +87,8 @@ def _newest(trigger: Trigger, due: Instant, newest: Instant, limit: int) -> tupl
     except TooManySteps:
         begin = due
     found = found or (newest,)
-    moved = begin < due < found[0] and len(found) < limit  # moved off the rule, which therefore does not contain it
+    # the occurrence was moved off the rule, so the rule does not contain it
+    moved = begin < due < found[0] and len(found) < limit
     return (due, *found) if moved else found
 
 
@@ -103,7 +106,7 @@ def _span(trigger: Trigger, due: Instant, until: Instant) -> Span | None:
 
 @remembered(1_024)
 def missed_span(trigger: str, due: Instant, until: Instant) -> Span:
-    """Return the occurrences from `due` to `until`; memoised for a transaction that is repeated."""
+    """Return the occurrences from `due` to `until`; memoised, because a transaction may be repeated."""
     return span_between(trigger_from_json(trigger), due, until)
 
 
@@ -115,13 +118,15 @@ def missed_span_without(trigger: str, due: Instant, until: Instant, taken: froze
 
 
 def span_between(trigger: Trigger, due: Instant, until: Instant) -> Span:
-    """Return the range of `due` itself, which may have been moved off the rule, and the rule's occurrences after it."""
+    """Return the range that begins with `due`, which may have been moved off the rule, and continues with the rule's
+    occurrences."""
     last = trigger.latest(due, until) or due
     return Span(due, last, _number(trigger, due, until))
 
 
 def _number(trigger: Trigger, due: Instant, until: Instant) -> int:
-    """Return how many occurrences a range has; negative for "at least", where counting on would take too long."""
+    """Return how many occurrences a range has; a negative number means "at least", where an exact count would take too
+    long."""
     if isinstance(trigger, IntervalTrigger):  # one division
         count = 1 + trigger.count(due, until, MOST_COUNTED)
         return -MOST_COUNTED if count > MOST_COUNTED else count
@@ -143,7 +148,8 @@ def without(found: Found, trigger: Trigger, taken: Collection[Instant]) -> Found
 
 
 def span_without(span: Span, trigger: Trigger, taken: Collection[Instant]) -> Span | None:
-    """Leave out occurrences that have a row. A range is stored under its first instant, so that one must be free."""
+    """Leave out occurrences that have a row. A range is stored under its first instant, so that instant must be
+    free."""
     first: Instant | None = span.first
     while first is not None and first in taken:
         first = trigger.next_after(first)
@@ -154,13 +160,13 @@ def span_without(span: Span, trigger: Trigger, taken: Collection[Instant]) -> Sp
     return rest if rest.number < 0 else rest._replace(number=max(1, rest.number - among))
 
 
-# The evaluation that a claim needs, separate so that an expensive one runs outside the transaction.
+# The evaluation that a claim needs. It is separate so that an expensive evaluation runs outside the transaction.
 
 LEAD = Instant(SECOND // 10)
 """How far ahead of its instant an occurrence may be claimed."""
 
 ROUND_STEPS: Final = 30_000
-"""Steps after which a worker continues with its next exchange and the answers it has so far."""
+"""Steps after which a worker goes on to its next exchange with the answers it has so far."""
 
 
 class Question(NamedTuple):
@@ -175,24 +181,24 @@ class Question(NamedTuple):
     held: int
     owner: str = ""
     evaluate: Callable[[], object] | None = None
-    """Of a pause that ends: computes and caches what passing over its occurrences needs."""
+    """For a pause that ends: computes and caches what is needed to pass over its occurrences."""
 
 
 Answers = dict[Question, Found | InvalidInput]
-"""What was found, or what is wrong with the trigger. If the schedule changed since, the question is another one."""
+"""What was found, or the error in the trigger. If the schedule has changed since, its question is a different key."""
 
 
 def occurrences(trigger: str, policy: Policy, due: Instant, through: Instant | None, held: int, now: Instant) -> Found:
     if through is not None and due <= through <= now + LEAD:
-        # Already handled. A `through` from a clock that was ahead proves nothing: there the unique key decides.
+        # Already handled. A `through` from a clock that was ahead proves nothing; in that case the unique key decides.
         return Found((), None, through, next_instant(trigger, max(now, through)))
     return find(trigger, policy, due, now, held)
 
 
 def evaluate(questions: Sequence[Question], now: Instant, last: Answers | None = None) -> Answers:
-    """Answer every question that takes few steps, then at least one of the others, and more within one round. The next
-    exchange asks again for the rest. Owners take turns, beginning after the one that had the last turn in `last`, so
-    that nobody waits for all the costly triggers of another owner."""
+    """Answer every question that takes few steps, then at least one of the others, and more of them within one round.
+    The next exchange asks the rest again. Owners take turns, starting after the owner in `last`, which had the previous
+    turn, so that nobody waits for all the costly triggers of another owner."""
     answers: Answers = {}
     costly = []
     for question in questions:
@@ -222,7 +228,7 @@ def _answer(question: Question, now: Instant, answers: Answers) -> None:
 
 
 def _in_turn(questions: Sequence[Question], last: str) -> list[Question]:
-    """Return one question of each owner after the other, beginning with the owner that follows `last`."""
+    """Return the questions with the owners taking turns, starting with the owner that follows `last`."""
     turns: Counter[str] = Counter()
     order = []
     for question in questions:

@@ -1,4 +1,5 @@
-"""Operations on a schedule by people and agents: cancel, delete, edit, run now, retry; `pauses` has two more."""
+"""Operations on a schedule that people and agents request: cancel, delete, edit, run now and retry. Pause and resume
+are in `pauses`."""
 
 from __future__ import annotations
 
@@ -67,11 +68,9 @@ def cancel(change: Change) -> Decision:
 
 
 def delete(change: Change, remembered: Sequence[str] = ()) -> Decision:
-    """Leave a tombstone, which keeps the id from being reused and the history readable; it keeps only the `remembered`
-    parts of the payload.
-
-    The idempotency key is free again: whoever repeats the create wants a schedule, not the record of a deleted one.
-    """
+    """Replace the schedule with a tombstone, which prevents reuse of the id and keeps the history readable; of the
+    payload, it keeps only the `remembered` fields. The idempotency key becomes free: repeating the create makes a new
+    schedule."""
     definition, progress = change.schedule
     if progress.state == ScheduleState.DELETED:
         return Err("not_found")
@@ -108,7 +107,7 @@ def _withdraw(change: Change, state: ScheduleState, reason: str) -> Writes:
 
 
 class Edit(NamedTuple):
-    """New stored values; None keeps the old one. `next` alone moves the coming occurrence and keeps the rule."""
+    """The new stored values; None keeps the old one. `next` alone moves the next occurrence and keeps the rule."""
 
     name: str | None = None
     subject: str | None = None
@@ -117,8 +116,8 @@ class Edit(NamedTuple):
     policy: str | None = None
     next: Instant | None = None
     version: int | None = None
-    amid_runs: bool = False  # also while runs are active; what is left of them follows the new values
-    pending_only: bool = False  # not even a recurring one while runs are active
+    amid_runs: bool = False  # allow the edit while runs are active; what they have not done yet uses the new values
+    pending_only: bool = False  # refuse the edit while runs are active, even for a recurring schedule
 
 
 @as_stored
@@ -140,7 +139,8 @@ def edit(change: Change, patch: Edit) -> Decision:
     edited = change.set_off._replace(**changes, version=definition.version + 1, updated=change.now)
     writes = Writes(definitions=[edited])
     in_line = progress.state != ScheduleState.BROKEN
-    if in_line:  # keep the entries of runs: a receiver may have set the time, or a person asked for one during a pause
+    # keep the entries of runs: a receiver may have set their time, or a person may have requested one during a pause
+    if in_line:
         writes.due_gone.append(DueEntry("", change.now, definition.id, NO_RUN))
     else:
         writes.due_gone_of.append(definition.id)
@@ -162,7 +162,7 @@ def edit(change: Change, patch: Edit) -> Decision:
 
 
 def _hand_over(writes: Writes, change: Change, edited: Definition, progress: Progress) -> Progress:
-    """Start again what waits and was not taken: from now on the schedule names somebody else for it."""
+    """Restart waiting runs that nobody has taken, because the edited schedule assigns them to somebody else."""
     policy, moved = policy_from_json(edited.policy), 0
     for run in change.reader.live_runs(edited.id):
         if run.status == RunStatus.WAITING and run.holder is None:
@@ -199,13 +199,13 @@ def _with_next(definition: Definition, progress: Progress, patch: Edit, now: Ins
 
 @as_stored
 def fire(change: Change, payload: str | None = None) -> Decision:
-    """Run now, in addition to the trigger: the overlap policy decides as for any other occurrence. With a payload, this
-    run has that one as its input, and the schedule keeps its own."""
+    """Run now, in addition to the trigger; the overlap policy applies as to any other occurrence. A given payload is
+    the input of this run only; the schedule keeps its own."""
     definition, progress = change.schedule
     if progress.state not in (ScheduleState.ACTIVE, ScheduleState.PAUSED, ScheduleState.ENDED):
         return not_possible("run", progress.state)
     policy = policy_from_json(definition.policy)
-    # What is queued while the schedule is paused waits for the resume, and nothing else: it blocks no other run.
+    # A run that is queued while the schedule is paused waits only for the resume: it blocks no other run.
     busy = progress.active > 0 or (progress.queued > 0 and progress.state != ScheduleState.PAUSED)
     if busy and policy.overlap == Overlap.SKIP:
         return Err("busy", _why_busy(change))
@@ -233,14 +233,15 @@ def fire(change: Change, payload: str | None = None) -> Decision:
 
 
 def _without_next(writes: Writes, change: Change) -> Progress:
-    """Let no further occurrence follow: the run that starts now is the last one that `max_runs` allows."""
-    if change.schedule.progress.state == ScheduleState.ACTIVE:  # while it is paused, the entry ends the pause
+    """Remove the next occurrence: the run that starts now is the last one that `max_runs` allows."""
+    # while the schedule is paused, its entry is the one that ends the pause
+    if change.schedule.progress.state == ScheduleState.ACTIVE:
         writes.due_gone.append(DueEntry("", change.now, change.schedule.definition.id, NO_RUN))
     return account(writes, change, "max_runs was reached by a run that was started manually")._replace(next=None)
 
 
 def _why_busy(change: Change) -> str:
-    """Return what an earlier run is doing, and what to do about it."""
+    """Return the error that says what an earlier run is doing and what the caller can do about it."""
     progress = change.schedule.progress
     if 0 < progress.active == progress.untaken:
         return "an earlier run is still waiting for an agent; have one take it, or cancel that run"
@@ -259,9 +260,8 @@ _AGAIN = frozenset({RunStatus.FAILED, RunStatus.LOST, RunStatus.CANCELLED})
 
 @as_stored
 def retry(change: Change, run: Run) -> Decision:
-    """Start the same run again, with the same id, so that a receiver can detect it. Behind an active run it joins the
-    queue, whatever the overlap policy and the queue limit say: those decide about occurrences, and this one has
-    occurred."""
+    """Start the same run again, under the same id, so that a receiver can detect the repetition. Behind an active run
+    it is queued, regardless of the overlap policy and the queue limit: those apply to new occurrences."""
     definition, progress = change.schedule
     if run.status not in _AGAIN:
         return not_possible("retried", run.status)
@@ -281,8 +281,8 @@ def retry(change: Change, run: Run) -> Decision:
         expires=_asked_amid_pause(change, in_line),
     )
     ended_at = change.now if run.finished is None else run.finished
-    # The run's own row holds how it ended, and the retry will overwrite that. Keeping it as an attempt also shows from
-    # now on that somebody retried this run. The store moves the traceback there.
+    # The run's own row says how it ended, and the retry will overwrite that. Keeping it as an attempt also records that
+    # somebody retried this run. The store moves the traceback to the attempt.
     life_before = Attempt(run.id, run.attempt, run.started, ended_at, run.status, run.error)
     writes = Writes(runs={run.id: again}, attempts=[life_before], columns=[RunColumn("traceback", None, run.id)])
     if in_line:
@@ -297,13 +297,13 @@ def retry(change: Change, run: Run) -> Decision:
 
 
 def _asked_amid_pause(change: Change, in_line: bool) -> Instant | None:
-    """Return the mark of a queued run that somebody asked for while its schedule was paused: `release` starts it
+    """Return the marker for a queued run that was requested while its schedule was paused: `release` starts such a run
     without waiting for a resume."""
     return change.now if in_line and change.schedule.progress.state == ScheduleState.PAUSED else None
 
 
 def dismiss(change: Change, run: Run, *, undo: bool = False) -> Decision:
-    """Mark a failed run that nobody needs to look at any more. Its status stays; `undo` or a retry reverts this."""
+    """Mark a failed run as needing no further attention. Its status stays; `undo` or a retry removes the mark."""
     if run.status not in (RunStatus.FAILED, RunStatus.LOST):
         return not_possible("restored" if undo else "dismissed", run.status)
     marked = run._replace(stop=0 if undo else 1)
@@ -311,15 +311,15 @@ def dismiss(change: Change, run: Run, *, undo: bool = False) -> Decision:
 
 
 def replace_input(change: Change, run: Run, payload: str) -> Decision:
-    """Replace the own input of a run that waits and that nobody has taken."""
+    """Set the input of a waiting run that nobody has taken."""
     if run.status != RunStatus.WAITING or run.holder is not None:
         return not_possible("changed", "taken" if run.holder else run.status)
     return done(Writes(columns=[RunColumn("payload", payload, run.id)]), run)
 
 
 def mark(change: Change, run: Run, as_: int, *, undo: bool = False) -> Decision:
-    """Mark a run that completed, such as a message that was read. A mark is only replaced by a higher one; with `undo`,
-    only by a lower one."""
+    """Mark a completed run, for example a message as read. A mark is replaced only by a higher one, or with `undo` only
+    by a lower one."""
     if run.status != RunStatus.COMPLETED:
         return not_possible("marked", run.status)
     marked = run._replace(stop=min(run.stop, as_) if undo else max(run.stop, as_))

@@ -1,4 +1,4 @@
-"""Decisions about waiting runs: a holder takes one under a lease, and reports its outcome."""
+"""Decisions about waiting runs: a holder takes a run under a lease and reports its outcome."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from duetime.engine.policy.rows import Writes, run_entry
 from duetime.engine.result import Err
 
 LEFT = "the agent that took it ended without finishing it"
-"""Why a run waits again if its holder ended and gave no reason."""
+"""The reason for which a run waits again if its holder ended without giving one."""
 
 
 def was_left(run: Run) -> bool:
-    """Return whether its last holder ended without giving a reason. Such a run is handed over alone the next time, so
-    that one of several cannot keep the others from being done."""
+    """Return whether the run's last holder ended without giving a reason. The next time, such a run is handed out
+    alone, so that it cannot keep other runs from being done."""
     return run.error == LEFT
 
 
@@ -27,20 +27,21 @@ def not_yours(run_id: int) -> Err:
 
 
 def hold_of(run: Run) -> str:
-    """Identify one checkout of a run: agents that share a token share a holder, and only this tells them apart."""
+    """Identify one checkout of a run: agents that share a token are the same holder, and only this value tells them
+    apart."""
     return f"hold_{run.id}_{run.fence}"
 
 
 def take(change: Change, run: Run, holder: str, lease: int, least: int = 0) -> Decision:
     """Take a run for `lease` microseconds, or for its schedule's timeout if set; never for less than `least`."""
     definition, progress = change.schedule
-    if change.depth and definition.depth >= change.depth:  # its depth was raised since it was found
+    if change.depth and definition.depth >= change.depth:  # its depth was raised after it was found
         return not_possible("taken", "as deep as what the run schedules that asks for it")
     if progress.state != ScheduleState.ACTIVE:
         return not_possible("taken", progress.state)
     if run.until is not None and run.until <= change.now:
         return not_possible("taken", "overdue")
-    if _lapsed(run, change.now):  # a worker would free it too, but there is no need to wait for one
+    if _lapsed(run, change.now):  # a worker would release it too, but there is no need to wait for one
         run = run._replace(holder=None, expires=None)
         freed = progress._replace(untaken=progress.untaken + 1)
         change = change._replace(schedule=Schedule(definition, freed))
@@ -54,7 +55,7 @@ def take(change: Change, run: Run, holder: str, lease: int, least: int = 0) -> D
 
 @as_stored
 def hold(change: Change, run: Run, holder: str, expires: Instant) -> Decision:
-    """Give a waiting run to a holder: from now on only they may finish it, until it expires."""
+    """Assign a waiting run to a holder, who alone may finish it until the lease expires."""
     definition, progress = change.schedule
     if run.status != RunStatus.WAITING or run.holder is not None:
         return not_possible("taken", run.status)
@@ -71,23 +72,23 @@ def hold(change: Change, run: Run, holder: str, expires: Instant) -> Decision:
 
 
 def finish(change: Change, run: Run, holder: str, outcome: Outcome, hold: str | None = None) -> Decision:
-    """Finish a taken run. Without `hold` the holder alone is the proof: a late answer to an earlier checkout by the
-    same holder then counts for the present one, which is the same work for the same party."""
+    """Finish a taken run. Without `hold`, being the holder is sufficient: a late answer to an earlier checkout by the
+    same holder then counts for the current one, which is the same work for the same party."""
     if _lapsed(run, change.now) or hold not in (None, hold_of(run)):
         return not_yours(run.id)
     return finish_held(change, run, holder, Finished(run.id, run.fence, outcome, None, change.now))
 
 
 def finish_held(change: Change, run: Run, holder: str, item: Finished) -> Decision:
-    """End a taken run: the holder and its fence prove that it is still theirs."""
+    """Finish a taken run; the holder and the fence prove that the run still belongs to them."""
     if run.status != RunStatus.WAITING or run.holder != holder or run.fence != item.fence:
         return not_yours(run.id)
     definition, progress = change.schedule
     writes = Writes()
     policy = policy_for_ending(definition.policy)
     writes.due_gone.append(run_entry(definition, policy, run, change.now))
-    handed_over = run.until is not None and run.until == run.expires  # to an agent that answers later
-    if isinstance(item.outcome, Returned) and not handed_over:  # back to waiting: it need not be admitted again
+    handed_over = run.until is not None and run.until == run.expires  # handed to an agent that answers later
+    if isinstance(item.outcome, Returned) and not handed_over:  # back to waiting, without being admitted again
         error = item.outcome.reason or run.error
         back = run._replace(attempt=run.attempt - 1, started=None, fence=run.fence + 1, error=error)
         writes.runs[run.id] = back._replace(holder=None, expires=None)
@@ -95,7 +96,8 @@ def finish_held(change: Change, run: Run, holder: str, item: Finished) -> Decisi
         if run.until is not None and progress.state == ScheduleState.ACTIVE:
             writes.due_new.append(run_entry(definition, policy, run, run.until))
         return done(writes, writes.runs[run.id])
-    freed = run._replace(status=RunStatus.RUNNING, holder=None, until=None, expires=None)  # it was not untaken
+    # it was already counted as taken
+    freed = run._replace(status=RunStatus.RUNNING, holder=None, until=None, expires=None)
     settle(writes, HeldRun(freed, definition, progress), item, change.now, change.reader)
     return done(writes, writes.runs[run.id])
 

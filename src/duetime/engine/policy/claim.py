@@ -1,4 +1,4 @@
-"""Claims: due entries become started runs. Catch-up, overlap, limits and the next instant are decided here."""
+"""Claims: due entries become started runs. This module decides about catch-up, overlap, limits and the next instant."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from duetime.engine.result import Err
 from duetime.engine.triggers import trigger_from_json
 from duetime.engine.triggers.step_budget import FEW_STEPS, LOCKED_STEPS, MOST_POSTPONED, OutOfSteps, step_budget
 
-# Bound once: looking up an enum member costs as much as a call, and every claim comes here.
+# Bound once: an enum lookup costs as much as a call, and every claim does these.
 _ACTIVE = ScheduleState.ACTIVE
 
 
@@ -67,7 +67,7 @@ class Claim(NamedTuple):
 
 
 Taken = Mapping[ScheduleId, frozenset[Instant]]
-"""Occurrences that have a row already: the schedule advances past them without a run."""
+"""Occurrences that already have a row: the schedule advances past them without a run."""
 
 
 @dataclass(slots=True)
@@ -82,7 +82,8 @@ class ClaimPlan:
     writes: Writes = field(default_factory=Writes)
     claims: list[Claim] = field(default_factory=list)
     postponed: list[Question] = field(default_factory=list)
-    """Evaluations that need more steps than a transaction has: their entries stay in the queue until answered."""
+    """Evaluations that need more steps than a transaction allows: their entries stay in the queue until they are
+    answered."""
 
 
 def plan_claims(
@@ -94,9 +95,10 @@ def plan_claims(
     taken: Taken | None = None,
     answers: Answers | None = None,
 ) -> ClaimPlan:
-    """Plan every entry: one that cannot be planned visibly breaks its schedule, and the batch goes on."""
+    """Plan every entry. An entry that cannot be planned marks its schedule as broken, and the rest of the batch
+    continues."""
     plan = ClaimPlan(worker, now, new_id, reader, taken or {}, answers or {})
-    if taken is not None:  # rare, and the question depends on the transaction: each evaluation has its full budget
+    if taken is not None:  # rare, and the question depends on the transaction: each evaluation gets the full budget
         _plan_all(plan, entries, entries)
         return plan
     with step_budget(LOCKED_STEPS, OutOfSteps) as budget:
@@ -107,13 +109,13 @@ def plan_claims(
 def _plan_all(
     plan: ClaimPlan, entries: Iterable[Entry], batch: Sequence[Entry], budget: step_budget | None = None
 ) -> None:
-    """Plan these entries, which are all of a batch or a part of it."""
+    """Plan the given entries, which are a whole batch or a part of one."""
     for entry in entries:
         progress = plan.writes.progress_of(entry.progress)
         try:
             policy, found = _read(plan, entry, progress)
         except TRANSIENT:
-            raise  # the whole batch is retried: the row is not to blame
+            raise  # the whole batch is retried: this row is not the cause
         except OutOfSteps:
             plan.postponed.append(_question(entry, progress))
             if budget is None:
@@ -130,13 +132,14 @@ def _plan_all(
                 _advance(plan, entry, policy, found, progress)
             else:
                 _end_pause(plan, entry, progress, batch)
-        elif entry.run is not None and entry.run.id not in plan.writes.runs:  # else decided earlier in this batch
+        # otherwise, it was decided earlier in this batch
+        elif entry.run is not None and entry.run.id not in plan.writes.runs:
             _go_on(plan, entry, entry.run, policy)
 
 
 def _plan_rest(plan: ClaimPlan, entries: Sequence[Entry], batch: Sequence[Entry], budget: step_budget) -> None:
-    """Plan the rest of a batch after an evaluation that used up the budget. An owner that did so more often than its
-    share gets no more steps: its entries come last, and those that need any are postponed. Others are not affected."""
+    """Plan the rest of a batch after an evaluation has used up the budget. An owner that has exceeded its share gets no
+    more steps: its entries come last, and those that need steps are postponed. Other owners are not affected."""
     last: list[Entry] = []
     _plan_all(plan, _within_shares(plan, entries, batch, budget, last), batch)
     with step_budget(0, OutOfSteps):
@@ -179,7 +182,7 @@ def _end_pause(plan: ClaimPlan, entry: Entry, progress: Progress, entries: Seque
         plan.writes.due_gone.remove(entry.due)
         return
     change = Change(Schedule(definition, progress), plan.now, plan.reader, plan.new_id)
-    as_of = Instant(at - 1)  # what is due at the instant itself runs
+    as_of = Instant(at - 1)  # an occurrence that is due at the instant itself runs
     try:
         decision = resume(change, as_of)
     except OutOfSteps as error:
@@ -201,7 +204,7 @@ def mark_broken(writes: Writes, progress: Progress, reason: str) -> None:
 
 
 def _read(plan: ClaimPlan, entry: Entry, progress: Progress) -> tuple[Policy, Found | None]:
-    """Parse everything in the row that can fail, before anything is decided; the store is not queried here."""
+    """Parse everything in the row that can fail, before anything is decided. This does not query the store."""
     policy = policy_from_json(entry.definition.policy)
     if entry.due.run != NO_RUN or progress.state != _ACTIVE or progress.next is None:
         return policy, None
@@ -219,8 +222,8 @@ def _read(plan: ClaimPlan, entry: Entry, progress: Progress) -> tuple[Policy, Fo
 def _question(entry: Entry, progress: Progress) -> Question:
     definition, due = entry.definition, progress.next
     assert due is not None
-    # How long the entry was delayed on purpose. One that was left in the queue until its instant, because its schedule
-    # is busy, is decided a moment later, which is not lateness either.
+    # How long the entry was delayed on purpose. An entry that stayed in the queue until its instant because its
+    # schedule was busy is decided a moment later, which does not count as lateness either.
     held = entry.due.at - due + (LEAD if progress.active or progress.queued else 0)
     return Question(
         definition.id, definition.version, definition.trigger, definition.policy, due, progress.through, held,
@@ -254,7 +257,7 @@ def _advance(plan: ClaimPlan, entry: Entry, policy: Policy, found: Found, before
 
 
 def _replace_untaken(plan: ClaimPlan, entry: Entry, policy: Policy, before: Progress) -> Progress:
-    """End what waits and was not taken by the time of the next occurrence, which replaces it."""
+    """End waiting runs that nobody took before the next occurrence, which replaces them."""
     for run in plan.reader.live_runs(entry.definition.id):
         if run.status == RunStatus.WAITING and run.holder is None and run.id not in plan.writes.runs:
             held = HeldRun(run, entry.definition, before)
@@ -263,7 +266,7 @@ def _replace_untaken(plan: ClaimPlan, entry: Entry, policy: Policy, before: Prog
 
 
 def _start_alone(plan: ClaimPlan, entry: Entry, policy: Policy, found: Found, before: Progress) -> None:
-    """Start the only run. Nearly every claim is this case, so its progress is written by a few columns."""
+    """Start the only run. Nearly every claim is this case, so only a few columns of its progress are written."""
     definition, following = entry.definition, found.following
     _claim_new_run(plan, entry, found.run[0])
     plan.writes.started[definition.id] = Started(following, found.through, definition.id), before
@@ -320,7 +323,7 @@ def _start_pending(plan: ClaimPlan, entry: Entry, run: Run) -> None:
         attempt=run.attempt + 1,
         started=max(entry.due.at, plan.now),
         finished=None,
-        error=run.error if run.attempt else None,  # before the first attempt, it says why the run was given back
+        error=run.error if run.attempt else None,  # before the first attempt, it says why the run was returned
     )
     plan.writes.runs[run.id] = started
     plan.claims.append(Claim(started, entry.definition, entry.due.at))
@@ -330,9 +333,9 @@ def _start_pending(plan: ClaimPlan, entry: Entry, run: Run) -> None:
 
 
 def _expire(plan: ClaimPlan, entry: Entry, run: Run, policy: Policy) -> None:
-    """Release a run whose holder did not finish in time, for others to take; without a holder, its deadline has passed.
-    If both coincide, as for a webhook that never answers, it was an attempt like any other."""
-    at = max(entry.due.at, plan.now)  # entries are claimed a little ahead of their instant
+    """Release a run whose holder did not finish in time, so that others can take it; a run without a holder has passed
+    its deadline. If both happen at once, as for a webhook that never answers, it counts as a failed attempt."""
+    at = max(entry.due.at, plan.now)  # entries are claimed slightly ahead of their instant
     if run.holder is not None and (run.until is None or run.until > at):
         plan.writes.runs[run.id] = run._replace(holder=None, expires=None, fence=run.fence + 1)
         count_untaken(plan.writes, entry.progress)
@@ -342,7 +345,7 @@ def _expire(plan: ClaimPlan, entry: Entry, run: Run, policy: Policy) -> None:
     lapsed = run._replace(holder=None, until=None, expires=None, fence=run.fence + 1)
     held = HeldRun(lapsed, entry.definition, entry.progress)
     if run.holder is not None:
-        held = held._replace(run=lapsed._replace(status=RunStatus.RUNNING))  # it was not untaken
+        held = held._replace(run=lapsed._replace(status=RunStatus.RUNNING))  # it was already counted as taken
         missed = Finished(run.id, lapsed.fence, Failed("the agent that took it did not finish in time"), None, plan.now)
         settle(plan.writes, held, missed, plan.now, plan.reader)
         return

@@ -1,4 +1,4 @@
-"""Completions that need no decision: nearly every run ends like this, so that they are written by a few columns."""
+"""Completions that need no decision. Nearly every run ends this way, so only a few columns are written for them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from duetime.engine.text_cache import text_cache
 
 @text_cache(4096, MOST_LONG)
 def ends_plainly(policy_text: str) -> bool:
-    """Return whether the end of a run under this policy tells nobody and, as a rule, starts nothing that was queued."""
+    """Return whether the end of a run under this policy sends no message and usually starts no queued run."""
     policy = policy_for_ending(policy_text)
     queues = policy.overlap != Overlap.SKIP or policy.catch_up == CatchUp.ALL
     return policy.deliver_to is None and not policy.callbacks and not queues
@@ -25,13 +25,14 @@ def ends_plainly(policy_text: str) -> bool:
 def split_completions(
     finished: Sequence[Finished], known: Mapping[RunId, Claim]
 ) -> tuple[list[Completion], list[Finished]]:
-    """Return the completions that need no decision, usually all, and the rest. A store proves while it writes them that
-    each run is still held by its worker and that its schedule has nothing queued; else all of them are decided."""
+    """Return the completions that need no decision, usually all of them, and the rest. While writing, a store verifies
+    that each run is still held by its worker and that its schedule has nothing queued; otherwise every completion is
+    decided."""
     if not all(map(known.__contains__, [item.run for item in finished])):
         return [], list(finished)
     plain, rest = [], []
     schedules = [known[item.run].definition.id for item in finished]
-    # Several outcomes of one schedule build on each other in their order.
+    # Several outcomes of one schedule depend on each other in their order.
     repeated = _repeated(schedules) if len(set(schedules)) < len(schedules) else ()
     for item, schedule in zip(finished, schedules, strict=True):
         run, fence, outcome, started, at = item

@@ -1,4 +1,4 @@
-"""The input and the result of a decision about a change of one schedule, and what these decisions share."""
+"""The input and the result of a decision about one schedule, and helpers that these decisions share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ P = ParamSpec("P")
 
 
 class Change(NamedTuple):
-    """The input of a decision about a change: the locked rows, the instant, and a reader for further rows."""
+    """The input of a decision: the locked rows, the instant, and a reader for further rows."""
 
     schedule: Schedule
     now: Instant
@@ -28,8 +28,8 @@ class Change(NamedTuple):
 
     @property
     def set_off(self) -> Definition:
-        """The definition, at least as deep as if the caller had created it: otherwise two runs that start each other
-        would never end."""
+        """The definition with a depth of at least what the caller would give it by creating it: otherwise, two runs
+        that start each other would never end."""
         definition = self.schedule.definition
         return definition if self.depth <= definition.depth else definition._replace(depth=self.depth)
 
@@ -42,14 +42,14 @@ def done(writes: Writes, value: Any = None) -> Decision:
 
 
 def changed(schedule: Schedule, writes: Writes) -> Schedule:
-    """Return a schedule as these writes leave it."""
+    """Return a schedule as it is after these writes."""
     definition, progress = schedule
     edited = next((each for each in writes.definitions if each.id == definition.id), definition)
     return Schedule(edited, writes.progress.get(definition.id, progress))
 
 
 def as_stored(decide: Callable[P, Decision]) -> Callable[P, Decision]:
-    """Return an error if a stored trigger or policy cannot be read any more: that is not the caller's fault."""
+    """Return an error if a stored trigger or policy can no longer be read, because the caller is not at fault."""
 
     @wraps(decide)
     def answered(*given: P.args, **named: P.kwargs) -> Decision:
@@ -67,5 +67,5 @@ def not_possible(verb: str, state: str) -> Err:
 
 
 def touch(writes: Writes, change: Change, **changed: Any) -> None:
-    """Bump `updated` so that the change is found by its time, though the content stays the same."""
+    """Bump `updated` so that the change feed sees the change, although the content is the same."""
     writes.definitions.append(change.set_off._replace(updated=change.now, **changed))

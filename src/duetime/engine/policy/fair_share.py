@@ -1,4 +1,4 @@
-"""The share of one owner: its turns in a claim, whose limit is dealt out fairly, and its runs in an hour."""
+"""Fair shares of owners: their turns within a claim, and their limit of runs per hour."""
 
 from __future__ import annotations
 
@@ -27,33 +27,31 @@ class Head(NamedTuple):
 
 @dataclass(slots=True)
 class Cursor:
-    """The owner that had the last turn. A worker keeps one for each lane, and each claim moves it on."""
+    """The owner that had the last turn. A worker keeps one cursor per lane, and each claim advances it."""
 
     owner: str = ""
 
 
 class Turns(NamedTuple):
-    """The way in which a claim shares its limit between owners."""
+    """How a claim divides its limit between owners."""
 
     cursor: Cursor | None = None
-    """If None, the owner that has waited longest is first."""
+    """None: the owner that has waited longest goes first."""
     each: int = UNLIMITED
     """The maximum number of entries for any owner that `most` does not name."""
     most: Mapping[str, int] = MappingProxyType({})
     group: str = ""
     """Lanes of the same group count together towards an owner's maximum."""
     by_time: bool = False
-    """True: as far as is known, only one owner has entries. Queue order decides, and only the maximums apply."""
+    """True: as far as is known, only one owner has entries, so queue order decides and only the maximums apply."""
 
     def left_for(self, owner: str) -> int:
         return self.most.get(owner, self.each)
 
 
 def deal(heads: Sequence[Head], limit: int, turns: Turns) -> dict[str, int]:
-    """Return how many entries of each owner to claim: the same number for all, at least one, as far as `limit` reaches.
-
-    Owners that get no turn are first the next time, because the cursor remembers the last one that had a turn.
-    """
+    """Return how many entries of each owner to claim: the same number for all, at least one, as far as `limit` allows.
+    Owners that get no turn go first the next time, because the cursor stores the last owner that had one."""
     waiting = [head for head in heads if turns.left_for(head.owner) > 0]
     if not waiting or limit <= 0:
         return {}
@@ -69,7 +67,8 @@ def deal(heads: Sequence[Head], limit: int, turns: Turns) -> dict[str, int]:
 
 
 def deal_rest(heads: Sequence[Head], limit: int, turns: Turns, dealt: Mapping[str, int]) -> dict[str, int]:
-    """Return how many more to claim of owners that used up their share and may have more, the longest waiting first."""
+    """Return how many more entries to claim for owners that used up their share but may have more, longest waiting
+    first."""
     rest: dict[str, int] = {}
     for head in sorted(heads, key=lambda each: each.at):
         number = min(limit, turns.left_for(head.owner) - dealt.get(head.owner, 0))
@@ -79,11 +78,11 @@ def deal_rest(heads: Sequence[Head], limit: int, turns: Turns, dealt: Mapping[st
     return rest
 
 
-# The limit of runs per owner and hour. Runs beyond it are visibly held back and not dropped.
+# The limit of runs per owner and hour. Runs beyond it are visibly held back, not dropped.
 
 
 class Budget(NamedTuple):
-    """The number of runs that an owner may have in an hour."""
+    """The number of runs that an owner may start in an hour."""
 
     limit: int
     exempt: frozenset[str] = frozenset()
@@ -98,7 +97,7 @@ def hold_back(
     entries: Sequence[Entry], used: Mapping[str, int], limit: int, now: Instant
 ) -> tuple[list[Entry], Writes]:
     """Return the entries that their owners may still run, and the writes that move the others to the next hour. Owners
-    that `used` does not name have no limit."""
+    that are missing from `used` have no limit."""
     spent = Counter(used)
     admitted: list[Entry] = []
     writes = Writes()
@@ -114,10 +113,10 @@ def hold_back(
 
 
 def _starts(entry: Entry) -> bool:
-    """Return whether the entry may start a run: not if a hold expires, nor if the occurrence will be skipped."""
+    """Return whether the entry may start a run; it does not if a hold expires or the occurrence will be skipped."""
     if entry.due.run != NO_RUN:
         return entry.run is not None and entry.run.status == RunStatus.PENDING
-    if entry.progress.state != ScheduleState.ACTIVE:  # a pause ends
+    if entry.progress.state != ScheduleState.ACTIVE:  # the entry ends a pause
         return False
     busy = entry.progress.active > 0
     return not busy or policy_for_ending(entry.definition.policy).overlap != Overlap.SKIP

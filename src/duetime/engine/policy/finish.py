@@ -1,4 +1,5 @@
-"""The only way to end a run, so that every ending updates counts, releases queued runs and ends schedules alike."""
+"""The single place where runs end, so that every ending updates the counts, releases queued runs and ends schedules in
+the same way."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from duetime.engine.policy.follow_ups import alert, follow_ups
 from duetime.engine.policy.options import Overlap, Policy
 from duetime.engine.policy.rows import Writes, earliest_start, ended, run_entry, trigger_entry
 
-# Bound once: looking up an enum member costs as much as a call, and every run ends here.
+# Bound once: an enum lookup costs as much as a call, and every run ends here.
 _COMPLETED, _WAITING, _PAUSED = RunStatus.COMPLETED, RunStatus.WAITING, ScheduleState.PAUSED
 _FAILURES = frozenset({RunStatus.FAILED, RunStatus.LOST})
 _RELEASING = frozenset({ScheduleState.ACTIVE, ScheduleState.PAUSED})
@@ -24,8 +25,8 @@ QUARANTINED: Final = "paused because run {} was quarantined; resume it once the 
 _PAUSED_ITSELF = re.compile(
     "|".join(re.escape(note).replace(r"\{\}", "[0-9]+") for note in (FAILED_TOO_OFTEN, QUARANTINED))
 )
-"""The notes of schedules that the engine paused. The store has no other sign of it, so notes of earlier versions
-have to match as well."""
+"""The notes of schedules that the engine paused. Nothing else in the store shows this, so the patterns also match the
+notes of earlier versions."""
 
 
 class Reader(Protocol):
@@ -42,19 +43,20 @@ class Reader(Protocol):
         """Return the occurrences at or after `first` that have a row already."""
 
     def free_due(self, schedule: ScheduleId, wanted: Instant) -> Instant:
-        """Return the first microsecond at or after `wanted` that no manual run of this schedule has."""
+        """Return the first microsecond at or after `wanted` that no manual run of this schedule uses."""
 
     def last_attempt(self, run: RunId) -> int:
-        """Return the number of a run's latest attempt that is kept beside its own row; 0 if there is none."""
+        """Return the number of the latest attempt that is stored beside the run's own row; 0 if there is none."""
 
     def last_finished(self, run: RunId) -> Instant | None:
         """Return when the last of these attempts ended."""
 
     def entry_at(self, schedule: ScheduleId, run: RunId) -> Instant | None:
-        """Return the time of a run's entry in the due queue, or with NO_RUN of the trigger's; None if it has none."""
+        """Return the time of a run's entry in the due queue, or of the trigger's entry for NO_RUN; None if there is no
+        entry."""
 
     def ranges_beyond(self, schedule: ScheduleId, now: Instant) -> list[Run]:
-        """Return the ranges of occurrences that were missed or skipped and reach beyond `now`."""
+        """Return the ranges of missed or skipped occurrences that extend beyond `now`."""
 
 
 class HeldRun(NamedTuple):
@@ -66,8 +68,8 @@ class HeldRun(NamedTuple):
 
 
 def end_run(writes: Writes, held: HeldRun, policy: Policy, closed: Run, now: Instant, reader: Reader) -> None:
-    """End a run. `closed` is the run in its final status; it was counted as active until now. A request to stop is over
-    with it: of a run that failed or completed, `stop` says that it was dismissed or read."""
+    """End a run. `closed` is the run in its final status; until now it was counted as active. This also clears a
+    request to stop: on a run that failed or completed, `stop` means that it was dismissed or read."""
     if closed.stop and (closed.status == _COMPLETED or closed.status in _FAILURES):
         closed = closed._replace(stop=0)
     progress = writes.progress_of(held.progress)
@@ -102,8 +104,9 @@ def end_run(writes: Writes, held: HeldRun, policy: Policy, closed: Run, now: Ins
 
 
 def end_pause(writes: Writes, progress: Progress, reader: Reader) -> Progress:
-    """End the pause of a schedule whose last run has ended: nothing is left that a resume could let fire."""
-    stored = reader.lock_schedule(progress.schedule)  # a worker has the definition as it was at the claim
+    """End the pause of a schedule whose last run has ended, because no occurrence is left that could run after a
+    resume."""
+    stored = reader.lock_schedule(progress.schedule)  # a worker only has the definition from the time of the claim
     if stored is not None and stored.definition.resume_at is not None:
         writes.definitions.append(stored.definition._replace(resume_at=None))
         writes.withdraw(progress.schedule)
@@ -111,8 +114,8 @@ def end_pause(writes: Writes, progress: Progress, reader: Reader) -> Progress:
 
 
 def miss_untaken(writes: Writes, held: HeldRun, policy: Policy, now: Instant, reader: Reader) -> None:
-    """End a waiting run that nobody took. It was not executed, so it does not count as one of `max_runs`: if it was to
-    be the last of them, the schedule goes on."""
+    """End a waiting run that nobody took. It was not executed, so it does not count towards `max_runs`: if it was to be
+    the last run, the schedule continues."""
     run = held.run
     missed = run._replace(
         status=RunStatus.MISSED, started=None, finished=now, error=NOT_TAKEN, until=None, fence=run.fence + 1
@@ -129,21 +132,21 @@ def miss_untaken(writes: Writes, held: HeldRun, policy: Policy, now: Instant, re
 
 
 def _next_again(held: HeldRun, progress: Progress, now: Instant) -> Instant | None:
-    """Return the next occurrence after the deadline of a run that expired, or after a later change of its schedule,
-    such as the end of a pause. A claim that is repeated asks about the same instant, whose answer is cached by then."""
+    """Return the next occurrence after the deadline of an expired run, or after a later change of its schedule such as
+    the end of a pause. A repeated claim asks about the same instant, whose answer is cached by then."""
     run, definition, _ = held
     expired = now if run.until is None else run.until
     try:
         return next_instant(definition.trigger, max(expired, definition.updated, progress.through or expired))
-    except InvalidInput:  # a run must be able to end, whatever happened to its trigger
+    except InvalidInput:  # a run must be able to end, whatever the state of its trigger
         return None
 
 
 def pause_and_tell(
     writes: Writes, definition: Definition, policy: Policy, progress: Progress, closed: Run, note: str
 ) -> Progress:
-    """Pause a schedule automatically and alert its owner: nothing more starts until a person resumes it, so a person
-    has to know. Sent once, since a paused schedule does not come here again."""
+    """Pause a schedule automatically and alert its owner: nothing starts until a person resumes it, so a person has to
+    know. The alert is sent once, because a paused schedule does not reach this function again."""
     text = f"{definition.public_id} is {note}. The latest error: {closed.error or closed.status}"
     told = Alert(f"run:{closed.id}.{closed.fence}:paused", f"{closed.name} is paused", text)
     writes.follow_ups.append(alert(definition.owner, told, policy.deliver_to))
@@ -152,12 +155,12 @@ def pause_and_tell(
 
 
 def paused_itself(progress: Progress) -> bool:
-    """Return whether the engine paused the schedule, not a person."""
+    """Return whether the engine, and not a person, paused the schedule."""
     return progress.state == ScheduleState.PAUSED and _PAUSED_ITSELF.fullmatch(progress.note or "") is not None
 
 
 def park_queued(writes: Writes, progress: Progress, reader: Reader) -> None:
-    """Let queued runs wait for the end of the next pause, even those that somebody asked for during an earlier one."""
+    """Make queued runs wait for the end of the next pause, including those requested during an earlier pause."""
     if progress.queued:
         for run in reader.live_runs(progress.schedule):
             if run.status == RunStatus.QUEUED and run.expires is not None and run.id not in writes.runs:
@@ -167,8 +170,8 @@ def park_queued(writes: Writes, progress: Progress, reader: Reader) -> None:
 def release(
     writes: Writes, definition: Definition, policy: Policy, progress: Progress, now: Instant, reader: Reader
 ) -> Progress:
-    """Let the oldest queued run start at its instant, if no active run blocks it. While the schedule is paused, only
-    what somebody asked for during the pause starts."""
+    """Let the oldest queued run start at its instant unless an active run blocks it. While the schedule is paused, only
+    a run that was requested during the pause starts."""
     free = progress.active == 0 or policy.overlap == Overlap.ALLOW
     if progress.state not in _RELEASING or not progress.queued or not free:
         return progress
@@ -182,8 +185,8 @@ def release(
 
 
 def _next_queued(writes: Writes, schedule: ScheduleId, reader: Reader, *, asked_for: bool) -> Run | None:
-    """Return the oldest queued run as this batch leaves it; the store still shows the state before the batch.
-    `asked_for`: only one that somebody asked for while the schedule was paused, which `expires` marks."""
+    """Return the oldest queued run as of this batch; the store still shows the state before the batch. With
+    `asked_for`, return only a run that was requested while the schedule was paused, which `expires` marks."""
     stored = writes.queues.get(schedule)
     if stored is None:
         run = reader.oldest_queued(schedule)

@@ -1,4 +1,4 @@
-"""Schedules that a run's end creates: the message about it, the callbacks that were asked for, an alert."""
+"""Schedules that the end of a run creates: the message about it, the requested callbacks, and alerts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from duetime.engine.triggers import OnceTrigger, trigger_to_json
 GONE = "~gone-"
 """Key prefix of deleted schedules."""
 NO_PAYLOAD = "null"
-"""What is usually kept of a deleted schedule's payload."""
+"""The payload fields that are kept by default when a schedule is deleted."""
 
 _LONGEST_NAME = 200
 
@@ -35,12 +35,12 @@ _HEARD = {
     RunStatus.FAILED: (NotifyOn.FAILURE, NotifyOn.ALWAYS),
     RunStatus.LOST: (NotifyOn.FAILURE, NotifyOn.ALWAYS),
 }
-"""Endings that somebody may want to hear of; whoever cancelled a run knows about it."""
+"""Final statuses to report; whoever cancelled a run already knows about it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Messenger:
-    """The kind that carries messages to people: how a message becomes a payload of that kind, and its policy."""
+    """The kind that delivers messages to people: how it builds a payload from a message, and its policy."""
 
     kind: str
     payload: Callable[[Message], Mapping[str, Any]]
@@ -48,7 +48,8 @@ class Messenger:
 
 
 def message_key(run: Run) -> str:
-    """Return the key of the message about a run's end: one that is retried manually ends again, under another fence."""
+    """Return the key of the message about the end of a run: a run that is retried manually ends again under another
+    fence."""
     return f"~run:{run.id}.{run.fence}"
 
 
@@ -60,17 +61,17 @@ def follow_ups(definition: Definition, policy: Policy, run: Run, now: Instant) -
         title, text = _told(run)
         yield Message(definition.owner, key, policy.deliver_to, title[:_LONGEST_NAME], text, went_well, tags)
     for number, callback in enumerate(policy.callbacks):
-        if callback.on in heard and not definition.key.startswith(GONE):  # the payload that it would report is not kept
+        if callback.on in heard and not definition.key.startswith(GONE):  # the payload to report is not kept
             yield _callback(definition, run, f"{key}:{number}", callback, now)
 
 
 def alert(owner: str, told: Alert, topic: str | None = None) -> Message:
-    """Return the message for an alert: it goes to the owner's topic for alerts unless a schedule names another."""
+    """Return the message of an alert, which goes to the owner's topic for alerts unless the schedule names another."""
     return Message(owner, f"~{told.key}", topic or ALERTS, told.title[:_LONGEST_NAME], told.text, went_well=False)
 
 
 def drafts_of(follow_ups: Sequence[FollowUp], messenger: Messenger | None, now: Instant) -> list[Draft]:
-    """Draft all follow-ups. Without a messenger, messages are left out: there is no kind that could send them."""
+    """Draft all follow-ups. Without a messenger, messages are left out, because no kind could deliver them."""
     drafts = []
     for each in follow_ups:
         if isinstance(each, Draft):
@@ -92,7 +93,7 @@ def _told(run: Run) -> tuple[str, str]:
 
 
 def result_text(result: str | None) -> str:
-    """Return a result as people read it: the text itself if there is one."""
+    """Return a result in the form that people read: the text itself if the result is a text."""
     value = _parsed(result)
     if isinstance(value, dict) and isinstance(value.get("text"), str):
         value = value["text"]
@@ -136,7 +137,7 @@ def _draft(
     policy: Policy,
     now: Instant,
 ) -> Draft:
-    """Draft a one-off. Keys that begin with ~ are reserved: no owner can have one. Ids are unguessable."""
+    """Draft a one-off schedule. Keys that begin with ~ are reserved, so no owner can use one. Ids are unguessable."""
     definition = Definition(
         id=ScheduleId(0),
         public_id=f"msg_{secrets.token_hex(16)}",

@@ -1,4 +1,4 @@
-"""The policy of one schedule: its options, their defaults, and its stored form; and the form of topics."""
+"""The policy of a schedule: its options, their defaults and their stored form; also the syntax of topics."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from duetime.engine.encoding import json_object
 from duetime.engine.errors import InvalidInput
 from duetime.engine.text_cache import text_cache
 
-# Topics: what a message is filed under, and what its receiver subscribes to.
+# Topics: the name under which a message is filed, and to which its receiver subscribes.
 
 TOPIC = r"^[a-z0-9]+(-[a-z0-9]+)*$"
 _TOPIC = re.compile(TOPIC[1:-1])
 _LONGEST = 200
 
 ALERTS = "duetime-alerts"
-"""The topic for alerts that need a person, where a schedule names no topic itself."""
+"""The topic of alerts that need a person, for schedules that name no topic."""
 
 
 def is_topic(text: object) -> bool:
@@ -44,7 +44,7 @@ def checked_topic(text: object, field: str = "topic") -> str:
 
 
 CALLBACK_ATTEMPTS = 10
-"""Attempts of a callback that sets no number: with the default backoff they take about an hour and a half."""
+"""Default number of attempts of a callback: with the default backoff, they take about an hour and a half."""
 
 
 class CatchUp(StrEnum):
@@ -60,7 +60,7 @@ class Overlap(StrEnum):
 
 
 class Untaken(StrEnum):
-    """The end of an occurrence that waits and that nobody has taken."""
+    """What happens to an occurrence that waits and that nobody has taken."""
 
     REPLACE = "replace"  # it ends as missed when the next one is due
     KEEP = "keep"  # it waits until somebody takes it; `overlap` decides about the next one
@@ -101,7 +101,7 @@ class Policy:
     pause_after: int = 10
     """Consecutive failures after which a recurring schedule is paused and its owner alerted; 0 means never."""
     deliver_to: str | None = None
-    """The topic that is told how each run ended."""
+    """The topic that receives a message about the end of each run."""
     notify_on: str = NotifyOn.ALWAYS
     callbacks: tuple[Callback, ...] = ()
     untaken: str = Untaken.REPLACE
@@ -127,12 +127,12 @@ _RANGES: dict[str, tuple[int, int]] = {
     "expire_after": (SECOND, 365 * DAY),
 }
 IN_SECONDS = frozenset({"backoff", "backoff_limit", "timeout", "grace", "expire_after"})
-"""Options that are stored in microseconds; interfaces have them in seconds, by names such as `timeout_seconds`."""
+"""Options that are stored in microseconds; interfaces show them in seconds, under names such as `timeout_seconds`."""
 _DEFAULTS = {item.name: item.default for item in fields(Policy)}
 
 
 def make_policy(given: Mapping[str, Any]) -> Policy:
-    """Build a policy from what a caller gave; an absent or null entry keeps its default."""
+    """Build a policy from a caller's options; an absent or null option gets its default."""
     values = {name: value for name, value in given.items() if value is not None}
     for name, value in values.items():
         _check(name, value)
@@ -154,13 +154,14 @@ def make_policy(given: Mapping[str, Any]) -> Policy:
 
 @lru_cache(maxsize=4096, typed=True)
 def _made(names: tuple[str, ...], types: tuple[type, ...], values: tuple[Any, ...]) -> tuple[Policy, str]:
-    """Build a policy with its text; the types are part of the key, because True equals 1."""
+    """Build a policy and its text; the types are part of the cache key, because True equals 1."""
     policy = make_policy(dict(zip(names, values, strict=True)))
     return policy, policy_to_json(policy)
 
 
 def policy_with_json(given: Mapping[str, Any]) -> tuple[Policy, str]:
-    """Return the policy of `make_policy` and its stored form; most schedules of a process have one of few policies."""
+    """Return the policy of `make_policy` and its stored form; cached, because most schedules of a process share a few
+    policies."""
     values = tuple(given.values())
     try:
         return _made(tuple(given), tuple(map(type, values)), values)
@@ -198,7 +199,7 @@ def _out_of_range(name: str, value: Any, low: int, high: int) -> str:
 
 
 def _callback(given: Any) -> Callback:
-    """Check one callback. Kinds create these, never users: one that does not fit was edited in the database."""
+    """Check one callback. Kinds create callbacks, never users: an invalid one was edited in the database."""
     if isinstance(given, Callback):
         return given
     try:
@@ -210,7 +211,7 @@ def _callback(given: Any) -> Callback:
     fits = all(isinstance(each, str) for each in texts) and all(isinstance(each, Mapping) for each in tables)
     if not fits or made.on not in list(NotifyOn):
         raise InvalidInput(field="callbacks", problem="each has on, kind, payload and policy")
-    callback_policy(made)  # a run must be able to end, so an invalid policy has to be found here
+    callback_policy(made)  # a run must be able to end, so an invalid policy has to be detected here
     return made
 
 
@@ -229,12 +230,13 @@ def policy_to_json(policy: Policy) -> str:
 
 
 MOST_LONG: Final = 64
-"""Long policies that are cached: callbacks with many headers make them large."""
+"""Number of long policies to cache: callbacks with many headers make them large."""
 
 
 @text_cache(4096, MOST_LONG)
 def policy_from_json(text: str) -> Policy:
-    """Parse and check a stored policy: one edited in the database must fail here, not in the middle of a decision."""
+    """Parse and check a stored policy: one that was edited in the database must fail here, not in the middle of a
+    decision."""
     stored = json_object(text)
     if stored is None:
         raise InvalidInput("the stored policy is not a JSON object", field="policy")
@@ -246,7 +248,8 @@ CAUTIOUS = Policy(at_most_once=True)
 
 @text_cache(4096, MOST_LONG)
 def policy_for_ending(text: str) -> Policy:
-    """Return a policy in any case, because a run must be able to end; an unreadable one restarts nothing."""
+    """Return a policy in any case, because a run must be able to end; an unreadable policy becomes one
+    that restarts nothing."""
     try:
         return policy_from_json(text)
     except InvalidInput:

@@ -1,4 +1,4 @@
-"""Pausing a schedule, and resuming it on request or at the end of its pause."""
+"""Pausing a schedule, and resuming it on request or at the end of the pause."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from duetime.engine.policy.options import policy_for_ending, policy_from_json
 from duetime.engine.policy.rows import Span, Writes, ended, run_entry, span_run, trigger_entry
 
 NOTHING_FOLLOWS: Final = "skipped because {}, and nothing follows; run it now, or schedule it again"
-"""The note of a schedule whose last occurrence passed during a pause: without it, a resume would seem to have made it
-fire again."""
+"""The note of a schedule whose last occurrence passed during a pause: without it, the resume would appear to have run
+it."""
 
 
 def pause(change: Change, until: Instant | None = None, note: str | None = None) -> Decision:
     """Take a schedule out of the queue until somebody resumes it or, if given, until this instant. The latest request
-    decides how long a paused schedule rests and why; only one that gives another end keeps the note."""
+    sets the end and the note of the pause; a request that only changes the end keeps the note."""
     definition, progress = change.schedule
     resting = progress.state == ScheduleState.PAUSED
     if resting and (until, note) in ((definition.resume_at, None), (definition.resume_at, progress.note)):
@@ -28,7 +28,7 @@ def pause(change: Change, until: Instant | None = None, note: str | None = None)
     if not resting and progress.state != ScheduleState.ACTIVE:
         return not_possible("paused", progress.state)
     writes = Writes()
-    if resting:  # runs that somebody asked for meanwhile stay in the queue
+    if resting:  # runs that somebody requested meanwhile stay in the queue
         writes.due_gone.append(DueEntry("", change.now, definition.id, NO_RUN))
         note = progress.note if note is None and until is not None else note
     else:
@@ -42,7 +42,7 @@ def pause(change: Change, until: Instant | None = None, note: str | None = None)
 
 
 def resume_entry(definition: Definition) -> list[DueEntry]:
-    """Return the due entry that ends a pause by itself, if it has an end."""
+    """Return the due entry that ends a pause, if the pause has an end."""
     if definition.resume_at is None:
         return []
     lane = lane_of(definition.kind, at_most_once=policy_for_ending(definition.policy).at_most_once)
@@ -51,8 +51,8 @@ def resume_entry(definition: Definition) -> list[DueEntry]:
 
 @as_stored
 def resume(change: Change, as_of: Instant | None = None) -> Decision:
-    """Continue from now; one row records what did not run meanwhile. `as_of`: the instant at which the pause ended, if
-    that was earlier: what fell due since then is late and not passed over."""
+    """Continue from now; one row records what did not run meanwhile. `as_of` is the instant at which the pause ended,
+    if that was earlier: what became due since then is late, not passed over."""
     definition, progress = change.schedule
     if progress.state == ScheduleState.ACTIVE:
         return done(Writes(), change.schedule)
@@ -67,7 +67,7 @@ def resume(change: Change, as_of: Instant | None = None) -> Decision:
     over = writes.progress[definition.id]
     if over.state == ScheduleState.ENDED and over.last_status == RunStatus.SKIPPED:
         writes.progress[definition.id] = over._replace(note=NOTHING_FOLLOWS.format(over.last_error or reason))
-    park_queued(writes, progress, change.reader)  # at the next pause, which may come by itself
+    park_queued(writes, progress, change.reader)  # this applies at the next pause, which may be automatic
     touch(writes, change, resume_at=None)
     return done(writes, changed(change.schedule, writes))
 
@@ -88,7 +88,7 @@ def _pass_over(writes: Writes, change: Change, reason: str) -> Progress:
 
 
 def account(writes: Writes, change: Change, reason: str) -> Progress:
-    """Write one row for what will not run any more: the occurrences from the next one until now."""
+    """Write one row for the occurrences that will not run: those from the next one until now."""
     definition, progress = change.schedule
     if progress.next is None or progress.next > change.now:
         return progress
@@ -96,7 +96,7 @@ def account(writes: Writes, change: Change, reason: str) -> Progress:
     try:
         passed = definition.trigger, progress.next, change.now
         span = missed_span_without(*passed, taken) if taken else missed_span(*passed)
-    except InvalidInput:  # an unreadable trigger tells no more than this one occurrence
+    except InvalidInput:  # an unreadable trigger says nothing beyond this one occurrence
         span = None if progress.next in taken else Span(progress.next, progress.next, -1)
     if span is None:
         return progress._replace(through=progress.next)
@@ -105,13 +105,13 @@ def account(writes: Writes, change: Change, reason: str) -> Progress:
 
 
 def enqueue(writes: Writes, change: Change, definition: Definition, progress: Progress, *, runs: bool = True) -> None:
-    """Enqueue all that an active schedule has in the due queue: the trigger's entry and those of its live runs."""
+    """Put all entries of an active schedule into the due queue: the trigger's entry and those of its live runs."""
     policy = policy_from_json(definition.policy)
     if progress.next is not None:
         writes.due_new.append(trigger_entry(definition, policy, progress.next))
     if progress.active and runs:
         for run in change.reader.live_runs(definition.id):
-            if run.id in writes.runs:  # whoever changed it here has added its entry
+            if run.id in writes.runs:  # whoever changed it in this batch has added its entry
                 continue
             if run.status == RunStatus.PENDING:
                 writes.due_new.append(run_entry(definition, policy, run, change.now))

@@ -1,4 +1,4 @@
-"""Recording of outcomes: a run ends, waits, is retried or is returned. Rescue of the runs of a dead worker."""
+"""Records outcomes: a run ends, waits, is retried or is returned. Also rescues the runs of a dead worker."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from duetime.engine.policy.options import Untaken, policy_for_ending
 from duetime.engine.policy.rows import RunColumn, Writes, backoff, earliest_start, run_entry
 
 _GONE = frozenset({ScheduleState.CANCELLED, ScheduleState.DELETED})
-# Bound once: looking up an enum member costs as much as a call, and every run comes here.
+# Bound once: an enum lookup costs as much as a call, and every run does these.
 _RUNNING, _COMPLETED = RunStatus.RUNNING, RunStatus.COMPLETED
 
 
 class Finished(NamedTuple):
-    """A worker's report on a run it holds; the fence proves that it still does."""
+    """A worker's report on a run; the fence proves that the worker still holds it."""
 
     run: RunId
     fence: int
@@ -32,7 +32,7 @@ class Finished(NamedTuple):
 
 class Answer(StrEnum):
     RECORDED = "recorded"
-    ALREADY = "already"  # recorded by an earlier write whose acknowledgement was lost
+    ALREADY = "already"  # an earlier write recorded it, but its acknowledgement was lost
     STALE = "stale"  # the run belongs to somebody else by now
 
 
@@ -81,14 +81,15 @@ def settle(writes: Writes, held: HeldRun, item: Finished, now: Instant, reader: 
     elif isinstance(outcome, Returned):
         _give_back(writes, held, run, outcome, now, reader)
     elif isinstance(outcome, Failed | Retry):
-        # An attempt was made: the deadline of earlier returns is void, and a later return sets its own.
+        # An attempt was made: the deadline from earlier returns is void, and a later return sets a new one.
         _retry_or_fail(writes, held, run._replace(until=None), outcome, now, reader)
     else:
         assert_never(outcome)
 
 
 def _give_back(writes: Writes, held: HeldRun, run: Run, outcome: Returned, now: Instant, reader: Reader) -> None:
-    """Return a run to the queue. The deadline for such returns is kept with the run: workers come and go meanwhile."""
+    """Return a run to the queue. The deadline for repeated returns is stored with the run, because workers come and
+    go."""
     until = held.run.until
     if outcome.patience is not None:
         until = Instant(now + outcome.patience) if until is None else until
@@ -100,7 +101,7 @@ def _give_back(writes: Writes, held: HeldRun, run: Run, outcome: Returned, now: 
     back = held.run._replace(attempt=run.attempt - 1, started=None, error=error, until=until)
     at = max(Instant(now + outcome.after), earliest_start(held.definition, run, now))
     go_on(writes, held, back, at, now, reader)
-    if outcome.alert is not None:  # its owner is alerted, once
+    if outcome.alert is not None:  # its owner is alerted once
         _say_why(writes, held, outcome.alert.text)
         deliver_to = policy_for_ending(held.definition.policy).deliver_to
         writes.follow_ups.append(alert(held.definition.owner, outcome.alert, deliver_to))
@@ -109,7 +110,8 @@ def _give_back(writes: Writes, held: HeldRun, run: Run, outcome: Returned, now: 
 
 
 def _wait(writes: Writes, held: HeldRun, run: Run, outcome: Waiting, now: Instant, reader: Reader) -> None:
-    """Let a run wait without a worker or a counted attempt: whoever takes it starts the attempt."""
+    """Let a run wait without a worker and without counting an attempt: the attempt begins when somebody takes the
+    run."""
     policy = policy_for_ending(held.definition.policy)
     state = writes.progress_of(held.progress).state
     if state in _GONE or run.stop:
@@ -134,7 +136,7 @@ def _wait(writes: Writes, held: HeldRun, run: Run, outcome: Waiting, now: Instan
 
 
 def count_untaken(writes: Writes, row: Progress, change: int = 1) -> None:
-    """Count a run that begins to wait for somebody to take it, or with -1 one that was taken."""
+    """Count a run that begins to wait for somebody to take it or, with -1, one that was taken."""
     progress = writes.progress_of(row)
     writes.progress[progress.schedule] = progress._replace(untaken=max(0, progress.untaken + change))
 
@@ -162,8 +164,8 @@ def _retry_or_fail(
 
 
 def go_on(writes: Writes, held: HeldRun, run: Run, at: Instant, now: Instant, reader: Reader) -> None:
-    """Put a run back into the queue while its schedule is active; park it while that is paused, unless somebody asked
-    for this very run; end it if the schedule was cancelled."""
+    """Put a run back into the queue if its schedule is active. If the schedule is paused, park the run unless somebody
+    requested this very run; if it was cancelled, end the run."""
     policy = policy_for_ending(held.definition.policy)
     state = writes.progress_of(held.progress).state
     if state in _GONE or run.stop:
@@ -177,35 +179,35 @@ def go_on(writes: Writes, held: HeldRun, run: Run, at: Instant, now: Instant, re
 
 
 def _is_manual(run: Run, reader: Reader) -> bool:
-    """Return whether somebody ran or retried it manually, who would otherwise never hear of it again. A retry counts
-    its attempts from one again, so stored attempts of the time before have equal or higher numbers."""
+    """Return whether somebody started or retried the run manually: that person must learn how it ends. A retry restarts
+    the count of attempts at one, so the attempts stored before it have equal or higher numbers."""
     return run.cause == Cause.MANUAL or reader.last_attempt(run.id) >= run.attempt
 
 
 def _say_why(writes: Writes, held: HeldRun, note: str) -> None:
-    """Note on an active schedule why its run waits, until it starts; one that is over needs no note."""
+    """Note on an active schedule why its run waits, until the run starts; a finished schedule needs no note."""
     progress = writes.progress_of(held.progress)
     if progress.state == ScheduleState.ACTIVE:
         writes.progress[progress.schedule] = progress._replace(note=note)
 
 
-# Decisions about a dead worker's runs: returned, ended as lost, or kept from killing a further process. The last
-# heartbeat of a worker lists its runs that had not begun. Such a run most likely has nothing to do with the death: it
-# returns at once, and the death does not count against it. It may have begun after that heartbeat all the same, so this
-# is done twice in a row at most. All other runs become suspects; `worker.poison.Suspects` says how they return.
+# Decisions about a dead worker's runs: each is returned, ended as lost, or quarantined before it kills another process.
+# The last heartbeat of a worker lists its runs that had not begun. Such a run most likely did not cause the death: it
+# returns at once, and the death does not count against it. It may still have begun after that heartbeat, so this
+# happens at most twice in a row. All other runs become suspects; `worker.poison.Suspects` describes how they return.
 
 MOST_DEATHS = 3
-"""A run with this many deaths, the last of them with no other suspect, is not started again."""
+"""A run with this many deaths is not started again if no other suspect could have caused the last one."""
 MOST_SPARED = 2
-"""How often in a row a run that had not begun is returned without counting a death."""
+"""How many times in a row a run that had not begun is returned without counting the death."""
 _BASE = 4
 
 
 class Excuses:
     """The runs of a dead worker that had not begun at its last heartbeat, and how often each was spared before.
 
-    The latter is a number in the run's row: how often, combined with the fence of the last time, so that it counts only
-    if nothing happened to the run in between. Only this class computes and interprets it.
+    The latter is a number in the run's row. It combines the count with the fence of the last time, so that it is valid
+    only if nothing happened to the run in between. Only this class computes and interprets the number.
     """
 
     def __init__(self, not_begun: Collection[RunId] = (), spared: Mapping[RunId, int] | None = None) -> None:
@@ -233,7 +235,7 @@ def plan_rescue(held: Sequence[HeldRun], now: Instant, reader: Reader, excuses: 
     alone = sum(row.run.deaths > 0 for row in blamed) <= 1
     for row in held:
         if policy_for_ending(row.definition.policy).at_most_once:
-            # It may have begun since, and must never run twice.
+            # It may have begun after the heartbeat, and must never run twice.
             run = _died_with(row, "its worker died; it runs at most once, so it was not started again")
             lost = run._replace(status=RunStatus.LOST, finished=now)
             end_run(writes, row, policy_for_ending(row.definition.policy), lost, now, reader)

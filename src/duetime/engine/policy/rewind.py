@@ -1,4 +1,4 @@
-"""Corrects a schedule after the clock had been ahead: it continues with its next occurrence after now."""
+"""Corrects a schedule after the clock was ahead: the schedule continues with its next occurrence after now."""
 
 from __future__ import annotations
 
@@ -11,17 +11,21 @@ from duetime.engine.policy.rows import Extension, Writes, new_run, run_entry, tr
 from duetime.engine.triggers.base import instant_text
 
 SKEW = 10 * SECOND
-"""The clocks of several machines may differ by this much: nothing but the next occurrence is corrected for it."""
+"""The clocks of several machines may differ by this much: for such a difference, only the next occurrence is
+corrected."""
 MOST_PASSED_OVER = 1_000
-"""Occurrences that ran in the future and are passed over at once; a claim finds the rows of further ones."""
+"""How many occurrences that ran in the future are passed over at once; a claim finds the rows of further ones."""
 _LIVING = (ScheduleState.ACTIVE, ScheduleState.PAUSED, ScheduleState.ENDED)
 
 
 @as_stored
 def rewind(change: Change) -> Decision:
-    """Decide again about what was decided for a time that has not come yet. What ran keeps its row, and by that does
-    not run again; what was missed or skipped in the future is no longer. Retries and leases are as far from now as they
-    were from the time at which they were set. A pause keeps its end: nothing tells when it was set."""
+    """Revise what was decided for a time that has not come yet.
+
+    An occurrence that ran keeps its row and therefore does not run again; records of future occurrences as missed or
+    skipped are removed. Retries and leases keep their distance from the time at which they were set. A pause keeps its
+    end, because nothing records when it was set.
+    """
     writes = Writes()
     state, through = change.schedule.progress.state, change.schedule.progress.through
     if state not in _LIVING:
@@ -38,7 +42,8 @@ def rewind(change: Change) -> Decision:
 
 
 def _occur_again(writes: Writes, change: Change, policy: Policy) -> bool:
-    """Continue with the first occurrence after now that has not run. Return False if the schedule rightly ended."""
+    """Continue with the first occurrence after now that has not run. Return False if the schedule has correctly
+    ended."""
     definition, progress = change.schedule
     ranges = change.reader.ranges_beyond(definition.id, change.now)
     ran = change.reader.taken_since(definition.id, change.now) - {run.due for run in ranges}
@@ -65,7 +70,7 @@ def _occur_again(writes: Writes, change: Change, policy: Policy) -> bool:
 
 
 def _start_held_back_in_time(writes: Writes, change: Change, policy: Policy) -> bool:
-    """Return an occurrence to its time that an hourly limit held back until the next hour of the wrong time."""
+    """Restore the time of an occurrence that an hourly limit held back until the next hour of the wrong time."""
     definition, progress = change.schedule
     if progress.next is None or progress.note is None or progress.state != ScheduleState.ACTIVE:
         return False
@@ -78,7 +83,7 @@ def _start_held_back_in_time(writes: Writes, change: Change, policy: Policy) -> 
 
 
 def _shorten(writes: Writes, change: Change, run: Run) -> None:
-    """Let a range of missed or skipped occurrences end now, or remove it if all of them are yet to come."""
+    """Let a range of missed or skipped occurrences end now, or remove it if all of them are still to come."""
     if run.due > change.now:
         writes.runs_gone.append(run.id)
         return
@@ -107,19 +112,20 @@ def _continue_runs_in_time(writes: Writes, change: Change, policy: Policy) -> bo
 
 
 def _start_in_time(change: Change, policy: Policy, run: Run) -> DueEntry | None:
-    """Return the due entry of a retry or of a run that was to start at once, if its present one was made for a time
-    that has not come yet. The last attempt tells; before the first one, the instant of the run does."""
+    """Return the due entry of a retry, or of a run that was to start at once, if its current entry was made for a time
+    that has not come yet. The last attempt shows this or, before the first attempt, the instant of the run."""
     at, last = change.reader.entry_at(run.schedule, run.id), change.reader.last_finished(run.id)
     if at is None or at <= change.now or (run.due if last is None else last) <= change.now + SKEW:
         return None
     if last is not None and at < last:
-        return None  # it was corrected already
+        return None  # it was already corrected
     soonest = change.now + (0 if last is None else at - last)
     return run_entry(change.schedule.definition, policy, run, Instant(soonest)) if soonest < at else None
 
 
 def _expire_in_time(run: Run, now: Instant) -> Run:
-    """Return a run with the lease that it was given, and with its deadline, if that was set in the future as well."""
+    """Return a run with its original lease duration, and with a corrected deadline if that was set in the future as
+    well."""
     assert run.started is not None
     ahead = run.started - now
     until = run.until
@@ -130,7 +136,7 @@ def _expire_in_time(run: Run, now: Instant) -> Run:
 
 
 def _line(change: Change) -> Run:
-    """Return the line of the history that says why the plan is another one from now on."""
+    """Return the history entry that explains why the plan has changed."""
     definition, progress = change.schedule
     until = "" if progress.through is None else f" until {instant_text(progress.through)}"
     reason = (

@@ -1,4 +1,4 @@
-"""The rows of a decision and their builders, the backoff between attempts, and a hash that spreads work evenly."""
+"""The rows that decisions use and their builders, the backoff between attempts, and a hash that spreads work evenly."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ _MASK = (1 << 64) - 1
 
 
 def spread(first: int, second: int, width: int) -> int:
-    """Return a number in [0, width), the same for the same inputs: a repeated claim must not see another instant."""
+    """Return a number in [0, width) that depends only on the inputs: a repeated claim must arrive at the same
+    instant."""
     if width <= 0:
         return 0
     mixed = (first * 0x9E3779B97F4A7C15 + second) & _MASK
@@ -42,20 +43,22 @@ def spread(first: int, second: int, width: int) -> int:
 
 
 def backoff(policy: Policy, run: int, failures: int, asked: int = 0) -> int:
-    """Return the delay, doubled with every failure up to a limit and spread over its upper half; at least `asked`."""
+    """Return the delay before the next attempt: doubled with every failure up to a limit, and spread over its upper
+    half; at least `asked`."""
     doubled: int = min(policy.backoff_limit, policy.backoff << min(failures - 1, 40))
     half = doubled // 2
     return max(asked, half + spread(run, failures, doubled - half + 1))
 
 
-# Bound once: looking up an enum member costs as much as a call, and every run comes here.
+# Bound once: an enum lookup costs as much as a call, and every run does these.
 _RUNNING, _TRIGGER, _ACTIVE = RunStatus.RUNNING, Cause.TRIGGER, ScheduleState.ACTIVE
-_new = tuple.__new__  # costs half as much as the call of a named tuple
+_new = tuple.__new__  # costs half as much as calling a named tuple
 _KIND, _OWNER, _POLICY = map(Definition._fields.index, ("kind", "owner", "policy"))
 
 
 class Span(NamedTuple):
-    """Occurrences that did not run: first, last and how many. A negative count means at least that many."""
+    """A range of occurrences that did not run: the first, the last and their number. A negative number means at least
+    that many."""
 
     first: Instant
     last: Instant
@@ -81,7 +84,8 @@ def new_run(
 
 
 def claimed_run(run: RunId, definition: Definition, due: Instant, worker: WorkerId, started: Instant) -> Run:
-    """Make the row of an occurrence that starts with its claim, as nearly all do; positional arguments cost half."""
+    """Build the row of an occurrence that starts with its claim, as nearly all do; positional arguments halve the
+    cost."""
     return Run(
         run, definition.id, _TRIGGER, due, _RUNNING, 1, 0, 1, worker, None, started, None, None, None, None, None,
         None, 0, None, 1, definition.kind, definition.owner, definition.name,
@@ -93,19 +97,19 @@ def span_run(run: RunId, definition: Definition, span: Span, status: str, reason
 
 
 def start_of(definition: Definition, trigger: Trigger, due: Instant) -> Instant:
-    """Return when an occurrence is to start: its nominal instant and its share of the jitter."""
+    """Return when an occurrence is to start: its nominal instant plus its share of the jitter."""
     return Instant(due + spread(definition.id, due, trigger.jitter)) if trigger.jitter else due
 
 
 def earliest_start(definition: Definition, run: Run, now: Instant) -> Instant:
     """Return the instant before which a run must not start, however early it was claimed."""
-    if run.cause != Cause.TRIGGER:  # wanted at once: its instant was moved only to be unique
+    if run.cause != Cause.TRIGGER:  # requested for now: its instant was moved only to be unique
         return Instant(0)
     if run.due > now + SECOND:  # nothing is claimed that early, unless the clock was ahead
         return now
     try:
         return start_of(definition, trigger_from_json(definition.trigger), run.due)
-    except InvalidInput:  # a run must be able to continue and to end, whatever happened to its trigger
+    except InvalidInput:  # a run must be able to continue and to end, whatever the state of its trigger
         return run.due
 
 
@@ -117,7 +121,8 @@ def trigger_entry(definition: Definition, policy: Policy, due: Instant) -> DueEn
 
 
 def run_entry(definition: Definition, policy: Policy, run: Run, at: Instant) -> DueEntry:
-    """Make the due entry of a run. One that a process died with is a suspect: workers hold few of these at a time."""
+    """Build the due entry of a run. A run that was held by a process when it died is a suspect: workers hold few of
+    these at a time."""
     lane = lane_of(definition.kind, at_most_once=policy.at_most_once, suspect=run.deaths > 0)
     return DueEntry(lane, at, definition.id, run.id, definition.owner)
 
@@ -132,7 +137,7 @@ def ended(progress: Progress) -> Progress:
 
 
 class Draft(NamedTuple):
-    """A validated schedule that has no id yet; `{id}` in its public id stands for that id."""
+    """A validated schedule that has no id yet; `{id}` in its public id is a placeholder for that id."""
 
     definition: Definition
     first: Instant
@@ -161,7 +166,8 @@ _NOTHING_YET = (None, 0, 0, 0, None, None, None, None, 0, None, 0)
 
 
 def first_entry(draft: Draft, schedule: ScheduleId) -> DueEntry:
-    """Make the first due entry of a draft. Only jitter depends on the id, and only for it the trigger is read."""
+    """Build the first due entry of a draft. Only jitter depends on the id, so the trigger is parsed only if it has
+    jitter."""
     definition, first = draft
     if "jitter_us" in definition.trigger:
         return trigger_entry(definition._replace(id=schedule), policy_from_json(definition.policy), first)
@@ -180,13 +186,13 @@ def quota_reached(limit: int) -> Err:
     return Err("quota", message, {"limit": limit})
 
 
-# The rows that a decision wants written. Stores apply them in one transaction and never interpret them.
+# The rows that a decision wants to have written. Stores apply them in one transaction and never interpret them.
 
 NewId = Callable[[], RunId]
 
 
 class Extension(NamedTuple):
-    """Further occurrences that join an open range row."""
+    """Further occurrences that extend an open range row."""
 
     run: RunId
     last: Instant
@@ -194,7 +200,7 @@ class Extension(NamedTuple):
 
 
 class Started(NamedTuple):
-    """The progress of a schedule whose only due occurrence starts, with nothing active or queued before it."""
+    """The progress of a schedule whose only due occurrence starts while nothing is active or queued."""
 
     next: Instant | None
     through: Instant
@@ -202,7 +208,7 @@ class Started(NamedTuple):
 
 
 class Completion(NamedTuple):
-    """The end of a run that completed, while nothing of its schedule is queued and nobody is told of it."""
+    """The end of a completed run whose schedule has nothing queued and sends no message about it."""
 
     run: RunId
     fence: int
@@ -213,7 +219,7 @@ class Completion(NamedTuple):
 
 
 class Message(NamedTuple):
-    """A message to an owner. Its key is reserved, so that it is told once."""
+    """A message to an owner. Its key is reserved, so that it is sent once."""
 
     owner: str
     key: str
@@ -222,18 +228,18 @@ class Message(NamedTuple):
     text: str
     went_well: bool
     tags: tuple[str, ...] = ()
-    """By the tag of its run, a reader can look the run up: channels show tags, or pass them on."""
+    """The tag of a run lets a reader look the run up: channels show tags or pass them on."""
 
 
 FollowUp: TypeAlias = Draft | Message
 
 
 class RunColumn(NamedTuple):
-    """A column that few runs have, and that is written for these alone.
+    """A column that few runs use and that is written only for those.
 
-    `spared`: a worker's death does not count against the run; the number that `Excuses` reads the next time.
-    `traceback`: of the exception that it failed with; None if it starts again, and an attempt has it from now on.
-    `payload`: the input of a new run that has another one than its schedule.
+    `spared`: the number that `Excuses` reads the next time; the worker's death did not count against the run.
+    `traceback`: that of the exception with which the run failed; None if the run starts again and an attempt keeps it.
+    `payload`: the input of a new run that differs from its schedule's.
     """
 
     name: Literal["spared", "traceback", "payload"]
@@ -243,36 +249,39 @@ class RunColumn(NamedTuple):
 
 @dataclass(slots=True)
 class Writes:
-    """Rows to write. Progress is keyed by schedule: several decisions about one in a batch build on each other."""
+    """Rows to write. Progress is keyed by schedule, because several decisions about one schedule in a batch build on
+    each other."""
 
     new_runs: list[Run] = field(default_factory=list)
     runs: dict[RunId, Run] = field(default_factory=dict)
     extensions: list[Extension] = field(default_factory=list)
     progress: dict[ScheduleId, Progress] = field(default_factory=dict)
     started: dict[ScheduleId, tuple[Started, Progress]] = field(default_factory=dict)
-    """Nearly all claims: written after `progress`, by fewer columns. Each with the row as it was before."""
+    """The case of nearly all claims: written after `progress`, with fewer columns. Each entry includes the row as it
+    was before."""
     definitions: list[Definition] = field(default_factory=list)
     attempts: list[Attempt] = field(default_factory=list)
     due_gone: list[DueEntry] = field(default_factory=list)
     """Entries to remove from the queue; matched by schedule and run."""
     due_gone_of: list[ScheduleId] = field(default_factory=list)
-    """Schedules all of whose entries are removed from the queue."""
+    """Schedules whose entries are all removed from the queue."""
     due_new: list[DueEntry] = field(default_factory=list)
     columns: list[RunColumn] = field(default_factory=list)
     follow_ups: list[FollowUp] = field(default_factory=list)
-    """Messages and callbacks that this decision sends, such as the message that tells how a run ended."""
+    """Messages and callbacks that this decision sends, such as the message about the end of a run."""
     queues: dict[ScheduleId, list[Run]] = field(default_factory=dict)
-    """Not written: the stored queues from which this batch releases several runs, each read once."""
+    """Not written: stored queues from which this batch releases several runs, so that each queue is read once."""
     runs_gone: list[RunId] = field(default_factory=list)
-    """Ranges that turned out to be none."""
+    """Ranges to delete, because they turned out to be empty."""
 
     def withdraw(self, schedule: ScheduleId) -> None:
-        """Remove everything of this schedule from the queue, even what was decided a moment ago."""
+        """Remove everything of this schedule from the queue, including entries that were added earlier in this
+        batch."""
         self.due_gone_of.append(schedule)
         self.due_new = [entry for entry in self.due_new if entry.schedule != schedule]
 
     def add(self, other: Writes) -> None:
-        """Add the rows of a decision about a schedule that nothing here is about."""
+        """Add the rows of a decision about a schedule that has no rows here yet."""
         self.new_runs += other.new_runs
         self.runs |= other.runs
         self.progress |= other.progress
@@ -281,7 +290,7 @@ class Writes:
         self.due_new += other.due_new
 
     def progress_of(self, row: Progress) -> Progress:
-        """Return a progress row as this batch leaves it so far."""
+        """Return a progress row as of this batch."""
         if row.schedule in self.started:
             (following, through, schedule), before = self.started.pop(row.schedule)
             self.progress[schedule] = before._replace(

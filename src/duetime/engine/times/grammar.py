@@ -1,4 +1,4 @@
-"""The grammar of times and days: what each phrase says, before it is placed on a wall clock."""
+"""The grammar of times and days: what each phrase says, before it is resolved to a wall-clock time."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ClockWords(NamedTuple):
     second: int
     microsecond: int = 0
     bare: bool = False
-    """Neither am nor pm, nor minutes were given, as in "at 9"."""
+    """Neither am or pm nor minutes were given, as in "at 9"."""
     meridiem: bool = True
     """It is certain whether the morning or the afternoon is meant."""
 
@@ -71,7 +71,7 @@ def read_relative(text: str) -> int | None:
 
 
 def read_amounts(text: str) -> dict[str, int]:
-    """Return the microseconds of each unit (s, m, h, d, w) in "1 day 3 hours" or "2h30m"; of other text, nothing."""
+    """Return the microseconds of each unit (s, m, h, d, w) in "1 day 3 hours" or "2h30m"; zeros for any other text."""
     total = dict.fromkeys(_UNITS, 0)
     for amount, unit in re.findall(_AMOUNT, text, re.ASCII) if _RELATIVE.fullmatch(text) else ():
         number = "1" if amount in ("a", "an") else amount
@@ -144,9 +144,8 @@ _PART = re.compile(rf"(?:(.*) )?({'|'.join(DAY_PARTS)})")
 
 
 class DateWords(NamedTuple):
-    """A day; `floating` says how it was derived if it was not given in full. If the time on that day is past,
-    the day `retry_days` later is meant, or with `yearly` the same date in a later year.
-    """
+    """A day; `floating` says how it was derived if it was not given in full. If the time on that day has passed, the
+    day `retry_days` later is meant or, with `yearly`, the same date in a later year."""
 
     day: date
     floating: str | None = None
@@ -171,13 +170,13 @@ def shifted(day: date, days: int) -> date:
 
 
 def month_later(day: date, months: int) -> date | None:
-    """Return the same day so many months later, or the last day of that month if it is shorter."""
+    """Return the same day a number of months later, or the last day of that month if it is shorter."""
     year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
     return date(year, month + 1, min(day.day, monthrange(year, month + 1)[1])) if year <= 9999 else None
 
 
 def _numeric(text: str, today: date) -> DateWords | None:
-    """Read 2026-12-24, 24.12.2026 and 12/24/2026; refuse 03/04/2026, which could be in March or in April."""
+    """Parse 2026-12-24, 24.12.2026 and 12/24/2026; refuse 03/04/2026, which could be in March or in April."""
     if match := _YEAR_FIRST.fullmatch(text):
         return _day(int(match[1]), int(match[2]), int(match[3]))
     if match := _DOTTED.fullmatch(text):
@@ -222,7 +221,7 @@ def month_number(name: str) -> int | None:
 
 
 def coming_date(today: date, month: int, day: int) -> DateWords | None:
-    """Return the next such date; 29 February waits for a leap year."""
+    """Return the next date with this month and day; 29 February waits for a leap year."""
     for year in range(today.year, min(today.year + 9, 10_000)):
         found = _day(year, month, day)
         if found and found.day >= today:
@@ -244,7 +243,7 @@ def _weekday(text: str, today: date) -> DateWords | None:
 
 
 def _usual_time(text: str, today: date) -> DateWords | None:
-    """Read what names a day and, roughly, a time: "tonight", "friday morning", "end of day", "next week"."""
+    """Parse a phrase that names a day and a rough time: "tonight", "friday morning", "end of day", "next week"."""
     plain = text.replace("end of the ", "end of ")
     if plain == "tonight":
         return DateWords(today, text, usual=DAY_PARTS["night"])

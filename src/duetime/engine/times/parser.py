@@ -1,5 +1,5 @@
-"""Parses a time or a duration from text, such as "friday 9am" in a time zone; every instant that it returns can be
-displayed, and has a note if clocks change then."""
+"""Parses a time or a duration from text, such as "friday 9am" in a time zone. Every instant that it returns can be
+displayed, and has a note if clocks change at that time."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class ReadTime(NamedTuple):
     instant: Instant
     note: str | None = None
     whole_day: bool = False
-    """True if no time was given, so that the instant is the beginning of the day that is meant."""
+    """True if no time was given, so the instant is the beginning of the day that is meant."""
 
     def last(self, zone: str) -> Instant:
-        """Return the instant as the end of a range: for a day without a time, the end of that day."""
+        """Return the instant as the end of a range: the end of the day for a day without a time."""
         if not self.whole_day:
             return self.instant
         clock, t = wall_clock(zone), self.instant // SECOND
@@ -58,7 +58,7 @@ def read_words(text: str, zone: str, clock: WallClock, now: Instant) -> ReadTime
 
 
 def _with_abbreviation(text: str, abbreviation: str, zone: str, now: Instant) -> ReadTime | None:
-    """Parse what `format_local` prints: the abbreviation must be the zone's own at that time, or UTC."""
+    """Parse the format that `format_local` prints: the abbreviation must be the zone's own at that time, or UTC."""
     if abbreviation in ("UTC", "GMT", "Z") and (found := _phrase(text, "UTC", wall_clock("UTC"), now)):
         return found
     found = _phrase(text, zone, wall_clock(zone), now)
@@ -71,7 +71,7 @@ def _with_abbreviation(text: str, abbreviation: str, zone: str, now: Instant) ->
 
 
 def _second_showing(instant: Instant, clock: WallClock) -> Instant:
-    """Return, in a repeated hour, when the same wall-clock time comes again; else the same instant."""
+    """Return when the same wall-clock time comes again in a repeated hour; otherwise the same instant."""
     t = instant // SECOND
     _, hi, offset, _ = clock.stretch(t)
     back = offset - clock.stretch(hi).offset
@@ -125,7 +125,7 @@ def _next_showing(words: DateWords, of_day: ClockWords, zone: str, clock: WallCl
 
 
 def place(day: date, of_day: ClockWords, zone: str, clock: WallClock) -> ReadTime | None:
-    """Return a wall-clock time as an instant, with a note if clocks change then."""
+    """Return a wall-clock time as an instant, with a note if clocks change at that time."""
     local = (day - _EPOCH_DAY).days * DAY_SECONDS + of_day.second
     if not 0 <= local <= LATEST // SECOND:
         return None
@@ -171,20 +171,20 @@ _EXACT_LENGTHS: Final = frozenset(
 
 
 def read_exact(text: object) -> Instant | None:
-    """Return the instant of a time with an offset as programs write it, or None for anything else: only `read_time`
-    needs a zone for it, or the current time."""
+    """Return the instant of a time with an offset, as programs write it, or None for any other text: such a time needs
+    neither a zone nor the current time."""
     if not isinstance(text, str) or len(text) not in _EXACT_LENGTHS or text[10] != "T":
         return None
     try:
         instant = instant_of(datetime.fromisoformat(text))
-    except ValueError:  # also of a time without an offset
+    except ValueError:  # also for a time without an offset
         return None
     return instant if 0 <= instant <= LATEST else None
 
 
 def read_time(text: object, *, zone: str, now: Instant) -> ReadTime:
-    """Parse what a person or an agent wrote as a time in `zone`. Words may name a past one too, so that whoever needs a
-    coming time can say what is wrong."""
+    """Parse what a person or an agent wrote as a time in `zone`. Words may also name a past time, so that a caller who
+    needs a future time can report what is wrong."""
     clock = wall_clock(known_zone(zone).key)
     if not isinstance(text, str) or len(text) > _LONGEST_TEXT:
         raise unreadable(text)
@@ -257,7 +257,7 @@ def _iso(text: str, zone: str, clock: WallClock) -> ReadTime | None:
 
 
 def read_past_time(text: object, *, zone: str, now: Instant) -> ReadTime:
-    """Parse a time as `read_time` does; a weekday means the latest one."""
+    """Parse a time as `read_time` does, except that a weekday means the most recent one."""
     if not isinstance(text, str):
         raise unreadable(text)
     words = " ".join(text.split()).lower().removeprefix("last ").removeprefix("on ")
@@ -278,8 +278,8 @@ def _past_words(words: str, zone: str, now: Instant) -> ReadTime | None:
 
 
 def read_instant(text: object, zone: str, now: Instant, *, last: bool = False, past: bool = False) -> Instant:
-    """Return the instant that a text means. With `last`, it is the end of a range, which includes a day without a time
-    whole. With `past`, the question is about what happened: see `read_past_time`."""
+    """Return the instant that a text means. With `last`, the instant is the end of a range, which includes all of a day
+    without a time. With `past`, the question is about what happened: see `read_past_time`."""
     read = (read_past_time if past else read_time)(text, zone=zone, now=now)
     return read.last(zone) if last else read.instant
 

@@ -1,4 +1,4 @@
-"""The grammar of what recurs, such as "every weekday at 8:30": a phrase becomes the configuration of a trigger."""
+"""The grammar of recurring phrases such as "every weekday at 8:30"; a phrase becomes the configuration of a trigger."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ _DATE = re.compile(r"(?:([a-z]+)\.? (\d{1,2})(?:st|nd|rd|th)?|(\d{1,2})(?:st|nd|
 
 
 class Recurrence(NamedTuple):
-    """The type of a trigger and its configuration. Times in it stay words, because they depend on now and the zone."""
+    """The type of a trigger and its configuration. Times in it stay text, because they depend on the current time and
+    the zone."""
 
     type: str
     config: dict[str, Any]
@@ -58,8 +59,8 @@ class _Times(NamedTuple):
 
 
 def read_recurrence(text: str) -> Recurrence | None:
-    """Parse a recurring phrase. Return None for what does not recur, such as "friday at 9"; raise UnreadableTime for
-    a recurring phrase that says too little or that no trigger can express."""
+    """Parse a recurring phrase. Return None for a phrase that does not recur, such as "friday at 9"; raise
+    UnreadableTime for a recurring phrase that says too little or that no trigger can express."""
     if len(text) > LONGEST:
         raise _unclear(text, f"it is too long; write it like {EXAMPLES}.")
     words = " ".join(plain_words(text).split()).strip(" .")
@@ -72,7 +73,7 @@ def read_recurrence(text: str) -> Recurrence | None:
     if not seconds and (part := _PART.search(rest)):
         seconds, rest = (DAY_PARTS[part[1]],), rest[: part.start()]
     found = _pattern(rest, _Times(seconds, window))
-    if found is None and " through " in words:  # of no range of weekdays, so it is the end
+    if found is None and " through " in words:  # not part of a range of weekdays, so it is the end
         return read_recurrence(" until ".join(words.rsplit(" through ", 1)))
     if found is None:
         raise _unclear(text, f"write it like {EXAMPLES}.")
@@ -90,7 +91,8 @@ def _recurs(rest: str) -> bool:
 
 
 def _taken_window(words: str) -> tuple[str | None, str]:
-    """Return the daily window and the words without it. Of two bare hours such as 9 and 5, the second is later."""
+    """Return the daily window and the words without it. Of two bare hours such as 9 and 5, the second is the later
+    one."""
     match = _WINDOW.search(words)
     if match is None:
         return None, words
@@ -142,8 +144,8 @@ def _pattern(rest: str, times: _Times) -> Recurrence | None:
 
 
 def interval_of(text: str) -> dict[str, Any]:
-    """Return the configuration of the interval `2h30m`, `1d` or `2 weeks`: days keep the wall-clock time, shorter units
-    are exact. Of other text, nothing."""
+    """Return the configuration of an interval such as `2h30m`, `1d` or `2 weeks`: days keep the wall-clock time,
+    shorter units are exact. It is empty for any other text."""
     amounts = read_amounts(text)
     days, fraction = divmod(amounts.pop("d") + amounts.pop("w"), DAY)
     rest = fraction + sum(amounts.values())
@@ -162,7 +164,7 @@ def _days(text: str) -> tuple[int, ...] | None:
             found |= set(ends[0] or ())
             continue
         if any(len(each or ()) > 1 for each in ends):
-            return None  # only from one day to another
+            return None  # only for a range from one day to another
         first, last = ((each or (0,))[0] for each in ends)
         found |= {day % 7 for day in range(first, last + 1 if last >= first else last + 8)}
     return tuple(sorted(found))

@@ -1,6 +1,6 @@
 """A zone's wall clock as stretches of constant offset, so that stepping needs no datetime arithmetic.
 
-Times here are whole seconds: `t` since the epoch, `local` the same count read off the zone's wall clock.
+Times here are whole seconds: `t` counts since the epoch, and `local` is the same count read off the zone's wall clock.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from duetime.engine.times.zones import known_zone
 
 DAY_SECONDS = 86_400
 LAST_SECOND = 253_402_128_000
-"""9999-12-30T00:00:00Z: late enough, and every zone's wall clock can still show it."""
+"""9999-12-30T00:00:00Z: late enough, and within the range of every zone's wall clock."""
 LATEST = Instant(LAST_SECOND * SECOND)
 
 _BLOCK_BITS = 24  # about 194 days: few zones change twice in one block
 BLOCK_SECONDS = 1 << _BLOCK_BITS
-"""The changes of a zone are looked up for so many seconds at a time."""
+"""Number of seconds for which the changes of a zone are looked up at a time."""
 _MOST_BLOCKS = 1024  # more than 500 years of a zone
 _PROBE = 5 * DAY_SECONDS  # since 1970 no zone has changed and changed back within six days
 _LOOKBACK = 2 * DAY_SECONDS  # wider than any difference between two offsets
@@ -29,7 +29,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Stretch(NamedTuple):
-    """From `lo` until before `hi` the clock is `offset` ahead; before `lo` it had shown times up to `reached`."""
+    """From `lo` until just before `hi`, the clock is `offset` ahead; before `lo`, it had shown times up to
+    `reached`."""
 
     lo: int
     hi: int
@@ -63,7 +64,8 @@ class WallClock:
         return block[-1]
 
     def first_reach(self, local: int) -> int:
-        """Return the first t at which the wall clock shows `local` or later: right after the gap, if skipped."""
+        """Return the first t at which the wall clock shows `local` or later; for a skipped time, that is right after
+        the gap."""
         t = local - _LOOKBACK
         while True:
             lo, hi, offset, _ = self.stretch(t)
@@ -73,7 +75,8 @@ class WallClock:
             t = hi
 
     def resolve(self, local: int) -> Resolved:
-        """Return what a person means by a wall-clock time: in a gap, later by its length; in a fold, the first one."""
+        """Return what a person means by a wall-clock time: in a gap, the time plus the length of the gap; in a fold,
+        the first one."""
         t = self.first_reach(local)
         lo, hi, offset, _ = self.stretch(t)
         if t + offset > local:
@@ -99,7 +102,8 @@ class WallClock:
             yield change
 
     def changes_within_a_year(self, after: int) -> list[Change]:
-        """Return the changes in the 366 days after `after`; looked up once a day, since every cron create asks."""
+        """Return the changes in the 366 days after `after`; looked up once a day, because every cron create needs
+        them."""
         today, until = after // DAY_SECONDS, min(after + 366 * DAY_SECONDS, LAST_SECOND)
         day, found = self._year
         if day != today:

@@ -11,7 +11,7 @@ from duetime.engine.clock import Instant, datetime_of
 from duetime.engine.errors import UnknownZone
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+\-]*(/[A-Za-z0-9_+\-]+){0,3}")
-# "right/…" counts leap seconds, and the others depend on how this machine is set up: neither is reliable.
+# "right/…" counts leap seconds, and the others depend on the configuration of this machine: neither is reliable.
 _UNUSABLE = re.compile(r"(posix|right)/.*|localtime|posixrules|Factory|leapseconds")
 _LONGEST = 64
 _NO_ZONE_FILE = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
@@ -30,7 +30,7 @@ def _zone(name: str) -> ZoneInfo:
         try:
             return ZoneInfo(name)
         except (ZoneInfoNotFoundError, ValueError, *_NO_ZONE_FILE):
-            pass  # any other OSError says something about this machine, and nothing about the name
+            pass  # any other OSError is about this machine and not about the name
     raise UnknownZone(_unknown(name), field="timezone")
 
 
@@ -60,12 +60,13 @@ _ABBREVIATED = {
 
 
 def zone_of_abbreviation(name: str) -> str | None:
-    """Return the zone that people mean by an abbreviation such as CEST, or EST, which as a name has no summer time."""
+    """Return the zone that people mean by an abbreviation such as CEST, or EST, which has no summer time as an IANA
+    name."""
     return _ABBREVIATED.get(name.strip().lower())
 
 
 def suggestions(name: str) -> list[str]:
-    """Return at most three IANA names that look like this one; a bare city counts as well as the full name."""
+    """Return at most three IANA names that look like this one; a bare city matches as well as the full name."""
     if meant := zone_of_abbreviation(name):
         return [meant]
     names = _names()
@@ -75,7 +76,7 @@ def suggestions(name: str) -> list[str]:
 
 
 def preload() -> None:
-    """Read the list of names and every zone now: later there may be no file descriptor left to read them."""
+    """Read the list of names and every zone now, because later there may be no file descriptor left to read them."""
     for name in sorted(set(_names().values())):
         try:
             known_zone(name)
@@ -115,5 +116,5 @@ def iso_local(instant: Instant, zone: str, timespec: str = "auto") -> str:
 
 
 def past_problem(instant: Instant, zone: str, now: Instant) -> str:
-    """Return the problem of a time that is in the past, to the second: nobody plans microseconds."""
+    """Return the problem of a time that is in the past, to the second, because nobody plans microseconds."""
     return f"{iso_local(instant, zone, 'seconds')} is in the past; it is now {iso_local(now, zone, 'seconds')}"

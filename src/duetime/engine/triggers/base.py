@@ -1,5 +1,5 @@
-"""Base classes of triggers, which are frozen values that compute the next occurrence, and two of them: one
-that fires once, and one whose rule changes at an instant."""
+"""Base classes of triggers, which are frozen values that compute the next occurrence; also two triggers: one that fires
+once, and one whose rule changes at an instant."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LAST_MONTH: Final = 9999 * 12 + 11
 _MOST_KEPT: Final = 1000
 """Entries in one cache of a set of days."""
 _MOST_KEPT_IN_ALL: Final = 100_000
-"""Entries in the caches of all sets of days together, about 100 bytes each: rules that fire rarely have many."""
+"""Entries in the caches of all sets of days together, about 100 bytes each; rules that fire rarely need many."""
 
 
 def lowest(bits: int) -> int:
@@ -31,9 +31,8 @@ def lowest(bits: int) -> int:
 
 
 class DaySet(ABC):
-    """A set of days, one bit per day of a month, computed month by month and cached. Days are numbered from the
-    epoch; months are year * 12 + month - 1.
-    """
+    """A set of days, computed month by month as one bit per day, and cached. Days are numbered from the epoch; months
+    are year * 12 + month - 1."""
 
     horizon: int
     """The number of months without a day to search before concluding that there is no further day."""
@@ -45,10 +44,10 @@ class DaySet(ABC):
 
     @abstractmethod
     def month_bits(self, year: int, month: int) -> int:
-        """Return a bit set: bit n is set if day n of the month belongs to the set."""
+        """Return a bit set in which bit n is set if day n of the month belongs to the set."""
 
     def next_day(self, day: int) -> int | None:
-        """Return the first day of the set from `day` on; cached, because users of a set ask about the same few days."""
+        """Return the first day of the set from `day` on; cached, because callers ask about the same few days."""
         found = self._known.get(day)
         return self._find(day) if found is None else found
 
@@ -97,14 +96,14 @@ class DaySet(ABC):
 
 
 class _Entries:
-    """Counts the entries that all sets have cached. Those that a set drops count until all are dropped."""
+    """Counts the entries that all sets have cached. Entries that one set drops still count until all are dropped."""
 
     def __init__(self) -> None:
         self.number = 0
         self.sets: list[ref[DaySet]] = []
 
     def drop(self) -> None:
-        """Drop all entries: for a rule that people use, computing them again takes a few steps."""
+        """Drop all entries; recomputing those of a realistic rule takes only a few steps."""
         sets, self.sets, self.number = self.sets, [], 0
         for each in sets:
             if (kept := each()) is not None:
@@ -115,16 +114,17 @@ _entries: Final = _Entries()
 
 
 BEFORE_ALL: Final = Instant(-1)
-"""Just before the epoch, at which instants begin; any earlier instant is treated as this one."""
+"""Just before the epoch, where instants begin; any earlier instant is treated as this one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trigger(ABC):
-    """Occurrences between `start` and `end`, both included; `jitter` is only stored, never applied here."""
+    """A trigger with occurrences between `start` and `end`, both inclusive; `jitter` is only stored here, never
+    applied."""
 
     type: ClassVar[str]
     smallest_gap: ClassVar[int] = 1
-    """Microseconds that two occurrences are apart at least."""
+    """Minimum number of microseconds between two occurrences."""
     timezone: str
     start: Instant | None = None
     end: Instant | None = None
@@ -147,7 +147,7 @@ class Trigger(ABC):
         return common
 
     def next_after(self, instant: Instant) -> Instant | None:
-        """Return the first occurrence strictly after `instant`, or None if there is no further one."""
+        """Return the first occurrence strictly after `instant`, or None if there is none."""
         if not take_step():
             return with_own_budget(self.next_after, instant)
         if self.start is not None and instant < self.start:
@@ -159,7 +159,8 @@ class Trigger(ABC):
 
     @budgeted
     def latest(self, after: Instant, until: Instant) -> Instant | None:
-        """Return the last occurrence in (after, until], by bisection: cheap however many lie in between."""
+        """Return the last occurrence in (after, until], by bisection, so that the cost does not depend on how many lie
+        in between."""
         found = self.next_after(after)
         if found is None or found > until:
             return None
@@ -189,10 +190,10 @@ _FARTHEST = 400 * 366 * DAY_SECONDS  # the calendar repeats after 400 years
 
 @dataclass(frozen=True, kw_only=True)
 class WallTrigger(Trigger):
-    """A trigger by local time, read in one of two ways. Fixed: it fires when the wall clock first shows or passes
-    the time, so a time in a gap fires right after it and a repeated hour counts once. Following (`follows`): it
-    fires whenever the wall clock shows the time, so a skipped time never fires and a repeated one fires twice.
-    """
+    """A trigger in local time, which follows the wall clock in one of two ways. Fixed: it fires when the wall clock
+    first shows or passes the time, so a time in a gap fires right after the gap and a repeated hour counts once.
+    Following (`follows`): it fires whenever the wall clock shows the time, so a skipped time never fires and a repeated
+    one fires twice."""
 
     smallest_gap: ClassVar[int] = SECOND
     clock: WallClock = field(init=False, repr=False, compare=False)
@@ -226,7 +227,7 @@ class WallTrigger(Trigger):
             local = self.next_local(t + offset)
             if local is not None and local - offset < hi:
                 return local - offset
-            if hi - t < 2 * DAY_SECONDS:  # the clock may yet go back to a time before this one
+            if hi - t < 2 * DAY_SECONDS:  # the clock may still go back to a time before this one
                 t = hi
             elif local is None:
                 return None
@@ -235,7 +236,8 @@ class WallTrigger(Trigger):
         return None
 
 
-_EPOCH = datetime_of(Instant(0)).replace(tzinfo=None)  # without a zone, which costs twice as much as all the rest
+# formatted without a zone, which would cost twice as much as everything else
+_EPOCH = datetime_of(Instant(0)).replace(tzinfo=None)
 
 
 def instant_text(instant: Instant) -> str:
@@ -260,7 +262,7 @@ class OnceTrigger(Trigger):
         return self.at if self.at > instant else None
 
     def next_after(self, instant: Instant) -> Instant | None:
-        """Do the same without a step budget, because nothing is searched."""
+        """Do the same without a step budget, because this searches nothing."""
         at = self.at
         if at <= instant or not 0 <= at <= LATEST:
             return None
@@ -276,7 +278,7 @@ class OnceTrigger(Trigger):
 class ChangingTrigger(Trigger):
     type: ClassVar[str] = "changing"
     changes: Instant
-    """From this instant on, included, the rule `after` applies."""
+    """The rule `after` applies from this instant on, inclusive."""
     before: Trigger
     after: Trigger
 
@@ -292,7 +294,7 @@ class ChangingTrigger(Trigger):
 
 
 def changing(before: Trigger, after: Trigger, changes: Instant, now: Instant) -> ChangingTrigger:
-    """Return a trigger that changes its rule at an instant. A rule that has been replaced by now is left out."""
+    """Return a trigger whose rule changes at an instant. A rule that has already been replaced is left out."""
     while isinstance(before, ChangingTrigger) and before.changes <= now:
         before = before.after
     jitter = max(before.jitter, after.jitter)

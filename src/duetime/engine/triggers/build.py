@@ -1,5 +1,5 @@
-"""Builds triggers from a caller's configuration, or reports which field is wrong and what would be right; converts them
-to the canonical text that is stored, and back."""
+"""Builds triggers from a caller's configuration, or reports which field is wrong and what is valid; converts them to
+the canonical text that is stored, and back."""
 
 from __future__ import annotations
 
@@ -42,12 +42,13 @@ _STORED_FIELDS: Final = {
 _encode: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 _MOST_BUILT: Final = 1000
 _built: Final[dict[str, Trigger]] = {}
-"""Triggers that were built here and not read back yet: what creates a schedule need not parse its own text."""
+"""Triggers that were built here and not read back yet, so that a create need not parse the text that it has just
+written."""
 
 
 def trigger_to_json(trigger: Trigger) -> str:
     if isinstance(trigger, OnceTrigger) and trigger.start is None and trigger.end is None and not trigger.jitter:
-        # What the encoder makes of it, at a fraction of its cost: neither part has anything to escape.
+        # The same text as from the encoder, at a fraction of the cost: neither part contains anything to escape.
         text = f'{{"at":"{instant_text(trigger.at)}","timezone":"{trigger.timezone}","type":"once"}}'
     else:
         text = _encode(trigger.to_dict())
@@ -156,7 +157,7 @@ _LARGEST: Final = sys.float_info.max
 
 
 def time_of(config: Config, field: str, zone: str, now: Instant) -> Instant | None:
-    """Return the instant that a field gives; an end that names a day without a time includes that day."""
+    """Return the instant in a field; an end that names a day without a time includes that day."""
     value = config.get(field)
     if value is None:
         return None
@@ -222,7 +223,8 @@ _SHARED: Final = ("timezone", "start", "end", "jitter")
 
 
 def build_trigger(type: object, config: Config, *, zone: str, now: Instant, must_fire: bool = True) -> Trigger:
-    """Build a trigger that fires at least once, unless it need not; `zone` applies if the config names none."""
+    """Build a trigger that fires at least once, unless `must_fire` is False; `zone` applies if the config names
+    none."""
     builder = _BUILDERS.get(type) if isinstance(type, str) else None
     if builder is None:
         raise unknown_type(type)
@@ -243,7 +245,7 @@ def build_trigger(type: object, config: Config, *, zone: str, now: Instant, must
 def _shared(config: Config, zone: str, now: Instant) -> Common:
     given = config.get("timezone")
     name = known_zone(zone if given is None else given).key
-    if "start" not in config and "end" not in config and "jitter" not in config:  # as nearly always
+    if "start" not in config and "end" not in config and "jitter" not in config:  # nearly always the case
         return Common(timezone=name, start=None, end=None, jitter=0)
     start = time_of(config, "start", name, now)
     end = time_of(config, "end", name, now)
@@ -282,7 +284,8 @@ def _delay(value: object) -> int:
 
 
 def _interval(config: Config, shared: Common, now: Instant) -> Trigger:
-    """Build a trigger that counts from now, unless an anchor is given; with only a start, it first fires then."""
+    """Build an interval that counts from now unless an anchor is given; with only a start, it first fires at the
+    start."""
     days, period = step_of(config)
     if windowed := [name for name in ("between", "weekdays") if config.get(name) is not None]:
         wrong = "days" if days else "anchor" if config.get("anchor") is not None else None
@@ -310,7 +313,7 @@ def _cron(config: Config, shared: Common, now: Instant) -> Trigger:
         raise InvalidTrigger(field="expression", problem='is missing; give one such as "0 9 * * 1-5".')
     if not isinstance(expression, str):
         raise malformed(expression)
-    CronTrigger(expression=expression, timezone="UTC")  # so that an error shows the text as it was given
+    CronTrigger(expression=expression, timezone="UTC")  # so that an error quotes the text as it was given
     return CronTrigger(expression=" ".join(expression.split()), dst=read_dst(config.get("dst", "debian")), **shared)
 
 
@@ -331,10 +334,10 @@ def _local_second(instant: Instant, zone: str) -> int:
 
 
 def _first_counted(rule: str, local: int, shared: Common, now: Instant) -> tuple[int, Instant | None]:
-    """Return where a rule with COUNT begins that would begin now: this second has passed already, so that an occurrence
-    in it would be counted, but never run. The same holds for what the clock has shown before it was set back. The time
-    is a time of the rule, even if the clock skips it on that day and the run is later. If the clock shows it twice and
-    the rule begins with the second one, a start says so."""
+    """Return where a rule with COUNT begins if it would begin now. The current second has partly passed, so an
+    occurrence in it would be counted but never run; the same holds for times that the clock showed before it was set
+    back. The result is a time of the rule, even if the clock skips it on that day and the run is later. If the clock
+    shows it twice and the rule begins with the second one, a start says so."""
     endless = ";".join(part for part in rule.split(";") if not part.startswith("COUNT="))
     trigger = RRuleTrigger(rule=endless, dtstart=local, **shared)
     reached = wall_clock(shared["timezone"]).stretch(now // SECOND).reached
@@ -343,14 +346,14 @@ def _first_counted(rule: str, local: int, shared: Common, now: Instant) -> tuple
     following = trigger.next_after(now) if first is not None and first <= passed else None
     if following is None:
         return local, None
-    if trigger.follows:  # it leaves out what the clock skips, so that the clock shows a time of the rule
+    if trigger.follows:  # it leaves out times that the clock skips, so the clock does show a time of the rule
         local = _local_second(following, shared["timezone"])
         return local, None if trigger.clock.first_reach(local) == following // SECOND else following
     return trigger.next_local(passed + 1) or local, None
 
 
 def _changing(config: Config, shared: Common, now: Instant) -> Trigger:
-    """Build a trigger whose rule changes, from the stored form of both rules, as an export has it."""
+    """Build a trigger whose rule changes, from the stored form of both rules, as an export contains it."""
     return _stored_change(config, shared)
 
 

@@ -1,4 +1,4 @@
-"""Cron triggers, evaluated with bit sets. cronsim parses and validates the text."""
+"""Cron triggers, evaluated with bit sets. The library cronsim parses and validates the text."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LONGEST = 1000
 _ANY_DATE = datetime(2000, 1, 1, tzinfo=UTC)
 _LAST, _LAST_WEEKDAY = -1000, -1001  # cronsim's own markers for L and LW
 INVALID = "Invalid cron expression: "
-"""Beginning of the error about an expression."""
+"""Prefix of the errors about an expression."""
 _FIELDS = (
     ("second", "0-59"),
     ("minute", "0-59"),
@@ -56,7 +56,7 @@ class CronDays(DaySet):
 
     @property
     def least_date(self) -> int:
-        """The smallest day of the month; 0 if the last day is included too, or only some months are."""
+        """The smallest day of the month; 0 if the last day is included too, or only some months match."""
         open_ended = self._last or self._last_weekday or len(self._months) < 12
         return 0 if open_ended or not self._dates else lowest(self._dates)
 
@@ -121,7 +121,7 @@ def cron_fields(expression: str) -> CronFields:
 def _read(expression: str, parts: list[str]) -> tuple[CronSim, frozenset[int]]:
     from cronsim import CronSim, CronSimError
 
-    # cronsim rejects 30 February as malformed, but it merely never fires, so the month is parsed separately.
+    # cronsim rejects 30 February as malformed although it merely never fires, so the month is parsed separately.
     without_month = [*parts[:-2], "*", parts[-1]]
     try:
         months = CronSim(f"0 0 * {parts[-2]} *", _ANY_DATE).months
@@ -135,9 +135,11 @@ Dst = Literal["debian", "literal"]
 
 @dataclass(frozen=True, kw_only=True)
 class CronTrigger(WallTrigger):
-    """A cron expression. `debian`: a fixed time in a gap runs right after it and a repeated hour counts once, while
-    an expression whose minute or hour begins with `*` follows the wall clock. `literal`: every expression
-    follows it, so a time in a gap does not run that day and a repeated time runs twice.
+    """A cron expression.
+
+    `debian`: a fixed time in a gap runs right after the gap and a repeated hour counts once, while an expression whose
+    minute or hour begins with `*` follows the wall clock. `literal`: every expression follows the wall clock, so a time
+    in a gap does not run that day and a repeated time runs twice.
     """
 
     type: ClassVar[str] = "cron"
@@ -177,7 +179,7 @@ class CronTrigger(WallTrigger):
 
 
 def cron_fault(expression: str) -> str:
-    """Explain which field is invalid, found by parsing each one alone."""
+    """Return which field is invalid, found by parsing each field alone."""
     parts = expression.split()
     if expression.strip().startswith("@"):
         return "there are @yearly, @monthly, @weekly, @daily and @hourly"
@@ -195,5 +197,5 @@ def cron_fault(expression: str) -> str:
 
 
 def with_cron_fault(message: str) -> str:
-    """Return an error message, explained if it is about a cron expression."""
+    """Return an error message, extended by an explanation if it is about a cron expression."""
     return f"{message}; {cron_fault(message.removeprefix(INVALID))}" if message.startswith(INVALID) else message

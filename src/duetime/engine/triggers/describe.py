@@ -1,4 +1,4 @@
-"""Descriptions of triggers in plain English, and warnings about what may surprise their author."""
+"""Descriptions of triggers in plain English, and warnings about behaviour that may surprise their author."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def _cron_words(trigger: CronTrigger) -> str:
     if (steps := _STEPS.match(words)) is not None:
         nth = steps[1]
         step = _NTH.index(nth) + 2 if nth in _NTH else int(nth.removesuffix("th"))
-        if 60 % step == 0:  # every seventh minute is no interval: it starts again each hour
+        if 60 % step == 0:  # "every seventh minute" is not an interval, because it starts again each hour
             words = f"every {step} {steps[2]}s{words[steps.end() :]}"
     words = _ENDINGS.sub(lambda match: _ordinal(int(match[1])), words)
     if words.startswith("at ") and words.endswith(" every day"):
@@ -199,7 +199,7 @@ def warnings_for(trigger: Trigger, now: Instant) -> list[str]:
 
 
 def _long_jitter(trigger: Trigger, now: Instant) -> list[str]:
-    """Warn if an occurrence may be delayed beyond the next one: only the later one of two that are due then runs."""
+    """Warn if an occurrence may be delayed beyond the next one: of two that are then due, only the later one runs."""
     first = trigger.next_after(now)
     second = None if first is None else trigger.next_after(first)
     if first is None or second is None or trigger.jitter < second - first:
@@ -211,7 +211,7 @@ def _long_jitter(trigger: Trigger, now: Instant) -> list[str]:
 
 
 def _fixed_zone(name: str) -> list[str]:
-    """Warn about a zone such as EST, which is known by that name, but stays the same in summer."""
+    """Warn about a zone such as EST, which is a valid name but has no summer time."""
     meant = zone_of_abbreviation(name)
     return [f"{name} has no summer time; use {meant} if the local time there is meant."] if meant else []
 

@@ -12,13 +12,14 @@ from duetime.engine.times.wall_clock import DAY_SECONDS, LATEST, wall_clock
 from duetime.engine.triggers.base import Trigger, WallTrigger, instant_text
 
 _SLACK: Final = 2
-"""Steps by which an estimate that counts every day as 24 hours may be too late: no zone has moved its clock by more
-than about a day."""
+"""Number of steps by which an estimate with 24-hour days may be too late: no zone has moved its clock by more than
+about a day."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class IntervalTrigger(Trigger):
-    """Fires at anchor + period, anchor + 2 periods, and so on, not at the anchor. A late run never shifts the next."""
+    """Fires at anchor + period, anchor + 2 periods, and so on, but not at the anchor. A late run never shifts the next
+    one."""
 
     type: ClassVar[str] = "interval"
     period: int
@@ -35,7 +36,7 @@ class IntervalTrigger(Trigger):
         return last if first is not None and first <= last else None
 
     def count(self, after: Instant, until: Instant, cap: int = 1000) -> int:
-        """Return the exact number, whatever the cap: it takes one division."""
+        """Return the exact number, regardless of the cap, because it takes one division."""
         first = self.next_after(after)
         last = self._last_until(until)
         return (last - first) // self.period + 1 if first is not None and first <= last else 0
@@ -50,9 +51,9 @@ class IntervalTrigger(Trigger):
 
 @dataclass(frozen=True, kw_only=True)
 class DayIntervalTrigger(WallTrigger):
-    """Fires every `days` days at the wall-clock time of the anchor: in a gap right after it, and once if that time
-    comes twice. Each step adds `period` as exact time. It fires at the anchor only if that is also its start.
-    """
+    """Fires every `days` days at the wall-clock time of the anchor: right after a gap that contains this time, and only
+    once if the time comes twice. Each step adds `period` as exact time. It fires at the anchor only if that is also its
+    start."""
 
     type: ClassVar[str] = "interval"
     days: int
@@ -103,8 +104,8 @@ _EVERY_DAY: Final = tuple(range(7))
 @dataclass(frozen=True, kw_only=True)
 class WindowTrigger(Trigger):
     """Fires within a window of each day: when the wall clock first shows its beginning, and then every `period` of
-    exact time until its end, which is included. A window that ends at or before its beginning ends on the next day.
-    """
+    exact time until its end, which is included. A window whose end is at or before its beginning ends on the next
+    day."""
 
     type: ClassVar[str] = "interval"
     period: int

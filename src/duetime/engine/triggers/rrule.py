@@ -26,20 +26,20 @@ from duetime.engine.triggers.rrule_parser import (
 from duetime.engine.triggers.rrule_parts import RuleDays, RuleTimes
 from duetime.engine.triggers.step_budget import spend
 
-_MOST_EMPTY_DAYS = 20_000  # a step that matches no hour of the rule in so many days never will in practice
+_MOST_EMPTY_DAYS = 20_000  # a step that matches no hour of the rule within this many days never will in practice
 _MOST_EMPTY_PERIODS = 500
 _LARGEST_SET = 20_000
 _MOST_SETS = 16
-_BLOCK_STEPS = 100  # what it costs to find the clock changes of the next half year
+_BLOCK_STEPS = 100  # the cost of finding the clock changes of the next half year
 _FARTHEST = 200 * 366 * DAY_SECONDS
 _LOCAL_FORMAT = "%Y-%m-%dT%H:%M:%S"
 
 
 @dataclass(frozen=True, kw_only=True)
 class RRuleTrigger(WallTrigger):
-    """A recurrence rule; `dtstart` is its first wall-clock time, in seconds. When clocks change, a daily or longer
-    rule behaves like a fixed time in cron; one by hours, minutes or seconds follows the wall clock, like `*` in cron.
-    """
+    """A recurrence rule; `dtstart` is its first wall-clock time, in seconds. When clocks change, a daily or less
+    frequent rule behaves like a fixed time in cron; a rule in hours, minutes or seconds follows the wall clock, like
+    `*` in cron."""
 
     type: ClassVar[str] = "rrule"
     rule: str
@@ -67,8 +67,8 @@ class RRuleTrigger(WallTrigger):
 
     @cached_property
     def _last(self) -> int | None:
-        """The local time after which the rule has no times, by UNTIL or by counting through COUNT once. Times that the
-        clock skips run together with what is due right after the gap, and count once."""
+        """The local time after which the rule has no times, from UNTIL or by counting through COUNT once. Times that
+        the clock skips run together with what is due right after the gap, and count once."""
         if self.fields.count is None or self.follows:
             return self.fields.until_local
         found, change, offset = self.dtstart - 1, self._first_change, 0  # until `change`, the clock has this offset
@@ -87,7 +87,7 @@ class RRuleTrigger(WallTrigger):
 
     @property
     def _first_change(self) -> int:
-        """When clock changes are to be looked up first: never, unless several times of the rule can lie in one gap."""
+        """When to look up clock changes first: never, unless several times of the rule can be in one gap."""
         parts = self.fields.parts
         dense = any(len(parts.get(part, ())) > 1 for part in ("BYHOUR", "BYMINUTE", "BYSECOND"))
         return 0 if dense else LAST_SECOND

@@ -1,4 +1,4 @@
-"""Parses the text of an RFC 5545 recurrence rule into numbers, strictly: what has no meaning is rejected."""
+"""Parses the text of an RFC 5545 recurrence rule into numbers, strictly: parts that have no meaning are rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The days and the times of day that a recurrence rule names, as sets of bits."""
+"""The days and the times of day that a recurrence rule names, as bit sets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DAY_PARTS = ("BYMONTHDAY", "BYYEARDAY", "BYWEEKNO")
 
 
 class RuleDays(DaySet):
-    """The days of a rule that lie in a year, month, week or day that its interval does not skip."""
+    """The days of a rule in those years, months, weeks or days that its interval does not skip."""
 
     horizon = 400 * 12  # the calendar repeats after 400 years
 
@@ -48,7 +48,7 @@ class RuleDays(DaySet):
         self._one_by_one = bool(self._year_days or self._weeks or self._in_year or stepped)
 
     def _take_from_first(self) -> None:
-        """Take what the rule leaves open from its first time."""
+        """Take whatever the rule leaves open from its first time."""
         if self._freq == YEARLY:
             self._months = self._months or (self._first.month,)
         if self._freq in (YEARLY, MONTHLY):
@@ -58,7 +58,7 @@ class RuleDays(DaySet):
 
     @property
     def least_date(self) -> int:
-        """The smallest day of the month; 0 if one is counted from the end, or a month is named."""
+        """The smallest day of the month; 0 if a day is counted from the end, or a month is named."""
         return 0 if not self._dates or self._months or self._dates[0] < 0 else self._dates[0]
 
     def month_bits(self, year: int, month: int) -> int:
@@ -112,7 +112,8 @@ class RuleDays(DaySet):
         return self._freq != WEEKLY or (self._week_of(ordinal) - self._first_week) % self._interval == 0
 
     def _week_wanted(self, ordinal: int) -> bool:
-        """Return whether BYWEEKNO matches. Week 1 is the first with four days in its year, so day 4 tells the year."""
+        """Return whether BYWEEKNO matches. Week 1 is the first with four days in its year, so its fourth day determines
+        the year."""
         start = ordinal - (ordinal - 1 - self._week_start) % 7
         fourth = date.fromordinal(start + 3)
         number = (fourth.timetuple().tm_yday - 1) // 7 + 1
@@ -128,10 +129,9 @@ def _year_length(year: int) -> int:
 
 
 class RuleTimes:
-    """Times of a day. `allowed` has a bit per unit: the hour, minute or second that the rule steps by. A daily or
-    longer rule has one unit, the day. The times within a unit are two bit sets, of its minutes and of their seconds,
-    so that even a rule with every second of a day is small and quick to read.
-    """
+    """The times of a day. `allowed` has one bit per unit, which is the hour, minute or second that the rule steps by; a
+    daily or less frequent rule has one unit, the day. The times within a unit are two bit sets, of its minutes and of
+    their seconds, so that even a rule with every second of a day is small and quick to read."""
 
     def __init__(self, fields: RuleFields, first: int) -> None:
         self.unit = {HOURLY: 3600, MINUTELY: 60, SECONDLY: 1}.get(fields.freq, DAY_SECONDS)
@@ -174,13 +174,14 @@ class RuleTimes:
         return units
 
     def next_day(self, day: int) -> int:
-        """Return the first day from `day` on that the step does not skip."""
+        """Return the first day from `day` on that the interval does not skip."""
         start = day * self.per_day
         return (start + (self._origin - start) % self._step) // self.per_day
 
 
 def _clock_parts(fields: RuleFields, first: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Return hours, minutes and seconds: as given, else of the first time if finer than the frequency, else all."""
+    """Return hours, minutes and seconds: as given, otherwise those of the first time if finer than the frequency,
+    otherwise all."""
     hours = (first // 3600,) if fields.freq < HOURLY else tuple(range(24))
     minutes = (first // 60 % 60,) if fields.freq < MINUTELY else tuple(range(60))
     seconds = (first % 60,) if fields.freq < SECONDLY else tuple(range(60))

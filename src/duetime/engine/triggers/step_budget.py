@@ -1,7 +1,7 @@
 """Step budgets, which bound the cost of evaluating a trigger, whatever its rule.
 
 A step is one iteration of an inner loop, a few microseconds. Steps are counted instead of time, so that the same rule
-is accepted or rejected on every machine. Budgets nest: the tightest one decides.
+is accepted or rejected on every machine. Budgets nest, and the tightest one decides.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ T = TypeVar("T")
 A = TypeVar("A")
 
 CREATION_STEPS: Final = 40_000
-"""For everything that a create, an edit or a preview evaluates for one trigger."""
+"""For everything that a create, an edit or a preview evaluates of one trigger."""
 EVALUATION_STEPS: Final = 100_000
-"""For one evaluation of a trigger outside a transaction: more than at creation, since later gaps may be longer."""
+"""For one evaluation of a trigger outside a transaction: more than at creation, because later gaps may be longer."""
 LIST_STEPS: Final = 60_000
 """For all triggers of one list, calendar or page together."""
 LOCKED_STEPS: Final = 500
-"""For the evaluations of a claim within a store's transaction. One that needs more is postponed until after the
-transaction, and the others get the full budget again."""
+"""For the evaluations of a claim within a store's transaction. An evaluation that needs more is postponed until after
+the transaction, and the others get the full budget again."""
 MOST_POSTPONED: Final = 8
-"""The number of postponed evaluations in a claim after which its budget is refilled with a few steps only. Owners share
-it: one that has used up its part gets no more steps in this claim."""
+"""The number of postponed evaluations in a claim after which its budget is refilled with only a few steps. Owners share
+this number: one that has used up its part gets no more steps in this claim."""
 FEW_STEPS: Final = 50
 """Enough for nearly every rule that people write."""
 TRANSACTION_STEPS: Final = LOCKED_STEPS * MOST_POSTPONED
@@ -47,7 +47,8 @@ class TooManySteps(InvalidTrigger):
 
 
 class OutOfSteps(Exception):
-    """Raised if an evaluation in a transaction needs too many steps: it is done outside, then requested again."""
+    """Raised if an evaluation in a transaction needs too many steps: it is computed outside, and the transaction is
+    repeated."""
 
     evaluate: Callable[[], object] | None = None
     """Computes the answer and caches it, so that the repeated transaction finds it."""
@@ -99,7 +100,7 @@ class step_budget:
         return int(used) if math.isfinite(used) else 0
 
     def refill(self, steps: int | None = None) -> None:
-        """Allow the full number of steps again, or `steps`, as far as the outer budget has them."""
+        """Allow the full number of steps again, or `steps`, within what the outer budget has left."""
         used = self._begun - _meter.left
         left, refuse = self._outer
         self._outer = left - used, refuse
@@ -136,11 +137,8 @@ def budgeted(method: Callable[P, T]) -> Callable[P, T]:
 
 
 def remembered(size: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Cache the answers of a pure evaluation, and also that one takes too many steps.
-
-    Within a transaction, an answer that is not cached yet and needs more than a few steps raises OutOfSteps, whose
-    `evaluate` computes it.
-    """
+    """Cache the answers of a pure evaluation, including the answer that it takes too many steps. Within a transaction,
+    an answer that is not cached yet and needs more than a few steps raises OutOfSteps, whose `evaluate` computes it."""
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
         @functools.lru_cache(maxsize=size)

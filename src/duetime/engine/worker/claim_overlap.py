@@ -1,8 +1,8 @@
-"""The turns of the threads of a worker that claim: while one of them commits its claim, another one plans the next.
+"""Overlaps the claims of a worker's threads: while one thread commits its claim, another one plans the next.
 
-A turn lasts from the choice of what to claim until the claim is accepted. It can be passed on as soon as the claim is
-planned: what is being committed then counts as held, so that the next claim asks for what there is room for beside it,
-and begins behind it in the queue.
+A turn lasts from the choice of what to claim until the claim is accepted. A thread can pass its turn on as soon as the
+claim is planned: what is being committed then counts as held, so that the next claim requests only what fits beside it,
+starting behind it in the queue.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from duetime.engine.policy.claim import Claim
 from duetime.engine.store import Position
 
 LARGE = 100
-"""Runs from which on the commit of a claim takes long enough to plan another one meanwhile."""
+"""Number of runs from which the commit of a claim takes long enough to plan another claim meanwhile."""
 
 
 class Turn:
@@ -26,15 +26,15 @@ class Turn:
 
     def __init__(self) -> None:
         self.claims: Counter[tuple[str, str]] = Counter()
-        """By kind and owner, what is being committed and not accepted yet, after the turn was passed on."""
+        """The number of runs being committed and not yet accepted after the turn was passed on, by kind and owner."""
         self.ends: dict[str, Position] = {}
-        """By kind, the place in the queue of the last of these claims."""
+        """The position in the queue of the last of these claims, by kind."""
         self.passed = False
 
 
 class ClaimOverlap:
     def __init__(self, changing: threading.Lock) -> None:
-        """`changing` is held by whoever changes the claimed runs of the worker."""
+        """`changing` is the lock that is held while the claimed runs of the worker change."""
         self._planning = threading.Lock()
         self._changed = threading.Condition(changing)
         self._committing: list[Turn] = []
@@ -67,21 +67,21 @@ class ClaimOverlap:
 
     @property
     def passed(self) -> bool:
-        """Tell whether a claim is being committed, so that another thread may plan the next one meanwhile."""
+        """Return whether a claim is being committed, so that another thread may plan the next one."""
         return bool(self._committing)
 
     def committing(self) -> Counter[tuple[str, str]]:
-        """Return what is being committed, by kind and owner. The caller holds the lock."""
+        """Return the number of runs being committed, by kind and owner. The caller holds the lock."""
         return sum((turn.claims for turn in self._committing), Counter())
 
     def ends(self) -> dict[str, Position]:
-        """Return, by kind, how far into the queue what is being committed reaches. The caller holds the lock."""
+        """Return, by kind, how far into the queue the claims being committed extend. The caller holds the lock."""
         ends: dict[str, Position] = {}
         for turn in self._committing:
             ends |= {kind: max(end, ends.get(kind, end)) for kind, end in turn.ends.items()}
         return ends
 
     def wait_for_commits(self) -> None:
-        """Wait until nothing is being committed. Whoever has the turn keeps others from beginning anew."""
+        """Wait until nothing is being committed. The thread that has the turn prevents others from starting."""
         with self._changed:
             self._changed.wait_for(lambda: not self._committing)

@@ -1,4 +1,4 @@
-"""A worker's requests to the due queue: how much it claims ahead of its threads, and the time of its next look."""
+"""A worker's requests to the due queue: how much it claims ahead of its threads, and when it checks the queue next."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from duetime.engine.worker.runner import ClaimedRun
 from duetime.engine.worker.shares import ClaimShares, kind_and_owner
 
 SUSTAINED = 0.5
-"""Seconds of work, by the rate at which runs are recorded, that may be claimed ahead; far less than a run may wait for
-a thread before it is released."""
+"""Seconds of work that may be claimed ahead, at the rate at which runs are recorded; far less than a run may wait for a
+thread before it is released."""
 
 LEAST_AHEAD = 64
-"""Runs that may be claimed ahead at any rate."""
+"""Number of runs that may always be claimed ahead, whatever the rate."""
 
 SLOW = 1.0
-"""Seconds that a run is taken to need before anything is known; longer runs count as this long."""
+"""Seconds that a run is assumed to take before anything is known; longer runs count as this long."""
 
 
 class Pace:
@@ -31,7 +31,7 @@ class Pace:
         runs."""
         self._clock, self._ahead, self._most_ahead = clock, ahead, most_ahead
         self.seconds = SLOW
-        """The average duration of a run, in which the latest one counts for a twentieth."""
+        """The average duration of a run, weighting the latest one with a twentieth."""
         self.recorded = 0
         """Outcomes that were recorded since the start."""
         self._counted = (clock.monotonic(), 0)
@@ -45,13 +45,13 @@ class Pace:
         self.seconds = SLOW
 
     def runs_ahead(self, threads: int, held: int) -> int:
-        """Return how many runs may be claimed beyond one per thread, while `held` are claimed and not over."""
+        """Return how many runs may be claimed beyond one per thread, while `held` runs are claimed and not finished."""
         ending_soon = int(threads * self._ahead / max(self.seconds, 1e-6))
         return min(self._most_ahead, ending_soon, self._recorded_in_time(held))
 
     def _recorded_in_time(self, held: int) -> int:
-        """Return how many runs are recorded within `SUSTAINED` at the present rate; as many as allowed if it is not
-        known, because nothing is held. On an overloaded machine runs end quickly and yet wait long for a thread."""
+        """Return how many runs are recorded within `SUSTAINED` at the current rate, or the maximum if nothing is held
+        and the rate is therefore unknown. On an overloaded machine, runs end quickly and yet wait long for a thread."""
         now, (since, before) = self._clock.monotonic(), self._counted
         if not held:
             self._sustained = self._most_ahead
@@ -64,17 +64,18 @@ class Pace:
 
 
 LONGEST_SLEEP = 1.0
-"""Seconds. If a wake-up for a write by another process is lost, the delay is no longer than this."""
+"""Seconds. If a wake-up for a write by another process is lost, this is the longest resulting delay."""
 
 CONTENDED = Instant(SECOND // 100)
-"""How long to wait, instead of asking repeatedly, while another worker is claiming what is due."""
+"""How long to wait, instead of asking repeatedly, while another worker claims what is due."""
 
 FROM_BEGINNING = 0.25
-"""Seconds after which the queue is claimed from its beginning, though another thread is claiming there."""
+"""Seconds after which a claim starts from the beginning of the queue, even though another thread is claiming there."""
 
 
 class ClaimRequests:
-    """Chooses requests that fit the threads, suspects and shares of owners; one thread at a time calls it."""
+    """Chooses requests that fit the threads, the suspects and the owners' shares. Only one thread at a time calls
+    it."""
 
     def __init__(self, store: Store, kinds: Mapping[str, Kind], clock: Clock, shares: ClaimShares, lead: int) -> None:
         self._store, self._kinds, self._clock, self._shares, self._lead = store, kinds, clock, shares, lead
@@ -107,7 +108,8 @@ class ClaimRequests:
         return min(LONGEST_SLEEP, max(0.0, (self._look_at - self._clock.now()) / SECOND))
 
     def is_time_to_look(self, now: Instant) -> bool:
-        """Return whether something may be claimable. After a second it is looked up, in case a wake-up was lost."""
+        """Return whether something may be claimable. The queue is checked at least every second, in case a wake-up was
+        lost."""
         if self._look_at is not None and self._look_at <= now:
             return True
         monotonic = self._clock.monotonic()
@@ -122,7 +124,7 @@ class ClaimRequests:
         return False
 
     def count(self, holding: Sequence[ClaimedRun], committing: Mapping[tuple[str, str], int] = {}) -> None:
-        """Count the runs that are held or being committed, by kind and owner: the shares of each depend on it."""
+        """Count the runs that are held or being committed, by kind and owner; the shares depend on these counts."""
         monotonic = self._clock.monotonic()
         if monotonic - self._asked_for_others >= LONGEST_SLEEP:  # without another owner, there is nothing to share
             self._asked_for_others = monotonic
@@ -134,10 +136,11 @@ class ClaimRequests:
     def choose(
         self, now: Instant, exact: int, solo: int, capacity: int, ends: Mapping[str, Position] = {}
     ) -> list[ClaimRequest]:
-        """Request what needs an idle thread (at most `exact`), then suspects (`solo`), then the rest (`capacity`).
+        """Request work that needs an idle thread (at most `exact`), then suspects (`solo`), then the rest (`capacity`).
 
-        `ends` is, by kind, how far another thread is claiming the rest just now: passing over what it has locked costs
-        as much as claiming. What came to lie before that is found from time to time, by a request from the beginning.
+        `ends` says, by kind, how far another thread is currently claiming the rest: skipping what it has locked costs
+        as much as claiming it. Entries that were added before that position are found by an occasional request from the
+        beginning.
         """
         wants = self._wants_of(now, exact, solo, capacity)
         monotonic = self._clock.monotonic()
@@ -145,13 +148,13 @@ class ClaimRequests:
             self._from_beginning = monotonic
         else:
             wants = [want._replace(after=ends.get(want.lane)) for want in wants]
-        # What was not requested may be due, so it is requested again as soon as a run ends.
+        # Work that was not requested may be due, so it is requested again as soon as a run ends.
         self.blocked = len(wants) < len(self.lanes) or bool(self._shares.full(wants))
         self.stuck = not wants
         return wants
 
     def _wants_of(self, now: Instant, exact: int, solo: int, capacity: int) -> list[ClaimRequest]:
-        """Return the requests of all kinds, which share the limit of each group."""
+        """Return the requests of all kinds; the kinds of a group share its limit."""
         lead, kinds = self._lead, self._shares.order(self._kinds)
         soon = Instant(now + lead)
         alone = [self._want(kind, lane_of(kind, at_most_once=True), exact, exact, now, "slots:exact") for kind in kinds]
@@ -171,18 +174,18 @@ class ClaimRequests:
         return ClaimRequest(lane, self._shares.limit(kind, limit, capacity), until, share, turns)
 
     def expects_more(self, wants: Sequence[ClaimRequest], seen: int) -> bool:
-        """Return whether most likely there is more due than the claim, which was limited, has seen."""
+        """Return whether more is probably due than the claim, which was limited, has seen."""
         return bool(seen) and seen >= max(want.limit for want in wants) - self._shares.threads.reserve
 
     def look_ahead(self, wants: Sequence[ClaimRequest], now: Instant, seen: int) -> None:
-        """Set when to look next: at once while something is due, else when the first entry becomes claimable."""
+        """Set when to check next: at once while something is due, otherwise when the first entry becomes claimable."""
         self._looked = self._clock.monotonic()
         before = self._notices
         if self.expects_more(wants, seen):
             self._look_at = Instant(0)  # no query is needed
         else:
             self._look_at = self._next_look(wants, now, seen)
-        if self._notices != before:  # checked last: a notice that came meanwhile must not be overwritten
+        if self._notices != before:  # checked last, so that a notice that arrived meanwhile is not overwritten
             self._look_at = Instant(0)
         self._giving_way = self._should_give_way(wants, now)
 
@@ -197,13 +200,13 @@ class ClaimRequests:
         if entry.at <= now:
             return Instant(self._clock.now() + CONTENDED)
         # It could be claimed ahead and was not: its schedule is busy, so it is decided at its instant, or another
-        # worker is claiming it. Later entries may be claimable before that.
+        # worker is claiming it. Later entries may become claimable before that.
         behind = self._store.earliest(lanes, full, Instant(now + self._lead))
         return entry.at if behind is None else min(entry.at, self._claimable_at(behind))
 
     def _should_give_way(self, wants: Sequence[ClaimRequest], now: Instant) -> frozenset[str]:
-        """Return the groups of kinds with due work that needs an idle thread. Other work gives way to it, because it
-        would wait forever beside a queue that is always refilled."""
+        """Return the groups of kinds with due work that needs an idle thread. Other work gives way to it, because
+        otherwise it would wait forever beside a queue that is always refilled."""
         asked = {want.lane for want in wants}
         left = {kind: lane for kind in self._kinds if (lane := lane_of(kind, at_most_once=True)) not in asked}
         if not left:

@@ -9,11 +9,13 @@ from duetime.engine.clock import SECOND, Clock
 from duetime.engine.model import WorkerId, WorkerRow
 
 REVIVAL = 4.0
-"""Seconds beyond the lease for others to reconnect after a store outage: nobody retries continuously."""
+"""Seconds beyond the lease that other workers get to reconnect after a store outage, because nobody retries
+continuously."""
 
 
 class Lease:
-    """A worker's right to act. It counts from before each heartbeat, so it expires before others declare it dead."""
+    """A worker's right to act. It is measured from before each heartbeat, so it expires before others declare the
+    worker dead."""
 
     def __init__(self, clock: Clock, seconds: float) -> None:
         self._clock = clock
@@ -21,7 +23,8 @@ class Lease:
         self._deadline = clock.boottime() + seconds
 
     def renew(self, asked_at: float) -> None:
-        """Extend the lease. `asked_at` is the boot time before the beat was sent; answers may arrive out of order."""
+        """Extend the lease. `asked_at` is the boot time before the heartbeat was sent, because answers may arrive out
+        of order."""
         self._deadline = max(self._deadline, asked_at + self.seconds)
 
     @property
@@ -40,14 +43,13 @@ class _Seen:
 
 
 class FailureDetector:
-    """Declares a worker dead after successful reads have shown the same beat for that worker's full lease.
+    """Declares a worker dead after successful reads have shown the same heartbeat for that worker's full lease.
 
-    Time is measured on the observer's own monotonic clock.
-
-    A gap between two reads (store unavailable, laptop asleep, process stopped) proves nothing about the others, so
-    observation starts again. Neither does silence while nobody could write, for example while another process holds
-    the write lock of a file that can still be read. Long silence therefore counts only while `probe` succeeds, which
-    raises if the store cannot be written; the caller must then call `forget`.
+    Time is measured on the observer's own monotonic clock. A gap between two reads (store unavailable, laptop asleep,
+    process stopped) proves nothing about the others, so observation starts again. Silence while nobody could write
+    proves nothing either, for example while another process holds the write lock of a file that can still be read. Long
+    silence therefore counts only while `probe` succeeds; it raises if the store cannot be written, and the caller must
+    then call `forget`.
     """
 
     def __init__(self, clock: Clock, lease: float, interval: float, probe: Callable[[], None] = lambda: None) -> None:
@@ -60,13 +62,13 @@ class FailureDetector:
         self._first = 0.0
 
     def observe(self, workers: Sequence[WorkerRow], me: WorkerId | None) -> list[WorkerRow]:
-        """Return the workers that are dead by now. Call it with every successful read."""
+        """Return the workers that have died. Call it with every successful read."""
         now = self._clock.monotonic()
         others = [row for row in workers if row.id != me]
         self._seen = {row.id: self._look(row, now) for row in others}
         self._first = 0.0
-        # Probe the store if a worker has missed a beat, but rarely enough to cost nothing. A probe that has to wait for
-        # long is a gap between two reads like any other.
+        # Probe the store if a worker has missed a heartbeat, but rarely enough to cost nothing. A probe that has to
+        # wait for long is a gap between two reads, like any other.
         silent = [row.lease / SECOND for row in others if self._seen[row.id].unchanged * SECOND * 3 >= row.lease]
         if silent and now - self._probed >= min(silent) / 4:
             self._probe()
@@ -84,13 +86,13 @@ class FailureDetector:
         return _Seen(row.beat, seen.unchanged + watched, now)
 
     def forget(self) -> None:
-        """Restart observation after a failed read: the store was unavailable to the others as well."""
+        """Restart observation after a failed read, because the other workers could not reach the store either."""
         self._seen.clear()
         self._first = -REVIVAL
 
 
 class ExchangeAge:
-    """The age of the last exchange, written by the worker's thread and read by the health check and metrics."""
+    """The age of the last exchange; the worker's thread writes it, and the health check and the metrics read it."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

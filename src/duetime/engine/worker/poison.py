@@ -1,4 +1,4 @@
-"""Exchanges with the store that isolate what cannot be stored or claimed, so that the rest goes on."""
+"""Exchanges with the store that isolate whatever cannot be stored or claimed, so that everything else continues."""
 
 from __future__ import annotations
 
@@ -39,10 +39,8 @@ def record_and_claim_in_parts(
     unrecorded: Collection[ScheduleId] = (),
     planned: Planned | None = None,
 ) -> tuple[list[Claim], int, Sequence[Question]]:
-    """Record a batch and claim runs; if that fails, split the exchange until the culprit is isolated.
-
-    With `planned`, another thread may be claiming by then, which would mislead the search: the error is raised.
-    """
+    """Record a batch and claim runs; if that fails, split the exchange until the cause is isolated. With `planned`,
+    another thread may already be claiming, which would mislead the search, so the error is raised instead."""
     known = {item.id: item.claim for item, _ in batch}
     finished = [finished for _, finished in batch]
     try:
@@ -66,7 +64,7 @@ def record_and_claim_in_parts(
 def _halves(
     store: Store, now: Instant, batch: Sequence[Done], wants: Sequence[ClaimRequest], error: Exception
 ) -> list[tuple[Sequence[Done], Sequence[ClaimRequest]]]:
-    """Return the smaller exchanges to try instead; none if the culprit was set aside."""
+    """Return the smaller exchanges to try instead; none if the cause was set aside."""
     if batch and wants:
         return [(batch, ()), ((), wants)]
     if len(batch) > 1:
@@ -79,12 +77,12 @@ def _halves(
         log.error("the outcome of run %s could not be stored: %s", item.id, error)
         return [([(item, finished._replace(outcome=UNSTORABLE))], ())]
     if len(wants) > 1:
-        return [((), [want._replace(turns=None)]) for want in wants]  # then the lane's first entry is claimed
+        return [((), [want._replace(turns=None)]) for want in wants]  # then the first entry of the lane is claimed
     if wants[0].limit > 1:
         return [((), [wants[0]._replace(limit=wants[0].limit // 2, turns=None)])]
     if wants[0].turns is not None:
         return [((), [wants[0]._replace(turns=None)])]
-    if wants[0].lead:  # ahead of now, busy schedules are skipped: the lane's first entry may not be the culprit
+    if wants[0].lead:  # ahead of now, busy schedules are skipped, so the lane's first entry may not be the cause
         return [((), [wants[0]._replace(until=Instant(wants[0].until - wants[0].lead), lead=0)])]
     entry = store.earliest([wants[0].lane])
     if entry is None:
@@ -101,7 +99,7 @@ def _set_aside(change: Change, reason: str) -> Decision:
 
 
 def count_from(store: Store, clock: Clock, batch: int) -> None:
-    """Rewind to the present the schedules for which something was decided in the future while the clock was ahead."""
+    """Rewind to the present all schedules about which something was decided in the future while the clock was ahead."""
     after, more = 0, True
     while more:
         ahead = store.ahead(Instant(clock.now() + LEAD), batch, after)
@@ -112,7 +110,8 @@ def count_from(store: Store, clock: Clock, batch: int) -> None:
 
 
 def _rewind(change: Change) -> Decision:
-    """Rewind a schedule. A row that cannot be read is set aside, or it would be found again forever."""
+    """Rewind a schedule. A row that cannot be read is set aside, because it would otherwise be found again and
+    again."""
     try:
         decision = rewind(change)
     except (OutOfSteps, *TRANSIENT):
@@ -122,10 +121,10 @@ def _rewind(change: Change) -> Decision:
     return _set_aside(change, decision.message or decision.code) if isinstance(decision, Err) else decision
 
 
-# Limits on how many suspects, runs that were held by a worker process when it died, a worker executes at once.
+# Limits on how many suspects a worker executes at once. A suspect is a run that a worker process held when it died.
 
 IDLE = 5.0
-"""Seconds without suspects after which the next group has one run again."""
+"""Seconds without suspects after which the next group again starts with one run."""
 
 
 class Suspects:
@@ -142,13 +141,13 @@ class Suspects:
         self._allowed = {False: 1, True: 1}
 
     def forget(self) -> None:
-        """Drop all suspects, because they belong to other workers now."""
+        """Drop all suspects, because they now belong to other workers."""
         self._under_way.clear()
         self._parked.clear()
         self.start_small()
 
     def look_at(self, workers: Iterable[WorkerId]) -> None:
-        """Reset the group sizes if a worker is gone: one of its runs may have killed it."""
+        """Reset the group sizes if a worker has disappeared, because one of its runs may have killed it."""
         present = frozenset(workers)
         if self._workers - present:
             self.start_small()
@@ -173,8 +172,8 @@ class Suspects:
         return [item for item in earlier if item in released] + [item for item in items if id(item) not in waiting]
 
     def ended(self, done: Iterable[tuple[ClaimedRun, Finished]]) -> list[ClaimedRun]:
-        """Return the suspects that may start now. Each one that was executed, and left this process alive, allows one
-        more of its sort at once."""
+        """Return the suspects that may start now. Each suspect that was executed without killing this process allows
+        one more of the same sort at once."""
         for item, finished in done if self._under_way else ():
             if self._under_way.get(item.id) is item:
                 del self._under_way[item.id]
@@ -184,7 +183,8 @@ class Suspects:
         return self._released() if self._parked else []
 
     def take_back(self, stalled: float = 0.0) -> list[ClaimedRun]:
-        """Remove and return those not started `stalled` seconds after their claim: another worker may have room."""
+        """Remove and return suspects that have not started `stalled` seconds after their claim, because another worker
+        may have capacity."""
         if not self._parked:
             return []
         latest = self._clock.monotonic() - stalled
@@ -204,7 +204,8 @@ class Suspects:
         return released
 
     def _repeated(self) -> bool:
-        """Return whether the suspects in flight have several deaths each; all of them are of one sort."""
+        """Return whether the suspects in flight have several deaths each; all suspects in flight are of the same
+        sort."""
         return any(_is_repeated(item) for item in self._under_way.values())
 
 

@@ -1,6 +1,6 @@
-"""A thread pool with one shared queue, in which owners and kinds take turns within their shares.
+"""A thread pool with one shared queue in which owners and kinds take turns within their shares.
 
-It has no future per run, so handing a run over costs microseconds.
+It creates no future per run, so handing over a run takes microseconds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ log = logging.getLogger("duetime.timer")
 
 
 class FairQueue:
-    """A queue for each owner and kind; after its turn, a queue moves to the end. Callers hold the lock of the pool."""
+    """A queue per owner and kind; after its turn, a queue moves to the end. Callers hold the lock of the pool."""
 
     def __init__(self, shares: ThreadShares) -> None:
         self._shares = shares
@@ -43,7 +43,7 @@ class FairQueue:
         self._length += len(items)
 
     def draw(self) -> tuple[ClaimedRun, Part] | None:
-        """Return the next run that may start, and its part. It counts as in flight until `ended` is called."""
+        """Return the next run that may start, and its part. The run counts as in flight until `ended` is called."""
         may_begin = self._shares.may_begin
         for part, queue in self._queues.items():  # noqa: B007 - both are used after the break
             if may_begin(part):
@@ -60,10 +60,8 @@ class FairQueue:
         return item, part
 
     def draw_again(self, part: Part) -> ClaimedRun | None:
-        """Return the next run of an owner and kind whose previous run has just ended, if no other part is waiting.
-
-        It replaces the previous run, so that no count changes; most runs start this way.
-        """
+        """Return the next run of an owner and kind whose previous run has just ended, if no other part is waiting. It
+        takes the place of the previous run, so no count changes; most runs start this way."""
         queues = self._queues
         if len(queues) != 1:
             return None
@@ -108,7 +106,7 @@ class Pool:
         self._lock = threading.Lock()
         self._ready = threading.Condition(self._lock)
         self._idle = 0
-        self._waking = False  # a thread was notified and has not woken up yet
+        self._waking = False  # number of threads that were notified and have not woken up yet
         self._stopped = False
         self.size = threads
         self._threads = [
@@ -125,7 +123,7 @@ class Pool:
             self._call_one()
 
     def _call_one(self) -> None:
-        """Wake one thread, which wakes the next while the queue is not empty: short work needs few threads."""
+        """Wake one thread, which wakes the next while the queue is not empty, because short work needs few threads."""
         if self._idle and not self._waking:
             self._waking = True
             self._ready.notify()
@@ -211,7 +209,7 @@ class Timed:
 
 
 class Timer:
-    """Calls actions after a delay. They must be short, because they run one after the other."""
+    """Calls actions after a delay. Actions must be short, because they run one after the other."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -243,7 +241,8 @@ class Timer:
         return timed
 
     def dropped(self) -> None:
-        """Count a cancelled action. Cancelled timeouts lie far ahead in the heap; it is purged once they fill half."""
+        """Count a cancelled action. Cancelled timeouts are far from the head of the heap, so it is purged once they
+        fill half of it."""
         with self._changed:
             self._dropped += 1
             if self._dropped > max(1000, len(self._heap) // 2):

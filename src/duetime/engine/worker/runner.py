@@ -1,4 +1,4 @@
-"""Execution of one claimed run. Whatever its kind does, exactly one outcome is returned."""
+"""Executes one claimed run. Whatever its kind does, exactly one outcome is returned."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ class ClaimedRun:
     __slots__ = ("begun", "claim", "id", "over", "report", "reported", "since", "stop", "worker")
 
     def __init__(self, claim: Claim, worker: WorkerId, since: float = 0.0) -> None:
-        """`since` is when it was claimed, on the monotonic clock: a wall-clock jump makes no run look stalled."""
+        """`since` is the time of the claim on the monotonic clock, so that a jump of the wall clock makes no run look
+        stalled."""
         self.id: RunId = claim.run.id
         self.claim, self.worker, self.since = claim, worker, since
         self.stop = StopSignal()
@@ -41,7 +42,8 @@ class ClaimedRun:
         return policy_for_ending(self.claim.definition.policy).timeout
 
     def tell(self, text: str) -> None:
-        """Keep a progress report for the next heartbeat, cleaned: unstorable text would make the heartbeat fail."""
+        """Keep a progress report for the next heartbeat, cleaned, because text that cannot be stored would make the
+        heartbeat fail."""
         self.report, self.reported = clean_text(text[:500]), False
 
 
@@ -54,13 +56,13 @@ def execute_run(item: ClaimedRun, kinds: Mapping[str, Kind], clock: Clock, lease
         outcome = kinds[definition.kind].execute(Work(item.claim, item.stop, item.tell, lease))
         if type(outcome) is not Completed or item.stop.is_set():
             outcome = _stored_outcome(item, outcome)
-    except BaseException as error:  # whatever a task raises must not end the thread that executes it
+    except BaseException as error:  # an exception from a task must not end the thread that executes it
         outcome = _failure(item, error)
     return Finished(run.id, run.fence, outcome, started, clock.now())
 
 
 def _stored_outcome(item: ClaimedRun, outcome: Outcome) -> Outcome:
-    if not isinstance(outcome, Outcome):  # a kind may come from another package
+    if not isinstance(outcome, Outcome):  # a kind may come from another package and return anything
         raise TypeError(f"its kind returned {type(outcome).__name__} instead of an outcome")
     if item.stop.is_set():
         outcome = _outcome_after_stop(item, outcome)
@@ -68,8 +70,8 @@ def _stored_outcome(item: ClaimedRun, outcome: Outcome) -> Outcome:
 
 
 def _failure(item: ClaimedRun, error: BaseException) -> Outcome:
-    """Return the outcome of a run that raised. If even that fails, only the type of the error is kept and logged: its
-    text may contain secrets."""
+    """Return the outcome of a run that raised. If describing the error also fails, only its type is kept and logged,
+    because its text may contain secrets."""
     definition = item.claim.definition
     try:
         trace = traceback_of(error)
@@ -83,7 +85,8 @@ def _failure(item: ClaimedRun, error: BaseException) -> Outcome:
 
 
 def execution_failed(item: ClaimedRun, error: BaseException, clock: Clock) -> Finished:
-    """Return the report on a run whose execution raised outside its kind, so that it does not stay running for ever."""
+    """Return the report on a run whose execution raised outside its kind, so that the run does not stay running
+    forever."""
     run = item.claim.run
     return Finished(run.id, run.fence, _failure(item, error), None, clock.now())
 
@@ -95,7 +98,7 @@ def give_back(item: ClaimedRun, clock: Clock) -> Finished:
 
 def _outcome_after_stop(item: ClaimedRun, outcome: Outcome) -> Outcome:
     """Return the outcome of a run that was told to stop. A thread cannot be killed, so a run that returns after its
-    timeout has failed. Its result is kept: an agent may have done and used much by then."""
+    timeout has failed. Its result is kept, because an agent may have done a lot of work by then."""
     reason = item.stop.reason
     assert reason is not None
     if reason is StopReason.TIMEOUT:
@@ -108,7 +111,7 @@ def _outcome_after_stop(item: ClaimedRun, outcome: Outcome) -> Outcome:
         return Cancelled(STOPPED[reason])
     if isinstance(outcome, Waiting):
         return outcome  # it was handed over: executing it again would wake the agent a second time
-    # Interrupted. After a lost lease the outcome counts only if nobody has rescued the run: else its fence is stale.
+    # Interrupted. After a lost lease, the outcome counts only if nobody rescued the run; otherwise its fence is stale.
     if not policy_for_ending(item.claim.definition.policy).at_most_once:
         return Returned()  # it runs again, as after a crash
     return Failed(f"{STOPPED[reason]}; it runs at most once, so it was not started again")
@@ -123,7 +126,7 @@ class RunExecutor(Protocol):
     def put(self, items: Sequence[ClaimedRun]) -> None: ...
 
     def take_back(self, before: float | None = None) -> list[ClaimedRun]:
-        """Remove and return all runs that were not started, or those claimed before `before` (monotonic clock) and
+        """Remove and return all runs that have not started, or those claimed before `before` (monotonic clock) and
         those queued behind them."""
 
     def head(self) -> ClaimedRun | None: ...

@@ -1,7 +1,7 @@
-"""Fair shares of a worker: which runs may start, and what is claimed of each kind and owner.
+"""Fair shares of a worker: which runs may start, and how much is claimed for each kind and owner.
 
-Long work of one owner or kind leaves threads for the others. What is claimed is what the threads can start, plus a
-little work ahead.
+Long work of one owner or kind leaves threads for the others. A worker claims what its threads can start, plus a little
+work ahead.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from duetime.engine.store import ClaimRequest
 from duetime.engine.worker.runner import ClaimedRun
 
 FEWEST = 4
-"""With fewer threads than this there is nothing to divide."""
-# Bound once: looking up an enum member costs as much as a call, and every run comes here.
+"""With fewer threads than this, there is nothing to divide."""
+# Bound once: an enum lookup costs as much as a call, and every run does these.
 RESERVED, CAPPED = ThreadUse.RESERVED, ThreadUse.CAPPED
 
 
 class Load:
-    """The number of runs that one owner has in flight, and of its parts."""
+    """The number of runs that one owner has in flight, and its parts by kind."""
 
     __slots__ = ("number", "parts")
 
@@ -43,16 +43,16 @@ class Part:
 class ThreadShares:
     """Counts the runs in flight and decides which runs may start.
 
-    A quarter of the threads is left to kinds that have them reserved, and capped kinds take at most half. Of what is
-    left to a kind, an owner never takes more than twice as much as it leaves free: alone it gets two thirds, and
-    further owners always find a thread. Only its first run may take the last thread. The owner `local` may take all
+    A quarter of the threads is reserved for some kinds, and capped kinds use at most half. Of the threads that are left
+    to a kind, an owner never uses more than twice as many as it leaves free: alone it gets two thirds, and further
+    owners always find a thread. Only an owner's first run may use the last thread. The owner `local` may use all
     threads while nobody else has anything in the queue.
 
     Changed only under the lock of the pool; reads without the lock may be slightly out of date.
     """
 
     def __init__(self, threads: int, uses: Mapping[str, ThreadUse]) -> None:
-        """`uses` has the kinds that this worker executes."""
+        """`uses` names the kinds that this worker executes."""
         self.threads = threads
         self.divided = threads >= FEWEST
         self.uses: Mapping[str, ThreadUse] = defaultdict(lambda: ThreadUse.SHARED, uses)
@@ -61,7 +61,7 @@ class ThreadShares:
         self.reserve = threads // 4 if self.reserved else 0
         self.most_capped = threads // 2 if self.divided else threads
         self.alone = True
-        """True while nobody but `local` has anything in the queue."""
+        """True while only `local` has anything in the queue."""
         self.in_flight = 0
         self._kept = self.reserve
         self._of_reserved = self._of_capped = 0
@@ -93,14 +93,14 @@ class ThreadShares:
             self._of_capped += change
 
     def forget(self, part: Part) -> None:
-        """Drop a part with nothing in flight and nothing queued."""
+        """Drop a part that has nothing in flight and nothing queued."""
         if self._parts.pop((part.kind, part.owner), None) is not None:
             part.of_owner.parts -= 1
             if not part.of_owner.parts:
                 del self._owners[part.owner]
 
     def usable(self, use: ThreadUse) -> int:
-        """Return how many threads are free for kinds of a use, regardless of owner."""
+        """Return how many threads are free for kinds with this thread use, regardless of owner."""
         free = self.threads - self.in_flight
         if use is RESERVED:
             return free
@@ -138,7 +138,7 @@ kind_and_owner = attrgetter("claim.definition.kind", "claim.definition.owner")
 
 
 class ClaimShares:
-    """Limits claims to what can start soon: a run that only waits here could be run by another worker."""
+    """Limits claims to what can start soon, because a run that only waits here could be executed by another worker."""
 
     def __init__(self, ahead: float, most_ahead: int) -> None:
         self.threads = ThreadShares(0, {})
@@ -150,7 +150,7 @@ class ClaimShares:
         self._owners: Counter[str] = Counter()
         self._waiting: Counter[tuple[str, str]] = Counter()
         self.idle = 0
-        """Number of threads that no claimed run may take now; a run of another owner may."""
+        """Number of threads that no run claimed so far may use now, but a run of another owner may."""
 
     def took(self, owner: str, seconds: float) -> None:
         if len(self._paces) > _MOST_KNOWN:
@@ -163,13 +163,13 @@ class ClaimShares:
             self._paces.pop(item.claim.definition.owner, None)
 
     def group(self, kind: str) -> str:
-        """Return the group of kinds that a kind shares threads with; some kinds have reserved threads."""
+        """Return the group of kinds with which a kind shares threads; some kinds have reserved threads."""
         return RESERVED if kind in self.threads.reserved else ""
 
     def count(self, held: Counter[tuple[str, str]]) -> None:
-        """Recount the claimed runs, given by kind and owner: all by owner, those that no thread executes by group and
-        owner, and those that are executed or may start now by use. What only waits for its owner's share keeps no
-        thread from another owner."""
+        """Recount the claimed runs, given by kind and owner: all of them by owner, those that no thread executes by
+        group and owner, and those that are executing or may start now by thread use. Runs that only wait for their
+        owner's share take no thread from other owners."""
         self._owners, self._waiting = Counter(), Counter()
         uses: Counter[str] = Counter()
         in_flight = Counter({(part.kind, part.owner): part.number for part in self.threads.in_flight_of()})
@@ -191,7 +191,7 @@ class ClaimShares:
         return sorted(kinds, key=lambda kind: places.get(self.threads.uses[kind], 1))
 
     def limit(self, kind: str, limit: int, capacity: int) -> int:
-        """Return how many runs of a kind may be claimed without using the room reserved for other kinds."""
+        """Return how many runs of a kind may be claimed without using the capacity that is reserved for other kinds."""
         if kind in self.threads.reserved or not self.threads.divided:
             return limit
         limit = min(limit, capacity - self._kept)
@@ -209,7 +209,7 @@ class ClaimShares:
         return Turns(self._cursors[lane], each, most, self.group(kind), threads.alone)
 
     def saw(self, owners: Iterable[str]) -> None:
-        """Note if claimed runs show that `local` is not the only owner."""
+        """Record whether claimed runs show that `local` is not the only owner."""
         if self.threads.alone and set(owners) - {LOCAL}:
             self.threads.alone = False
 
@@ -222,7 +222,8 @@ class ClaimShares:
         return max(capacity + ahead, 0 if self._owners[owner] > 0 else 1)
 
     def full(self, wants: Sequence[ClaimRequest]) -> list[tuple[str, str]]:
-        """Return the lanes and owners without room: nothing of theirs can be claimed before one of their runs ends."""
+        """Return the pairs of lane and owner without capacity: nothing of theirs can be claimed before one of their
+        runs ends."""
         return [
             (want.lane, owner)
             for want in wants
@@ -232,7 +233,8 @@ class ClaimShares:
         ]
 
     def blocked(self, lanes: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-        """Return the lanes, of these (lane, kind) pairs, and owners whose share is used up even if a thread is idle."""
+        """Return the pairs of lane and owner, for these (lane, kind) pairs, whose share is used up even if a thread is
+        idle."""
         if self.threads.alone or not self.threads.divided:
             return []
         owners = {part.owner for part in self.threads.in_flight_of()}

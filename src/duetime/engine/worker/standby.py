@@ -1,6 +1,6 @@
-"""A standby worker that works only while no other worker does, for processes that live as long as a client is open.
+"""A standby worker, which works only while no other worker does; for processes that exist only while a client is open.
 
-Of several standby workers the one that registered first works; the others wait. Regular workers take precedence.
+Of several standby workers, the one that registered first works and the others wait. Regular workers take precedence.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Standby:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="duetime-stand-in", daemon=True)
         self.decided = threading.Event()
-        """Set once it is known whether another worker is active, or the loop has ended."""
+        """Set once it is known whether another worker is active, or once the loop has ended."""
 
     @property
     def working(self) -> bool:
@@ -43,7 +43,7 @@ class Standby:
         self._thread.start()
 
     def stop(self, patience: float) -> int:
-        """Stop all runs at once, because the client is gone, and return how many runs stayed unrecorded."""
+        """Stop all runs at once, because the client is gone, and return how many runs were left unrecorded."""
         self._stopping.set()
         engine = self._engine
         if engine is not None:
@@ -61,7 +61,7 @@ class Standby:
                     self.step()
                     self.decided.set()
                 except TRANSIENT as error:
-                    log.warning("the store is away: %s", error)
+                    log.warning("the store is unavailable: %s", error)
                     self._failure_detector.forget()
                 self._stopping.wait(self._interval)
         except DuetimeError as error:
@@ -80,17 +80,18 @@ class Standby:
             self._begin()
         elif self._engine is not None and any(not row.session or (me is not None and row.id < me) for row in others):
             engine, self._engine = self._engine, None
-            log.info("another worker lives: this process stops working")
+            log.info("another worker is active; this process stops working")
             engine.stop(self._patience)
 
     def _begin(self) -> None:
         engine = self._make()
         engine.start()
         self._engine = engine
-        log.info("no other worker lives: this process works")
+        log.info("no other worker is active; this process starts working")
 
     def _living_others(self) -> list[WorkerRow]:
-        """Return the other live workers. Rescue dead ones here: a new worker would have to watch them for a lease."""
+        """Return the other live workers. Dead workers are rescued here: a new worker would have to observe them for a
+        full lease."""
         rows = self._store.workers()
         dead = {row.id: row for row in self._failure_detector.observe(rows, self._me)}
         for row in dead.values():

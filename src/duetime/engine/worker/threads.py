@@ -1,4 +1,5 @@
-"""The threads of a worker: for exchanges with the store, for heartbeats and rescues, for changes, and for runs."""
+"""The threads of a worker: they exchange with the store, send heartbeats and rescue runs, watch for changes, and
+execute runs."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ log = logging.getLogger("duetime.worker")
 WATCH = 1.0
 """Seconds that the watching thread waits for the store at a time."""
 TIDY_PAUSE = 0.2
-"""Seconds between two batches of history that is deleted."""
+"""Seconds between two batches of deleted history."""
 
 TIDY_BATCH = 200
 TIDY_FIRST = 60.0
@@ -33,14 +34,14 @@ TIDY_EVERY = 3600.0
 FOREVER = threading.TIMEOUT_MAX
 
 STUCK = 10.0
-"""Seconds at least that a worker which stops waits for an exchange with the store to end."""
+"""Minimum number of seconds that a stopping worker waits for an exchange with the store to end."""
 
 STALLED = 2.0
 """Seconds that a claimed run may wait for a thread before it is released to other workers."""
 
 
 class Engine:
-    """Runs a worker from `start()` to `stop()`; what happens in between is logged and recorded in the store."""
+    """Runs a worker from `start()` to `stop()`; events in between are logged and recorded in the store."""
 
     def __init__(
         self,
@@ -65,7 +66,7 @@ class Engine:
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._passed = threading.Event()
-        """Set when one claim is planned and, while it is committed, the next one can be."""
+        """Set when a claim is planned, so that the next one can be planned while it is committed."""
         loops: dict[str, Callable[[], None]] = {"beat": self._beat, "watch": self._watch}
         if store.writes_overlap:
             self._ended = threading.Event()
@@ -109,7 +110,8 @@ class Engine:
         self.timer.after(seconds, lambda: self._start_in_time(item))
 
     def _start_in_time(self, item: ClaimedRun) -> None:
-        """Start a run, or wait longer if the clock was corrected meanwhile: by the clock, no run starts early."""
+        """Start a run, or wait longer if the clock was corrected meanwhile, because no run may start early by the
+        clock."""
         left = item.claim.at - self._clock.now()
         if 0 < left <= self.options.lead:
             self._start_later(left / SECOND, item)
@@ -125,7 +127,7 @@ class Engine:
             limit = self.timer.after(timeout / SECOND, lambda: item.stop.set(StopReason.TIMEOUT))
             self.worker.execute(item)
             limit.cancel()
-        except BaseException as error:  # a thread that ends would be missing for good, and its run stay running
+        except BaseException as error:  # a thread that ends would be missing for good, and its run would stay running
             self.worker.execution_failed(item, error)
 
     def _ran(self) -> None:
@@ -137,7 +139,7 @@ class Engine:
     # -- recording and claiming: in one thread, or in two where the store lets two transactions write at once ----------
 
     def _exchange_loop(self, name: str, step: Callable[[], float], wake: threading.Event) -> None:
-        """Repeat a step, which returns for how many seconds nothing is to be done as far as is known."""
+        """Repeat a step, which returns for how many seconds there is nothing to do as far as is known."""
         patience = 0.05
         while not self._stopping.is_set():
             self._advanced[name] = self._clock.monotonic()
@@ -158,7 +160,7 @@ class Engine:
                     self._advanced[name] = FOREVER
                 if pause:
                     wake.wait(pause)
-            wake.clear()  # before the stop signal is checked, which `stop` sets first
+            wake.clear()  # checked before the stop signal, which `stop` sets first
 
     def _record_and_claim(self) -> float:
         return self._exchanged(self.worker.record_and_claim)
@@ -167,7 +169,7 @@ class Engine:
         return self._exchanged(self.worker.claim)
 
     def _claim_too(self) -> float:
-        """Claim only while the other thread commits what it claimed: there is nothing else that it could not do."""
+        """Claim only while the other thread commits its claim; at any other time, that thread can claim itself."""
         return 0.0 if self.worker.overlap.passed and self.worker.claim() else FOREVER
 
     def _exchanged(self, exchange: Callable[[], bool]) -> float:
@@ -184,7 +186,7 @@ class Engine:
         return 0.0 if more else LONGEST_SLEEP
 
     def _fail(self, error: BaseException) -> None:
-        """Log why the worker cannot continue, and stop its heartbeats, so that others take over."""
+        """Log why the worker cannot continue, and stop its heartbeats so that others take over."""
         log.critical("the worker stops: %s", error, exc_info=not isinstance(error, DuetimeError))
         self.failure = error
         self._stopping.set()
@@ -209,13 +211,14 @@ class Engine:
                 return
 
     def _seconds_to_beat(self) -> float:
-        """Return the pause of the thread that beats. Beside other workers it is short, because their deaths are noticed
-        by it; alone, a worker has nothing to do before its next heartbeat."""
+        """Return the pause of the heartbeat thread. Beside other workers it is short, because it also detects their
+        deaths; alone, a worker has nothing to do before its next heartbeat."""
         alone = self._next_beat - self._clock.monotonic() if self.worker.is_alone else 0.0
         return max(self.worker.watch_interval, alone)
 
     def _mind_the_lease(self) -> None:
-        """Stop all runs when the lease expires; by timer, because the heartbeat thread may hang in the store then."""
+        """Stop all runs when the lease expires. This uses a timer, because the heartbeat thread may hang in the store
+        at that time."""
         left = self.worker.lease.left
         if left < 0:
             self.worker.stop_all(StopReason.LEASE)
@@ -260,7 +263,7 @@ class Engine:
     # -- stopping -----------------------------------------------------------------------------------------------
 
     def stop(self, patience: float = 10.0) -> int:
-        """Release runs that were not started, wait for the others, and return how many stayed unrecorded."""
+        """Release runs that have not started, wait for the others, and return how many were left unrecorded."""
         self.worker.claiming = False
         self.worker.draining = True
         self._stopping.set()
@@ -269,7 +272,7 @@ class Engine:
         self._store.stop_waiting()
         if not self._join_threads(max(patience, STUCK)):
             return self._abandon()
-        self.exchange_age.forget()  # now that no thread completes another exchange
+        self.exchange_age.forget()  # no thread completes another exchange from here on
         deadline = self._clock.monotonic() + patience
         self.worker.give_back_unstarted()
         self._drain(deadline)
@@ -285,13 +288,14 @@ class Engine:
             if self.worker.id is not None:
                 self._store.retire(self.worker.id)
         except (DuetimeError, *TRANSIENT) as error:
-            log.warning("the worker could not sign off: %s", error)
+            log.warning("the worker could not be deregistered: %s", error)
         if left:
-            log.warning("%s runs stayed unrecorded; another worker takes them over when the lease is over", left)
+            log.warning("%s runs stayed unrecorded; another worker takes them over when the lease expires", left)
         return left
 
     def _join_threads(self, patience: float) -> bool:
-        """Wait for the threads of this worker, and return whether all ended: one may wait for a store that hangs."""
+        """Wait for the threads of this worker, and return whether all of them ended: one may be waiting for a store
+        that hangs."""
         deadline = self._clock.monotonic() + patience
         others = [each for each in self._threads if each.is_alive() and each is not threading.current_thread()]
         for thread in others:
@@ -299,8 +303,8 @@ class Engine:
         return not any(thread.is_alive() for thread in others)
 
     def _abandon(self) -> int:
-        """Stop without the store, which does not answer: tell the runs to stop, and leave their recording to whoever
-        takes them over. The threads that wait for the store do not keep the process from ending."""
+        """Stop without the store, which does not answer: tell the runs to stop, and leave their recording to the worker
+        that takes them over. The threads that wait for the store do not keep the process from ending."""
         self.worker.stop_all(StopReason.SHUTDOWN)
         self.timer.stop()
         self.pool.stop(wait=2.0)
@@ -318,7 +322,7 @@ class Engine:
                     self._ended.wait(min(left, 0.2))
                 self._keep_alive()
             except WorkerGone:
-                continue  # the exchange drops runs that are no longer ours
+                continue  # the exchange drops runs that no longer belong to this worker
             except TRANSIENT as error:
                 log.warning("while the worker stops: %s", describe(error))
                 self._ended.wait(min(left, 0.2))

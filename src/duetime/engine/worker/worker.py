@@ -39,28 +39,29 @@ log = logging.getLogger("duetime.worker")
 class WorkerOptions:
     threads: int = 16
     batch: int | None = None
-    """The most runs that one transaction claims; it records up to twice as many. None: as many as suit the store."""
+    """The maximum number of runs that one transaction claims; it records up to twice as many. None: as many as suit the
+    store."""
     ahead: float = 0.05
     """Seconds of work that may be claimed beyond what the threads are busy with."""
     lease: float = 10.0
     session: bool = False
-    """True for a worker that lives only as long as some client is open."""
+    """True for a worker that exists only while some client is open."""
     name: str = ""
     known_schema: int = 2**31
     runs_per_hour: Budget | int | None = None
-    """The most runs of one owner in an hour."""
+    """The maximum number of runs of one owner in an hour."""
     retention: float | None = None
-    """Seconds after which history is deleted; None keeps it for ever."""
+    """Seconds after which history is deleted; None keeps it forever."""
     stored_bytes: int | None = None
-    """Bytes of one owner beyond which its oldest history is deleted; None for no limit."""
+    """Bytes of one owner's data beyond which its oldest history is deleted; None for no limit."""
     lead: int = LEAD
     """Microseconds that a run may be claimed ahead of its instant."""
     published: tuple[str, ...] = ()
-    """What its row names beside its lanes, so that others can warn about work that no worker knows."""
+    """What the worker's row lists in addition to its lanes, so that others can warn about work that no worker knows."""
 
 
 class Worker:
-    """Holds claimed runs and starts no threads. One thread at a time calls each step, except `execute`.
+    """Holds claimed runs and starts no threads. Except for `execute`, one thread at a time calls each step.
 
     Where the store lets several transactions write at the same time, two threads take turns to call `claim` and another
     one calls `record`; elsewhere, a single thread calls `record_and_claim`.
@@ -74,12 +75,13 @@ class Worker:
         self.failure_detector = FailureDetector(clock, options.lease, self.watch_interval, store.probe)
         self.claimed: dict[RunId, ClaimedRun] = {}
         self._changing = threading.Lock()
-        """Held while claimed runs and suspects are changed, by a thread that claims or by the one that records."""
+        """Held while claimed runs and suspects change, by a thread that claims or by the thread that records."""
         self.overlap = ClaimOverlap(self._changing)
         self._alone = False
-        """True: the next claim is not passed on, because the last one failed and its culprit is to be isolated."""
-        # Across a network every transaction has a fixed cost. A thread that only claims never waits for a record: it is
-        # ahead with fewer batches.
+        """True: the turn of the next claim is not passed on, because the last claim failed and its cause has to be
+        isolated."""
+        # Across a network, every transaction has a fixed cost. A thread that only claims never waits for a record, so
+        # it stays ahead with fewer batches.
         self.batch = options.batch or (500 if store.writes_overlap else 250)
         most_ahead = (3 if store.writes_overlap else 4) * self.batch
         self.pace = Pace(clock, options.ahead, most_ahead)
@@ -89,11 +91,11 @@ class Worker:
         self.done: deque[Done] = deque()
         self.claiming = True
         self.draining = False
-        """True: no further run is started; runs that were not started are released."""
+        """True: no further run is started, and runs that have not started are released."""
         self.suspects = Suspects(clock)
         self.executor: RunExecutor = InlineExecutor(self.execute)
         self.is_alone = False
-        """True if no other worker was registered when this was last read."""
+        """True if no other worker was registered at the last read."""
         self._gone: WorkerId | None = None
         self._strays: list[ClaimedRun] = []
         self._doubt = False
@@ -119,11 +121,11 @@ class Worker:
         self.notice()
 
     def beat(self) -> None:
-        """Send a heartbeat with progress reports, and stop the runs that somebody asked to stop."""
+        """Send a heartbeat with progress reports, and stop the runs that were asked to stop."""
         worker = self.id
         if worker is None:
             return
-        if self.lease.expired():  # a beat after a long pause may precede the timer that checks the lease
+        if self.lease.expired():  # a heartbeat after a long pause may come before the timer that checks the lease
             self.stop_all(StopReason.LEASE)
         items = list(self.claimed.values())
         reports = {item.id: item.report for item in items if not item.reported and item.report is not None}
@@ -140,14 +142,14 @@ class Worker:
         if answer.floor > self.options.known_schema:
             self.claiming = False
             text = "the store was upgraded and this worker is too old to write to it; install a newer Duetime"
-            raise StoreUnusable(text)  # a worker that went on beating would keep others from taking over
+            raise StoreUnusable(text)  # a worker that kept sending heartbeats would keep others from taking over
         for run in answer.stop:
             if (held := self.claimed.get(run)) is not None:
                 held.stop.set(StopReason.CANCELLED)
 
     def rescue(self) -> int:
-        """Release the runs of dead workers and return their number. A worker that cannot beat itself declares nobody
-        dead: what kept it from beating may keep the others from beating too."""
+        """Release the runs of dead workers and return their number. A worker whose own heartbeats fail declares nobody
+        dead: the same cause may prevent the heartbeats of the others."""
         if self.lease.expired():
             self.failure_detector.forget()
             return 0
@@ -177,12 +179,12 @@ class Worker:
 
     def re_register(self, gone: WorkerId) -> None:
         """Register again after others declared this worker dead: its runs are theirs, and its outcomes match no row.
-
-        Beat and exchange may both report the same death; the second report must not end the new registration.
-        """
+        The heartbeat and the exchange may both report the same death; the second report must not end the new
+        registration."""
         if self.id != gone:
             return
-        log.warning("worker %s was taken for dead; it drops %s runs and registers anew", gone, len(self.claimed))
+        lost = "worker %s was declared dead by another worker; it drops %s runs and registers again"
+        log.warning(lost, gone, len(self.claimed))
         self.stop_all(StopReason.LEASE)
         self.executor.take_back()
         with self._changing:
@@ -210,7 +212,8 @@ class Worker:
         return self.requests.blocked or self.requests.stuck
 
     def _wants(self, now: Instant) -> list[ClaimRequest]:
-        """Return what there is room to claim. Runs that are over need no room, though they may not be recorded yet."""
+        """Return the requests for which there is capacity. Finished runs need no capacity, even if they are not
+        recorded yet."""
         self.requests.stuck = False
         if not self.claiming or self.lease.expired() or not self.requests.is_time_to_look(now):
             return []
@@ -225,10 +228,10 @@ class Worker:
             holding, ends = [item for item in list(self.claimed.values()) if not item.over], {}
             held = len(holding)
             self.requests.count(holding)
-        # A run that was dropped keeps its thread until it returns.
+        # A dropped run keeps its thread until it returns.
         self._strays = [item for item in self._strays if not item.over]
         threads = self.executor.size - len(self._strays)
-        # Hold one run per thread and what ends in a moment; long work is left to others.
+        # Hold one run per thread plus what will end in a moment; leave long work to other workers.
         slots = threads + self.pace.runs_ahead(threads, held)
         capacity = min(self.batch, max(slots - held, self.shares.idle))
         exact = min(capacity, self.executor.free, threads - held)
@@ -241,12 +244,12 @@ class Worker:
         return self._exchange(None)
 
     def claim(self) -> bool:
-        """Claim what is due, while another thread may call `record`. Return whether to call it again."""
+        """Claim what is due, while another thread may call `record`. Return whether to call this again."""
         with self.overlap.take() as turn:
             return self._exchange(turn)
 
     def _exchange(self, turn: Turn | None) -> bool:
-        """Claim what is due in a turn, or, without one, record what finished and claim."""
+        """Claim what is due in a turn or, without one, record what finished and claim."""
         worker = self._living()
         alone = self._alone
         if alone:
@@ -293,7 +296,7 @@ class Worker:
         return bool(batch or seen)
 
     def _pass_on(self, turn: Turn, wants: Sequence[ClaimRequest], now: Instant, planned: RecordedAndClaimed) -> None:
-        """Let another thread plan the next claim, if more is due and nothing in this one has to be accepted before."""
+        """Let another thread plan the next claim, if more is due and no part of this claim has to be accepted first."""
         if turn.passed or planned.postponed or len(planned.claims) < claim_overlap.LARGE:
             return
         if not self.requests.expects_more(wants, planned.seen) or any(claim.run.deaths for claim in planned.claims):
@@ -304,14 +307,13 @@ class Worker:
         self.overlap.pass_on(turn, planned.claims)
 
     def record(self) -> bool:
-        """Record what finished, while another thread may call `claim`. Return whether to call it again.
-
-        It never registers anew: only the thread that claims does, so that no claim is accepted for another worker.
-        """
+        """Record what finished, while another thread may call `claim`. Return whether to call this again. This never
+        registers the worker again; only the thread that claims does, so that no claim is accepted for a different
+        registration."""
         worker = self.id
         batch = [] if worker is None else self._take_finished(worker)
         if worker is None or not batch:
-            return worker != self.id and bool(self.done)  # outcomes of a new registration were left for it
+            return worker != self.id and bool(self.done)  # outcomes of a new registration stay in the list for it
         try:
             record_and_claim_in_parts(self.store, worker, self.clock.now(), batch, (), self.options.runs_per_hour)
         except WorkerGone:
@@ -326,8 +328,8 @@ class Worker:
         return True
 
     def _take_finished(self, worker: WorkerId) -> list[Done]:
-        """Take what finished off the list. Outcomes of an earlier registration are dropped, because nobody waits for
-        them; those of a later one, which another thread has made meanwhile, stay. Ids of workers grow."""
+        """Take finished runs off the list. Outcomes of an earlier registration are dropped, because nobody waits for
+        them; those of a later one, which another thread has made meanwhile, stay. The ids of workers increase."""
         done = [self.done.popleft() for _ in range(min(len(self.done), 2 * self.batch))]
         self.done.extendleft(reversed([pair for pair in done if pair[0].worker > worker]))
         batch = [pair for pair in done if pair[0].worker == worker]
@@ -341,7 +343,8 @@ class Worker:
         self.pace.recorded += len(batch)
         with self._changing:
             for item, _ in batch:
-                if self.claimed.get(item.id) is item:  # if released and claimed again, it is held as another item
+                # if it was released and claimed again, it is held as another item
+                if self.claimed.get(item.id) is item:
                     del self.claimed[item.id]
 
     def _living(self) -> WorkerId:
@@ -354,7 +357,7 @@ class Worker:
         return self.id
 
     def _accept(self, claims: Sequence[Claim], worker: WorkerId, turn: Turn | None = None) -> None:
-        """Start what is due by now, and the rest at its instant; the time that the commit took is part of the wait."""
+        """Start what is due by now, and the rest at its instant; the duration of the commit is part of the wait."""
         now, since = self.clock.now(), self.clock.monotonic()
         items = [ClaimedRun(claim, worker, since) for claim in claims]
         with self._changing:
@@ -366,17 +369,18 @@ class Worker:
         if ready:
             self.executor.put(ready)
         for item in items if len(ready) < len(items) else ():
-            if item.claim.at > now:  # at most the lead, in case the clock is set back just now
+            if item.claim.at > now:  # at most the lead, in case the clock is being set back
                 self.start_later(min(item.claim.at - now, self.options.lead) / SECOND, item)
 
     def start_later(self, seconds: float, item: ClaimedRun) -> None:
-        """Start a run at once, because without a timer nothing waits for its instant. `Engine` replaces this."""
+        """Start a run at once, because without a timer nothing waits for its instant. `Engine` replaces this method."""
         self.executor.put([item])
 
     def _reconcile(self) -> None:
-        """Start the runs that, after a commit of unknown outcome, the store says are ours and we do not have: by run
-        and fence, since commits in doubt may have recorded a run and claimed it again. Ours are listed first: else one
-        that is recorded before the store answers would be started once more."""
+        """After a commit of unknown outcome, start the runs that the store attributes to this worker and that it does
+        not hold. Runs are compared by id and fence, since the commits in doubt may have recorded a run and claimed it
+        again. The held runs are listed first: otherwise, a run that is recorded before the store answers would be
+        started again."""
         assert self.id is not None
         self.overlap.wait_for_commits()
         claimed = list(self.claimed.items())
@@ -387,7 +391,8 @@ class Worker:
         self._accept(lost, self.id)
 
     def _mind_the_clock(self, now: Instant) -> None:
-        """Rewind schedules at first and when the clock goes back: a clock that was ahead claimed into the future."""
+        """Rewind schedules at the start and whenever the clock goes back, because a clock that was ahead claimed into
+        the future."""
         back = self._last_now == 0 or now < self._last_now - SECOND
         self._last_now = now
         if back:
@@ -396,7 +401,8 @@ class Worker:
     # -- executing ----------------------------------------------------------------------------------------------
 
     def execute(self, item: ClaimedRun) -> None:
-        """Execute one run. With an expired lease a worker starts nothing: the run may belong to another worker."""
+        """Execute one run. With an expired lease, a worker starts nothing, because the run may belong to another
+        worker."""
         if self.draining or self.lease.expired() or item.stop.is_set():
             self._give_back([item])
             return
@@ -410,16 +416,15 @@ class Worker:
         self.done.append((item, finished))
 
     def execution_failed(self, item: ClaimedRun, error: BaseException) -> None:
-        """Record a run as failed whose execution raised, unless its outcome is known already."""
+        """Record a run whose execution raised as failed, unless its outcome is already known."""
         if not item.over:
             item.over = True
             self.done.append((item, execution_failed(item, error, self.clock)))
 
     def leave_to_others(self, stalled: float) -> None:
-        """Release runs that have waited for long while every thread is busy: other workers may have idle threads.
-
-        By the pace of earlier runs, all would be claimed again at once: they count as slow until they prove faster.
-        """
+        """Release runs that have waited long while every thread is busy, because other workers may have idle
+        threads. At the pace of earlier runs, all would be claimed again at once, so runs count as slow until they
+        prove faster."""
         with self._changing:
             parked = self.suspects.take_back(stalled)
         self._give_back(parked)
@@ -453,5 +458,5 @@ class Worker:
 
 
 def _may_be_isolated(error: BaseException) -> bool:
-    """Return whether an exchange that failed is tried again in parts, to find what cannot be stored or claimed."""
+    """Return whether to repeat a failed exchange in parts, to find what cannot be stored or claimed."""
     return isinstance(error, Exception) and not isinstance(error, (StoreUnusable, *TRANSIENT))
