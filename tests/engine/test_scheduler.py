@@ -387,14 +387,3 @@ def test_spans_are_refused_in_seconds(scheduler: Scheduler, name: str, least: st
     for value in (-1, 10**18, 0.5):
         said = refusal(scheduler.create(ANN, replace(JOB, policy={name: value}))).message
         assert said == f"{name}: must be {least} and at most {most} seconds"
-
-
-def test_a_key_from_before_days_kept_the_wall_clock_is_still_recognized(scheduler: Scheduler) -> None:
-    """Earlier versions read `1d` as seconds, so the fingerprints of such requests hold seconds."""
-    for key, seconds in (("whole", 86_400), ("float", 86_400.0)):
-        earlier = replace(JOB, trigger_config={"seconds": seconds}, idempotency_key=key)
-        first = made(scheduler.create(ANN, earlier))
-        again = made(scheduler.create(ANN, replace(JOB, trigger_config={"days": 1}, idempotency_key=key)))
-        assert again == first and '"period_us":86400000000' in again.definition.trigger
-        other = scheduler.create(ANN, replace(JOB, trigger_config={"days": 2}, idempotency_key=key))
-        assert "idempotency_key" in refusal(other).message

@@ -108,7 +108,7 @@ def test_words_and_limits_are_stored_the_same_everywhere(there: Site, cli: Cli, 
 TIMES: list[tuple[dict[str, Any], dict[str, Any], dict[str, str]]] = [
     ({"type": "interval", "hours": 1}, {"every": "60m"}, {"every": "1h"}),
     ({"type": "cron", "expression": "0 9 * * *"}, {"cron": "0 9 * * *"}, {"cron": "0 9 * * *"}),
-    ({"type": "once", "run_at": "in 3 hours"}, {"at": "in 3 hours"}, {"at": "in 3 hours"}),
+    ({"type": "once", "run_at": "in 3 hours"}, {"delay": "3h"}, {"at": "in 3 hours"}),
 ]
 """A trigger of the tools and of the HTTP API, the same in Python, and on the command line."""
 

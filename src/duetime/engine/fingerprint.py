@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from duetime.engine.clock import DAY, SECOND
 from duetime.engine.errors import DuetimeError
 from duetime.engine.times.zones import known_zone
-from duetime.engine.triggers.build import UNITS, step_of
+from duetime.engine.triggers.build import UNITS, delay_of, step_of
 
 if TYPE_CHECKING:
     from duetime.engine.validation import NewSchedule
@@ -24,12 +24,14 @@ _encode = json.JSONEncoder(sort_keys=True, default=repr).encode
 
 def fingerprint(new: NewSchedule, zone: str) -> str:
     """Hash a request, with times as they were given: `in 2 hours` is the same request a minute later. Differences
-    between interfaces do not matter: empty arguments, 1.0 instead of 1, an hour in seconds, or an explicit zone that
-    equals the default."""
+    between interfaces do not matter: empty arguments, 1.0 instead of 1, an hour in seconds, `in 2 hours` as a delay,
+    or an explicit zone that equals the default."""
     config = _numbers(_given(new.trigger_config))
     named = config.pop("timezone", None) or new.timezone
     if new.trigger_type == "interval":
         config = _with_one_step(config)
+    elif new.trigger_type == "once":
+        config = _with_one_delay(config)
     payload = {name: value for name, value in _given(new.payload).items() if value not in ([], {}, ())}
     said = _hash([new.kind, new.name, new.trigger_type, config, payload, _numbers(_given(new.policy))])
     return f"{said[:_REQUEST]}{_hash(_zone(named or zone))[: 31 - _REQUEST]}{_NAMED if named else _OPEN}"
@@ -38,7 +40,7 @@ def fingerprint(new: NewSchedule, zone: str) -> str:
 def is_same_request(stored: str, new: NewSchedule, zone: str) -> bool:
     """Return whether a stored fingerprint is of this request. This includes fingerprints from earlier versions, which
     hashed the arguments as one interface wrote them."""
-    return any(_agree(stored, fingerprint(each, zone)) or stored == _as_written(each) for each in _readings(new))
+    return _agree(stored, fingerprint(new, zone)) or any(stored == _as_written(each) for each in _earlier_readings(new))
 
 
 def _agree(stored: str, said: str) -> bool:
@@ -69,6 +71,16 @@ def _with_one_step(config: dict[str, Any]) -> dict[str, Any]:
     return {**{name: value for name, value in config.items() if name not in UNITS}, **step._asdict()}
 
 
+def _with_one_delay(config: dict[str, Any]) -> dict[str, Any]:
+    """Return a one-off whose time is given from now on with that delay; what is refused elsewhere stays."""
+    try:
+        delay = None if "run_at" in config and "delay" in config else delay_of(config)
+    except DuetimeError:
+        return config
+    rest = {name: value for name, value in config.items() if name not in ("run_at", "delay")}
+    return config if delay is None else {**rest, "delay": delay}
+
+
 def _zone(name: object) -> object:
     try:
         return known_zone(name).key
@@ -80,7 +92,7 @@ def _hash(said: object) -> str:
     return hashlib.sha256(_encode(said).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _readings(new: NewSchedule) -> Iterator[NewSchedule]:
+def _earlier_readings(new: NewSchedule) -> Iterator[NewSchedule]:
     """Yield a request, and the forms in which earlier versions hashed it, which read `1d` as that many seconds."""
     yield new
     config = dict(new.trigger_config)

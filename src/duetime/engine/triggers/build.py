@@ -12,7 +12,7 @@ from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant
 from duetime.engine.errors import InvalidTrigger, UnreadableTime
 from duetime.engine.text_cache import text_cache
 from duetime.engine.times import LONGEST_DURATION, read_exact, read_instant
-from duetime.engine.times.grammar import plain_words, read_amounts, read_iso
+from duetime.engine.times.grammar import plain_words, read_amounts, read_iso, read_relative
 from duetime.engine.times.wall_clock import wall_clock
 from duetime.engine.times.zones import known_zone, past_problem
 from duetime.engine.triggers.base import ChangingTrigger, OnceTrigger, Trigger, instant_from, instant_text
@@ -281,6 +281,15 @@ def _delay(value: object) -> int:
     if not 0 < length <= LONGEST_DURATION:
         raise InvalidTrigger(field="delay", problem="must be a time from now such as 30m, 2h30m or 1 day.")
     return length
+
+
+def delay_of(config: Config) -> int | None:
+    """Return the microseconds from now until a one-off that gives its time so: as a delay, or as `in 3 hours`."""
+    if config.get("delay") is not None:
+        return _delay(config["delay"])
+    text = config.get("run_at")
+    words = text.split() if isinstance(text, str) else []
+    return read_relative(plain_words(" ".join(words))) if len(words) > 1 else None
 
 
 def _interval(config: Config, shared: Common, now: Instant) -> Trigger:
