@@ -31,6 +31,7 @@ from tests.support.wordings import (
 
 UNKNOWN_ZONE = "Unknown time zone 'Mars/Base': use an IANA name such as Europe/Berlin."
 KEY_REUSED = "this idempotency_key was used with other arguments; use another key, or the same arguments"
+TIMEOUT_RANGE = "timeout_seconds: must be at least 0.001 and at most 2592000 seconds, such as 60"
 NOW = r"[Ii]t is now 20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?\+0[12]:00"
 LATER = "2031-02-10T15:00:00+01:00"
 JOB = {"name": "nightly_backup", "task": "echo", "trigger_type": "interval", "trigger_config": {"hours": 1}}
@@ -253,7 +254,8 @@ JOBS = [
     job("max_runs: must be a whole number from 1 to 9007199254740992, not 0", max_runs=0),
     job("nope: the task echo has no such argument; by name it takes value", kwargs={"nope": 1}),
     job("args: the task echo takes at most 1 by position, not 2", args=[1, 2]),
-    job("timeout_seconds: must be more than 0 and at most 2592000, such as 60", timeout_seconds=-1),
+    job(TIMEOUT_RANGE, timeout_seconds=-1),
+    job(TIMEOUT_RANGE, timeout_seconds=0.000_999),
     job("max_attempts: must be a whole number from 1 to 100, not 0", max_attempts=0),
     job("Invalid argument: catch_up must be one of once, all, skip.", is_error=True, catch_up="later"),
     job("Invalid argument: overlap must be one of skip, queue, allow.", is_error=True, overlap="never"),

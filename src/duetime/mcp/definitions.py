@@ -85,7 +85,7 @@ def error_result(err: Err) -> Reply:
     if err.code in STORE_ERRORS:
         raise StoreUnavailable(err.message)
     if err.details.get("field") == "timeout":  # the engine uses microseconds and another name
-        return Reply({"error": "timeout_seconds: must be more than 0 and at most 2592000, such as 60"})
+        return Reply({"error": f"timeout_seconds: {err.problem}, such as 60"})
     known = err.details.get("known_tasks")
     return Reply({"error": err.message} | ({} if known is None else {"known_tasks": known}))
 

@@ -114,13 +114,14 @@ _CHOICES: dict[str, type[StrEnum]] = {
     "notify_on": NotifyOn,
     "untaken": Untaken,
 }
+SHORTEST_TIMEOUT = SECOND // 1000
 _RANGES: dict[str, tuple[int, int]] = {
     "catch_up_limit": (1, 1000),
     "queue_limit": (1, 10_000),
     "max_attempts": (1, 100),
     "backoff": (1, 30 * DAY),
     "backoff_limit": (1, 30 * DAY),
-    "timeout": (1, 30 * DAY),
+    "timeout": (SHORTEST_TIMEOUT, 30 * DAY),
     "max_runs": (1, 2**53),
     "grace": (0, 365 * DAY),
     "pause_after": (0, 1_000_000),
@@ -194,7 +195,7 @@ def _check(name: str, value: Any) -> None:
 def _out_of_range(name: str, value: Any, low: int, high: int) -> str:
     if name not in IN_SECONDS:
         return f"must be a whole number from {low} to {high}, not {value!r}"
-    least = "more than 0" if low == 1 else f"at least {low // SECOND}"
+    least = "more than 0" if low == 1 else f"at least {low / SECOND:g}"
     return f"must be {least} and at most {high // SECOND} seconds"
 
 
@@ -240,6 +241,9 @@ def policy_from_json(text: str) -> Policy:
     stored = json_object(text)
     if stored is None:
         raise InvalidInput("the stored policy is not a JSON object", field="policy")
+    timeout = stored.get("timeout")
+    if isinstance(timeout, int) and 0 < timeout < SHORTEST_TIMEOUT:  # as earlier versions accepted it
+        stored["timeout"] = SHORTEST_TIMEOUT
     return make_policy(stored)
 
 
