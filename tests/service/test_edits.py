@@ -182,6 +182,7 @@ def test_a_cron_notification_keeps_to_five_fields(stage: Stage, cron: str) -> No
     id = make(stage, "notification")
     before = found(stage, id)
     assert "takes 5 fields" in stage.ada.knows("edit_schedule", schedule_id=id, cron=cron)["error"]
+    assert "takes 5 fields" in stage.ada.knows("edit_schedule", schedule_id=id, when=cron)["error"]
     assert found(stage, id) == before
     assert "error" not in stage.ada.knows("edit_schedule", schedule_id=make(stage, "job", "other"), cron=cron)
 

@@ -87,8 +87,8 @@ def _edit(served: Served, of_kind: Mapping[str, Fields], call: Call, given: Argu
     if isinstance(found, Err):
         return Reply({**error_result(found).structured, **lookup_fields(found, "")})
     schedule = found.value
-    _check_cron(call.services.specs.get(schedule.definition.kind), given.get("cron"))
     request = _request(call, given, _payload_fields(of_kind, schedule.definition.kind, given), zone)
+    _check_cron(call.services.specs.get(schedule.definition.kind), request.when)
     if request == EditRequest():
         alone = " timezone alone is how times are read: to change it, give the rule too." if "timezone" in given else ""
         raise ToolProblem(f"Nothing to change: give at least one field besides schedule_id, such as at or name.{alone}")
@@ -112,9 +112,12 @@ def _edit(served: Served, of_kind: Mapping[str, Fields], call: Call, given: Argu
     return Reply(with_warnings(view, warnings))
 
 
-def _check_cron(spec: KindSpec | None, cron: str | None) -> None:
+def _check_cron(spec: KindSpec | None, when: When | None) -> None:
     """Refuse a cron expression that the tools which create such a schedule refuse."""
-    if cron is not None and spec is not None and spec.five_cron_fields and len(cron.split()) != 5:
+    if when is None or when.type != "cron" or spec is None or not spec.five_cron_fields:
+        return
+    cron = when.config["expression"]
+    if len(cron.split()) != 5:
         raise ToolProblem(
             f"Invalid cron expression: {cron[:100]}. A {spec.name} takes 5 fields (minute hour day-of-month month "
             'day-of-week), for example "0 9 * * 1-5" for 09:00 on weekdays.'

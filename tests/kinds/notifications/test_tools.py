@@ -177,6 +177,15 @@ def test_a_wrong_cron_expression_is_a_tool_error_with_an_example(ann: Agent, cro
     assert ann.listed() == ([], [])
 
 
+@pytest.mark.parametrize("cron", ["0 0 9 * * *", "@daily"])
+@pytest.mark.parametrize("tool", ["schedule_notification", "schedule_cron_notification"])
+def test_a_cron_expression_in_words_keeps_to_five_fields_too(ann: Agent, tool: str, cron: str) -> None:
+    given = {name: value for name, value in CRON.items() if name != "cron"}
+    own = {"cron": ""} if tool == "schedule_cron_notification" else {}
+    assert "Give 5 fields" in ann.problem(tool, **{**given, **own, "when": cron})
+    assert ann.listed() == ([], [])
+
+
 def test_a_zone_inside_the_cron_expression_is_told_where_it_belongs(ann: Agent) -> None:
     assert "timezone" in ann.problem("schedule_cron_notification", **{**CRON, "cron": "CRON_TZ=UTC 0 9 * * *"})
 

@@ -124,10 +124,7 @@ def schedule_cron_notification(call: Call, given: Arguments) -> Reply:
     service = service_of(call)
     zone = zone_of(call, given)
     cron, phrase = _cron_of(given)
-    if len(cron) > 1000 or len(cron.split()) != 5:
-        is_zoned = cron.lstrip().startswith("CRON_TZ=")
-        hint = " Leave CRON_TZ= out: the zone goes into timezone." if is_zoned else ""
-        raise ToolProblem(f"Invalid cron expression: {cron[:100]}. {_CRON_RULE}{hint}")
+    _check_cron(cron)
     result = service.create(call.caller, _new(call, given, When("cron", {"expression": cron} | phrase, zone)))
     if isinstance(result, Err):
         if result.field in ("expression", "trigger_config"):
@@ -144,6 +141,13 @@ def schedule_cron_notification(call: Call, given: Arguments) -> Reply:
         "confirmation": f"Cron schedule created: {expression}",
     }
     return Reply(with_warnings(answer | _facts(schedule, zone), schedule.warnings))
+
+
+def _check_cron(cron: str) -> None:
+    if len(cron) > 1000 or len(cron.split()) != 5:
+        is_zoned = cron.lstrip().startswith("CRON_TZ=")
+        hint = " Leave CRON_TZ= out: the zone goes into timezone." if is_zoned else ""
+        raise ToolProblem(f"Invalid cron expression: {cron[:100]}. {_CRON_RULE}{hint}")
 
 
 def _facts(made: Notification, zone: str) -> dict[str, Any]:
@@ -177,6 +181,8 @@ def _in_words(call: Call, given: Arguments) -> Reply:
         when = requested_when(given)
     except ToolProblem as problem:
         raise ToolProblem(f"{str(problem).rstrip('.')}. {now_text(call, zone)}") from None
+    if when.type == "cron":
+        _check_cron(when.config["expression"])
     result = service_of(call).create(call.caller, _new(call, given, when._replace(timezone=zone)))
     if isinstance(result, Err):
         if result.field in ("run_at", "trigger_config"):
