@@ -32,7 +32,7 @@ def inbox(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
             for number in range(3):
                 said = {"message": f"**Build {number}**", "topic": "builds", "title": "Done"}
                 made(there, "build", NOW, kind="notification", payload=said)
-            urgent = {"message": "Call back", "topic": "me", "priority": 5, "tags": ["phone"]}
+            urgent = {"message": "Call back", "topic": "me", "priority": 5, "tags": ["phone", "garden"]}
             made(there, "urgent", NOW, kind="notification", payload=urgent)
             made(there, "mail", NOW, kind="prompt", payload={"prompt": "Read my *mail*", "agent": "inbox"})
             done = RunQuery(kind="notification", status="completed", count_to=9)
@@ -52,7 +52,7 @@ def test_messages_are_grouped_marked_and_dismissed(inbox: Site) -> None:
     browser = signed_in(inbox)
     page = browser.get("/inbox").body.decode()
     assert page.count('<article class="message unread"') == 2 and "3\u00d7" in page
-    assert "<strong>Build 2</strong>" in page and "Urgent" in page and "phone" in page
+    assert "<strong>Build 2</strong>" in page and "Urgent" in page
     assert "Unread (4)" in browser.text("/inbox")
     assert "1 item marked as read" in act(browser, "read") and "Unread (3)" in browser.text("/inbox")
     assert "No messages for this topic." in browser.text("/inbox?topic=elsewhere")
@@ -66,6 +66,22 @@ def test_messages_are_grouped_marked_and_dismissed(inbox: Site) -> None:
     assert "Call back" in dismissed and found is not None
     assert "1 item restored" in browser.follow(browser.send("/inbox", {"do": found[1], "back": "show=dismissed"}))
     assert "No dismissed messages." in browser.text("/inbox?show=dismissed") and "Call back" in browser.text("/inbox")
+
+
+def test_a_message_names_its_schedule_and_shows_its_tags_as_a_phone_does(inbox: Site) -> None:
+    page = signed_in(inbox).get("/inbox").body.decode()
+    assert re.search(r'<a href="/schedules/[^"]+">urgent</a>', page) is not None
+    assert 'aria-label="phone" title="phone">\u260e' in page and '<span class="tag">garden</span>' in page
+
+
+def test_a_message_about_a_run_leads_to_that_run(inbox: Site) -> None:
+    said = {"message": "The disk is full", "topic": "me", "tags": ["rotating_light", "run-7"]}
+    with working(inbox):
+        made(inbox, "backup failed", NOW, kind="notification", payload=said)
+        done = RunQuery(kind="notification", status="completed", count_to=9)
+        eventually(lambda: inbox.room.store.runs(done).total == 5, 20, "it arrived")
+    page = signed_in(inbox).get("/inbox").body.decode()
+    assert 'about <a href="/runs/7">run 7</a>' in page and '<span class="tag">run-7' not in page
 
 
 def test_what_belongs_to_others_is_neither_read_nor_answered(inbox: Site) -> None:

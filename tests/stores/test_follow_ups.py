@@ -113,10 +113,13 @@ def test_a_callback_is_told_what_it_follows(store: BaseStore, hand: Hand) -> Non
 
 def test_a_schedule_that_keeps_failing_is_paused_and_tells_once(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE, pause_after=3))
+    runs = []
     for number in range(1, 4):
         now = T0 + number * MINUTE
         assert the(store, schedule).progress.state == ScheduleState.ACTIVE
-        hand.record(hand.claim(now), now, Failed(f"no water {number}"))
+        [claim] = hand.claim(now)
+        hand.record([claim], now, Failed(f"no water {number}"))
+        runs.append(claim.run.id)
     progress = the(store, schedule).progress
     assert (progress.state, progress.failures) == (ScheduleState.PAUSED, 3)
     assert progress.note is not None and "3 failures in a row" in progress.note
@@ -124,7 +127,9 @@ def test_a_schedule_that_keeps_failing_is_paused_and_tells_once(store: BaseStore
     assert hand.claim(T0 + 10 * MINUTE) == []
     (told,) = payloads(store)
     assert (told["topic"], told["title"]) == ("duetime-alerts", "water the plants is paused")
+    assert told["message"].startswith("water the plants is paused after 3 failures"), "a person knows it by its name"
     assert "no water 3" in told["message"] and "resume" in told["message"]
+    assert told["tags"] == ["rotating_light", f"run-{runs[-1]}"]
 
 
 def test_a_success_in_between_begins_the_count_anew(store: BaseStore, hand: Hand) -> None:

@@ -147,9 +147,9 @@ def pause_and_tell(
 ) -> Progress:
     """Pause a schedule automatically and alert its owner: nothing starts until a person resumes it, so a person has to
     know. The alert is sent once, because a paused schedule does not reach this function again."""
-    text = f"{definition.public_id} is {note}. The latest error: {closed.error or closed.status}"
+    text = f"{closed.name} is {note}. The latest error: {closed.error or closed.status}"
     told = Alert(f"run:{closed.id}.{closed.fence}:paused", f"{closed.name} is paused", text)
-    writes.follow_ups.append(alert(definition.owner, told, policy.deliver_to))
+    writes.follow_ups.append(alert(definition.owner, told, policy.deliver_to, closed))
     writes.withdraw(progress.schedule)
     return progress._replace(state=ScheduleState.PAUSED, note=note)
 

@@ -57,17 +57,23 @@ def follow_ups(definition: Definition, policy: Policy, run: Run, now: Instant) -
     key = message_key(run)
     heard = _HEARD.get(RunStatus(run.status), ())
     if policy.deliver_to is not None and policy.notify_on in heard:
-        went_well, tags = run.status == RunStatus.COMPLETED, (f"run-{run.id}",)
+        went_well = run.status == RunStatus.COMPLETED
         title, text = _told(run)
-        yield Message(definition.owner, key, policy.deliver_to, title[:_LONGEST_NAME], text, went_well, tags)
+        yield Message(definition.owner, key, policy.deliver_to, title[:_LONGEST_NAME], text, went_well, _tags(run))
     for number, callback in enumerate(policy.callbacks):
         if callback.on in heard and not definition.key.startswith(GONE):  # the payload to report is not kept
             yield _callback(definition, run, f"{key}:{number}", callback, now)
 
 
-def alert(owner: str, told: Alert, topic: str | None = None) -> Message:
-    """Return the message of an alert, which goes to the owner's topic for alerts unless the schedule names another."""
-    return Message(owner, f"~{told.key}", topic or ALERTS, told.title[:_LONGEST_NAME], told.text, went_well=False)
+def alert(owner: str, told: Alert, topic: str | None = None, run: Run | None = None) -> Message:
+    """Return the message of an alert, about a run if there is one. It goes to the owner's topic for alerts unless the
+    schedule names another."""
+    title, tags = told.title[:_LONGEST_NAME], () if run is None else _tags(run)
+    return Message(owner, f"~{told.key}", topic or ALERTS, title, told.text, went_well=False, tags=tags)
+
+
+def _tags(run: Run) -> tuple[str, ...]:
+    return (f"run-{run.id}",)
 
 
 def drafts_of(follow_ups: Sequence[FollowUp], messenger: Messenger | None, now: Instant) -> list[Draft]:

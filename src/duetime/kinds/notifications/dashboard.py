@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -27,6 +28,7 @@ from duetime.service.inbox import (
     unread_count,
     waiting_count,
 )
+from duetime.service.masking import masked
 from duetime.service.services import Call
 from duetime.service.text import COUNTED, Count, whole_number
 
@@ -62,6 +64,53 @@ PAGE: Final = 100
 PLACE: Final = ("topic", "cursor", "show")
 _DONE: Final[dict[Mark, str]] = {"read": "read", "dismiss": "dismissed", "restore": "restored"}
 
+EMOJI: Final = {
+    "+1": "👍",
+    "-1": "👎",
+    "alarm_clock": "⏰",
+    "bell": "🔔",
+    "birthday": "🎂",
+    "bug": "🐛",
+    "bulb": "💡",
+    "calendar": "📆",
+    "coffee": "☕",
+    "computer": "💻",
+    "droplet": "💧",
+    "email": "📧",
+    "eyes": "👀",
+    "fire": "🔥",
+    "heart": "❤️",
+    "heavy_check_mark": "✔️",
+    "hourglass": "⌛",
+    "house": "🏠",
+    "key": "🔑",
+    "lock": "🔒",
+    "loudspeaker": "📢",
+    "memo": "📝",
+    "moneybag": "💰",
+    "no_entry": "⛔",
+    "package": "📦",
+    "partying_face": "🥳",
+    "phone": "☎️",
+    "pill": "💊",
+    "robot": "🤖",
+    "rocket": "🚀",
+    "rotating_light": "🚨",
+    "seedling": "🌱",
+    "skull": "💀",
+    "star": "⭐",
+    "sunny": "☀️",
+    "tada": "🎉",
+    "triangular_flag_on_post": "🚩",
+    "warning": "⚠️",
+    "white_check_mark": "✅",
+    "x": "❌",
+    "zap": "⚡",
+}
+"""The most common tags that ntfy shows as emoji, so that a message looks alike here and on a phone."""
+_RUN: Final = re.compile("run-([0-9]{1,18})")
+"""The tag of the run that a message is about."""
+
 
 class MessageGroup(NamedTuple):
     """Messages with the same topic and title that arrived among each other, the latest first."""
@@ -85,6 +134,7 @@ def inbox_page(request: PageRequest) -> Response:
         "notification/inbox.html",
         groups=_grouped(_messages(request, page.items)),
         message_kind=KIND,
+        emoji=EMOJI,
         waiting=waiting,
         more_waiting=None if more_waiting is None else "?" + urlencode({"waiting": more_waiting}),
         topic=topic,
@@ -100,10 +150,19 @@ def inbox_page(request: PageRequest) -> Response:
 def _messages(request: PageRequest, runs: Sequence[Run]) -> list[dict[str, Any]]:
     latest_first = sorted(runs, key=lambda run: (run.finished or run.due, run.id), reverse=True)
     views = message_views(request.call.services, request.caller, latest_first, request.zone)
-    return [
-        view | {"owner": run.owner, "unread": view["mark"] == "unread" and run.owner == request.caller.owner}
-        for run, view in zip(latest_first, views, strict=True)
-    ]
+    return [view | _for_page(run, view, request.caller.owner) for run, view in zip(latest_first, views, strict=True)]
+
+
+def _for_page(run: Run, view: Mapping[str, Any], viewer: str) -> dict[str, Any]:
+    """Return what the page shows beyond the other interfaces: the schedule's name, and the run that it is about."""
+    tags = [str(tag) for tag in view["tags"] or ()]
+    return {
+        "owner": run.owner,
+        "name": masked(run.name),
+        "unread": view["mark"] == "unread" and run.owner == viewer,
+        "tags": [tag for tag in tags if not _RUN.fullmatch(tag)],
+        "about": next((found[1] for tag in tags if (found := _RUN.fullmatch(tag))), None),
+    }
 
 
 def _grouped(messages: Sequence[dict[str, Any]]) -> list[MessageGroup]:
