@@ -1,6 +1,6 @@
 """HTTP client: one deadline for each call, bounded answers, no redirects, no proxy from the environment.
 
-A call is checked before any of it is sent.
+A call is checked before any part of it is sent.
 """
 
 from __future__ import annotations
@@ -38,19 +38,20 @@ def is_header_name(name: str) -> bool:
 
 
 def is_header_value(value: str) -> bool:
-    """Return whether a value has no control characters: a line break would end the header and begin another."""
+    """Return whether a value has no control characters, because a line break would end the header and begin another."""
     return _UNSENDABLE.search(value) is None
 
 
 def retry_after(headers: Mapping[str, str]) -> int:
-    """Return the microseconds that the receiver asked to wait, a day at most; 0 if it did not, or not readably."""
+    """Return for how many microseconds the receiver asked the caller to wait, at most a day; 0 if it did not ask or the
+    value is unreadable."""
     asked = headers.get("retry-after", "").strip()
     if asked.isascii() and asked.isdigit():
         return DAY if len(asked) > _LONGEST_SECONDS else min(int(asked) * SECOND, DAY)
     until, answered = _date(asked), _date(headers.get("date", ""))
     if until is None or answered is None:
         return 0
-    # Both times are by the receiver's clock, so that it need not agree with ours.
+    # Both times are from the receiver's clock, so that it need not agree with ours.
     return min(max(instant_of(until) - instant_of(answered), 0), DAY)
 
 
@@ -83,11 +84,11 @@ class Call(NamedTuple):
     headers: Mapping[str, str]
     body: bytes = b""
     patience: float = 5.0
-    """Timeout in seconds for everything together: lookup, connect, TLS, sending and the answer."""
+    """Timeout in seconds for everything together: lookup, connection, TLS, sending and the answer."""
     once: bool = False
-    """True if it must never reach the receiver twice: it is sent over a new connection and never sent again."""
+    """True if it must never reach the receiver twice: it is sent over a new connection and never repeated."""
     owner: str = LOCAL
-    """The owner whose share of name lookups it uses."""
+    """The owner whose share of name lookups the call uses."""
 
 
 class Answer(NamedTuple):
@@ -96,15 +97,15 @@ class Answer(NamedTuple):
     """Names are in lower case. There is always a `date`: the time of the answer if the receiver sent none."""
     body: bytes
     cut: bool
-    """True if the body exceeded the limit or broke off; `body` is then what arrived."""
+    """True if the body exceeded the limit or broke off; `body` is then the part that arrived."""
 
 
 class CallFailed(Exception):
-    """There is no answer. The reason may be shown: it names the host, never a query, a user name or a header."""
+    """There is no answer. The reason may be shown: it names the host, but never a query, a user name or a header."""
 
     def __init__(self, reason: str, *, permanent: bool = False, timed_out: bool = False, untried: bool = False) -> None:
-        """`timed_out`: its time was over, which may be due to the caller's timeout as well as to the receiver.
-        `untried`: it was not sent, and that says nothing about the receiver."""
+        """`timed_out`: the time ran out, which may be due to the caller's timeout as well as to the receiver.
+        `untried`: the call was not sent, for a reason that says nothing about the receiver."""
         super().__init__(reason)
         self.untried = untried
         self.reason = reason
@@ -122,7 +123,7 @@ class CheckedCall(NamedTuple):
 
 
 def checked(call: Call) -> CheckedCall:
-    """Check a call. Raise a permanent CallFailed if it could be read as more than one request, or as none."""
+    """Check a call. Raise a permanent CallFailed if it could be interpreted as more than one request, or as none."""
     try:
         target = read_url(call.url)
     except BadAddress as error:
@@ -152,8 +153,8 @@ __all__ = ["Answer", "Call", "CallFailed", "Http"]
 
 
 class Http:
-    """HTTP client without a guard for the operator's own addresses, or with one for addresses that an agent gave.
-    Connections are reused, so the two must not be the same client."""
+    """HTTP client, without a guard for the operator's own addresses, or with one for addresses that an agent gave.
+    Connections are reused, so the two must not share a client."""
 
     def __init__(
         self,
@@ -166,8 +167,8 @@ class Http:
         dialler: httpcore2.NetworkBackend | None = None,
         trust: ssl.SSLContext | None = None,
     ) -> None:
-        """`connections`: at least as many as threads that send. `resends`: send again if a kept connection turns out to
-        be dead; False for a caller that must know of every loss. `dialler` and `trust` replace the real network and
+        """`connections`: at least as many as threads that send. `resends`: send again if a reused connection turns out
+        to be dead; False for a caller that must know of every loss. `dialler` and `trust` replace the real network and
         the known certificate authorities."""
         self._clock = clock
         self._find = Resolver().addresses if guard is None else guard.check
@@ -187,10 +188,8 @@ class Http:
                 self._exchange = None
 
     def open(self) -> Exchange:
-        """Return the exchange, created on first use: the library is slow to load, and most commands call nobody.
-
-        Called in advance, it loads what the first call would have to wait for.
-        """
+        """Return the exchange, which is created on first use because the library is slow to load and most commands make
+        no calls. Calling this in advance loads what the first call would have to wait for."""
         with self._opening:
             if self._exchange is None:
                 from duetime.net.exchange import Exchange

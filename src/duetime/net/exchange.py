@@ -1,4 +1,4 @@
-"""Sends checked calls over pooled connections, to checked addresses only, with one deadline for all that a call does.
+"""Sends checked calls over pooled connections, to checked addresses only, with one deadline for everything in a call.
 
 Separate from the client because it needs the HTTP library, which commands that make no calls should not have to load.
 """
@@ -21,7 +21,7 @@ from duetime.net.client import Answer, CallFailed, CheckedCall
 from duetime.net.ssrf_guard import Forbidden, Unresolved
 
 Find: TypeAlias = Callable[[str, int, float, str], list[str]]
-"""Return the addresses that may be dialled for a host and a port, within a timeout in seconds, for an owner."""
+"""Returns the addresses that may be dialled for a host and a port, within a timeout in seconds, for an owner."""
 
 _MOST_TRIED = 4
 
@@ -52,8 +52,8 @@ class CallProgress(threading.local):
 
 
 class GuardedBackend(httpcore2.NetworkBackend):
-    """Dials the numeric addresses that `find` returns, so that no second lookup can lead elsewhere. TLS still requests
-    and verifies the host name."""
+    """Dials the numeric addresses that `find` returns, so that no second lookup can return a different address. TLS
+    still requests and verifies the host name."""
 
     def __init__(self, find: Find, progress: CallProgress, dialler: httpcore2.NetworkBackend | None = None) -> None:
         self._find = find
@@ -74,7 +74,7 @@ class GuardedBackend(httpcore2.NetworkBackend):
         refused: Exception = httpcore2.ConnectError()
         for position, address in enumerate(addresses):
             left = self._progress.left(httpcore2.ConnectTimeout)
-            share = left / (len(addresses) - position)  # the first may never respond
+            share = left / (len(addresses) - position)  # the first address may never respond
             try:
                 stream = self._dialler.connect_tcp(address, port, share, socket_options=socket_options or ())
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
@@ -85,8 +85,8 @@ class GuardedBackend(httpcore2.NetworkBackend):
 
 
 class TimedStream(httpcore2.NetworkStream):
-    """Limits every read and write to the time left of the call. The library's timeouts start anew with each byte, so
-    that a receiver that sends slowly could hold a thread for as long as it likes."""
+    """Limits every read and write to the time left for the call. The library's timeouts restart with each byte, so a
+    receiver that sends slowly could otherwise hold a thread for as long as it likes."""
 
     def __init__(self, stream: httpcore2.NetworkStream, progress: CallProgress) -> None:
         self._stream = stream
@@ -130,7 +130,7 @@ _TROUBLE = (*_LOST, httpcore2.TimeoutException, httpcore2.LocalProtocolError, Fo
 
 @cache
 def _known_authorities() -> ssl.SSLContext:
-    """Load the certificate authorities of this machine, once for all clients: it takes as long as many calls."""
+    """Load the certificate authorities of this machine once for all clients, because it takes as long as many calls."""
     return httpcore2.default_ssl_context()
 
 
@@ -168,7 +168,7 @@ class Exchange:
         try:
             return self._send_once(request) if call.once else self._send(request)
         except _TROUBLE as error:
-            # Without its cause, because the library quotes its input, headers included.
+            # Raised without its cause, because the library quotes its input, including headers.
             raise self._failure(error, call.target.authority, patience) from None
 
     def close(self) -> None:
@@ -180,12 +180,12 @@ class Exchange:
         except _LOST:
             if self._progress.connected or self._progress.heard or not self._resends:
                 raise
-        # The receiver had closed this kept connection, most likely before the request arrived. If it did arrive, the
-        # receiver recognizes the repeat by its id. Use a new connection, because another kept one may be dead too.
+        # The receiver had closed this reused connection, most likely before the request arrived. If it did arrive, the
+        # receiver recognizes the repetition by its id. Use a new connection, because another idle one may be dead too.
         return self._send_once(request)
 
     def _send_once(self, request: httpcore2.Request) -> Answer:
-        """Send a request over a connection of its own, so that a kept one that is dead is no reason to repeat it."""
+        """Send a request over a connection of its own, so that a dead idle connection is no reason to repeat it."""
         connection = httpcore2.HTTPConnection(
             request.url.origin, ssl_context=self._trust, network_backend=self._backend
         )
@@ -210,7 +210,8 @@ class Exchange:
         return Answer(response.status, headers, body, cut)
 
     def _body(self, response: httpcore2.Response) -> tuple[bytes, bool]:
-        """Read the body as far as it arrives. A missing rest is no failure: the status already shows the result."""
+        """Read as much of the body as arrives. A missing rest is not a failure, because the status already shows the
+        result."""
         body = bytearray()
         try:
             for chunk in response.iter_stream():

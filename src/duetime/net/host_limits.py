@@ -1,4 +1,4 @@
-"""Limits on attempts in flight, and a circuit breaker for each host, so that a dead host delays no other host and all
+"""Limits on attempts in flight, and a circuit breaker per host, so that a dead host does not delay other hosts, and all
 dead hosts together delay nothing else."""
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from duetime.engine.kind import LOCAL
 from duetime.engine.outcome import Outcome, Returned
 
 _FAILURES = 5
-"""Consecutive failures after which a host is closed, that is, not tried for a while."""
+"""Consecutive failures after which a host is closed, which means that it is not tried for a while."""
 _SHORTEST, _LONGEST = 30.0, 300.0
 """Seconds that a host stays closed, doubled each time that it still does not answer."""
 _PATIENCE = DAY
 """How long waiting for a closed host does not count as an attempt, because nothing was tried."""
 _LIVELY = 1.0
-"""Seconds after `moved_at` in which waiting for a slot is worth a thread: one will be free soon."""
+"""Seconds after `moved_at` during which waiting for a slot is worth a thread, because one will be free soon."""
 _FORGOTTEN = 3600.0
 _MOST_STEPS = 100
-"""Hosts that are looked at when another becomes known: many of them may be in use."""
+"""Number of hosts that are examined when another becomes known, because many of them may be in use."""
 _MOST_KNOWN = 10_000
 _BACK_AT_LEAST, _BACK_AT_MOST, _BACK_LONGEST = SECOND // 5, SECOND, 10 * SECOND
 _FEWEST = 4
@@ -35,16 +35,16 @@ _BACKS_A_SECOND = 50
 
 
 class Sign(Enum):
-    """The evidence of an attempt about the host. The outcome alone does not tell: 429 and 503 are both a Retry."""
+    """What an attempt shows about the host. The outcome alone does not tell: 429 and 503 are both a Retry."""
 
     ANSWERED = "answered"
     """The host is up, even if it refused."""
     FAILED = "failed"
-    """No connection, a lost one, or an answer that counts as none."""
+    """No connection, a lost connection, or an answer that counts as none."""
     SILENT = "silent"
-    """No answer in time. That is held against the host for this owner only, who chose the path and the timeout."""
+    """No answer in time. This counts against the host for this owner only, who chose the path and the timeout."""
     NONE = "none"
-    """Nothing was learned: the call was refused before it was sent, or what failed may be one path of many."""
+    """Nothing was learned: the call was refused before it was sent, or the failure may concern one path of many."""
 
 
 class Tried(NamedTuple):
@@ -53,10 +53,11 @@ class Tried(NamedTuple):
 
 
 class Hosts:
-    """`threads` is the number of threads that attempts share with work of other kinds. A host that answers may use half
-    of them, one that does not one or two, or a quarter for several owners; all that do not answer may use half
-    together, and all hosts three quarters. Each owner gets a share of every limit. An attempt waits for a slot only
-    while one is likely to be free soon.
+    """Limits attempts per host. `threads` is the number of threads that attempts share with work of other kinds.
+
+    A host that answers may use half of the threads. A host that does not may use one or two, or a quarter for several
+    owners; all hosts that do not answer may use half together, and all hosts three quarters. Each owner gets a share of
+    every limit. An attempt waits for a slot only while one is likely to be free soon.
     """
 
     def __init__(self, clock: Clock, threads: int) -> None:
@@ -98,7 +99,7 @@ class Hosts:
         return owner != LOCAL or self._clock.monotonic() < self._shared_until
 
     def _admit(self, host: str, known: _Host, owner: str) -> tuple[_Limit, ...] | Returned:
-        """Return the limits in which the attempt gets a slot, or what to return instead of running it."""
+        """Return the limits in which the attempt gets a slot, or the outcome to return instead of running it."""
         until: float | None = None
         while True:
             now, silence = self._clock.monotonic(), known.silences.get(owner, _NO_FAILURES)
@@ -110,7 +111,7 @@ class Hosts:
             shared = self._shares(owner)
             full = next((limit for limit in limits if limit.is_full(owner, shared=shared)), None)
             if silence.failures >= _FAILURES and known.owners[owner]:
-                full = known  # a single attempt at a time finds out whether it answers this owner again
+                full = known  # a single attempt at a time finds out whether the host answers this owner again
             if full is None:
                 return limits
             until = full.moved_at + _LIVELY if until is None else until
@@ -127,7 +128,7 @@ class Hosts:
                 limit.moved_at, limit.sent_back = now, 0
         self._learn(known, sign, now, owner)
         # A free slot of a steady host wakes one waiting thread. Otherwise all are woken: the limits may have changed,
-        # and a thread that waits for a slot shared by many hosts may find its own host full.
+        # and a thread that waits for a slot shared by many hosts may find that its own host is full.
         for limit in limits:
             limit.freed.notify(1 if limit is known and steady and len(limit.owners) < 2 else limit.waiting)
 
@@ -146,7 +147,7 @@ class Hosts:
             case Sign.NONE:
                 pass
         if known.record.failures >= _FAILURES:
-            known.slots = 1  # a single attempt at a time finds out whether it is back
+            known.slots = 1  # a single attempt at a time finds out whether the host is back
         else:
             known.slots = self._proven if known.proven else self._unproven
 
@@ -161,7 +162,8 @@ class Hosts:
         return known
 
     def _forget(self, now: float) -> None:
-        """Forget hosts that were not used for long, and the oldest if there are too many. Those in use are skipped."""
+        """Forget hosts that have not been used for long, and the oldest if there are too many. Hosts in use are
+        skipped."""
         for _ in range(min(len(self._known), _MOST_STEPS)):
             host, oldest = next(iter(self._known.items()))
             if now - oldest.used_at <= _FORGOTTEN and len(self._known) < _MOST_KNOWN:
@@ -180,7 +182,8 @@ class _Record(NamedTuple):
     closed_until: float = 0.0
 
     def extended(self, now: float) -> _Record:
-        """Return the record with one more failure. Those that were in flight when it was closed do not extend that."""
+        """Return the record with one more failure. Failures of attempts that were in flight when the host was closed do
+        not extend it."""
         failures = self.failures + 1
         if failures < _FAILURES or now < self.closed_until:
             return self._replace(failures=failures)
@@ -191,7 +194,8 @@ _NO_FAILURES = _Record()
 
 
 class _Limit:
-    """Slots that attempts share, under one lock for all: to one host, to all that have not answered, or to any."""
+    """Slots that attempts share, under one lock for all limits: attempts to one host, to all hosts that have not
+    answered, or to any host."""
 
     def __init__(self, lock: threading.Lock, slots: int) -> None:
         self.freed = threading.Condition(lock)
@@ -200,9 +204,10 @@ class _Limit:
         self.owners: Counter[str] = Counter()
         self.waiting = 0
         self.moved_at = -inf
-        """When something last suggested that a slot is free soon: an answer, or attempts to many hosts just started."""
+        """When something last suggested that a slot will be free soon: an answer, or a recent start of attempts to many
+        hosts."""
         self.sent_back = 0
-        """Attempts returned since the latest answer."""
+        """Number of attempts returned since the latest answer."""
 
     def begin(self, now: float) -> None:
         self.in_flight += 1
@@ -210,15 +215,15 @@ class _Limit:
             self.moved_at = now
 
     def is_full(self, owner: str, *, shared: bool) -> bool:
-        """Return whether no slot is left, or none for this owner, who never takes more than twice as many as it leaves
-        free, so that calls that are not answered do not keep those of others waiting."""
+        """Return whether no slot is left, or none for this owner, who never uses more than twice as many as it leaves
+        free, so that unanswered calls of one owner do not keep those of others waiting."""
         free, held = self.slots - self.in_flight, self.owners[owner]
         if free <= 0 or not shared or held == 0 or self.slots < _FEWEST:
             return free <= 0
         return held + 1 > 2 * (free - 1)
 
     def send_back(self) -> int:
-        """Return after how many microseconds to ask again; random, so that not all come back together."""
+        """Return after how many microseconds to ask again; random, so that not all attempts return together."""
         self.sent_back += 1
         longest = min(max(_BACK_AT_MOST, self.sent_back * SECOND // _BACKS_A_SECOND), _BACK_LONGEST)
         return random.randint(_BACK_AT_LEAST, longest)
@@ -230,9 +235,9 @@ class _Host(_Limit):
     def __init__(self, lock: threading.Lock, slots: int, most: int) -> None:
         super().__init__(lock, slots)
         self.most = most
-        """Attempts in flight up to which an owner that has none gets a slot, even if all slots are taken."""
+        """Number of attempts in flight up to which an owner that has none gets a slot, even if all slots are taken."""
         self.asking = 0
-        """Threads that wait on its behalf, in any limit."""
+        """Number of threads that wait for this host, in any limit."""
         self.proven = False
         """True if its latest conclusive attempt was answered."""
         self.record = _NO_FAILURES
@@ -241,12 +246,12 @@ class _Host(_Limit):
         self.used_at = 0.0
 
     def begin(self, now: float) -> None:
-        """Leave `moved_at` alone: a single host with all slots taken may just be slow to answer."""
+        """Leave `moved_at` unchanged, because a single host with all slots taken may just be slow to answer."""
         self.in_flight += 1
 
     def is_full(self, owner: str, *, shared: bool) -> bool:
         """Leave a slot to each owner that holds none, so that slow calls of one owner do not keep the others waiting
-        for the same host, but only up to `most`, so that those of many owners keep nobody waiting for other hosts."""
+        for the same host; but only up to `most`, so that the calls of many owners do not block other hosts."""
         return super().is_full(owner, shared=shared) and (self.owners[owner] > 0 or self.in_flight >= self.most)
 
     def wait_for(self, limit: _Limit, patience: float) -> bool:

@@ -1,4 +1,4 @@
-"""Conversion of an answer, or of a failed call, into the outcome of the run that made the call."""
+"""Converts an answer, or a failed call, into the outcome of the run that made the call."""
 
 from __future__ import annotations
 
@@ -34,33 +34,34 @@ def outcome_of(answer: Answer, result: Mapping[str, Any], host: str) -> Outcome:
 
 
 def outcome_of_failure(failed: CallFailed, after: int = 0) -> Outcome:
-    """Return the outcome of a call without an answer; `after` is the least delay of a retry in microseconds."""
+    """Return the outcome of a call without an answer; `after` is the minimum delay of a retry in microseconds."""
     if failed.untried:
         return not_tried(failed.reason)
     return Failed(failed.reason, permanent=True) if failed.permanent else Retry(failed.reason, after)
 
 
 def not_tried(reason: str) -> Returned:
-    """Return a run that found no thread for its call: for a day, that is no attempt of its own."""
+    """Return the outcome of a run that found no thread for its call; for a day, that does not count as an attempt."""
     return Returned(reason, random.randint(SECOND, 5 * SECOND), patience=DAY)
 
 
 def sign_of(answer: Answer) -> Sign:
-    """Return what an answer shows about the host: 429 comes from one that is up; 5xx counts as no answer."""
+    """Return what an answer shows about the host: 429 comes from a host that is up; 5xx counts as no answer."""
     return Sign.FAILED if answer.status >= 500 else Sign.ANSWERED
 
 
 def sign_of_failure(failed: CallFailed) -> Sign:
-    """Return what a failure shows about the host: nothing, if the call was refused before it was sent."""
+    """Return what a failure shows about the host: nothing if the call was refused before it was sent."""
     if failed.permanent or failed.untried:
         return Sign.NONE
     return Sign.SILENT if failed.timed_out else Sign.FAILED
 
 
-# Calls to addresses of the operator: the run shows the answer, but not the address.
+# Calls to the operator's addresses: the run shows the answer, but not the address.
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
-"""Header with the id of an outgoing message, the same on every attempt, so that a receiver can recognize a repeat."""
+"""Header with the id of an outgoing message, the same on every attempt so that a receiver can recognize a
+repetition."""
 
 
 def posted(
@@ -70,7 +71,7 @@ def posted(
     result: Callable[[Answer], Mapping[str, Any]],
     hidden: Sequence[str] = (),
 ) -> Tried:
-    """Make one attempt. `receiver` is the name that people see, in place of everything in `hidden`."""
+    """Make one attempt. `receiver` is the name that people see in place of everything in `hidden`."""
     try:
         with silenced():
             answer = http.send(call)
@@ -83,7 +84,7 @@ def posted(
     return Tried(outcome_of(answer, result(answer), receiver), sign_of(answer))
 
 
-# Logs of packages that would show addresses and answers, with any credentials in them.
+# Logs of packages that would show addresses and answers, including any credentials in them.
 
 _working_for_us: ContextVar[bool] = ContextVar("duetime_muffled", default=False)
 _reached = 0
@@ -91,7 +92,7 @@ _reached = 0
 
 @contextmanager
 def silenced() -> Iterator[None]:
-    """Suppress logs in this thread only: other users of the same packages still get theirs."""
+    """Suppress logs in this thread only, so that other users of the same packages still get theirs."""
     before = _working_for_us.set(True)
     try:
         _reach_every_logger()
@@ -102,7 +103,8 @@ def silenced() -> Iterator[None]:
 
 
 def _reach_every_logger() -> None:
-    """Add the filter to every logger, because it applies to its own logger only; adding it twice changes nothing."""
+    """Add the filter to every logger, because a filter applies to its own logger only; adding it twice changes
+    nothing."""
     global _reached  # noqa: PLW0603 - loggers are never removed, so that their number tells whether there are new ones
     known = logging.root.manager.loggerDict
     if len(known) == _reached:

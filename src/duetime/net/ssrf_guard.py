@@ -1,4 +1,5 @@
-"""Guard against SSRF: name lookups with a timeout, which addresses are public, and which may be called."""
+"""Guard against SSRF: name lookups with a timeout, and the decisions which addresses are public and which may be
+called."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ T = TypeVar("T")
 
 
 class Abandoned(Exception):
-    """The work was not done in time; its thread may still run, but does not keep the process from ending."""
+    """The work was not done in time; its thread may still be running, but does not keep the process from ending."""
 
 
 class NoneFree(Exception):
@@ -29,9 +30,9 @@ class NoneFree(Exception):
 
 
 class Helpers:
-    """Runs at most `most` threads at once for one owner, including abandoned ones, and four times as many for all. That
-    is more than workers usually have threads, so only abandoned ones can use them up. An owner never takes more than
-    twice as many as it leaves free, so that those of a few owners do not use up all."""
+    """Runs at most `most` threads at once for one owner, including abandoned ones, and four times as many for all
+    owners. That is more than workers usually have threads, so only abandoned ones can use them up. An owner never uses
+    more than twice as many as it leaves free, so that a few owners cannot use up all of them."""
 
     def __init__(self, most: int = 128) -> None:
         self._most, self._free = most, 4 * most
@@ -39,7 +40,8 @@ class Helpers:
         self._lock = threading.Lock()
 
     def run(self, work: Callable[[], T], within: float, owner: str = LOCAL) -> T:
-        """Run `work`, which must not raise. Do not wait for a free thread: that would use up the caller's time."""
+        """Run `work`, which must not raise. This does not wait for a free thread, which would use up the caller's
+        time."""
         self._take(owner)
         done: SimpleQueue[T] = SimpleQueue()
         thread = threading.Thread(target=self._work, args=(work, done, owner), name="duetime-helper", daemon=True)
@@ -79,7 +81,7 @@ Lookup: TypeAlias = Callable[..., list[tuple[Any, ...]]]
 
 
 class Unresolved(Exception):
-    """A name has no address at present. Never permanent: without a network, no name has one."""
+    """A name has no address at present. This is never permanent, because without a network no name has one."""
 
     def __init__(self, reason: str, *, timed_out: bool = False, untried: bool = False) -> None:
         """`timed_out`: the lookup did not end in time. `untried`: it was not even begun."""
@@ -100,7 +102,7 @@ class Resolver:
             ip_address(host)
             return [host]
         except ValueError:
-            pass  # then it is a name
+            pass  # in that case, it is a name
         try:
             found = self._helpers.run(lambda: self._look_up(host, port), within, owner)
         except NoneFree:
@@ -136,7 +138,7 @@ _CLOSED = {
 }
 _NETWORKS = tuple((ip_network(network), kind) for kind, networks in _CLOSED.items() for network in networks)
 _GLOBAL_V6 = IPv6Network("2000::/3")
-"""All that has been allocated so far; everything else is refused. `ipaddress.is_global` does not suffice, because it
+"""Everything that has been allocated so far; all else is refused. `ipaddress.is_global` is not sufficient, because it
 accepts several of the embeddings."""
 
 _MAPPED = IPv6Network("::ffff:0:0/96")
@@ -147,13 +149,13 @@ _ISATAP_GLOBAL = 0x0200_5EFE
 
 
 def why_closed(address: str) -> str | None:
-    """Return what an address is if it is not reachable from the whole internet, else None."""
+    """Return what kind of address this is if it is not reachable from the whole internet, otherwise None."""
     read = ip_address(address)
     return _kind_of(read) if isinstance(read, IPv4Address) else _why_v6(read)
 
 
 def as_dialled(address: str) -> IPv4Address | IPv6Address:
-    """Return the address that is dialled: for a mapped IPv4 address, the IPv4 address."""
+    """Return the address that is dialled: the IPv4 address for a mapped one."""
     read = ip_address(address)
     if isinstance(read, IPv6Address) and read in _MAPPED:
         return _last_32_bits(read)
@@ -178,7 +180,7 @@ def _why_v6(address: IPv6Address) -> str | None:
 
 
 def _embedded(address: IPv6Address) -> Iterator[IPv4Address]:
-    """Yield the embedded IPv4 addresses, to which a gateway on the way would send."""
+    """Yield the embedded IPv4 addresses, to which a gateway on the way would forward."""
     if address in _MAPPED or address in _NAT64:
         yield _last_32_bits(address)
     if address in _SIX_TO_FOUR:
@@ -191,7 +193,7 @@ def _last_32_bits(address: IPv6Address) -> IPv4Address:
     return IPv4Address(int(address) & 0xFFFF_FFFF)
 
 
-# Addresses that may be dialled for a URL from an agent: public ones, and what the operator allows.
+# Addresses that may be dialled for a URL from an agent: public ones, and those that the operator allows.
 
 _LOCAL_NAMES = ("localhost", "local", "internal", "home.arpa")
 _LOCAL = "is a name of a local network"
@@ -199,7 +201,7 @@ _WITH_PORT = re.compile(r"(?P<host>\[[^\[\]]+\]|[^:\[\]]+):(?P<port>[0-9]{1,5})"
 
 
 class Forbidden(Exception):
-    """A host that may not be called. The text names the host and never an address that it resolved to, so that it does
+    """A host that may not be called. The text names the host, but never an address that it resolved to, so that it does
     not disclose an internal network."""
 
 
@@ -209,8 +211,8 @@ class Guard:
         self._resolver = Resolver(lookup)
 
     def check(self, host: str, port: int, within: float = 5.0, owner: str = LOCAL) -> list[str]:
-        """Return the addresses to dial, all of them checked. One bad address refuses the host, because whoever answers
-        the lookup chooses their order. Raise Forbidden or Unresolved."""
+        """Return the addresses to dial, all of them checked. A single bad address refuses the host, because whoever
+        answers the lookup chooses their order. Raise Forbidden or Unresolved."""
         try:
             name = plain_host(host)
         except BadAddress as error:
@@ -253,7 +255,7 @@ def _read(entry: str) -> _Allowed:
     try:
         return _Allowed(network=ip_network(host), port=port)
     except ValueError:
-        pass  # then it has to be a name
+        pass  # in that case, it has to be a name
     try:
         return _Allowed(name=plain_host(host), port=port)
     except BadAddress:

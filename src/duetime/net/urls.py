@@ -1,4 +1,4 @@
-"""Strict parsing of URLs: whatever two programs could interpret differently is refused."""
+"""Strict parsing of URLs: anything that two programs could interpret differently is refused."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KEPT = string.punctuation
 
 
 class BadAddress(ValueError):
-    """An address that cannot be used; the text says why and never quotes what may be a secret."""
+    """An address that cannot be used; the text says why and never quotes anything that may be a secret."""
 
 
 class Target(NamedTuple):
@@ -68,7 +68,7 @@ def plain_host(host: str) -> str:
         return _plain_v6(host)
     plain = host.lower().removesuffix(".")
     labels = plain.split(".")
-    # Checked on the host as given, because some non-ASCII letters become ASCII in lower case.
+    # Checked before lowercasing, because some non-ASCII letters become ASCII in lower case.
     if not host.isascii() or len(plain) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
         raise BadAddress("the host name is not valid; write it in ASCII, such as hooks.example.org (or xn--…)")
     if _NUMBER.fullmatch(labels[-1]):

@@ -1,1 +1,1 @@
-"""The supervisor of child processes, which every kind uses that starts some."""
+"""The supervisor of child processes, used by every kind that starts processes."""

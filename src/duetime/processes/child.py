@@ -1,6 +1,6 @@
-"""Child processes: they are started, fed, read, stopped and killed here.
+"""Starts child processes, writes to them, reads from them, stops them and kills them.
 
-Nothing is waited for but in `step`, and nothing that a child writes, or does not read, fills the memory.
+Only `step` waits, and nothing that a child writes, or does not read, can fill the memory.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ TICK = 0.05
 """Seconds between two checks whether a process has to stop."""
 _CHUNK = 65536
 _LAST_CHUNKS = 64
-"""Chunks read from a stream at the end, which an escaped process may still be writing to."""
+"""Number of chunks read from a stream at the end, because an escaped process may still be writing to it."""
 
 Sink = Callable[[bytes], object]
-"""Receives the pieces of an output as they come, and keeps only a bounded amount. What it raises ends `watch`."""
+"""Receives the pieces of an output as they arrive, and keeps only a bounded amount. An exception from it ends
+`watch`."""
 
 
 class ProcessSpec(NamedTuple):
-    """The options that a process is started with. Without `stdout` its output goes to the operator; without `stderr`
-    alone, both outputs are one."""
+    """The options with which a process is started. Without `stdout`, its output goes to the operator; with `stdout` but
+    without `stderr`, both outputs are combined."""
 
     argv: Sequence[str] = ()
     input: bytes = b""
@@ -44,18 +45,18 @@ class ProcessSpec(NamedTuple):
 class StopRequest(NamedTuple):
     reason: str
     grace: float = 0.0
-    """Seconds before the process is killed; with none, it is not asked to end first."""
+    """Seconds until the process is killed; with 0, it is killed without being asked to end first."""
 
 
 class ChildProcess:
     """A process in the group of this one, which ends with it."""
 
     kill_wait = 0.0
-    """Seconds between `kill` and the end of `watch`, if the process does not end before."""
+    """Seconds between `kill` and the end of `watch`, if the process does not end earlier."""
 
     def __init__(self, spec: ProcessSpec, **options: Any) -> None:
         """Raises OSError or ValueError if it cannot be started."""
-        # Processes run in real time, even if the schedules use a manually set clock.
+        # Processes run in real time, even if the schedules use a settable clock.
         self._clock = SystemClock()
         self._process = subprocess.Popen(
             spec.argv,
@@ -85,12 +86,12 @@ class ChildProcess:
 
     @property
     def silent(self) -> bool:
-        """Return whether all outputs are closed, by everybody who could have written to them."""
+        """Return whether all outputs are closed by every process that could write to them."""
         return not self._sinks
 
     def step(self, timeout: float = TICK) -> None:
-        """Wait for at most `timeout` seconds; send what is unsent, and pass on what came."""
-        poll = select.poll()  # unlike `select`, it takes descriptors beyond 1023
+        """Wait for at most `timeout` seconds; send unsent input, and pass on the output that arrived."""
+        poll = select.poll()  # unlike `select`, this accepts descriptors beyond 1023
         for descriptor in self._sinks:
             poll.register(descriptor, select.POLLIN)
         if self._pidfd is not None and not self.exited:
@@ -114,13 +115,14 @@ class ChildProcess:
     def watch(
         self, stop_request: Callable[[], StopRequest | None], is_done: Callable[[], bool] = lambda: False
     ) -> str | None:
-        """Step until the process has ended or `is_done`, which is called after each step; return why it was stopped,
-        if it was: asked to end, killed after the grace, and left to `close` if it is still there."""
+        """Step until the process has ended or `is_done`, which is called after each step. Return why the process was
+        stopped, if it was: it is asked to end, killed after the grace period, and left to `close` if it still
+        exists."""
         reason: str | None = None
         kill_at, killed = math.inf, False
         while not is_done() and not self.ended:
             self.step()
-            deadline = self.renewal()  # before the request is read: a lost lease may be renewed after that
+            deadline = self.renewal()  # checked before the request is read: a lost lease may be renewed after that
             now, request = self._clock.monotonic(), stop_request()
             if request is not None:
                 if reason is None and request.grace > 0:
@@ -144,7 +146,7 @@ class ChildProcess:
         self._process.kill()
 
     def close(self) -> int:
-        """Kill what is left, read the last of what it wrote, and return its exit status."""
+        """Kill what is left, read its last output, and return its exit status."""
         self._kill_all()
         status = self._process.wait()
         try:
@@ -161,7 +163,7 @@ class ChildProcess:
         return status
 
     def renewal(self) -> float | None:
-        """Return a later deadline if it is time to send one; there is none without a guard."""
+        """Return a later deadline if it is time to send one; without a guard, there is none."""
         return None
 
     def extend(self, deadline: float) -> None: ...
@@ -189,14 +191,15 @@ class ChildProcess:
         try:
             self._unsent = self._unsent[os.write(self._stdin.fileno(), self._unsent[:_CHUNK]) :]
         except BlockingIOError:
-            return  # the pipe is full: next time
+            return  # the pipe is full: try again next time
         except OSError:
             self._unsent = self._unsent[:0]  # it stopped reading its input, which is not an error
         if not self._unsent:
             self._stdin.close()
 
     def _has_exited(self) -> bool:
-        """Return whether it has exited, if possible without reaping it: its id then still means its own group."""
+        """Return whether the process has exited, if possible without reaping it, so that its id still identifies its
+        own group."""
         if hasattr(os, "waitid"):
             return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
         exited = self._process.poll() is not None
@@ -215,7 +218,7 @@ def _exit_descriptor(process: int) -> int | None:
 
 
 def _operators_output() -> int:
-    """Send output to stderr, where the operator looks; the worker's stdout may carry a protocol."""
+    """Send output to stderr, where the operator looks, because the worker's stdout may carry a protocol."""
     try:
         os.fstat(2)
     except OSError:

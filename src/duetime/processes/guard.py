@@ -27,13 +27,14 @@ import time
 _SET_PDEATHSIG = 1
 _SET_CHILD_SUBREAPER = 36
 _ROUNDS = 100
-"""Rounds of killing; each of them ends another generation of processes."""
+"""Rounds of killing; each one ends another generation of processes."""
 _TICK = 0.05
 """Seconds between two checks of the deadline: a machine that wakes from sleep does not end longer waits."""
 _PIPE = 65536
-"""Bytes that a pipe holds: after a stop, all that was sent meanwhile is read before the deadline is judged."""
+"""Number of bytes that a pipe holds: after a stop, everything that was sent meanwhile is read before the deadline is
+checked."""
 _KILL, _ABANDONED = "kill", "abandoned"
-"""Reasons to end everything: the worker asks for it; it is gone, or has not extended the deadline."""
+"""Reasons to end everything: the worker asked for it; the worker is gone or has not extended the deadline."""
 
 
 def main() -> None:
@@ -54,7 +55,7 @@ class Control:
         self._descriptor = descriptor
         self._deadline = deadline
         self._partial = b""
-        self._poll = select.poll()  # unlike `select`, it takes descriptors beyond 1023
+        self._poll = select.poll()  # unlike `select`, this accepts descriptors beyond 1023
         self._poll.register(descriptor, select.POLLIN)
         self.cancel = _ignore
 
@@ -63,7 +64,7 @@ class Control:
         self._poll.register(descriptor, select.POLLIN)
 
     def catch_up(self) -> str | None:
-        """Return a reason not to begin. If the process started so slowly that the deadline has passed, a later one
+        """Return a reason not to begin. If this process started so slowly that the deadline has passed, a later one
         must have arrived."""
         reason = None
         while reason is None and _boottime() >= self._deadline:
@@ -89,12 +90,12 @@ class Control:
 
 
 def _ignore() -> None:
-    """Do nothing: a command cannot be cancelled in this way."""
+    """Do nothing, because a command cannot be cancelled in this way."""
 
 
 def _boottime() -> float:
     source = getattr(time, "CLOCK_BOOTTIME", None)
-    # The same clock as the worker's, which this program must not import.
+    # The same clock as the worker's, whose module this program must not import.
     return time.monotonic() if source is None else time.clock_gettime(source)  # noqa: TID251
 
 
@@ -158,7 +159,7 @@ def _end_group() -> None:
 
 def _run(control: Control, report: int, private: str, argv: list[str]) -> None:
     for ignored in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(ignored, signal.SIG_IGN)  # they are meant for the command, which is in the same group
+        signal.signal(ignored, signal.SIG_IGN)  # signals are meant for the command, which is in the same group
     if control.catch_up() is not None:
         os.write(report, b"ended\n")
         _remove(private)
@@ -180,7 +181,7 @@ def _run(control: Control, report: int, private: str, argv: list[str]) -> None:
         abandoned = True
     if abandoned:
         _remove(private)
-        os.killpg(0, signal.SIGKILL)  # this process too: nobody waits for it
+        os.killpg(0, signal.SIGKILL)  # including this process, because nobody waits for it
 
 
 def _start(command: list[str], report: int) -> int:
@@ -192,7 +193,7 @@ def _start(command: list[str], report: int) -> int:
         _prctl(_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != guard:
             os._exit(127)  # the guard died before the kernel was told
-        # Ignored signals stay ignored in a program that is started; Python ignores the last two by itself.
+        # A program that is started inherits ignored signals; Python itself ignores the last two.
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
         os.execvp(command[0], command)  # noqa: S606 - no shell is what is wanted
@@ -203,7 +204,7 @@ def _start(command: list[str], report: int) -> int:
 
 
 def _reap(command: int, wake: int) -> bytes | None:
-    """Reap whatever has ended; return the report if the command is among it."""
+    """Reap all processes that have ended; return the report if the command is among them."""
     report = None
     try:
         os.read(wake, 4096)
@@ -222,8 +223,9 @@ def _reap(command: int, wake: int) -> bytes | None:
 
 
 def _kill_all() -> None:
-    """Kill child processes until there are none: those of a child that died become its own. Elsewhere than on Linux
-    they do not, and only the group can be reached; likewise if they are started faster than they are found."""
+    """Kill child processes until there are none: the children of a child that died become our own. On systems other
+    than Linux they do not, and only the group can be reached; the same holds if they are started faster than they are
+    found."""
     for _ in range(_ROUNDS if sys.platform == "linux" else 0):
         for child in _children():
             try:
@@ -239,7 +241,7 @@ def _kill_all() -> None:
 
 
 def _children() -> list[int]:
-    """Return the ids of the child processes. None can be reused meanwhile: only this process reaps them."""
+    """Return the ids of the child processes. None can be reused meanwhile, because only this process reaps them."""
     own = str(os.getpid())
     names = os.listdir("/proc")  # noqa: PTH208 - pathlib would slow the start
     return [int(name) for name in names if name.isdigit() and _parent_of(name) == own]
@@ -274,7 +276,7 @@ def _prctl(option: int, value: int) -> None:
 
 
 def _close_streams() -> None:
-    """Close our copies of the command's streams, because whoever reads these waits for their end."""
+    """Close our copies of the command's streams, because whoever reads them waits for their end."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nothing, stream)

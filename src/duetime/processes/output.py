@@ -1,4 +1,4 @@
-"""Bounded buffers for the output of a program, which may write for ever."""
+"""Bounded buffers for the output of a program, which may write forever."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class OutputBuffer:
         space = self._head_size - len(self._head)
         self._head += data[:space]
         self._tail += data[space:]
-        if len(self._tail) > 2 * self._tail_size:  # not each time, because cutting copies
+        if len(self._tail) > 2 * self._tail_size:  # not each time, because cutting copies the data
             self._cut_tail()
 
     @property
@@ -34,7 +34,7 @@ class OutputBuffer:
         return self._left_out
 
     def raw(self) -> bytes:
-        """Return what is kept, exactly as it came."""
+        """Return what is kept, exactly as it arrived."""
         self._cut_tail()
         return bytes(self._head + self._tail)
 
@@ -88,7 +88,7 @@ class LineBuffer:
 
 
 def _whole_words(head: bytearray, tail: bytearray) -> tuple[bytearray, bytearray]:
-    """Drop the words that were cut in two: half of a secret would not be recognized as one."""
+    """Drop the words that were cut in two, because half of a secret would not be recognized as one."""
     near = head[-_LONGEST_WORD:]
     cut = max(near.rfind(space) for space in b" \t\r\n")
     head = head[: len(head) - len(near) + cut] if cut >= 0 else head[:-_LONGEST_WORD]

@@ -1,8 +1,8 @@
-"""Supervision of child processes that must end before the lease of their worker, whatever happens to the worker.
+"""Supervises child processes that must end before the lease of their worker, whatever happens to the worker.
 
-A `GuardedProcess` has its own session and group, at whose head `guard.py` runs. Two pipes lead to it:
+A `GuardedProcess` has its own session and group, which `guard.py` leads. Two pipes connect it with the worker:
 - control: deadlines and requests to stop; it closes when this process dies;
-- report: what the guard, or the function that runs under it, reports; it closes when the guard is gone.
+- report: reports of the guard, or of the function that runs under it; it closes when the guard is gone.
 
 The deadlines are on the boot clock, which all processes of a machine share. The worker extends them regularly while its
 own lease lasts; the guard ends everything when the deadline has passed. So neither a worker that is stopped, nor one
@@ -26,7 +26,7 @@ from duetime.processes.child import ChildProcess, ProcessSpec, Sink
 
 _GUARD = str(Path(__file__).with_name("guard.py"))
 LONGEST_INTERVAL = 1.0
-"""Most seconds between two messages to a child."""
+"""Maximum number of seconds between two messages to a child."""
 
 
 def margin_of(seconds: float) -> float:
@@ -35,10 +35,11 @@ def margin_of(seconds: float) -> float:
 
 
 class ChildLease:
-    """`patience`: seconds that a child lives without a message, even if the lease is longer or there is none."""
+    """The deadlines of a child. `patience` is how many seconds a child lives without a message, even if the lease is
+    longer or there is none."""
 
     def __init__(self, lease: Lease | None, patience: float, clock: Clock | None = None) -> None:
-        # Real processes live in real time, even if the schedules run on a settable clock.
+        # Real processes live in real time, even if the schedules use a settable clock.
         self._clock = clock or SystemClock()
         self._lease, self._patience = lease, patience
         shortest = patience if lease is None else min(patience, lease.seconds / 2)
@@ -56,7 +57,8 @@ class ChildLease:
         return self._last_deadline
 
     def _until(self) -> float:
-        """Return a deadline. The boot clock is read before the lease, so that a pause in between makes it earlier."""
+        """Return a deadline. The boot clock is read before the lease, so that a pause in between makes the deadline
+        earlier."""
         now = self._clock.boottime()
         if self._lease is None:
             return now + self._patience
@@ -77,7 +79,7 @@ class ChildLease:
 
 class Limits(NamedTuple):
     grace: float = 5.0
-    """Seconds for a process to end by itself once it was asked to."""
+    """Seconds that a process has to end by itself after it was asked to."""
     patience: float = 30.0
     """Seconds that a process lives without hearing from its worker, unless the worker's lease ends earlier."""
 
@@ -86,8 +88,8 @@ LIMITS = Limits()
 
 
 class ExitStatus(NamedTuple):
-    """The way in which a command ended: with a code, by a signal, or not even started. Nothing is known if it was
-    stopped, or if its guard was killed with it."""
+    """The way in which a command ended: with a code, by a signal, or without having been started. All fields are empty
+    if it was stopped, or if its guard was killed with it."""
 
     code: int | None = None
     signal: int | None = None
@@ -95,12 +97,12 @@ class ExitStatus(NamedTuple):
 
 
 class GuardedProcess(ChildProcess):
-    """A process in a session of its own, at whose head the guard runs."""
+    """A process in a session of its own, which the guard leads."""
 
     def __init__(
         self, options: Sequence[str], mode: str, spec: ProcessSpec, lease: ChildLease, report: Sink, *more: int
     ) -> None:
-        """`options` are those of the interpreter, `more` are further descriptors that the guard inherits."""
+        """`options` are those of the interpreter; `more` are further descriptors that the guard inherits."""
         if not hasattr(os, "fork"):
             raise OSError(errno.ENOSYS, "programs are supervised on Linux and macOS; on Windows, run Duetime in WSL")
         self._lease = lease
@@ -132,25 +134,25 @@ class GuardedProcess(ChildProcess):
 
     @property
     def expired(self) -> bool:
-        """Return whether the last deadline that it was given has passed, so that the guard had to end it."""
+        """Return whether the last deadline that the process was given has passed, so that the guard had to end it."""
         return self._lease.over
 
     def extend(self, deadline: float) -> None:
         self._send_control(f"{deadline}\n".encode())
 
     def kill(self) -> None:
-        """Kill through the guard, which also knows processes that left the group."""
+        """Kill through the guard, which also knows the processes that left the group."""
         self._send_control(b"k\n")
 
     def renewal(self) -> float | None:
         return self._lease.renewal()
 
     def _send_control(self, message: bytes) -> None:
-        with suppress(OSError):  # full or gone: then the message is not needed
+        with suppress(OSError):  # full or closed: in that case, the message is not needed
             os.write(self._control, message)
 
     def _signal_group(self, number: int) -> None:
-        """Signal the group. As long as its leader is not reaped, nobody else's group can have its id."""
+        """Signal the group. As long as its leader is not reaped, no other group can have its id."""
         if not self._reaped:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, number)
@@ -160,7 +162,7 @@ class GuardedProcess(ChildProcess):
 
 
 class GuardedCommand(GuardedProcess):
-    """A program with everything that it starts: on Linux, not even a daemon of it escapes."""
+    """A program with everything that it starts; on Linux, not even a daemon escapes."""
 
     kill_wait = 2.0
 
@@ -176,7 +178,8 @@ class GuardedCommand(GuardedProcess):
 
     @property
     def exit_status(self) -> ExitStatus:
-        """The first report counts: that of a command that cannot be started comes before that of its end."""
+        """The first report counts, because the report that a command could not be started comes before that of its
+        end."""
         words = bytes(self._reports).split()
         if len(words) < 2:
             return ExitStatus()
@@ -203,5 +206,5 @@ class GuardedCall(GuardedProcess):
         self._own.append(self._life)
 
     def terminate(self) -> None:
-        """Ask it to end: the function sees that it is cancelled."""
+        """Ask the function to end: it sees that it is cancelled."""
         self._send_control(b"c\n")

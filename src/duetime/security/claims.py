@@ -1,4 +1,5 @@
-"""Claims of tokens: validated when read, whoever signed the token, and before they are written into one."""
+"""Claims of tokens, which are validated when they are read, whoever signed the token, and before they are written into
+one."""
 
 from __future__ import annotations
 
@@ -39,16 +40,16 @@ class Grant(NamedTuple):
     expires: int
     begins: int = 0
     run: int = 0
-    """The agent's run that the token is for; the token ends with the run."""
+    """The agent's run that the token is for; the token expires with the run."""
     fence: int = 0
     parent: str = ""
-    """The token that this one was made from, and with which it ends."""
+    """The token from which this one was made, and with which it expires."""
     purpose: str = ""
     """In the record of a token: `browser`, `calendar`, or empty for programs that send it with every request."""
     root: str = ""
-    """Of a session: the token that its parent was made from, and with which both end."""
+    """For a session: the token from which its parent was made, and with which both expire."""
     allowed: str | None = None
-    """Of a run's token: what the run may use, as JSON; None for other tokens."""
+    """For a run's token: what the run may use, as JSON; None for other tokens."""
     revoked: bool = False
     """In the record of a token: whether it was revoked."""
 
@@ -107,7 +108,7 @@ def _origin(claims: Mapping[str, Any], name: str) -> str:
 
 
 def _allowed(claims: Mapping[str, Any]) -> str | None:
-    """Return what a run may use; a run's token without this claim was made by an older version and allows nothing."""
+    """Return what a run may use. A run's token without this claim was made by an older version and allows nothing."""
     allowed = claims.get("allowed", "{}" if claims.get("run") else None)
     if allowed is not None and not isinstance(allowed, str):
         raise InvalidToken("the token's allowed cannot be used")

@@ -21,7 +21,7 @@ class Exposed(DuetimeError):
 
 
 def make_private(folder: Path) -> None:
-    """Create a folder that only this user may use, or take the rights of others away from an existing one."""
+    """Create a folder that only this user may use, or remove the permissions of others from an existing one."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         folder.mkdir(exist_ok=True, mode=0o700)
@@ -32,7 +32,7 @@ def make_private(folder: Path) -> None:
 
 
 def read_private(path: Path) -> str | None:
-    """Return the content, None if there is no file; refuse a file that others may have read."""
+    """Return the content, or None if there is no file; refuse a file that others may have read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
     except FileNotFoundError:
@@ -57,12 +57,12 @@ def _check(path: Path, seen: os.stat_result) -> None:
 
 
 def replace_private(path: Path, text: str) -> None:
-    """Replace a file atomically: whenever the machine stops, it has the old text or the new one."""
+    """Replace a file atomically: whenever the machine stops, the file has either the old text or the new one."""
     _written(path, text).replace(path)
 
 
 def create_private(path: Path, text: str) -> bool:
-    """Create a file atomically; False if another process was faster, whose complete file then stays."""
+    """Create a file atomically; return False if another process was faster, whose complete file then stays."""
     made = _written(path, text)
     try:
         os.link(made, path)
@@ -74,7 +74,7 @@ def create_private(path: Path, text: str) -> bool:
 
 
 def _written(path: Path, text: str) -> Path:
-    """Write a new file beside `path` under an unpredictable name; if that fails, as on a full disk, remove it."""
+    """Write a new file beside `path` under an unpredictable name; remove it if that fails, as on a full disk."""
     made = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
@@ -88,12 +88,12 @@ def _written(path: Path, text: str) -> Path:
     return made
 
 
-# The secret that signs tokens: from the environment, or created once and kept in a private file.
+# The secret that signs tokens: from the environment, or created once and stored in a private file.
 
 VARIABLE = "DUETIME_SECRET"
 FILE = "secret"
 LEAST = 64
-"""Fewest bytes of the secret: a key shorter than the output of HS512 weakens it."""
+"""Minimum number of bytes of the secret: a key shorter than the output of HS512 weakens it."""
 
 _MAKE = "python3 -c 'import secrets; print(secrets.token_urlsafe(64))'"
 

@@ -1,6 +1,6 @@
-"""Credentials that this process holds or gives to an agent, collected so that they are redacted from texts.
+"""Credentials that this process holds or gives to an agent, collected so that they can be redacted from texts.
 
-`engine.redaction` has the redaction itself, because the engine applies it to every outcome.
+The redaction itself is in `engine.redaction`, because the engine applies it to every outcome.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from duetime.engine.encoding import DEPTH, clean_text
 from duetime.engine.redaction import is_secret_name, secrets_in, without_password, without_secrets, without_values
 
 _SHORTEST_PART = 10
-"""Minimum length of a part of a URL that may be a credential: services put theirs into the path."""
+"""Minimum length of a part of a URL that may be a credential, because some services put theirs into the path."""
 _SHORTEST_GIVEN = 8
 _FOLDERS = ("PWD", "OLDPWD")
-"""Variables that hold a folder, which tracebacks name, although they sound like a password."""
+"""Variables that contain a folder, which tracebacks name, although their names look like that of a password."""
 _GIVEN = re.compile(r"key|token|secret|password|credential|auth", re.IGNORECASE)
-"""Names of variables whose values an agent must not repeat. Broader than `is_secret_name`, because they are few."""
+"""Name patterns of variables whose values an agent must not repeat. Broader than `is_secret_name`, because they are
+few."""
 
 
 def secrets_of(settings: Any, environment: Mapping[str, str]) -> Iterator[str]:
@@ -31,7 +32,7 @@ def secrets_of(settings: Any, environment: Mapping[str, str]) -> Iterator[str]:
             continue
         if is_secret_name(name) or name.upper().endswith("_KEY"):
             yield value
-        elif "://" in value:  # such as a database URL with its password
+        elif "://" in value:  # for example a database URL with its password
             yield from secrets_in(value)
 
 
@@ -72,7 +73,7 @@ def secrets_in_address(url: str) -> Iterator[str]:
 
 
 class Secrets:
-    """Redacts the secret values that an agent was given from whatever it said."""
+    """Redacts the secret values that an agent was given from everything it wrote."""
 
     def __init__(self, token: str, *environments: Mapping[str, str]) -> None:
         given = (item for environment in environments for item in environment.items())
@@ -83,11 +84,11 @@ class Secrets:
         return clean_text(without_values(text, self._values))
 
     def in_short(self, text: str) -> str:
-        """Return an error shortened, and without anything else that looks like a credential."""
+        """Return an error, shortened and without anything else that looks like a credential."""
         return without_secrets(self.without(text))
 
     def cleaned(self, value: Any, depth: int = 0) -> Any:
-        """Redact a JSON value; what is nested too deeply is cut."""
+        """Redact a JSON value; cut what is nested too deeply."""
         if isinstance(value, str):
             return self.without(value)
         if isinstance(value, dict | list) and depth >= DEPTH:

@@ -1,7 +1,7 @@
-"""Revoked tokens, sessions and links, kept in the store, which every node shares.
+"""Revoked tokens, sessions and links, kept in the store, which all nodes share.
 
-Earlier versions kept them in files beside the secret. These are still checked and copied to the store, so that what was
-revoked then stays revoked.
+Earlier versions kept them in files beside the secret. Those files are still checked and copied to the store, so that
+what was revoked then stays revoked.
 """
 
 from __future__ import annotations
@@ -19,21 +19,22 @@ KNOWN_FOR = 1.0
 """Seconds for which "not revoked" is cached: another node's revocation takes effect here within that time."""
 MOST_REMEMBERED = 10_000
 LONGEST = 3660 * DAY
-"""How long a revocation is kept if the expiry of its token is unknown: no token lives longer."""
+"""How long a revocation is kept if the expiry of its token is unknown: no token is valid for longer."""
 
 
 class Revoking(Protocol):
     def is_revoked(self, id: str, parent: str = "") -> bool:
-        """Return whether a token, or the one that it was made from, is revoked."""
+        """Return whether a token, or the one from which it was made, is revoked."""
 
     def is_known_valid(self, id: str, parent: str = "") -> bool:
-        """Return whether `is_revoked` would return False without reading anything. Never wait."""
+        """Return whether `is_revoked` would return False without reading anything. This never waits."""
 
     def revoke(self, id: str, expires: Instant) -> bool:
-        """Revoke an id; True for the first caller. `expires` is when it would have ended anyway."""
+        """Revoke an id; return True for the first caller. `expires` is when it would have expired anyway."""
 
     def take_over_files(self) -> None:
-        """Copy what older versions kept in files to where it is kept now; doing so again changes nothing."""
+        """Copy the revocations that older versions kept in files to the present place; repeating this changes
+        nothing."""
 
 
 class FileRevocations:
@@ -54,25 +55,25 @@ class FileRevocations:
         return create_private(self._folder / f"{id}.revoked", f"{self._clock.now() // SECOND}\n")
 
     def take_over_files(self) -> None:
-        """Do nothing: the files are the only place."""
+        """Do nothing, because the files are the only place."""
 
     def all(self) -> Iterator[str]:
         yield from (path.stem for path in self._folder.glob("*.revoked"))
 
 
 class StoreRevocations:
-    """Asks the store at most once a second for each id. A revoked id stays revoked, so it is not asked for again."""
+    """Queries the store at most once a second for each id. A revoked id stays revoked, so it is not queried again."""
 
     def __init__(self, store: Revocations, files: FileRevocations, clock: Clock) -> None:
         self._store, self._files, self._clock = store, files, clock
-        # Real time: a settable clock must not hide what others revoke.
+        # Real time, because a settable clock must not hide what others revoke.
         self._monotonic = SystemClock().monotonic
         self._lock = threading.Lock()
         self._asked: dict[tuple[str, str], float] = {}
         self._revoked: set[str] = set()
 
     def is_revoked(self, id: str, parent: str = "") -> bool:
-        """Raise StoreUnavailable if it cannot be determined."""
+        """Raise StoreUnavailable if the store cannot be queried."""
         now = self._monotonic()
         with self._lock:
             if self._is_known_revoked(id, parent):

@@ -1,7 +1,8 @@
-"""Bearer tokens: JWT, signed with HS512 and one secret. A token says who calls; the store knows what was revoked.
+"""Bearer tokens: JWTs, signed with HS512 and one secret. A token identifies the caller; the store knows which tokens
+are revoked.
 
-Every issued token has a record for `token list`, which is kept until some time after it expires. Each record is a file
-of its own that is created atomically, so that no process has to rewrite what another one wrote.
+Every issued token has a record for `token list`, which is kept until some time after the token expires. Each record is
+a file of its own that is created atomically, so that no process has to rewrite what another one wrote.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ LISTED = 30 * DAY // SECOND
 TIDIED = 3600
 """Seconds between two searches for records to delete."""
 MOST_READ = 2_000
-"""Number of tokens whose verified claims are remembered."""
+"""Number of tokens whose verified claims are cached."""
 
 _REQUIRED = ["iss", "aud", "sub", "iat", "exp", "jti"]
 
@@ -71,9 +72,11 @@ class Tokens:
         self.revocations: Revoking = revocations or FileRevocations(self._records, clock)
         self._tidied = 0
         self._read: dict[bytes, Grant] = {}
-        """Claims by the digests of tokens whose signatures were verified: what is not kept cannot leak."""
+        """Claims by the digests of tokens whose signatures were verified; tokens themselves are not kept, so they
+        cannot leak."""
         self.is_under_way: Callable[[int, int], bool] = lambda _run, _fence: False
-        """Whether a run is under way with the fence that its token was made for; set by code that has the store."""
+        """Returns whether a run is in progress with the fence for which its token was made; set by code that has the
+        store."""
 
     # -- issuing ------------------------------------------------------------------------------------------------
 
@@ -109,8 +112,8 @@ class Tokens:
     def for_run(
         self, owner: str, run: int, fence: int, depth: int, life: int, timezone: str, allowed: str = "{}"
     ) -> str:
-        """Issue a token for one run of an agent. It has no record and is valid only while the run is under way.
-        `allowed` says what the run may use: what it schedules gets no more."""
+        """Issue a token for one run of an agent. It has no record and is valid only while the run is in progress.
+        `allowed` says what the run may use; whatever the run schedules gets no more."""
         about = {"sub": owner, "zoneinfo": known_zone(timezone).key, "depth": depth, "run": run, "fence": fence}
         about |= {"allowed": allowed}
         claims = self._new_claims(life, **about, jti=run_holder(run, fence))
@@ -155,7 +158,8 @@ class Tokens:
         create_private(self._records / f"{grant.id}.json", json.dumps(record) + "\n")
 
     def _tidy(self) -> None:
-        """Delete the records of tokens that expired long ago, and their revocation files: every sign-in leaves one."""
+        """Delete the records of tokens that expired long ago and their revocation files, because every sign-in leaves
+        one."""
         now = self._now()
         if now - self._tidied < TIDIED:
             return
@@ -172,7 +176,8 @@ class Tokens:
     # -- verifying ----------------------------------------------------------------------------------------------
 
     def read(self, token: str) -> Grant:
-        """Return the claims of a token that was signed here, whether or not it is valid now. Raise InvalidToken."""
+        """Return the claims of a token that was signed here, whether or not it is currently valid. Raise
+        InvalidToken."""
         digest = hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
         grant = self._read.get(digest)
         if grant is None:
@@ -183,7 +188,8 @@ class Tokens:
         return grant
 
     def verify(self, token: str) -> Grant:
-        """Return the claims of a valid token. Raise InvalidToken, or StoreUnavailable if revocation is unknown."""
+        """Return the claims of a valid token. Raise InvalidToken, or StoreUnavailable if revocation cannot be
+        checked."""
         grant = self._in_time(token)
         is_revoked = self.revocations.is_revoked
         if is_revoked(grant.id, grant.parent) or (grant.root and is_revoked(grant.root)):
@@ -193,13 +199,13 @@ class Tokens:
         return grant
 
     def verify_at_once(self, token: str) -> Grant | None:
-        """Do the same without any wait; return None if the store or a file has to be read."""
+        """Do the same without waiting; return None if the store or a file has to be read."""
         grant = self._in_time(token)
         known = not grant.run and not grant.root and self.revocations.is_known_valid(grant.id, grant.parent)
         return grant if known else None
 
     def _in_time(self, token: str) -> Grant:
-        """Return the claims of a token that was signed here and is within its times."""
+        """Return the claims of a token that was signed here and is within its period of validity."""
         grant = self.read(token)
         now = self._now()
         if grant.expires <= now:
@@ -211,7 +217,7 @@ class Tokens:
         return grant
 
     def _claims(self, token: str) -> dict[str, Any]:
-        # Times are checked by our own clock, which tests can set.
+        # Times are checked against our own clock, which tests can set.
         options: Any = {"require": _REQUIRED, "verify_exp": False, "verify_iat": False, "verify_nbf": False}
         try:
             claims: dict[str, Any] = jwt.decode(
@@ -245,7 +251,8 @@ class Tokens:
         return Tokens(self._secret, self._folder, self._clock, **named, purpose=purpose, revocations=self.revocations)
 
     def proof(self, purpose: str, words: str) -> str:
-        """Return a MAC of `words`, for what is not a token. The colons keep its input distinct from that of tokens."""
+        """Return a MAC of `words`, for values that are not tokens. The colons keep its input distinct from that of
+        tokens."""
         return hmac.new(self._secret, f"duetime:{purpose}:{words}".encode(), hashlib.sha256).hexdigest()
 
     # -- what was issued ----------------------------------------------------------------------------------------
@@ -254,8 +261,8 @@ class Tokens:
         return self.revocations.is_revoked(id)
 
     def revoke(self, id: str, life: int | None = None) -> bool:
-        """Revoke an id, known or not; False if it was revoked before. `life`: most microseconds for which it would have
-        been valid."""
+        """Revoke an id, known or not; return False if it was already revoked. `life` is the maximum number of
+        microseconds for which it would have been valid."""
         if not ID.fullmatch(id):
             raise InvalidInput(field="id", problem="that is no id of a token; `token list` shows them")
         until = self._clock.now() + (LONGEST if life is None else life + DAY)
@@ -267,7 +274,7 @@ class Tokens:
         return sorted(records, key=lambda record: record.issued)
 
     def records(self) -> list[Grant]:
-        """Return the records without checking what was revoked."""
+        """Return the records without checking for revocations."""
         return [record for record in map(self._record, self._records.glob("*.json")) if record is not None]
 
     def _record(self, path: Path) -> Grant | None:
@@ -286,7 +293,7 @@ def _is_older(path: Path, seconds: int) -> bool:
 
 
 def unverified(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return header and claims without verification, for display only: they must not be trusted."""
+    """Return header and claims without verification, for display only; they must not be trusted."""
     try:
         read = jwt.api_jwt.decode_complete(token, options={"verify_signature": False})
     except (jwt.PyJWTError, ValueError, RecursionError):

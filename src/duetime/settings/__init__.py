@@ -57,7 +57,7 @@ ENVIRONMENT = "the environment"
 COMMAND_LINE = "the command line"
 _TABLES = {"notifications": NotificationSettings, "heartbeat": HeartbeatSettings}
 _TABLES_OF_TABLES = ("channels", "agents", "mcp_servers")
-"""Their entries have names that the operator chooses, so environment variables cannot set them."""
+"""Tables whose entries have names that the operator chooses, so environment variables cannot set them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,12 +161,12 @@ class Settings:
 
 
 def is_postgres(db: str) -> bool:
-    """Return whether the database is on a server; everything else is a file, whatever its name."""
+    """Return whether the database is on a server; every other value is a file, whatever its name."""
     return db.startswith(("postgresql://", "postgres://"))
 
 
 def local_zone(settings: Settings) -> str:
-    """Return the configured zone, else the machine's IANA zone, else UTC."""
+    """Return the configured zone, otherwise the machine's IANA zone, otherwise UTC."""
     if settings.timezone:
         return known_zone(settings.timezone).key
     import tzlocal
@@ -183,10 +183,8 @@ def load_settings(
     environment: Mapping[str, str] | None = None,
     folder: Path | None = None,
 ) -> Settings:
-    """Load the settings. Later sources win; an invalid value is refused with the name of its source.
-
-    `folder`: its settings file is read without a check of trust, because the caller named it; else see `find_file`.
-    """
+    """Load the settings. Later sources win; an invalid value is refused with the name of its source. The settings file
+    of `folder` is read without a trust check, because the caller named it; otherwise, see `find_file`."""
     env = os.environ if environment is None else environment
     found, origin = find_file(env, folder)
     settings = _with(Settings(), _from_file(found, env), "" if found is None else str(found.path))
@@ -208,7 +206,8 @@ def _from_file(found: Found | None, env: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _variables() -> dict[str, tuple[str, ...]]:
-    """Return the environment variables and the settings that they set: `DUETIME_NOTIFICATIONS_SERVER` for a table."""
+    """Return the environment variables and the settings that they set, such as `DUETIME_NOTIFICATIONS_SERVER` for a
+    table."""
     plain = [(name,) for name in names_of(Settings) if name not in (*_TABLES, *_TABLES_OF_TABLES)]
     inside = [(table, name) for table, of in _TABLES.items() for name in names_of(of)]
     return {f"{PREFIX}{'_'.join(path).upper()}": path for path in (*plain, *inside)}

@@ -1,4 +1,4 @@
-"""Conversion of the texts and tables of a source to typed settings; an invalid value is refused with its name."""
+"""Converts the texts and tables of a source to typed settings; an invalid value is refused with its name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def names_of(of: type) -> list[str]:
 
 
 def read_file(path: Path, content: bytes | None = None) -> dict[str, Any] | None:
-    """Return the values of a file, None if there is none. `content`: the content, if it was read already."""
+    """Return the values of a file, or None if there is no file. `content` is the content, if it was already read."""
     try:
         return tomllib.loads((path.read_bytes() if content is None else content).decode())
     except FileNotFoundError:
@@ -91,7 +91,7 @@ def _table(name: str, value: Any, source: Source) -> Mapping[str, Any]:
 _LONGEST = 365 * 86_400
 """Longest timeout of an agent's run, in seconds."""
 _SEES_THE_DISK = "codex"
-"""Preset that, in a folder, has a shell that can read every file of its user: the store, and the signing secret."""
+"""Preset whose shell can read every file of its user if it has a folder, including the store and the signing secret."""
 _NOT_FOR_OTHERS = (
     ".owners: codex in a folder can read every file of this user, also the secret that signs tokens, so that it is for"
     f" {LOCAL} alone; leave out `folder`, or choose another preset"
@@ -104,7 +104,7 @@ _OF_PROGRAMS = ("preset", "command", "url", "model")
 
 
 def problems_of(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Yield the settings that cannot be used, each with the name of its field and what is wrong."""
+    """Yield the settings that cannot be used, each as the name of its field and the problem."""
     if settings.notifications.backend not in (LOCAL, QSTASH):
         yield "notifications", f"notifications.backend must be {LOCAL} or {QSTASH}"
     if not is_topic(settings.notifications.alerts):
@@ -177,7 +177,7 @@ def _server_problem(name: str, server: McpServerSettings) -> str:
 
 
 def _tools_problem(agent: AgentSettings, servers: Mapping[str, McpServerSettings]) -> str:
-    """Return why what the agent may use cannot be given to it."""
+    """Return the reason why the agent cannot be given the tools that its settings name."""
     for part in _OF_WOKEN:
         if agent.type in (INBOX, "webhook") and getattr(agent, part):
             return f".{part}: only a command, a preset or a built-in agent can be given tools; leave it out"

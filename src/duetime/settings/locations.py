@@ -32,12 +32,12 @@ class CannotTrust(DuetimeError):
 
 
 class Found(NamedTuple):
-    """A settings file, with its content if that was read already, so that what was checked is what is used."""
+    """A settings file, with its content if that was already read, so that what was checked is what is used."""
 
     path: Path
     content: bytes | None = None
     problem: str = ""
-    """Why it must not be trusted; empty if nothing is wrong."""
+    """The reason why it must not be trusted; empty if there is none."""
 
 
 class Trusted(NamedTuple):
@@ -78,13 +78,14 @@ def _problem(file: os.stat_result, folder: os.stat_result) -> str:
 
 
 class TrustedFiles:
-    """The records in the data folder, one small file for each settings file."""
+    """The records in the data folder, one small file per settings file."""
 
     def __init__(self, data: Path) -> None:
         self._folder = data / "trusted"
 
     def refusal(self, found: Found) -> str:
-        """Return why a file is not used, as the rest of a sentence; empty if it is trusted with this content."""
+        """Return the reason why a file is not used, as the rest of a sentence; empty if it is trusted with this
+        content."""
         if found.content is None or found.problem:
             return f"{found.problem or 'cannot be read'}, so it is ignored; --config FILE names a settings file"
         record = self._record(self._place(found.path))
@@ -150,7 +151,7 @@ def data_folder(environment: Mapping[str, str] | None = None) -> Path:
 
 
 def config_folder(environment: Mapping[str, str] | None = None) -> Path:
-    """Return the folder of the user's own settings file, by the conventions of the platform."""
+    """Return the folder of the user's own settings file, according to the conventions of the platform."""
     env = os.environ if environment is None else environment
     if env.get("XDG_CONFIG_HOME"):
         return Path(env["XDG_CONFIG_HOME"]) / "duetime"
@@ -176,14 +177,14 @@ class Origin(NamedTuple):
     tasks: str = ""
     """The source that named the task modules."""
     modules: str | None = "."
-    """The folder in which named task modules are looked for, besides those that are installed; None means nowhere."""
+    """The folder in which named task modules are searched for, besides those that are installed; None means nowhere."""
     here: bool = False
-    """Whether the file is the one of the current folder; it is trusted in that case."""
+    """Whether the file is that of the current folder; if so, it is trusted."""
 
 
 def find_file(env: Mapping[str, str], folder: Path | None) -> tuple[Found | None, Origin]:
-    """Return the file in use: the one that is named, else that of the given folder, else that of the current folder if
-    it is trusted, else the user's own."""
+    """Return the file in use: the one that is named, otherwise that of the given folder, otherwise that of the current
+    folder if it is trusted, otherwise the user's own."""
     if CONFIG in env:
         path = Path(env[CONFIG]).absolute()
         return Found(path), Origin(str(path))
@@ -201,7 +202,7 @@ def find_file(env: Mapping[str, str], folder: Path | None) -> tuple[Found | None
 
 
 def _own_file(env: Mapping[str, str]) -> Path | None:
-    """Return the user's own file; None also if the user has no home folder, or may not read it."""
+    """Return the user's own file; None also if the user has no home folder or may not read it."""
     try:
         own = user_file(env).absolute()
         return own if own.exists() else None
@@ -219,7 +220,7 @@ def with_absolute_paths(values: Mapping[str, Any], folder: Path) -> dict[str, An
 
 
 def absolute_paths(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Resolve the relative paths that are given against a folder."""
+    """Resolve the relative paths among these values against a folder."""
     fixed = dict(values)
     if isinstance(db := values.get("db"), str) and db != ":memory:" and "://" not in db:
         fixed["db"] = _absolute(folder, db)
@@ -248,7 +249,7 @@ def _with_path(table: Any, name: str, folder: Path) -> Any:
 
 
 def _absolute(folder: Path, path: Any) -> Any:
-    """Return an absolute path. What is no text is refused later, and an empty one means the default."""
+    """Return an absolute path. A value that is not text is refused later, and an empty one means the default."""
     return str(folder / Path(path).expanduser()) if isinstance(path, str) and path else path
 
 

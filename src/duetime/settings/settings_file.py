@@ -1,4 +1,4 @@
-"""Changes to a settings file that keep its comments. An unusable file never replaces a usable one."""
+"""Changes a settings file and keeps its comments. An unusable file never replaces a usable one."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from tomlkit.container import Container
 
 Key: TypeAlias = tuple[str, ...]
-"""The name of a setting: its tables, then its own."""
+"""The name of a setting: the names of its tables, then its own."""
 HEADING = "# Settings of Duetime. It may hold tokens, so it is readable by its owner alone.\n"
 
 
 class CannotChange(Exception):
-    """Raised for a text that is not edited, such as one with inline tables."""
+    """Raised for a text that cannot be edited, such as one with inline tables."""
 
 
 def text_of(path: Path) -> str:
@@ -37,7 +37,7 @@ def text_of(path: Path) -> str:
 
 
 def load_only(path: Path) -> Settings:
-    """Load this file alone, so that values of the environment are not taken for values of the file."""
+    """Load this file alone, so that values from the environment are not mistaken for values from the file."""
     return load_settings(environment={CONFIG: str(path.absolute())})
 
 
@@ -49,10 +49,8 @@ def change_file(
     *,
     trust: bool = False,
 ) -> None:
-    """Write a new file beside the old one, load and check it there, and replace the old one.
-
-    `trust`: it is the file of a folder, and is trusted with its new content. Its old content has to be trusted.
-    """
+    """Write a new file beside the old one, load and check it there, and replace the old one. `trust`: the file belongs
+    to a folder, and is trusted with its new content; its old content has to be trusted already."""
     made = path.with_name(f"{path.name}.new")
     try:
         text = with_values(before or HEADING, changes)
@@ -74,7 +72,7 @@ def change_file(
     except OSError as error:
         raise InvalidInput(f"{path} cannot be written ({error.strerror}); name another file with --config") from error
     finally:
-        with suppress(OSError):  # a read-only file system refuses to remove even what is not there
+        with suppress(OSError):  # a read-only file system refuses to remove even a file that does not exist
             made.unlink(missing_ok=True)
 
 
@@ -87,7 +85,7 @@ def _loaded(made: Path, path: Path) -> Settings:
 
 
 def value_at(source: Any, path: Key) -> Any:
-    """Return a value of the settings, or of the document that they are read from; None if there is none."""
+    """Return a value of the settings, or of the document from which they are read; None if there is none."""
     for name in path:
         if isinstance(source, Mapping):
             source = source.get(name)
@@ -108,14 +106,14 @@ def with_values(text: str, changes: Mapping[Key, Any]) -> str:
         _put(wanted, path, value, dict)
         _put(document, path, value, tomlkit.table)
     made = tomlkit.dumps(document).strip("\n") + "\n"
-    # Values of tables that are written partly in dotted keys can be misplaced.
+    # Values of tables that are partly written with dotted keys can be misplaced.
     if _filled(tomllib.loads(made)) != _filled(wanted):
         raise CannotChange
     return made
 
 
 def _filled(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a document without empty tables, whose headings may go with their last value."""
+    """Return a document without empty tables, whose headings may disappear with their last value."""
     tables = {name: _filled(value) if isinstance(value, Mapping) else value for name, value in document.items()}
     return {name: value for name, value in tables.items() if value != {}}
 
@@ -130,7 +128,7 @@ def _put(document: Any, path: Key, value: Any, table: Callable[[], Any]) -> None
 
 
 def _without_header(container: Container, tables: Key) -> bool:
-    """Check whether a table is written as `name = {…}` or `name.key = …`, where a value has no line of its own."""
+    """Return whether a table is written as `name = {…}` or `name.key = …`, where a value has no line of its own."""
     from tomlkit.items import InlineTable, Table
 
     return any(

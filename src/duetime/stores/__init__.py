@@ -1,1 +1,1 @@
-"""Storage of schedules and runs: one transaction flow, implemented on SQLite and on PostgreSQL."""
+"""Storage of schedules and runs: one transaction flow, implemented for SQLite and for PostgreSQL."""

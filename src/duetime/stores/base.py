@@ -68,15 +68,16 @@ from duetime.stores.trim import TrimMixin
 log = logging.getLogger("duetime.store")
 
 MOST_LISTED = 2_000
-"""Most runs that a heartbeat lists as not begun: far more than a worker claims ahead. The rest count as begun."""
+"""Maximum number of runs that a heartbeat lists as not begun: far more than a worker claims ahead. The rest count as
+begun."""
 _new = tuple.__new__  # see `stores.transaction`
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 def retry_on_conflict(transaction: Callable[P, T]) -> Callable[P, T]:
-    """Retry once if another transaction took the same key first; the retry finds what that one created. Two workers
-    that reach a limit at once create the same alert, and neither may lose its outcomes over it."""
+    """Retry once if another transaction used the same key first; the retry finds what that one created. Two workers
+    that reach a limit at the same time create the same alert, and neither may lose its outcomes because of that."""
 
     @functools.wraps(transaction)
     def repeated(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -95,7 +96,8 @@ class ChangeRequest(NamedTuple):
 
 
 def _sets_off_soon(writes: Writes, now: Instant) -> bool:
-    """Return whether a worker has to look at once. A schedule that is only withdrawn, for example, needs no worker."""
+    """Return whether a worker has to check the queue at once. A schedule that is only withdrawn, for example, needs no
+    worker."""
     return bool(writes.new_runs or writes.runs or writes.follow_ups) or is_soon(writes.due_new, now)
 
 
@@ -120,7 +122,8 @@ class BaseStore(ReadsMixin, TrimMixin, Store, ABC):
     @abstractmethod
     def _insert_at_once(self, drafts: Sequence[Draft], additions: Additions) -> Sequence[NewRows]:
         """Add to the totals and insert the drafts in one commit, without looking anything up. Raise NotAtOnce if a
-        total would exceed its limit or was counted too long ago, and Taken for a known key: nothing is inserted."""
+        total would exceed its limit or was counted too long ago, and Taken for a known key; in both cases, nothing is
+        inserted."""
 
     def _check_file(self) -> None:
         """Raise StoreUnusable if the store is a file that was replaced while it was open."""
@@ -131,8 +134,8 @@ class BaseStore(ReadsMixin, TrimMixin, Store, ABC):
         return lambda: self._listeners.remove(entry)
 
     def _announce(self, *, soon: bool = True) -> None:
-        """Call the listeners; `soon`: something may be due within SOON. What they are told of is committed, so their
-        errors are not those of whoever committed it."""
+        """Call the listeners; with `soon`, something may be due within SOON. The change is already committed, so errors
+        of the listeners must not reach the caller that committed it."""
         for listener, only_soon in list(self._listeners):
             if soon or not only_soon:
                 try:
@@ -150,7 +153,7 @@ class BaseStore(ReadsMixin, TrimMixin, Store, ABC):
             return self._create_in_steps(request)
 
     def _create_together(self, requests: Sequence[CreateRequest]) -> list[Sequence[Created]]:
-        """Create what all requests ask for in one commit, if nothing needs a closer look."""
+        """Create everything that the requests ask for in one commit, if nothing needs to be looked up."""
         drafts = requests[0].drafts if len(requests) == 1 else [draft for each in requests for draft in each.drafts]
         if len(drafts) >= MANY:
             drafts = drafts_in_columns(drafts)
@@ -170,7 +173,7 @@ class BaseStore(ReadsMixin, TrimMixin, Store, ABC):
         return [[next(rest) for _ in request.drafts] for request in requests]
 
     def _count_living(self, additions: Additions) -> None:
-        """Count in a transaction of its own, after which many drafts can be inserted at once."""
+        """Count in a separate transaction, after which many drafts can be inserted at once."""
         with self._write() as tx:
             for owner, _, most in additions.living:
                 count_living(tx, owner, most, 0, additions.now)
@@ -193,7 +196,7 @@ class BaseStore(ReadsMixin, TrimMixin, Store, ABC):
         return self._counting(now, add)
 
     def _counting(self, now: Instant, transaction: Callable[[], Result[T]]) -> Result[T]:
-        """Run a transaction; if it needs a recount, sum up what the owner stores without a lock and retry."""
+        """Run a transaction; if it needs a recount, add up what the owner stores without a lock, and retry."""
         while True:
             try:
                 return transaction()
@@ -225,7 +228,7 @@ class BaseStore(ReadsMixin, TrimMixin, Store, ABC):
         return Ok([created[key_of(draft)] for draft in drafts])
 
     def change(self, schedule: ScheduleId, now: Instant, decide: Callable[[Change], Decision]) -> Result[Any]:
-        """Change a schedule. Where only one transaction writes at a time, callers that wait share the next one."""
+        """Change a schedule. Where only one transaction writes at a time, waiting callers share the next one."""
         request = ChangeRequest(schedule, now, decide)
         return self._change_together([request])[0] if self.writes_overlap else self._changes.write(request)
 
@@ -349,7 +352,7 @@ class BaseStore(ReadsMixin, TrimMixin, Store, ABC):
     ) -> RecordedAndClaimed:
         messenger = self.messenger
         with self._write() as tx:
-            # What finished may make more due, so that what is due is asked for afterwards.
+            # Finished runs may make more work due, so due work is requested afterwards.
             if not tx.lock_worker(worker, completions, () if finished else wants, last=not finished and not wants):
                 raise WorkerGone
             asked, (now, wants) = now, not_beyond(tx.server_time(), now, wants)
@@ -363,7 +366,7 @@ class BaseStore(ReadsMixin, TrimMixin, Store, ABC):
             exchanged = RecordedAndClaimed(settled, claims, seen, postponed)
             if planned is not None:
                 planned(exchanged)
-        if soon:  # otherwise a worker would look for it only at its next check, once a second
+        if soon:  # otherwise, a worker would find it only at its next check, once a second
             self._announce()
         return exchanged
 
@@ -371,7 +374,7 @@ class BaseStore(ReadsMixin, TrimMixin, Store, ABC):
     def rescue(self, dead: WorkerId, beat: int, now: Instant) -> int | None:
         with self._write() as tx:
             deleted = tx.rows("delete_dead_worker", dead, beat)
-            if not deleted:  # it beat since, or another process was faster
+            if not deleted:  # it has sent a heartbeat since, or another process was faster
                 return None
             held = tx.held_by(dead)
             listed = deleted[0][0] or ""  # the runs that its last heartbeat listed as not begun

@@ -1,4 +1,5 @@
-"""Limits in bytes: on what an owner stores (added to by every create, recounted now and then) and on pages of lists."""
+"""Limits in bytes: on what an owner stores (every create adds to the total, which is recounted periodically) and on
+pages of lists."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ STALE_WHEN_FULL: Final = MINUTE
 
 
 class NeedsCount(Exception):
-    """The total of an owner is too old to decide by."""
+    """The total of an owner is too old for a decision."""
 
     def __init__(self, owner: str) -> None:
         super().__init__(owner)
@@ -31,7 +32,7 @@ class NeedsCount(Exception):
 
 
 class StorageFull(Exception):
-    """The limit is reached. Raised to roll back the transaction; it carries the refusal."""
+    """The limit is reached. Raised to roll back the transaction; it contains the refusal."""
 
     def __init__(self, refusal: Err) -> None:
         super().__init__(refusal.message)
@@ -39,7 +40,7 @@ class StorageFull(Exception):
 
 
 def size_of(payload: str, policy: str) -> int:
-    """Return the size of a schedule with this payload and policy, which holds its callbacks."""
+    """Return the size of a schedule with this payload and this policy, which includes its callbacks."""
     return len((payload + policy).encode("utf-8", "surrogatepass")) + _EACH
 
 
@@ -52,7 +53,7 @@ def add_bytes_of(tx: Transaction, drafts: Sequence[Draft], most: Mapping[str, in
 
 
 def add_bytes(tx: Transaction, owner: str, number: int, limit: int, now: Instant) -> None:
-    """Add to an owner's total. Raise StorageFull, or NeedsCount: then the transaction is retried after a recount."""
+    """Add to an owner's total. Raise StorageFull, or NeedsCount to have the transaction retried after a recount."""
     [(total, counted)] = tx.rows("add_stored_bytes", owner, number)
     if now - counted > (STALE_WHEN_FULL if total > limit else FRESH):
         raise NeedsCount(owner)
@@ -71,7 +72,8 @@ Q = TypeVar("Q", ScheduleQuery, RunQuery)
 T = TypeVar("T")
 
 CHUNK, LARGEST_CHUNK = 100, 500
-"""Least and most rows read at once if a page has a limit in bytes: more if the rows before were small."""
+"""Minimum and maximum number of rows read at once if a page has a limit in bytes: more if the previous rows were
+small."""
 
 
 def read_page(
@@ -99,7 +101,7 @@ def read_page(
 
 
 def schedule_bytes(schedule: Schedule) -> int:
-    """Return the approximate size, from the characters of the texts that may be long."""
+    """Return the approximate size, from the lengths of the texts that may be long."""
     definition = schedule.definition
     return 500 + len(definition.payload) + len(definition.trigger) + len(definition.policy)
 

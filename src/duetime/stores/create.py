@@ -1,10 +1,10 @@
-"""Creating schedules. The usual create is one short commit: nothing is looked up or counted before it writes its rows.
+"""Creation of schedules. The usual create is one short commit, before which nothing is looked up or counted.
 
-An owner's living schedules are bounded instead of counted: `living_counts` holds a number that is never too low.
-Creates add to it, and so does what makes an ended schedule live again; endings do not subtract, so that workers never
-write it. While the bound is within the limit, so is the number. Otherwise, and once a minute, the schedules are
-counted, so a refusal is exact. The row of an owner stays locked until the commit: two creates at once cannot both take
-the last place.
+The number of schedules of an owner that may still fire ("living") is bounded instead of counted: `living_counts`
+contains a number that is never too low. Creates add to it, and so does a change that makes an ended schedule live
+again; endings do not subtract, so that workers never write it. While the bound is within the limit, so is the real
+number. Otherwise, and once a minute, the schedules are counted, so a refusal is exact. The row of an owner stays locked
+until the commit, so that two concurrent creates cannot both take the last place.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MOST_TOGETHER: Final = 50
 
 
 class NotAtOnce(Exception):
-    """A create needs to look something up or to count. Nothing of it was written."""
+    """Raised if a create needs to look something up or to count. Nothing was written."""
 
 
 class CreateRequest(NamedTuple):
@@ -46,7 +46,7 @@ class CreateRequest(NamedTuple):
 
 
 class Addition(NamedTuple):
-    """An addition to a total of an owner, which must not exceed `most` then."""
+    """An addition to a total of an owner, which must then not exceed `most`."""
 
     owner: str
     number: int
@@ -54,17 +54,17 @@ class Addition(NamedTuple):
 
 
 class Additions(NamedTuple):
-    """The additions of a create to the totals of its owners, in a fixed order, so that no two creates can deadlock."""
+    """The additions of a create to the totals of its owners, in a fixed order so that no two creates can deadlock."""
 
     living: list[Addition]
     stored: list[Addition]
     now: Instant
     unlimited: Sequence[tuple[str, int]] = ()
-    """What is added to the bounds of owners whose number of schedules nobody limits here."""
+    """What is added to the bounds of owners whose number of schedules has no limit here."""
 
     @property
     def living_counted(self) -> tuple[int, int]:
-        """When the bounds must have been counted. The clock may have been set back since."""
+        """The time since which the bounds must have been counted. The clock may have been set back since."""
         return self.now - COUNTED_FOR, self.now + COUNTED_FOR
 
     @property
@@ -73,7 +73,7 @@ class Additions(NamedTuple):
 
 
 def additions_of(requests: Sequence[CreateRequest], drafts: Sequence[Draft]) -> Additions:
-    """Add up what the requests create. Raise NotAtOnce if the totals or keys have to be looked at one by one."""
+    """Add up what the requests create. Raise NotAtOnce if the totals or keys have to be examined one by one."""
     if len(drafts) == 1:
         return _additions_of_one(requests[0])
     if not drafts:
@@ -89,7 +89,8 @@ def additions_of(requests: Sequence[CreateRequest], drafts: Sequence[Draft]) -> 
     most_bytes = _least([request.most_bytes for request in requests])
     sizes = list(map(size_of, columns[PAYLOAD], columns[POLICY])) if most_bytes else []
     if most and any(owner not in most for owner, _ in living):
-        raise NotAtOnce  # the rows of both kinds of owners are locked in one order only if they are added one by one
+        # the rows of owners with and without a limit are locked in one order only if they are added one by one
+        raise NotAtOnce
     return Additions(
         [Addition(owner, number, most[owner]) for owner, number in living if owner in most],
         [
@@ -103,7 +104,8 @@ def additions_of(requests: Sequence[CreateRequest], drafts: Sequence[Draft]) -> 
 
 
 def _least(limits: Sequence[Mapping[str, int]]) -> dict[str, int]:
-    """Return the least limit of each owner. Where a request has a higher one or none, it gets its due alone."""
+    """Return the lowest limit of each owner. A request with a higher limit or none that fails because of it is repeated
+    alone."""
     least: dict[str, int] = {}
     for each in limits:
         for owner, limit in each.items():
@@ -112,7 +114,7 @@ def _least(limits: Sequence[Mapping[str, int]]) -> dict[str, int]:
 
 
 def _additions_of_one(request: CreateRequest) -> Additions:
-    """Do the same for one draft, as nearly every create is."""
+    """Do the same for a single draft, which nearly every create has."""
     definition = request.drafts[0].definition
     if _has_nul(definition):
         raise NotAtOnce
@@ -131,7 +133,7 @@ def _contains_nul(column: Column) -> bool:
 
 
 def _have_nul(columns: Sequence[Column]) -> bool:
-    """Do the same for a few definitions, all at once."""
+    """Do the same for a few definitions at once."""
     return "\0" in "".join(chain(*columns[1:9], columns[KEY], columns[_FINGERPRINT]))
 
 
@@ -152,7 +154,7 @@ def over_limit(tx: Transaction, fresh: Sequence[Draft], limits: Mapping[str, int
 
 
 def count_living(tx: Transaction, owner: str, most: int, wanted: int, now: Instant) -> bool:
-    """Set the bound of an owner to its living schedules and what is `wanted`; return False if that is too many."""
+    """Set the bound of an owner to its living schedules plus the `wanted` ones; return False if that is too many."""
     tx.send("lock_living", owner)
     total = tx.count_living(owner, most + 1) + wanted
     if total > most:

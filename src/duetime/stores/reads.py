@@ -28,14 +28,14 @@ RECENT_SECONDS = 1.0
 
 
 class Queries(ABC):
-    """Reads by an SQL statement or by the name of one."""
+    """Runs reads, given as an SQL statement or by the name of one."""
 
     _sql: ClassVar[Mapping[str, str]]
     """The dialect's named queries."""
 
     @abstractmethod
     def _rows(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """Run a read with `?` for parameters and return its rows."""
+        """Run a read with `?` for parameters, and return its rows."""
 
     def _named(self, name: str, *values: Any) -> list[tuple[Any, ...]]:
         return self._rows(self._sql[name], values)
@@ -102,7 +102,7 @@ class ReadsMixin(Queries):
         return [WorkerRow._make(row) for row in self._named("workers")]
 
     def recent_workers(self) -> list[WorkerRow]:
-        """Remember them for a second, or until a worker of this process comes or goes."""
+        """Cache the workers for a second, or until a worker of this process is registered or removed."""
         found, since = self._recent_workers
         now = self._clock.monotonic()
         if since is None or now - since >= RECENT_SECONDS:

@@ -1,4 +1,4 @@
-"""Steps of store transactions: creating schedules and follow-ups, recording finished runs, claiming due ones."""
+"""Steps of store transactions: create schedules and follow-ups, record finished runs, and claim due ones."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ def key_of(draft: Draft) -> OwnerKey:
 
 
 def known_by_key(tx: Transaction, drafts: Sequence[Draft]) -> dict[OwnerKey, Created]:
-    """Return what the drafts' keys created earlier, by a repeated request or one whose acknowledgement was lost."""
+    """Return what was created earlier with the drafts' keys, by a repeated request or one whose acknowledgement was
+    lost."""
     found = tx.by_keys([key_of(draft) for draft in drafts])
     return {key: Created(schedule, fresh=False) for key, schedule in found.items()}
 
 
 def fresh_of(drafts: Sequence[Draft], known: Mapping[OwnerKey, Created]) -> list[Draft]:
-    """Return the first draft of every key that has created nothing yet."""
+    """Return the first draft of every key that has not created anything yet."""
     firsts: dict[OwnerKey, Draft] = {}
     for draft in drafts:
         if key_of(draft) not in known:
@@ -41,20 +42,21 @@ def fresh_of(drafts: Sequence[Draft], known: Mapping[OwnerKey, Created]) -> list
 
 
 def refuse_nul(drafts: Sequence[Draft]) -> None:
-    """Refuse NUL characters: only one of the databases can store them, and input must not depend on that."""
+    """Refuse NUL characters, because only one of the databases can store them and the accepted input must not depend on
+    the store."""
     if any("\0" in value for draft in drafts for value in draft.definition if isinstance(value, str)):
         raise InvalidInput("text with NUL characters cannot be stored")
 
 
 def apply(tx: Transaction, writes: Writes, now: Instant, messenger: Messenger | None) -> None:
-    """Apply writes and create the follow-ups in the same transaction, so that neither exists without the other."""
+    """Apply writes and create their follow-ups in the same transaction, so that neither exists without the other."""
     tx.apply(writes, now)
     for run in writes.runs_gone:
         tx.send("delete_range", run)
     drafts = drafts_of(writes.follow_ups, messenger, now) if writes.follow_ups else []
     fresh = fresh_of(drafts, known_by_key(tx, drafts)) if drafts else []
-    if fresh:  # an alert that was already given today is known by its key and not repeated
-        fresh.sort(key=key_of)  # in a fixed order: two transactions with the same follow-ups cannot deadlock
+    if fresh:  # an alert that was already sent today is recognized by its key and not repeated
+        fresh.sort(key=key_of)  # in a fixed order, so that two transactions with the same follow-ups cannot deadlock
         ids = tx.new_schedule_ids(len(fresh))
         tx.insert_schedules(begin_all(fresh, ids))
         tx.announce()
@@ -81,14 +83,14 @@ def settle(
 
 
 def answers_of(finished: Sequence[Finished], rest: Sequence[Finished], answers: Sequence[Answer]) -> list[Answer]:
-    """Return the answers in the order of `finished`: all that is not in `rest` was recorded."""
+    """Return the answers in the order of `finished`: everything that is not in `rest` was recorded."""
     decided = dict(zip([item.run for item in rest], answers, strict=True))
     return [decided.get(item.run, Answer.RECORDED) for item in finished]
 
 
 def _remembered(known: Mapping[RunId, Claim], holdings: Sequence[LockedRun]) -> dict[RunId, HeldRun]:
-    """Return the remembered claims, updated with what may have changed since. A definition edited meanwhile applies to
-    the next run: this one ends by the policy that it began with."""
+    """Return the remembered claims, updated with what may have changed since. A definition that was edited meanwhile
+    applies to the next run; this run ends under the policy with which it began."""
     held = {}
     for holding in holdings:
         run, definition, _ = known[holding.run]
@@ -101,10 +103,8 @@ def _remembered(known: Mapping[RunId, Claim], holdings: Sequence[LockedRun]) -> 
 def not_beyond(
     server_time: Instant | None, now: Instant, wants: Sequence[ClaimRequest]
 ) -> tuple[Instant, Sequence[ClaimRequest]]:
-    """Return now and the claim requests, limited by the store's own clock if any request is bound by it.
-
-    Now is limited as well: a plan made with a later time would catch up on occurrences that have not come yet.
-    """
+    """Return now and the claim requests, limited by the store's own clock if any request is bound by it. Now is limited
+    as well, because a plan with a later time would catch up on occurrences that have not come yet."""
     if server_time is None or not any(want.server_bound for want in wants):
         return now, wants
     bound = [want._replace(until=min(want.until, Instant(server_time + want.lead))) for want in wants]
@@ -145,7 +145,7 @@ def take(
 
 
 def given_back(finished: Sequence[Finished], answers: Sequence[Answer], known: Mapping[RunId, Claim]) -> list[Claim]:
-    """Return the claims that were released without being run: their owners are not charged for them."""
+    """Return the claims that were released without being run; their owners are not charged for them."""
     pairs = zip(finished, answers, strict=True)
     return [
         known[item.run]
@@ -157,7 +157,7 @@ def given_back(finished: Sequence[Finished], answers: Sequence[Answer], known: M
 def charge(
     tx: Transaction, now: Instant, claims: Sequence[Claim], given_back: Sequence[Claim], exempt: frozenset[str]
 ) -> None:
-    """Charge owners for their claims, in sorted order, so that two workers cannot deadlock on these rows."""
+    """Charge owners for their claims, in sorted order so that two workers cannot deadlock on these rows."""
     runs = Counter([claim.definition.owner for claim in claims])
     runs.subtract([claim.definition.owner for claim in given_back])
     for owner in sorted(runs.keys() - exempt):
@@ -166,11 +166,13 @@ def charge(
 
 
 NEAR = 5_000
-"""An owner this many runs or fewer below its limit is locked; several workers at once claim fewer than that."""
+"""An owner is locked if it has this many runs or fewer left before its limit; concurrent workers claim fewer than
+that."""
 
 
 def _affordable(tx: Transaction, entries: Sequence[Entry], budget: Budget, now: Instant) -> list[Entry]:
-    """Return what owners may still run. Lock those near their limit, in order, so that two workers cannot exceed it."""
+    """Return the entries that their owners may still run. Lock owners near their limit, in order, so that two workers
+    cannot exceed it."""
     owners = sorted({entry.definition.owner for entry in entries} - budget.exempt)
     if not owners:
         return list(entries)
@@ -217,7 +219,7 @@ def _of_lane(
 
 
 def _still(turns: Turns, served: Mapping[tuple[str, str], int]) -> Turns:
-    """Return the turns, less what this transaction already gave to owners in other lanes of the group."""
+    """Return the turns, reduced by what this transaction has already given to owners in other lanes of the group."""
     less = {owner: turns.left_for(owner) - number for (group, owner), number in served.items() if group == turns.group}
     return turns._replace(most={**turns.most, **less}) if less else turns
 
@@ -237,7 +239,7 @@ def _by_owner(entries: Sequence[Entry]) -> Counter[str]:
 
 
 def _in_turns(tx: Transaction, want: ClaimRequest, heads: Sequence[Head], turns: Turns) -> list[Entry]:
-    """Take entries in queue order if one owner has all of them; of several owners, each gets a share."""
+    """Take entries in queue order if one owner has all of them; with several owners, each gets a share."""
     dealt = deal(heads, want.limit, turns)
     if len(heads) == 1 or not dealt:
         return tx.due_entries(want._replace(limit=sum(dealt.values()))) if dealt else []

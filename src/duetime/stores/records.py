@@ -1,4 +1,4 @@
-"""The part of every store apart from schedules and runs: remote notifications, revocations, and statistics."""
+"""The part of every store besides schedules and runs: remote notifications, revocations, and statistics."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from duetime.stores.search import LIVE, marks
 from duetime.stores.transaction import Transaction
 
 FORGOTTEN = 500
-"""Most expired records that one call of `revoke` deletes."""
+"""Maximum number of expired records that one call of `revoke` deletes."""
 
 _LATE = "CASE WHEN attempt <= 1 THEN started - due END"
 _TOOK = "finished - started"
@@ -47,7 +47,7 @@ def _position(microseconds: str) -> str:
 
 
 def _sum(microseconds: str) -> str:
-    """Return an SQL sum, cast because PostgreSQL sums to a type that is not an integer in Python."""
+    """Return an SQL sum with a cast, because PostgreSQL's sum has a type that is not an integer in Python."""
     return f"CAST(coalesce(sum(CASE WHEN {microseconds} > 0 THEN {microseconds} ELSE 0 END), 0) AS bigint)"
 
 
@@ -65,7 +65,7 @@ _TRACES = (
     "SELECT * FROM (SELECT schedule, due, status, started, finished FROM runs WHERE schedule = ?"
     " ORDER BY due DESC, id DESC LIMIT ?) AS latest"
 )
-# Along the index of the other kinds than jobs, without reading the runs.
+# Uses the index of all kinds other than jobs, without reading the runs.
 _LATEST_BUT = (
     "SELECT id FROM runs WHERE owner = ? AND kind = ? AND kind <> 'job' ORDER BY owner DESC, kind DESC, id DESC"
     " LIMIT 1 OFFSET ?"
@@ -125,7 +125,7 @@ class RecordsMixin(Queries, Remotes, Revocations, Publication, Figures):
         return [Mark._make(row) for row in self._named("remote_marks", owner, topic, now)]
 
     def revoke(self, revocations: Sequence[Revocation], now: Instant) -> list[str]:
-        """Return the ids that were not revoked before, here or by another transaction that was faster."""
+        """Return the ids that were not revoked before, neither here nor by another transaction that was faster."""
         with self._write() as tx:
             tx.rows("forget_revocations", now, FORGOTTEN)
             return [each.id for each in sorted(revocations) if tx.rows("insert_revocation", *each)]

@@ -1,4 +1,4 @@
-"""Searches of runs as SQL that both dialects understand; `?` stands for a parameter."""
+"""Searches for runs as SQL that both dialects understand; `?` marks a parameter."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from duetime.stores.search import LIVE, Where, bounded, marks, part_of, read_cur
 
 _LIVE = ("pending", "queued", "running", "waiting")
 _UNWELL = ("failed", "lost", "cancelled", "missed", "skipped")
-# Spelled out exactly as in the partial indexes of such runs, like `LIVE`: only then can the planner use them.
+# Written exactly as in the partial indexes of such runs, like `LIVE`; otherwise, the planner cannot use them.
 UNWELL = " AND ".join(f"status <> '{status}'" for status in ("completed", "running", "pending", "queued", "waiting"))
 OUTGOING = "kind IN ('notification', 'request')"
 _AMONG_LIVE = f"id IN (SELECT id FROM runs WHERE {LIVE})"  # noqa: S608 - only constants
@@ -42,9 +42,9 @@ def _run_kinds(where: Where, kinds: Collection[str]) -> None:
 
 def _run_waiting(where: Where, query: RunQuery) -> None:
     if (query.free_at is not None or query.holder is not None) and query.kind is None and not query.kinds:
-        where.add("kind >= ''")  # always true: leads SQLite to the index of waiting runs by owner and kind
+        where.add("kind >= ''")  # always true: makes SQLite use the index of waiting runs by owner and kind
     if query.free_at is not None:
-        where.add("status = 'waiting'")  # spelled out, so that the partial index of waiting runs applies
+        where.add("status = 'waiting'")  # written out so that the partial index of waiting runs applies
         where.add("(holder IS NULL OR expires <= ?)", query.free_at)
         where.add("EXISTS (SELECT 1 FROM progress p WHERE p.schedule = r.schedule AND p.state = 'active')")
     if query.holder is not None:
@@ -69,7 +69,7 @@ def _run_marks(where: Where, query: RunQuery) -> None:
 
 def run_filter(query: RunQuery) -> Where:
     where = Where()
-    # Within one schedule its own index is used, whatever a planner without statistics thinks of the owner's.
+    # Within one schedule its own index is used, even if a planner without statistics would prefer the owner's.
     where.equal("owner" if query.schedule is None else "owner || ''", query.owner)
     kinds = query.kinds if query.kind is None else (query.kind,)
     _run_kinds(where, kinds)

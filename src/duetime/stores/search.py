@@ -1,4 +1,4 @@
-"""Named queries, and searches of schedules as SQL that both dialects understand; `?` stands for a parameter."""
+"""Named queries, and searches for schedules as SQL that both dialects understand; `?` marks a parameter."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ _FIELDS = {
 
 @lru_cache(maxsize=512)
 def whole_rows(statement: str) -> str:
-    """Replace `s.*` and the like by column names: a newer schema may have more columns than this code reads. `x.*` is a
-    schedule as its run `r` executes it: with the run's own payload, if it has one."""
+    """Replace `s.*` and the like with column names, because a newer schema may have more columns than this code reads.
+    `x.*` is a schedule as its run `r` executes it: with the run's own payload, if it has one."""
     return _WHOLE_ROW.sub(lambda found: _columns(found[1]), statement)
 
 
@@ -78,7 +78,7 @@ def load_migrations(dialect: str) -> list[tuple[int, str]]:
 
 _LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
-# Spelled out exactly as in the partial index of such runs: only then can the planner use it.
+# Written exactly as in the partial index of such runs; otherwise, the planner cannot use it.
 LIVE = "(status = 'running' OR status = 'pending' OR status = 'queued' OR status = 'waiting')"
 # Live runs are few, while a million schedules may be active and an owner may have a million runs.
 _HAS_LIVE_RUN = f"p.schedule IN (SELECT schedule FROM runs WHERE {LIVE})"  # noqa: S608 - only constants
@@ -100,7 +100,8 @@ STATUSES: dict[str, str] = {
 }
 """The statuses of a schedule that users see, as conditions on its progress row."""
 _SEVERAL_STATES = ("resting", "over")
-"""Statuses that no index has in the order of a list: they are counted in any order, so that counting stays bounded."""
+"""Statuses for which no index has the order of a list: they are counted in any order, so that counting stays
+bounded."""
 
 
 NOT_A_FOLLOW_UP = "substr(s.key, 1, 5) <> '~run:'"
@@ -111,13 +112,13 @@ ORDERS: dict[str, str] = {
 }
 """The columns of each order."""
 PLACE_BY_NAME = "SELECT lower(name), owner, id FROM schedules WHERE id = ?"
-"""The same columns of the last schedule of a page by name; cursors contain only numbers."""
+"""The same columns for the last schedule of a page by name; cursors contain only numbers."""
 NOT_DELETED = "substr(s.key, 1, 6) <> '~gone-'"
-"""As in the partial indexes by owner and by kind, which pass over deleted schedules."""
+"""Written as in the partial indexes by owner and by kind, which leave out deleted schedules."""
 
 
 def _listed_by(query: ScheduleQuery) -> str:
-    """Return the table whose index a list follows: progress has those by state, and schedules the others."""
+    """Return the table whose index a list uses: `progress` has the indexes by state, and `schedules` the others."""
     by_name = query.name is not None or query.id_prefix is not None or query.order_by == "name"
     return "s" if by_name or (query.status is None and query.changed_since is None and not query.firing) else "p"
 
@@ -144,8 +145,9 @@ class Where:
 
 
 def schedule_filter(query: ScheduleQuery, *, along_queue: bool = False) -> Where:
-    """Return the conditions of a query. `along_queue`: the statement scans the due queue. There, and for changes, the
-    owner is compared without its index: a planner without statistics might scan everything that the owner has."""
+    """Return the conditions of a query. With `along_queue`, the statement scans the due queue. In that case, and for
+    changes, the owner is compared without its index: a planner without statistics might scan everything that the owner
+    has."""
     where, table = Where(), _listed_by(query)
     if query.changed_since is not None:
         where.add("s.updated >= ?", query.changed_since)
@@ -155,7 +157,7 @@ def schedule_filter(query: ScheduleQuery, *, along_queue: bool = False) -> Where
     where.equal("s.subject", query.subject)
     _named_by(where, query)
     if query.status is None:
-        if query.changed_since is None:  # a caller that asks for changes also wants deletions
+        if query.changed_since is None:  # a caller that asks for changes also needs deletions
             where.add(f"{NOT_DELETED} AND p.state <> 'deleted'" if table == "s" else "p.state <> 'deleted'")
     elif query.status in STATUSES:
         where.add(STATUSES[query.status])
@@ -172,8 +174,8 @@ def schedule_filter(query: ScheduleQuery, *, along_queue: bool = False) -> Where
 
 
 def part_of(text: str) -> str:
-    """Return the pattern of what contains a text. Lowercase ASCII only, as lower() does in both databases here: folding
-    more on one side would miss equal names."""
+    """Return the pattern that matches names containing a text. Only ASCII is lowercased, as lower() does in both
+    databases here: folding more on one side would miss equal names."""
     escaped = clean_text(text).translate(_LOWER).replace("!", "!!").replace("%", "!%").replace("_", "!_")
     return f"%{escaped}%"
 
@@ -201,7 +203,7 @@ _HELD = (ScheduleState.PAUSED.value, ScheduleState.BROKEN.value)
 
 
 def schedule_page(query: ScheduleQuery) -> tuple[str, list[Any]]:
-    """Return the statement of one page, one row longer than asked for, to know whether there is more."""
+    """Return the statement of one page with one row more than asked for, to know whether there are more."""
     where = schedule_filter(query)
     direction = "DESC" if query.newest_first else "ASC"
     beyond = "<" if query.newest_first else ">"
@@ -213,7 +215,8 @@ def schedule_page(query: ScheduleQuery) -> tuple[str, list[Any]]:
     if query.order_by == "name" and query.cursor is not None:
         owned, owner = ("", []) if query.owner is None else (" AND owner = ?", [query.owner])
         last = read_cursor(query.cursor, 1)[1]
-        where.add(f"({columns}) {beyond} ({PLACE_BY_NAME}{owned})", last, *owner)  # a cursor may be made up
+        # a caller may have made up the cursor
+        where.add(f"({columns}) {beyond} ({PLACE_BY_NAME}{owned})", last, *owner)
     elif query.cursor is not None:
         paired = query.by_time or query.order_by == "last_run"
         at, last = read_cursor(query.cursor, 2 if paired else 1)
@@ -229,7 +232,7 @@ def schedule_page(query: ScheduleQuery) -> tuple[str, list[Any]]:
 
 
 def split_columns(columns: str) -> list[str]:
-    """Split a list of columns at its commas, but for those inside the arguments of a function."""
+    """Split a list of columns at its commas, except those inside the arguments of a function."""
     parts = [""]
     for part in columns.split(","):
         parts[-1] += part
@@ -274,7 +277,7 @@ def make_cursor(*position: int) -> str:
 
 
 def read_cursor(cursor: str, length: int) -> tuple[int, int]:
-    """Return (instant or 0, id); refuse anything that no page returned."""
+    """Return (instant or 0, id); refuse anything that is not the cursor of a page."""
     try:
         padded = cursor + "=" * (-len(cursor) % 4)
         position = json.loads(base64.urlsafe_b64decode(padded.encode("ascii")))
@@ -294,13 +297,14 @@ Placed = tuple[tuple[int, ...], Schedule]
 
 NOBODY: Final = ""
 FEW: Final = 2_000
-"""Number of schedules that are cheap to read and sort. An owner with more soon appears in a scan of the queue."""
+"""Number of schedules that are cheap to read and sort. The schedules of an owner with more soon appear in a scan of the
+queue."""
 _OWN: Final = "SELECT count(*) FROM (SELECT 1 FROM progress WHERE owner = ? AND state = 'active' LIMIT ?) AS own"
 _LATEST_JITTER: Final = DAY
 _ROWS: Final = (
     "SELECT d.at, s.*, p.* FROM due d JOIN progress p ON p.schedule = d.schedule JOIN schedules s ON s.id = d.schedule"
 )
-# Skips from each lane to the next: the queue may be long, but its lanes are few.
+# Skips from each lane to the next: the queue may be long, but it has few lanes.
 _LANES: Final = (
     "WITH RECURSIVE lanes (lane) AS (SELECT min(lane) FROM due UNION ALL"
     " SELECT (SELECT min(due.lane) FROM due WHERE due.lane > lanes.lane) FROM lanes WHERE lanes.lane IS NOT NULL)"
@@ -309,7 +313,7 @@ _LANES: Final = (
 
 
 def firing(ask: Ask, query: ScheduleQuery) -> list[Placed]:
-    """Return one more than asked for, to know whether there is more."""
+    """Return one more schedule than asked for, to know whether there are more."""
     few = query.owner is not None and ask(_OWN, (query.owner, FEW))[0][0] < FEW
     lanes: Sequence[str | None] = [None]
     if not few and query.kind is not None:
@@ -325,10 +329,8 @@ def firing(ask: Ask, query: ScheduleQuery) -> list[Placed]:
 
 
 def firing_page(query: ScheduleQuery, lane: str | None, owner: str | None = None) -> tuple[str, list[Any]]:
-    """Return the statement for one lane, along the owner's part of the queue; without a lane, for all of an owner.
-
-    `owner`: whose part of the queue to read, if not that of the query's owner.
-    """
+    """Return the statement for one lane, along the owner's part of the queue or, without a lane, for all of an owner.
+    `owner` selects the part of the queue to read, if not that of the query's owner."""
     where = schedule_filter(query, along_queue=lane is not None)
     where.add("d.run = 0")  # not retries
     if lane is not None:

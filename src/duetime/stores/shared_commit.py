@@ -1,4 +1,4 @@
-"""Callers that wait at the same time share one commit."""
+"""Lets callers that wait at the same time share one commit."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 MOST_CALLERS = 200
-"""Callers that share one commit at most, so that a transaction stays short."""
+"""Maximum number of callers that share one commit, so that a transaction stays short."""
 MANY_CALLERS = 8
-"""More callers than this take turns in two halves: one is written while the other prepares what it asks for next."""
+"""More callers than this are split into two halves: one is written while the other prepares its next request."""
 
 
 class _Turn(Generic[T, R]):
-    """A caller's item and what became of it. `signal` is released when the caller has to go on."""
+    """A caller's item and its result. `signal` is released when the caller has to continue."""
 
     __slots__ = ("done", "error", "item", "leads", "result", "signal")
 
@@ -33,16 +33,17 @@ class _Turn(Generic[T, R]):
 
 
 class SharedCommit(Generic[T, R]):
-    """Writes the items of many callers by `write`, which writes all items of a list in one transaction, or none.
+    """Writes the items of many callers with `write`, which writes all items of a list in one transaction, or none.
 
-    A caller that finds nobody writing writes at once: there is no timer. Those that come meanwhile wait, and then the
-    first of them writes for all, or for half of them if they are many. If items cannot be written together, each caller
-    writes its own, so that every caller gets the result that it would get alone. A caller that is interrupted leaves
-    the others to the next one.
+    A caller that finds nobody writing writes at once; there is no timer. Callers that arrive meanwhile wait, and then
+    the first of them writes for all, or for half of them if they are many. If items cannot be written together, each
+    caller writes its own, so that every caller gets the result that it would get alone. If the writing caller is
+    interrupted, the next one takes over.
 
-    `check` raises an error if nobody would ever see what is written. A caller that writes alone calls it before. Who
-    writes for others calls it afterwards, when the next one is writing already, and before anybody is answered: with a
-    system call, a thread gives the interpreter lock away, and all of them would wait until it is back.
+    `check` raises an error if nobody would ever see what is written. A caller that writes alone calls it before the
+    write. A caller that writes for others calls it afterwards, when the next one is already writing, and before anybody
+    gets a result: during a system call, a thread releases the interpreter lock, and all of them would wait until it has
+    the lock again.
     """
 
     def __init__(self, write: Callable[[list[T]], list[R]], check: Callable[[], None] = lambda: None) -> None:
@@ -69,7 +70,7 @@ class SharedCommit(Generic[T, R]):
             if turn.leads:
                 self._lead(turn)
         finally:
-            if turn is None or turn.leads or not turn.done:  # otherwise it neither waits nor leads any more
+            if turn is None or turn.leads or not turn.done:  # otherwise, it neither waits nor leads any more
                 self._leave(turn, alone)
         if turn.error is not None:
             raise turn.error
@@ -80,7 +81,7 @@ class SharedCommit(Generic[T, R]):
         return self._write([item])[0]
 
     def _lead(self, own: _Turn[T, R]) -> None:
-        """Write for those who wait, and let them go on however it ends."""
+        """Write for the waiting callers, and let them continue, however it ends."""
         turns: list[_Turn[T, R]] = []
         try:
             with self._lock:
@@ -90,12 +91,13 @@ class SharedCommit(Generic[T, R]):
             for turn, result in zip(turns, self._write([turn.item for turn in turns]), strict=True):
                 turn.result, turn.done = result, True
         except Exception as error:
-            if len(turns) == 1 or isinstance(error, StoreUnavailable | StoreUnusable):  # it holds for each of them
+            # the error applies to each of them
+            if len(turns) == 1 or isinstance(error, StoreUnavailable | StoreUnusable):
                 for turn in turns:
                     turn.error = error
         finally:
             try:
-                self._leave(own)  # first: the next one to write must not wait until all who go on have done their work
+                self._leave(own)  # first: the next one to write must not wait until all others have done their work
                 self._check()
             except Exception as error:
                 for turn in turns:
@@ -106,12 +108,12 @@ class SharedCommit(Generic[T, R]):
                         turn.signal.release()
 
     def _share(self) -> int:
-        """Return how many of those who wait are written together. Whoever was written before them will be back."""
+        """Return how many waiting callers are written together. The callers of the previous commit will be back."""
         callers = len(self._waiting) + self._written
         return min(len(self._waiting) if callers <= MANY_CALLERS else (callers + 1) // 2, MOST_CALLERS)
 
     def _leave(self, turn: _Turn[T, R] | None, leads: bool = False) -> None:
-        """Let the next caller write if this one did, or would have to."""
+        """Let the next caller write if this one wrote or was about to."""
         with self._lock:
             if turn is not None:
                 leads, turn.leads = turn.leads, False

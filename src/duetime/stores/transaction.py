@@ -43,7 +43,7 @@ def entry_of(row: tuple[Any, ...]) -> Entry:
 
 
 def with_run(entry: Entry, row: tuple[Any, ...] | None) -> Entry:
-    """Return an entry with its run, from the row of a run and its own payload, with which it is executed."""
+    """Return an entry with its run, from the row of the run and the payload with which the run is executed."""
     if row is None:
         return entry
     payload, definition = row[RUN], entry.definition
@@ -65,7 +65,8 @@ def beat_of(stop: Sequence[tuple[Any, ...]], floor: Sequence[tuple[Any, ...]]) -
 
 
 def run_update(run: Run) -> tuple[Any, ...]:
-    """Return the columns of a run that may change after its creation; only heartbeats write its report."""
+    """Return the columns of a run that may change after its creation, except its report, which only heartbeats
+    write."""
     return (
         run.status, run.attempt, run.deaths, run.fence, run.worker, run.holder, run.started, run.finished,
         run.until, run.expires, run.result, run.error, run.stop, run.id,
@@ -82,7 +83,7 @@ def definition_update(row: Definition) -> tuple[Any, ...]:
 OwnerKey = tuple[str, str]
 
 SOON = 2 * SECOND
-"""Entries due later than this are not announced to workers, which look again within a second anyway."""
+"""Entries due later than this are not announced to workers, which check the queue within a second anyway."""
 
 
 def is_soon(entries: Sequence[DueEntry], now: Instant) -> bool:
@@ -99,11 +100,12 @@ def takes_turns(want: ClaimRequest) -> bool:
 
 
 class Taken(Exception):
-    """A key that has to be unique belongs to another schedule already."""
+    """A key that has to be unique already belongs to another schedule."""
 
 
 class NeedsDecision(Exception):
-    """A completion or a claim is not as plain as it was taken for, and cannot be written without a decision."""
+    """A completion or a claim is not the simple case that it was assumed to be, and cannot be written without a
+    decision."""
 
 
 class Transaction(Reader, Protocol):
@@ -120,7 +122,8 @@ class Transaction(Reader, Protocol):
     def new_schedule_ids(self, count: int) -> list[ScheduleId]: ...
 
     def lock_owner(self, owner: str) -> None:
-        """Serialize the transactions of one owner that take this lock, so that two at once cannot exceed a quota."""
+        """Serialize the transactions of one owner that take this lock, so that concurrent ones cannot exceed a
+        quota."""
 
     def by_keys(self, keys: Sequence[OwnerKey]) -> dict[OwnerKey, Schedule]: ...
 
@@ -133,11 +136,11 @@ class Transaction(Reader, Protocol):
         wants: Sequence[ClaimRequest] = (),
         last: bool = False,
     ) -> bool:
-        """Lock the worker's row; False if it is gone. While it is locked, nobody can declare the worker dead.
+        """Lock the worker's row; return False if it is gone. While it is locked, nobody can declare the worker dead.
 
         Write completions together with it. Raise NeedsDecision if the worker does not hold one of these runs, if
-        something is queued behind one, or if one is the last of a paused schedule: then the transaction is repeated
-        without them. A store across a network saves round trips if it knows for what `due_lanes` will be called, and
+        something is queued behind one, or if one is the last of a paused schedule; the transaction is then repeated
+        without them. A store across a network saves round trips if it knows the arguments of the next `due_lanes`, and
         whether this is the last step.
         """
 
@@ -145,14 +148,14 @@ class Transaction(Reader, Protocol):
         """Return the store's own time of `lock_worker`; None if it has no clock apart from this machine's."""
 
     def due_lanes(self, wants: Sequence[ClaimRequest]) -> Mapping[str, Sequence[Head]]:
-        """Return the lanes with due entries, each with the owners of these where owners take turns. The cost grows with
-        the number of owners, not of entries. A store on this machine may return all lanes."""
+        """Return the lanes with due entries, each with the owners of these entries where owners take turns. The cost
+        grows with the number of owners, not of entries. A store on this machine may return all lanes."""
 
     def due_entries(self, want: ClaimRequest) -> list[Entry]:
-        """Lock and return due entries by time alone; skip those that another worker is claiming."""
+        """Lock and return due entries by time alone; skip entries that another worker is claiming."""
 
     def due_entries_of(self, want: ClaimRequest, dealt: Sequence[tuple[str, int, int]]) -> list[Entry]:
-        """Do the same for each (owner, number, offset); the offset skips what this transaction already has."""
+        """Do the same for each (owner, number, offset); the offset skips entries that this transaction already has."""
 
     def held(self, runs: Sequence[RunId]) -> dict[RunId, HeldRun]: ...
 
@@ -162,10 +165,8 @@ class Transaction(Reader, Protocol):
     def held_by(self, worker: WorkerId) -> list[HeldRun]: ...
 
     def insert_runs(self, runs: Sequence[Run], careful: bool = True) -> list[Run]:
-        """Insert runs; return those whose occurrence already has a row. If there are any, nothing is inserted.
-
-        If not careful, a store across a network may insert them later, and raises NeedsDecision if there are any.
-        """
+        """Insert runs; return those whose occurrence already has a row. If there are any, nothing is inserted. If not
+        `careful`, a store across a network may insert them later, and raises NeedsDecision if there are any."""
 
     def insert_schedules(self, rows: Sequence[tuple[Any, Any, Any]]) -> None: ...
 
@@ -176,13 +177,13 @@ class Transaction(Reader, Protocol):
         """Return how many runs each of these owners has used in an hour."""
 
     def beat(self, worker: WorkerId, now: Instant, reports: Mapping[RunId, str], not_begun: str | None) -> Beat | None:
-        """Write a heartbeat and progress reports; return None if the worker is not registered any more."""
+        """Write a heartbeat and progress reports; return None if the worker is no longer registered."""
 
     def spared(self, runs: Sequence[RunId]) -> dict[RunId, int]:
-        """Return what was written for each run when a worker's death was not counted against it."""
+        """Return the number that was written for each run when a worker's death did not count against it."""
 
     def announce(self) -> None:
-        """Tell other processes, with the commit, that something may have become due earlier."""
+        """Notify other processes, with the commit, that something may have become due earlier."""
 
     # Reads and writes for which all dialects use the same named queries.
 

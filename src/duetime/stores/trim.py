@@ -1,7 +1,7 @@
-"""Deletion of the oldest history of owners that store more than they may, so that no owner's runs fill the disk.
+"""Deletes the oldest history of owners that store more than their limit, so that no owner's runs fill the disk.
 
-Every run is added once to the approximate total of its owner, which takes as long in any history. Only a total above
-the limit is counted exactly; what there is to count then is bounded by the limit.
+Every run is added once to the approximate total of its owner, which takes constant time whatever the size of the
+history. Only a total above the limit is counted exactly, so the limit also bounds what has to be counted.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from duetime.stores.records import RecordsMixin
 from duetime.stores.transaction import Transaction
 
 WEIGHED_AT_ONCE: Final = 2_000
-"""Most runs that one call adds to the totals."""
+"""Maximum number of runs that one call adds to the totals."""
 RECENT: Final = HOUR
-"""Runs that ended within this time are kept, whatever they take: somebody may wait for their results."""
+"""Runs that ended within this time are kept, whatever their size, because somebody may be waiting for their results."""
 
 
 class TrimMixin(RecordsMixin):
     _trimmed: list[str]
-    """Owners that store too much, as counted, until their history is short enough."""
+    """Owners that exceed their limit according to an exact count, until their history is short enough."""
 
     @abstractmethod
     def _delete_oldest(self, tx: Transaction, owner: str, before: Instant, limit: int, size: int) -> tuple[int, int]:
@@ -48,7 +48,7 @@ class TrimMixin(RecordsMixin):
         have included some of them already, so a create that the total would refuse counts again."""
         doubted = now - STALE_WHEN_FULL - 1
         with self._write() as tx:
-            weighed = int(tx.rows("weighed")[0][0])  # locked: only one process at a time goes on from here
+            weighed = int(tx.rows("weighed")[0][0])  # locked, so that only one process at a time continues from here
             found = tx.rows("weigh_runs", weighed, WEIGHED_AT_ONCE)
             for owner, _, _, size in sorted(found):
                 tx.rows("add_stored_bytes", owner, int(size))
@@ -58,7 +58,7 @@ class TrimMixin(RecordsMixin):
         return sum(number for _, _, number, _ in found)
 
     def _count_bytes(self, owner: str, now: Instant) -> int:
-        """Sum up what an owner stores, without a lock, and keep the total."""
+        """Add up what an owner stores, without a lock, and store the total."""
         total = int(self._named("count_stored_bytes", owner, owner)[0][0])
         with self._write() as tx:
             tx.rows("set_stored_bytes", owner, total, now)
@@ -66,7 +66,8 @@ class TrimMixin(RecordsMixin):
 
     def _trim_one(self, owner: str, most: int, before: Instant, limit: int) -> int:
         with self._write() as tx:
-            [(total, _)] = tx.rows("add_stored_bytes", owner, 0)  # locked and read again: other processes trim too
+            # locked and read again, because other processes trim too
+            [(total, _)] = tx.rows("add_stored_bytes", owner, 0)
             if total <= most:
                 return 0
             deleted, size = self._delete_oldest(tx, owner, before, limit, total - most)

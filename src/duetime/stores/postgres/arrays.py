@@ -1,6 +1,6 @@
-"""Columns of a batch as parameters: numbers in PostgreSQL's binary format, and texts as literals.
+"""Converts the columns of a batch to parameters: numbers in PostgreSQL's binary format, and texts as literals.
 
-Both are many times faster than the driver's lists, here and in the server.
+Both are many times faster than the driver's lists, in the client and in the server.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from duetime.stores.postgres.connections import psycopg
 
-_BIGINT, _BIGINTS = 20, 1016  # PostgreSQL's numbers of these types
+_BIGINT, _BIGINTS = 20, 1016  # PostgreSQL's OIDs of these types
 _ELEMENT = array("I", b"\0\0\0\x08" + bytes(8))
 """The length of a number, which precedes it, and two halves of a number."""
 
@@ -49,14 +49,14 @@ def numbers(values: Collection[int | None]) -> Bigints | str:
 
 
 def literal(values: Iterable[int | None]) -> str:
-    """Return a parameter for arrays of any type of numbers."""
+    """Return a parameter for arrays of any numeric type."""
     return "{" + ",".join(["NULL" if value is None else str(value) for value in values]) + "}"
 
 
 def texts(values: Collection[str | None]) -> str:
     try:
         joined = '","'.join(values)  # type: ignore[arg-type]
-    except TypeError:  # there are NULLs
+    except TypeError:  # there are NULLs among the values
         joined = '"'
     if values and "\\" not in joined and joined.count('"') == 2 * len(values) - 2:
         return f'{{"{joined}"}}'
@@ -86,5 +86,5 @@ def columns(shape: str, rows: Sequence[Sequence[Any]]) -> list[Bigints | str]:
 
 
 def arrays(shape: str, columns: Iterable[Collection[Any]]) -> list[Bigints | str]:
-    """Do the same for rows that are in columns already."""
+    """Do the same for rows that are already in columns."""
     return [_WRITERS[letter](column) for letter, column in zip(shape, columns, strict=True)]

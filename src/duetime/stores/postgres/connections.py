@@ -41,7 +41,7 @@ def translated() -> Iterator[None]:
 
 
 def translate(error: psycopg.Error) -> DuetimeError | psycopg.Error:
-    """Return the error to raise instead; a fault in our own statements is returned unchanged."""
+    """Return the error to raise instead; an error in our own statements is returned unchanged."""
     match error:
         case errors.ProgramLimitExceeded():
             return InvalidInput("too large to be stored")
@@ -80,7 +80,7 @@ Cursor = psycopg.Cursor[tuple[Any, ...]]
 PATIENCE_SECONDS = 10.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
 
-# Defaults that the URL overrides: they detect a server that vanishes silently.
+# Defaults that the URL can override. They detect a server that disappears without closing its connections.
 _WATCHFUL = {
     "connect_timeout": 5,
     "keepalives_idle": 10,
@@ -93,12 +93,12 @@ _WATCHFUL = {
 SETTINGS: Mapping[str, str] = {
     "client_encoding": "UTF8",
     "default_transaction_isolation": "read committed",
-    "idle_in_transaction_session_timeout": "5s",  # a process stopped in mid-transaction must release its locks
+    "idle_in_transaction_session_timeout": "5s",  # a process that is stopped in mid-transaction must release its locks
     "lock_timeout": "8s",
     "jit": "off",
 }
 
-# Every statement of a transaction looks rows up by key; without statistics the planner would read whole tables.
+# Every statement of a transaction looks up rows by key; without statistics, the planner would read whole tables.
 WRITER_SETTINGS: Mapping[str, str] = {
     **SETTINGS,
     "enable_seqscan": "off",
@@ -149,7 +149,7 @@ class Address:
 
 
 class Connections:
-    """A pool that lends a connection to one thread at a time; one that failed is never lent again."""
+    """A pool that lends each connection to one thread at a time; a connection that failed is never lent again."""
 
     def __init__(self, address: Address, settings: Mapping[str, str], limit: int, clock: Clock) -> None:
         self._address = address
@@ -167,8 +167,9 @@ class Connections:
         _pools.add(self)
 
     def forget_inherited(self) -> None:
-        """Begin with no connections in a process that was forked, because its parent goes on using them. They are kept
-        unused: closing one would end the session of the parent. Nothing of the parent's threads holds the locks."""
+        """Start without connections in a forked process, because its parent goes on using them. The inherited
+        connections are kept unused: closing one would end the parent's session. No thread of the parent holds the locks
+        here."""
         self._slots, self._lock = threading.BoundedSemaphore(self._limit), threading.Lock()
         self._inherited += self._sessions
         self._idle, self._sessions = [], {}
@@ -211,7 +212,8 @@ class Connections:
             self._discard(connection)
 
     def _open(self) -> Connection:
-        """Open a connection. After a failure, refuse further attempts for a while, to spare a recovering server."""
+        """Open a connection. After a failure, refuse further attempts for a while, to protect a server that is
+        recovering."""
         with self._lock:
             if self._clock.monotonic() < self._not_before:
                 raise StoreUnavailable
@@ -256,7 +258,7 @@ def _is_fresh(connection: Connection) -> bool:
     """Return whether a connection is usable: data on an idle connection means that the server closed it."""
     if connection.closed:
         return False
-    if hasattr(select, "poll"):  # a selector costs several times as much, and this precedes every transaction
+    if hasattr(select, "poll"):  # a selector costs several times as much, and this check precedes every transaction
         poll = select.poll()
         poll.register(connection.fileno(), select.POLLIN)
         return not poll.poll(0)

@@ -1,4 +1,4 @@
-"""The store on PostgreSQL: many processes on many machines, every acknowledged commit on disk."""
+"""The store on PostgreSQL, for many processes on many machines; every acknowledged commit is on disk."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from duetime.stores.transaction import NeedsDecision, Taken, Transaction
 
 
 class Listener:
-    """Waits for commits of other processes in one thread; `close` may be called by any other. A lost notification costs
-    at most a second, because everybody also polls."""
+    """Waits in one thread for commits of other processes; any other thread may call `close`. A lost notification costs
+    at most a second, because all waiters also poll."""
 
     def __init__(self, connect: Callable[[], Connection], is_ours: Callable[[int], bool], clock: Clock) -> None:
         self._connect = connect
@@ -60,7 +60,7 @@ class Listener:
                 return False
 
     def interrupt(self) -> None:
-        """End the wait that is in progress, or else the next one."""
+        """End the wait that is in progress or, if there is none, the next one."""
         with self._closing:
             if not self._closed:
                 self._cord.send(b".")
@@ -87,7 +87,7 @@ class Listener:
         while self._ready(self._connection, max(0.0, deadline - self._clock.monotonic())):
             heard = list(self._connection.notifies(timeout=0))
             if any(not self._is_ours(notify.pid) for notify in heard):
-                return True  # own commits are already known to the listeners in this process
+                return True  # the listeners in this process already know about its own commits
         return False
 
     def _ready(self, connection: Connection | None, timeout: float) -> bool:
@@ -117,7 +117,7 @@ _OURS = ("schedules", "progress", "due", "runs", "attempts", "workers", "meta")
 
 
 def bring_up(connection: Connection) -> None:
-    """Migrate the schema in one transaction, so that a migration that fails leaves it unchanged."""
+    """Migrate the schema in one transaction, so that a failed migration leaves it unchanged."""
     with connection.transaction():
         connection.execute("SET LOCAL lock_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0")
         connection.execute("SELECT pg_advisory_xact_lock(71001)")
@@ -144,7 +144,7 @@ def _have_schema(connection: Connection) -> None:
 
 
 def _version(connection: Connection) -> int:
-    """Return the schema version, 0 without our tables; refuse another program's tables under these names."""
+    """Return the schema version, 0 if our tables do not exist; refuse another program's tables with the same names."""
     found = connection.execute(
         "SELECT table_name FROM information_schema.tables"
         " WHERE table_schema = current_schema() AND table_name = ANY (%s)",
@@ -163,7 +163,8 @@ def _version(connection: Connection) -> int:
 
 
 CONNECTIONS = 5
-"""Most connections for writing, and for reading; opened when several threads need them at once."""
+"""Maximum number of connections for writing, and for reading; they are opened when several threads need them at
+once."""
 
 
 class PostgresStore(BaseStore):
@@ -186,7 +187,8 @@ class PostgresStore(BaseStore):
 
     @contextmanager
     def _write(self) -> Iterator[PostgresTransaction]:
-        """Open a write transaction. It is not retried: the caller's fence or key shows if a lost commit was written."""
+        """Open a write transaction. It is not retried: the caller's fence or key shows whether a lost commit was
+        written."""
         with translated(), self._writers.lend() as connection:
             try:
                 transaction = PostgresTransaction(connection)
@@ -196,7 +198,7 @@ class PostgresStore(BaseStore):
                 try:
                     connection.rollback()
                 except Exception:
-                    connection.close()  # which has the same effect
+                    connection.close()  # this has the same effect
                 if isinstance(error, psycopg.errors.DivisionByZero):
                     raise NeedsDecision from error
                 if isinstance(error, psycopg.errors.UniqueViolation):
@@ -204,8 +206,8 @@ class PostgresStore(BaseStore):
                 raise
 
     def _insert_at_once(self, drafts: Sequence[Draft], additions: Additions) -> Sequence[NewRows]:
-        """Send one statement, which is a transaction by itself unless an owner has no limit. The server draws the ids,
-        unless jitter needs them."""
+        """Send one statement, which is a transaction of its own unless an owner has no limit. The server assigns the
+        ids, unless jitter needs them in advance."""
         given: Sequence[int | None] = [None] * len(drafts)
         if have_jitter(drafts):
             given = [row[0] for row in self._named("new_schedule_ids", len(drafts))]
@@ -235,7 +237,7 @@ class PostgresStore(BaseStore):
         return texts(values)
 
     def _rows(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """Run a read, and retry it once if the connection was lost: repeating a read is harmless."""
+        """Run a read, and retry it once if the connection was lost, because repeating a read is harmless."""
         statement = statement.replace("?", "%s")
         try:
             return self._read(statement, values)
@@ -270,7 +272,7 @@ class PostgresStore(BaseStore):
         self._listener.interrupt()
 
     def now(self) -> Instant | None:
-        """Return the server's time, by which a worker corrects its own clock."""
+        """Return the server's time, which workers use to correct their own clocks."""
         return Instant(self._rows(SQL["now"], ())[0][0])
 
     def health(self, now: Instant) -> Health:

@@ -64,10 +64,10 @@ _BEGINNING = Position(Instant(-(2**63)), ScheduleId(0))
 
 
 def creation(drafts: Sequence[Draft], given: Sequence[int | None], additions: Additions) -> list[Any]:
-    """Return the parameters of `create_at_once`; `given` are the ids, None where the server draws them."""
+    """Return the parameters of `create_at_once`; `given` are the ids, None where the server assigns them."""
     ids = [ScheduleId(id or 0) for id in given]
     new: Sequence[Collection[Any]]
-    if isinstance(drafts, Drafts):  # a new schedule is not paused: its last column is not written
+    if isinstance(drafts, Drafts):  # a new schedule is not paused, so its last column is not written
         new = given, *drafts.definitions[1:-1], drafts.firsts, drafts.lanes(), drafts.starts(ids)
     else:
         entries = map(first_entry, drafts, ids)
@@ -90,10 +90,10 @@ def creation(drafts: Sequence[Draft], given: Sequence[int | None], additions: Ad
 
 
 class PostgresTransaction(Transaction):
-    """Buffers statements until a result is needed and then sends them in one burst: a single round trip.
+    """Buffers statements until a result is needed, and then sends them in one burst: a single round trip.
 
-    Every burst ends with a sync. Between two bursts the server sees an idle transaction, which it ends after a
-    timeout, so that a process that was stopped there does not keep its locks.
+    Every burst ends with a sync. Between two bursts, the server sees an idle transaction and ends it after a timeout,
+    so that a process that was stopped there does not keep its locks.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -113,13 +113,14 @@ class PostgresTransaction(Transaction):
 
     def _burst(self) -> None:
         waiting, self._waiting = self._waiting, []
-        # Always leave the pipeline by its exit: `sync` and `commit` may wait for results of statements not fully sent.
+        # Always leave the pipeline through its exit: `sync` and `commit` may wait for results of statements not fully
+        # sent.
         with self._db.pipeline():
             for cursor, statement, values in waiting:
                 cursor.execute(statement, values or None, prepare=bool(values))
 
     def commit(self) -> None:
-        """Commit, unless a step that was the last one already did."""
+        """Commit, unless the last step has already done so."""
         if self._open:
             self._open = False
             self._waiting.append((self._db.cursor(), "COMMIT", ()))
@@ -171,7 +172,7 @@ class PostgresTransaction(Transaction):
         return bool(rows)
 
     def _complete(self, worker: WorkerId, completions: Sequence[Completion]) -> None:
-        """Send the statements; each fails unless it writes a row for every completion."""
+        """Send the statements; each of them fails unless it writes a row for every completion."""
         runs, fences, schedules, started, finished, results = columns("nnnnnt", completions)
         number = len(completions)
         self.send("lock_schedules", schedules)
@@ -240,7 +241,7 @@ class PostgresTransaction(Transaction):
     def insert_runs(self, runs: Sequence[Run], careful: bool = True) -> list[Run]:
         if not runs:
             return []
-        # A new run that is already running is one that its claim started: most of its columns are constants.
+        # A new run that is already running was started by its claim: most of its columns are constants.
         claimed = [row[:2] + row[3:4] + row[8:11:2] + row[20:] for row in runs if row[4] == _RUNNING]
         others = [row for row in runs if row[4] != _RUNNING] if len(claimed) < len(runs) else []
         if not careful and not others:
@@ -300,7 +301,7 @@ class PostgresTransaction(Transaction):
         self._soonest = ahead if self._soonest is None else min(ahead, self._soonest)
 
     def announce(self) -> None:
-        """Notify only of what is due soon, because commits that notify are serialized across the whole server."""
+        """Notify only of work that is due soon, because commits that notify are serialized across the whole server."""
         if self._soonest is not None and self._soonest <= SOON:
             self.send("notify")
 
@@ -308,7 +309,8 @@ class PostgresTransaction(Transaction):
         return dict.fromkeys(owners, 0) | dict(self.rows("usages", texts(owners), hour))
 
     def beat(self, worker: WorkerId, now: Instant, reports: Mapping[RunId, str], not_begun: str | None) -> Beat | None:
-        """Commit in the same round trip: on a busy machine every further one delays the next heartbeat."""
+        """Commit in the same round trip, because on a busy machine every further round trip delays the next
+        heartbeat."""
         if reports:
             ids = numbers(reports)
             self.send("report_runs", ids, texts(reports.values()), ids, worker)
@@ -322,7 +324,7 @@ class PostgresTransaction(Transaction):
 
 
 def _held(rows: Sequence[tuple[Any, ...]], locked: Sequence[tuple[Any, ...]]) -> list[HeldRun]:
-    """Return the runs whose schedule was locked for them; a run that appeared after the lock is left out."""
+    """Return the runs whose schedule was locked for them; leave out runs that appeared after the lock."""
     progress = {row[0]: Progress._make(row) for row in locked}
     return [
         HeldRun(Run._make(row[:RUN]), Definition._make(row[RUN : RUN + DEFINITION]), progress[row[1]])

@@ -32,7 +32,7 @@ from duetime.stores.sqlite.transaction import SqliteTransaction, grouped
 from duetime.stores.sqlite.watch import CommitWatch
 from duetime.stores.transaction import Taken, Transaction
 
-# Keeps the sqlite3 module away from our files: two SQLite libraries in one process lose acknowledged commits.
+# Keeps the sqlite3 module off our files: two SQLite libraries in one process lose acknowledged commits.
 
 _guarded: set[str] = set()
 _LOCAL = re.compile(r"file:(?://(?:localhost)?(?=/))?", re.IGNORECASE)
@@ -81,18 +81,20 @@ BUSY_SECONDS = 10.0
 CACHE_KILOBYTES = 65_536
 SCAN_KILOBYTES = 1_024
 OF_WORKERS = frozenset(SQL[name] for name in ("earliest", "earliest_but", "other_owners", "workers", "starts_at"))
-"""Reads on which a worker's timing depends. They have a connection of their own, so that no long list delays them."""
+"""Reads on which a worker's timing depends. They have a connection of their own, so that a long list does not delay
+them."""
 SCANS = frozenset(SQL[name] for name in ("health", "schedules_ahead", "count_stored_bytes"))
-"""Reads of whole tables. They have a connection with a small page cache: memory for a large one would stay with the
-process. Its size never changes, since a server counts at its start in two threads at once."""
+"""Reads of whole tables. They have a connection with a small page cache, because the process would keep the memory of a
+large one. Its size never changes, since a server counts in two threads at once when it starts."""
 OURS = {"schedules", "progress", "due", "runs"}
 FEW_DRAFTS = 32
-"""Most schedules that one statement creates: each number has a statement of its own, and the driver keeps a hundred."""
+"""Maximum number of schedules that one statement creates: each number needs its own statement, and the driver caches a
+hundred."""
 Inode = tuple[int, int]
 
 
 class KnownId(Exception):
-    """Another process drew the ids with which schedules were to be created. Nothing was written."""
+    """Raised if another process has used the ids with which schedules were to be created. Nothing was written."""
 
 
 REFUSALS: dict[str, type[Exception]] = {"known id": KnownId, "limit": NotAtOnce}
@@ -140,7 +142,8 @@ class SqliteStore(BaseStore):
         return self.path == MEMORY
 
     def _refuse_foreign_file(self) -> None:
-        """Refuse another program's database before setting anything: even the journal mode would change the file."""
+        """Refuse another program's database before setting anything, because even the journal mode would change the
+        file."""
         if self.in_memory:
             return
         if not Path(self.path).exists():
@@ -165,7 +168,7 @@ class SqliteStore(BaseStore):
         return connection
 
     def _patience(self) -> Callable[[int], bool]:
-        """Return a busy handler that waits in short steps: SQLite's own steps grow to a tenth of a second."""
+        """Return a busy handler that waits in short steps, because SQLite's own steps grow to a tenth of a second."""
         begun = 0.0
 
         def wait(prior_calls: int) -> bool:
@@ -184,7 +187,7 @@ class SqliteStore(BaseStore):
         return (None, None) if self.in_memory else (_inode(self.path), _inode(f"{self.path}-wal"))
 
     def _check_file(self) -> None:
-        """Check that neither the file nor its WAL was replaced: nobody would ever see writes to the old one."""
+        """Check that neither the file nor its WAL was replaced, because nobody would ever see writes to the old one."""
         (file, log), (file_now, log_now) = self._file, self._identity()
         self._replaced = file_now != file or (log is not None and log_now != log)
         if self._replaced and not self._closed.is_set():  # closing the last connection removes the WAL
@@ -265,7 +268,8 @@ class SqliteStore(BaseStore):
             return rows
 
     def _insert_by_one_statement(self, drafts: Sequence[Draft], additions: Additions) -> Sequence[NewRows]:
-        """Raise KnownId if another process created schedules meanwhile: the ids are those that follow our last one."""
+        """Insert with one statement. Raise KnownId if another process created schedules meanwhile, because the ids are
+        those that follow our last one."""
         most = {owner: limit for owner, _, limit in additions.living}
         most_bytes = {owner: limit for owner, _, limit in additions.stored}
         counted = *additions.living_counted, additions.stored_counted
@@ -353,7 +357,7 @@ class SqliteStore(BaseStore):
                 self._commits.interrupt()
 
     def _commit_watch(self) -> CommitWatch | None:
-        """Return what waits for commits of others, or None if the store is closed."""
+        """Return the watch for commits of other processes, or None if the store is closed."""
         with self._watching:
             if self._commits is None and not self._closed.is_set():
                 self._watch = self._connect()
@@ -371,7 +375,7 @@ class SqliteStore(BaseStore):
             return 0 if self._closed.is_set() else int(self._writer.pragma("data_version"))
 
     def _is_written(self) -> bool:
-        """Return whether a write transaction is open, by beginning an empty one, which takes microseconds. It begins
+        """Return whether a write transaction is open, by beginning an empty one, which takes microseconds. This begins
         none while this process writes, so that it never delays a commit of its own."""
         with self._watching:
             if self._closed.is_set() or self._watch is None or not self._lock.acquire(blocking=False):
@@ -396,9 +400,9 @@ class SqliteStore(BaseStore):
         return int(self._rows("PRAGMA user_version", ())[0][0])
 
     def backup(self, target: str, told: Callable[[float], None] = lambda done: None) -> None:
-        """Write a consistent copy with SQLite's backup API; it appears under its name only when it is complete."""
+        """Write a consistent copy with SQLite's backup API; the copy gets its name only when it is complete."""
         partial = f"{target}.{uuid.uuid4().hex}.partial"
-        _make_private(partial)  # before SQLite opens it: the umask would leave it readable by others
+        _make_private(partial)  # before SQLite opens it, because the umask would leave it readable by others
         try:
             with translated(target), self._standing_still() as source:
                 copy = apsw.Connection(partial)
@@ -415,8 +419,8 @@ class SqliteStore(BaseStore):
 
     @contextmanager
     def _standing_still(self) -> Iterator[apsw.Connection]:
-        """Yield a connection with a fixed snapshot: otherwise a backup restarts with every commit, and a busy store is
-        never copied. Writers of a file do not wait for it."""
+        """Yield a connection with a fixed snapshot: otherwise, a backup restarts with every commit, and a busy store is
+        never copied. Writers to a file do not wait for it."""
         if self.in_memory:
             with self._lock:
                 yield self._writer
@@ -449,7 +453,7 @@ def _inode(path: str) -> Inode | None:
 
 
 def _make_private(path: str) -> None:
-    """Create an empty file for its owner alone, since payloads may be private; the WAL takes its mode from it."""
+    """Create an empty file that only its owner can read, because payloads may be private; the WAL inherits its mode."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
     except OSError as error:
@@ -458,7 +462,8 @@ def _make_private(path: str) -> None:
 
 
 def _not_opened(path: str) -> DuetimeError:
-    """Return a permanent error for a file that cannot be opened, a temporary one if descriptors or memory are short."""
+    """Return a permanent error for a file that cannot be opened, but a temporary one if descriptors or memory are
+    short."""
     folder = os.path.dirname(path) or "."  # noqa: PTH120 - no Path: this runs where memory or descriptors are short
     is_there = os.path.isfile(path) and os.access(path, os.R_OK | os.W_OK)  # noqa: PTH113
     if is_there and os.access(folder, os.W_OK):

@@ -1,4 +1,4 @@
-"""An SQLite write transaction, which reads and writes rows in batches."""
+"""An SQLite write transaction that reads and writes rows in batches."""
 
 from __future__ import annotations
 
@@ -50,9 +50,10 @@ Row = TypeVar("Row", HeldRun, Schedule)
 
 
 GROUPS = (1000, 250, 50)
-"""Rows that one statement inserts: as many as possible, but few sizes. The driver keeps only texts up to 16 KB."""
+"""Numbers of rows that one statement inserts: as large as possible, but few sizes, because the driver only caches
+statements up to 16 KB."""
 LONGEST = 15_000
-"""Most characters of the parameters of a statement."""
+"""Maximum number of characters in the parameters of a statement."""
 
 
 _ROW = re.compile(r"(?<=VALUES )(\([^()]+\))")
@@ -60,16 +61,16 @@ _ROW = re.compile(r"(?<=VALUES )(\([^()]+\))")
 
 @cache
 def grouped(name: str, size: int) -> str:
-    """Return a statement that inserts one row, for a number of rows."""
+    """Return a statement that inserts several rows, given one that inserts a single row."""
     before, values, after = _ROW.split(SQL[name])
     return before + ",".join([values.replace(" ", "")] * size) + after
 
 
 @lru_cache(maxsize=128)
 def _sharing(name: str, shared: tuple[bool, ...], size: int) -> str:
-    """Return the same statement for rows that share the values of some columns. These are bound once, as the first
-    parameters: binding a value often costs more than storing it. After a failure, the transaction is rolled back as a
-    whole; so SQLite need not keep what the statement replaces, in order to undo it alone."""
+    """Return the same statement for rows that share the values of some columns. The shared values are bound once, as
+    the first parameters, because binding a value often costs more than storing it. After a failure, the whole
+    transaction is rolled back, so SQLite need not keep the replaced rows in order to undo the statement alone."""
     before, values, after = _ROW.split(SQL[name].replace("INSERT INTO", "INSERT OR FAIL INTO"))
     once, each = count(1), count(1)
     row = "".join(
@@ -105,7 +106,7 @@ class SqliteTransaction(Transaction):
         return [ScheduleId(number) for number in range(first, first + count)]
 
     def lock_owner(self, owner: str) -> None:
-        """Do nothing: the transaction excludes every other writer."""
+        """Do nothing, because the transaction excludes every other writer."""
 
     def by_keys(self, keys: Sequence[OwnerKey]) -> dict[OwnerKey, Schedule]:
         found = [schedule_of(row) for row in self.rows("schedules_by_keys", json.dumps(keys))]
@@ -161,7 +162,7 @@ class SqliteTransaction(Transaction):
         return self._entries(self.rows("due_entries", want.lane, want.until, want.until - want.lead, want.limit))
 
     def due_entries_of(self, want: ClaimRequest, dealt: Sequence[tuple[str, int, int]]) -> list[Entry]:
-        """Read only the keys first: one statement per owner is cheap only while its rows are narrow."""
+        """Read only the keys first, because one statement per owner is cheap only while its rows are narrow."""
         ask, given = self.rows, (want.lane, want.until, want.until - want.lead)
         parts = (ask("due_keys_of", *given, owner, number, past) for owner, number, past in dealt)
         return self._entries(ask("due_entries_by_key", json.dumps([key for part in parts for key in part])))
@@ -198,7 +199,7 @@ class SqliteTransaction(Transaction):
         return conflicts
 
     def _insert(self, name: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Insert many rows by each statement: the interpreter lock changes hands with every statement."""
+        """Insert many rows with each statement, because every statement releases the interpreter lock."""
         if len(rows) == 1:
             self._db.execute(SQL[name], rows[0])
         elif len(rows) < GROUPS[-1]:
@@ -232,7 +233,7 @@ class SqliteTransaction(Transaction):
         except apsw.ConstraintError as error:
             raise Taken from error
         self._insert("insert_progress", [(row[0], row[1], row[2], row[4]) for row in progress])
-        self._insert("insert_due", sorted(entries) if len(entries) > 1 else entries)  # next to each other in the queue
+        self._insert("insert_due", sorted(entries) if len(entries) > 1 else entries)  # adjacent in the queue
 
     def apply(self, writes: Writes, now: Instant) -> None:
         many = self._db.executemany
@@ -276,7 +277,7 @@ class SqliteTransaction(Transaction):
         return beat_of(self.rows("stop_requests", worker), self.rows("floor"))
 
     def announce(self) -> None:
-        """Do nothing: a commit changes `data_version`, which other processes watch."""
+        """Do nothing, because a commit changes `data_version`, which other processes watch."""
 
     def spared(self, runs: Sequence[RunId]) -> dict[RunId, int]:
         return dict(self.rows("spared_runs", json.dumps(runs))) if runs else {}

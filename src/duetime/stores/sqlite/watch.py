@@ -1,4 +1,4 @@
-"""Waits for commits of other processes. Linux reports writes to the WAL (inotify); elsewhere it is looked at."""
+"""Waits for commits of other processes. Linux reports writes to the WAL (inotify); other systems are polled."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from collections.abc import Callable
 from duetime.engine.clock import Clock
 
 LOOK_SECONDS = 0.05
-"""Seconds between two looks at a store that is written to all the time, or whose file system reports no writes."""
+"""Seconds between two checks of a store that is written to all the time, or whose file system reports no writes."""
 FIRST_LOOK_SECONDS = 0.001
-"""Seconds from a reported write to the first look: a commit can be seen once it is on disk."""
+"""Seconds from a reported write to the first check: a commit is visible only once it is on disk."""
 REST_SECONDS = 1.0
-"""Seconds between two looks at a store that rests, in case a write was not reported."""
+"""Seconds between two checks of an idle store, in case a write was not reported."""
 CALM = 8
-"""A store is calm again after a rest of this many times the last pause. Until then, each pause is twice the last."""
+"""The pauses start again at their shortest after an idle time of this many times the last pause. Until then, each pause
+is twice the last."""
 
 
 class CommitWatch:
     """Waits in one thread; any thread may call `interrupt` and `close`.
 
-    A commit writes the WAL and then changes `data_version` for all other connections. This sleeps until the system
-    reports a write, and then looks until the commit can be seen. The more this process itself writes, the longer it
-    pauses before each look, so that a busy worker is not interrupted by every commit of its own.
+    A commit writes the WAL and then changes `data_version` for all other connections. This class sleeps until the
+    system reports a write, and then checks until the commit is visible. The more this process itself writes, the longer
+    it pauses before each check, so that a busy worker is not interrupted by every commit of its own.
 
-    It sleeps again only if no transaction was open between reading the reports away and the last look: what such a
-    transaction had written before would not be reported again, however late its commit can be seen.
+    It sleeps again only if no transaction was open between discarding the reports and the last check: what such a
+    transaction had already written would not be reported again, however late its commit becomes visible.
     """
 
     def __init__(
@@ -39,11 +40,12 @@ class CommitWatch:
         clock: Clock,
         is_written: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Give two functions that return `data_version`: of a connection that never writes, and of the one that does,
-        which the commits of this process do not change. `is_written` returns whether a write transaction is open."""
+        """Take two functions that return `data_version`: one for a connection that never writes, and one for the
+        connection that does, whose version the commits of this process do not change. `is_written` returns whether a
+        write transaction is open."""
         self._version, self._foreign_version, self._clock = version, foreign_version, clock
         self._is_written = is_written
-        self._foreign = foreign_version()  # first: what comes between the two counts as seen
+        self._foreign = foreign_version()  # read first: a change between the two reads counts as seen
         self._seen = version()
         self._log = log
         self._writes = FileWatch(log)
@@ -79,7 +81,7 @@ class CommitWatch:
         return self._others_wrote()
 
     def _look(self, left: float) -> bool | None:
-        """Pause, then look once. Return None if interrupted."""
+        """Pause, then check once. Return None if interrupted."""
         if not self._writes.reports:
             if self._writes.wait(min(left, LOOK_SECONDS)) is None:
                 return None
@@ -87,7 +89,7 @@ class CommitWatch:
         if self._writes.wait(min(left, self._pause), for_writes=False) is None:
             return None
         self._pause = min(LOOK_SECONDS, self._pause * 2)
-        written = self._writes.wait(0)  # what comes after this is reported
+        written = self._writes.wait(0)  # writes after this are reported
         if written is None:
             return None
         self._trusted = self._trusted or written
@@ -106,11 +108,9 @@ class CommitWatch:
         return self._foreign != before
 
     def _may_have_changed(self) -> bool:
-        """Return whether the WAL was written since the last call or the one before: asking SQLite costs far more.
-
-        Times of files advance in steps, so that a second write within a step is found by the next call. Not every file
-        system keeps them, so that every tenth call returns True.
-        """
+        """Return whether the WAL was written since the last call or the one before it, because asking SQLite costs far
+        more. File times advance in steps, so a second write within a step is found by the next call. Not every file
+        system maintains them, so every tenth call returns True."""
         try:
             seen = os.stat(self._log)  # noqa: PTH116 - often, and a Path costs as much as the call
             mark = seen.st_mtime_ns, seen.st_size
@@ -121,7 +121,7 @@ class CommitWatch:
         return self._looks < 2 or self._looks % 10 == 0
 
     def interrupt(self) -> None:
-        """End the wait that is in progress, or else the next one."""
+        """End the wait that is in progress or, if there is none, the next one."""
         self._writes.interrupt()
 
     def close(self) -> None:
@@ -134,7 +134,7 @@ _MOST_BYTES = 65_536
 
 
 class FileWatch:
-    """Reports of writes to a file, for one thread that waits. Any thread may call `interrupt` and `close`."""
+    """Reports of writes to a file, for a single waiting thread. Any thread may call `interrupt` and `close`."""
 
     def __init__(self, path: str) -> None:
         self._waiting = threading.Lock()
@@ -145,16 +145,16 @@ class FileWatch:
 
     @property
     def reports(self) -> bool:
-        """Tell whether the system reports writes. If not, `wait` returns only after its timeout."""
+        """Return whether the system reports writes. If not, `wait` returns only after its timeout."""
         return self._events is not None
 
     def distrust(self) -> None:
-        """Stop relying on reports, because a write was not reported: some file systems have none."""
+        """Stop relying on reports, because a write was not reported; some file systems report none."""
         with self._waiting:
             self._close_events()
 
     def wait(self, timeout: float, *, for_writes: bool = True) -> bool | None:
-        """Return True after a write, False after the timeout, and None if this was interrupted."""
+        """Return True after a write, False after the timeout, and None if interrupted."""
         with self._waiting:
             if self._closed:
                 return None
@@ -173,11 +173,11 @@ class FileWatch:
                 os.read(bell, _MOST_BYTES)
                 return None
             if ready and self._events is not None:
-                os.read(self._events, _MOST_BYTES)  # however many there were, they count as one
+                os.read(self._events, _MOST_BYTES)  # any number of reports counts as one
             return bool(ready)
 
     def interrupt(self) -> None:
-        """End the wait that is in progress, or else the next one."""
+        """End the wait that is in progress or, if there is none, the next one."""
         if not self._closed:
             self._ring()
 
@@ -210,7 +210,7 @@ def _watch(path: str) -> int | None:
         events = library.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK)
     except (AttributeError, OSError, TypeError):
         return None
-    if events < 0:  # such as one too many: their number is limited for each user
+    if events < 0:  # for example one watch too many: their number is limited per user
         return None
     if library.inotify_add_watch(events, os.fsencode(path), _MODIFIED) < 0:
         os.close(events)
