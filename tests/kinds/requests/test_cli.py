@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from duetime.engine.clock import DAY, SECOND
+from duetime.kinds.requests.retry_delay import USUAL, retry_delay
 from tests.support.cli import Cli
 
 URL = "https://hooks.example.org/nightly"
@@ -32,6 +34,20 @@ def test_a_request_is_added_with_its_headers_and_body(cli: Cli) -> None:
 def test_a_part_that_cannot_be_used_is_named_by_its_option(cli: Cli, options: tuple[str, ...], said: str) -> None:
     answer = cli("request", "add", URL, "--delay", "1h", *options)
     assert answer.code == 2 and said in answer.err
+
+
+def test_a_backoff_sets_the_delay_before_retries(cli: Cli) -> None:
+    def delays() -> list[int]:
+        formula = cli("request", "show", "r1", "--json").document["payload"].get("retry_delay", USUAL)
+        return [retry_delay(formula, retried) // SECOND for retried in range(3)]
+
+    assert cli("request", "add", URL, "--delay", "1h", "--backoff", "10s").code == 0
+    assert delays() == [10, 20, 40]
+    assert cli("request", "edit", "r1", "--backoff", "1d").code == 0
+    assert delays() == [DAY // SECOND] * 3
+    assert "--backoff" in cli("request", "edit", "r1", "--backoff", "25h").err
+    assert cli("request", "edit", "r1", "--backoff", "none").code == 0
+    assert delays() == [12, 148, 1808]
 
 
 def test_the_address_has_one_name_whether_it_is_an_argument_or_an_option(cli: Cli) -> None:

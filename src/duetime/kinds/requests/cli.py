@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-from duetime.engine.clock import SECOND
+from duetime.engine.clock import DAY, SECOND
 from duetime.engine.errors import InvalidInput
 from duetime.kinds.requests.wire import KIND, METHODS
 from duetime.terminal.completion import one_of
@@ -68,7 +68,7 @@ def add(
 
     payload = _payload(url=url, method=method or "POST", headers=_headers(header), body=body, label=label)
     chosen, when = policy.given(), trigger.parsed()
-    payload |= _timeout(chosen)
+    payload |= _attempts(chosen)
     new = NewSchedule(KIND, headline(label or url), when.type, when.config, payload, chosen, when.timezone, key)
     with opened(db, making=True) as app:
         add_schedule(app, new, json_)
@@ -79,11 +79,25 @@ def _payload(**given: Any) -> dict[str, Any]:
     return found | ({"body": given_text(found["body"])} if "body" in found else {})
 
 
-def _timeout(chosen: dict[str, Any]) -> dict[str, Any]:
-    """Take the timeout from the policy, as the field of the payload that limits each attempt. None takes both back."""
-    if chosen.get("timeout") is None:
-        return {"timeout": None} if "timeout" in chosen else {}
-    return {"timeout": math.ceil(chosen.pop("timeout") / SECOND)}
+def _attempts(chosen: dict[str, Any]) -> dict[str, Any]:
+    """Take the timeout and the backoff from the policy, as the fields of the payload that apply to the attempts of a
+    request. None takes both back."""
+    found: dict[str, Any] = {}
+    for name, field, convert in (("timeout", "timeout", _whole_seconds), ("backoff", "retry_delay", _doubled)):
+        if name in chosen:
+            found[field] = None if chosen[name] is None else convert(chosen.pop(name))
+    return found
+
+
+def _whole_seconds(span: int) -> int:
+    return math.ceil(span / SECOND)
+
+
+def _doubled(span: int) -> str:
+    """Return the formula of a delay that is doubled with every failure, in milliseconds."""
+    if span > DAY:
+        raise InvalidInput("--backoff: must be at most 1d, the longest delay of a request")
+    return f"{math.ceil(span / SECOND * 1000)} * pow(2, retried)"
 
 
 def _headers(given: Sequence[str] | None) -> dict[str, str] | None:
@@ -111,7 +125,7 @@ def edit(
     from duetime.terminal.schedules.change import edit_schedule
 
     chosen = policy.given()
-    payload = _payload(url=url, method=method, body=body) | _timeout(chosen)
+    payload = _payload(url=url, method=method, body=body) | _attempts(chosen)
     with opened(db) as app:
         edit_schedule(app, REQUEST, id, trigger, json_, name=name, payload=payload, policy=chosen, guarded=True)
 
