@@ -490,6 +490,8 @@ def test_an_edit_of_what_changed_meanwhile_is_refused(ada: Client) -> None:
     [
         ({}, None),
         ({"version": 1}, None),
+        ({"name": None}, None),
+        ({"name": None, "payload": None, "timezone": None, "version": 1}, None),
         ({"timezone": "UTC"}, "timezone"),
         ({"next": "soonish"}, "next"),
         ({"next": "2020-01-01"}, "next"),

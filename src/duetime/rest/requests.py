@@ -211,7 +211,8 @@ class NewScheduleGiven(Given):
 
 
 class EditGiven(Given):
-    """Absent fields stay unchanged. A new trigger keeps the start, end and jitter of the old one; null removes them."""
+    """Absent fields stay unchanged, and so do fields that are null, except that null removes start, end and jitter. A
+    new trigger keeps these three of the old one. At least one field must change something."""
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 

@@ -193,7 +193,7 @@ def edit(call: Caller, id: Id, body: Annotated[EditGiven, Body()], if_match: IfM
     """Change the given fields. With a version, only if nobody else has changed it since. A run in progress keeps its
     values. A one-off that has started cannot be changed, but a waiting prompt can be given another agent."""
     schedule = _found(call, id)
-    given = body.model_fields_set
+    given = {name for name in body.model_fields_set if name in LIMITS or getattr(body, name) is not None}
     if not given - {"version"}:
         raise refuse("invalid", "give at least one of name, trigger, start, end, payload, policy, next")
     if body.timezone is not None and body.trigger is None and body.next is None:
