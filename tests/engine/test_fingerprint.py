@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -28,7 +27,7 @@ HOURLY = NewSchedule("job", "n", "interval", {"hours": 1}, {"task": "echo", "arg
     ],
 )
 def test_another_way_to_say_the_same(given: dict[str, Any]) -> None:
-    other = replace(HOURLY, **given)
+    other = HOURLY._replace(**given)
     assert is_same_request(fingerprint(HOURLY, "UTC"), other, "UTC")
     assert is_same_request(fingerprint(other, "UTC"), HOURLY, "UTC")
 
@@ -48,16 +47,16 @@ def test_another_way_to_say_the_same(given: dict[str, Any]) -> None:
     ],
 )
 def test_another_request(given: dict[str, Any]) -> None:
-    other = replace(HOURLY, **given)
+    other = HOURLY._replace(**given)
     assert not is_same_request(fingerprint(HOURLY, "UTC"), other, "UTC")
     assert not is_same_request(fingerprint(other, "UTC"), HOURLY, "UTC")
 
 
 def test_a_day_that_keeps_the_wall_clock_is_not_a_number_of_hours_in_either_order() -> None:
-    day, hours = (replace(HOURLY, trigger_config=each) for each in ({"days": 1}, {"hours": 24}))
+    day, hours = (HOURLY._replace(trigger_config=each) for each in ({"days": 1}, {"hours": 24}))
     assert not is_same_request(fingerprint(day, "UTC"), hours, "UTC")
     assert not is_same_request(fingerprint(hours, "UTC"), day, "UTC")
-    assert fingerprint(day, "UTC") == fingerprint(replace(HOURLY, trigger_config={"weeks": 1 / 7}), "UTC")
+    assert fingerprint(day, "UTC") == fingerprint(HOURLY._replace(trigger_config={"weeks": 1 / 7}), "UTC")
 
 
 IN_TWO_HOURS = {"run_at": "in 2 hours"}
@@ -66,7 +65,7 @@ DELAYS = [{"delay": "2h"}, {"delay": 7200}, {"run_at": "In  120 minutes"}, {"run
 
 @pytest.mark.parametrize("config", DELAYS)
 def test_a_delay_is_the_same_in_words_and_in_numbers(config: dict[str, Any]) -> None:
-    words, other = (replace(HOURLY, trigger_type="once", trigger_config=each) for each in (IN_TWO_HOURS, config))
+    words, other = (HOURLY._replace(trigger_type="once", trigger_config=each) for each in (IN_TWO_HOURS, config))
     assert fingerprint(words, "UTC") == fingerprint(other, "UTC")
 
 
@@ -75,12 +74,12 @@ def test_a_delay_is_the_same_in_words_and_in_numbers(config: dict[str, Any]) -> 
     [{"delay": "3h"}, {"delay": "soon"}, {"run_at": "2 hours"}, {"run_at": 7200}, {**IN_TWO_HOURS, "delay": "2h"}],
 )
 def test_another_delay_or_none_that_can_be_read_is_another_request(config: dict[str, Any]) -> None:
-    words, other = (replace(HOURLY, trigger_type="once", trigger_config=each) for each in (IN_TWO_HOURS, config))
+    words, other = (HOURLY._replace(trigger_type="once", trigger_config=each) for each in (IN_TWO_HOURS, config))
     assert fingerprint(words, "UTC") != fingerprint(other, "UTC")
 
 
 def test_a_zone_that_was_left_open_both_times_may_have_changed() -> None:
-    unsaid = replace(HOURLY, timezone=None)
+    unsaid = HOURLY._replace(timezone=None)
     assert is_same_request(fingerprint(unsaid, "UTC"), unsaid, "Europe/Berlin")
     assert not is_same_request(fingerprint(HOURLY, "UTC"), unsaid, "Europe/Berlin")
 
@@ -92,15 +91,15 @@ def stored_earlier(config: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize("config", [{"hours": 1}, {"hours": 1.0}, {"seconds": 3600, "start": None}])
 def test_a_fingerprint_of_an_earlier_version_is_recognized(config: dict[str, Any]) -> None:
-    new = replace(HOURLY, trigger_config=config)
+    new = HOURLY._replace(trigger_config=config)
     stored = stored_earlier(config)
     assert is_same_request(stored, new, "Asia/Tokyo")
-    assert not is_same_request(stored, replace(new, name="other"), "UTC")
+    assert not is_same_request(stored, new._replace(name="other"), "UTC")
 
 
 @pytest.mark.parametrize("seconds", [86_400, 86_400.0])
 def test_a_fingerprint_from_before_days_kept_the_wall_clock_is_still_recognized(seconds: float) -> None:
     """Earlier versions read `1d` as seconds, so the fingerprints of such requests hold seconds."""
     stored = stored_earlier({"seconds": seconds})
-    assert is_same_request(stored, replace(HOURLY, trigger_config={"days": 1}), "UTC")
-    assert not is_same_request(stored, replace(HOURLY, trigger_config={"days": 2}), "UTC")
+    assert is_same_request(stored, HOURLY._replace(trigger_config={"days": 1}), "UTC")
+    assert not is_same_request(stored, HOURLY._replace(trigger_config={"days": 2}), "UTC")

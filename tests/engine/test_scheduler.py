@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -96,19 +95,19 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
 def test_bad_input_is_refused_clearly_and_leaves_no_trace(
     scheduler: Scheduler, changes: dict[str, Any], said: str
 ) -> None:
-    err = refusal(scheduler.create(ANN, replace(JOB, **changes)))
+    err = refusal(scheduler.create(ANN, JOB._replace(**changes)))
     assert err.message
     assert said in err.message
     assert total(scheduler) == 0
 
 
 def test_one_bad_draft_refuses_the_whole_bulk(scheduler: Scheduler) -> None:
-    refusal(scheduler.create_many(ANN, [JOB, replace(JOB, name="")]))
+    refusal(scheduler.create_many(ANN, [JOB, JOB._replace(name="")]))
     assert total(scheduler) == 0
 
 
 def test_a_request_that_is_repeated_creates_as_many_schedules(scheduler: Scheduler) -> None:
-    other = replace(JOB, name="other")
+    other = JOB._replace(name="other")
     for caller, news in ((ANN, [JOB] * 4), (BEN, [JOB, other] * 2)):
         result = scheduler.create_many(caller, news)
         assert isinstance(result, Ok)
@@ -118,12 +117,12 @@ def test_a_request_that_is_repeated_creates_as_many_schedules(scheduler: Schedul
 
 
 def test_a_key_returns_the_first_result_and_creates_nothing(scheduler: Scheduler, clock: SettableClock) -> None:
-    keyed = replace(JOB, idempotency_key="k")
+    keyed = JOB._replace(idempotency_key="k")
     first = made(scheduler.create(ANN, keyed))
     clock.move_to(instant_of(datetime(2026, 3, 2, 13, tzinfo=UTC)))
     assert made(scheduler.create(ANN, keyed)).definition == first.definition
     assert total(scheduler) == 1
-    assert refusal(scheduler.create(ANN, replace(keyed, name="other"))).code == "key_reused"
+    assert refusal(scheduler.create(ANN, keyed._replace(name="other"))).code == "key_reused"
     assert made(scheduler.create(BEN, keyed)).definition.id != first.definition.id
 
 
@@ -203,18 +202,18 @@ NEVER = {"at_most_once": True, "catch_up": "skip", "grace": 0}
 
 
 def test_options_that_could_never_run_together_are_refused(scheduler: Scheduler) -> None:
-    refused = refusal(scheduler.create(ANN, replace(JOB, policy=NEVER)))
+    refused = refusal(scheduler.create(ANN, JOB._replace(policy=NEVER)))
     assert (refused.code, refused.details["field"]) == ("invalid", "grace")
     assert total(scheduler) == 0
     for other in ({"grace": SECOND}, {"catch_up": "once"}, {"at_most_once": False}):
-        made(scheduler.create(ANN, replace(JOB, policy=NEVER | other)))
+        made(scheduler.create(ANN, JOB._replace(policy=NEVER | other)))
     jittered = {"hours": 1, "jitter": 5}
-    made(scheduler.create(ANN, replace(JOB, trigger_config=jittered, policy=NEVER)))
+    made(scheduler.create(ANN, JOB._replace(trigger_config=jittered, policy=NEVER)))
 
 
 def test_an_edit_that_says_when_its_rule_begins_does_not_keep_an_earlier_start(scheduler: Scheduler) -> None:
     begins = {"rrule": "FREQ=DAILY", "start": "2090-03-01T00:00:00Z"}
-    schedule = made(scheduler.create(ANN, replace(JOB, trigger_type="rrule", trigger_config=begins)))
+    schedule = made(scheduler.create(ANN, JOB._replace(trigger_type="rrule", trigger_config=begins)))
     rule = {"rrule": "FREQ=DAILY;COUNT=5", "dtstart": "2090-02-01T09:00:00Z"}
     edited = made(
         scheduler.edit(ANN, schedule.definition.public_id, Changes(trigger_type="rrule", trigger_config=rule))
@@ -223,10 +222,10 @@ def test_an_edit_that_says_when_its_rule_begins_does_not_keep_an_earlier_start(s
 
 
 def test_an_edit_to_options_that_could_never_run_is_refused(scheduler: Scheduler) -> None:
-    schedule = made(scheduler.create(ANN, replace(JOB, policy=NEVER | {"grace": SECOND})))
+    schedule = made(scheduler.create(ANN, JOB._replace(policy=NEVER | {"grace": SECOND})))
     public_id = schedule.definition.public_id
     assert refusal(scheduler.edit(ANN, public_id, Changes(policy={"grace": 0}))).details["field"] == "grace"
-    jittered = made(scheduler.create(ANN, replace(JOB, trigger_config={"hours": 1, "jitter": 5}, policy=NEVER)))
+    jittered = made(scheduler.create(ANN, JOB._replace(trigger_config={"hours": 1, "jitter": 5}, policy=NEVER)))
     plain = Changes(trigger_type="interval", trigger_config={"hours": 1, "jitter": None})
     assert refusal(scheduler.edit(ANN, jittered.definition.public_id, plain)).details["field"] == "grace"
     assert scheduler.find(ANN, public_id) == schedule
@@ -286,7 +285,7 @@ def _retried(scheduler: Scheduler, caller: Caller, public_id: str) -> Result[Any
 @pytest.mark.parametrize("set_off", [_edited, _fired, _retried])
 def test_runs_that_set_each_other_off_come_no_deeper(scheduler: Scheduler, set_off: SetOff) -> None:
     """Nothing new is made, but without a count two agents that wake each other would never end."""
-    ids = [made(scheduler.create(ANN, replace(JOB, policy={"overlap": "allow"}))).definition.public_id for _ in "ab"]
+    ids = [made(scheduler.create(ANN, JOB._replace(policy={"overlap": "allow"}))).definition.public_id for _ in "ab"]
     for step in range(3):
         assert set_off(scheduler, Caller("ann", depth=_depth(scheduler, ids[step % 2]) + 1), ids[1 - step % 2]).is_ok
     assert [_depth(scheduler, id) for id in ids] == [2, 3]
@@ -310,37 +309,37 @@ def test_preview_reads_the_trigger_and_creates_nothing(scheduler: Scheduler) -> 
 
 
 def test_a_key_is_known_after_its_time_has_passed(scheduler: Scheduler, clock: SettableClock) -> None:
-    keyed = replace(JOB, trigger_type="once", trigger_config={"run_at": "2026-03-02T12:30:00Z"}, idempotency_key="k")
+    keyed = JOB._replace(trigger_type="once", trigger_config={"run_at": "2026-03-02T12:30:00Z"}, idempotency_key="k")
     first = made(scheduler.create(ANN, keyed))
     clock.move_to(instant_of(datetime(2026, 3, 2, 13, tzinfo=UTC)))
     assert made(scheduler.create(ANN, keyed)).definition == first.definition
-    assert refusal(scheduler.create(ANN, replace(keyed, name="other"))).code == "key_reused"
+    assert refusal(scheduler.create(ANN, keyed._replace(name="other"))).code == "key_reused"
     assert "in the past" in refusal(scheduler.create(BEN, keyed)).message
 
 
 def test_what_alone_would_use_up_an_hours_runs_is_refused(scheduler: Scheduler) -> None:
     scheduler.drafter.limits = Limits(runs_per_hour=4)
-    err = refusal(scheduler.create(ANN, replace(JOB, trigger_config={"minutes": 10})))
+    err = refusal(scheduler.create(ANN, JOB._replace(trigger_config={"minutes": 10})))
     assert "more than 4 times an hour" in err.message
-    made(scheduler.create(ANN, replace(JOB, trigger_config={"minutes": 15})))
+    made(scheduler.create(ANN, JOB._replace(trigger_config={"minutes": 15})))
 
 
 def test_a_deleted_schedule_frees_its_key(scheduler: Scheduler) -> None:
-    keyed = replace(JOB, idempotency_key="k")
+    keyed = JOB._replace(idempotency_key="k")
     first = made(scheduler.create(ANN, keyed)).definition
     scheduler.delete(ANN, first.public_id)
     assert made(scheduler.create(ANN, keyed)).definition.id != first.id
 
 
 def test_a_key_that_was_used_otherwise_refuses_the_whole_bulk(scheduler: Scheduler) -> None:
-    made(scheduler.create(ANN, replace(JOB, idempotency_key="k1")))
-    bulk = [replace(JOB, idempotency_key="k2"), replace(JOB, name="other", idempotency_key="k1")]
+    made(scheduler.create(ANN, JOB._replace(idempotency_key="k1")))
+    bulk = [JOB._replace(idempotency_key="k2"), JOB._replace(name="other", idempotency_key="k1")]
     assert refusal(scheduler.create_many(ANN, bulk)).code == "key_reused"
     assert total(scheduler) == 1
 
 
 def test_keys_of_our_own_making_cannot_be_given(scheduler: Scheduler) -> None:
-    assert "idempotency_key" in refusal(scheduler.create(ANN, replace(JOB, idempotency_key="~gone-2"))).message
+    assert "idempotency_key" in refusal(scheduler.create(ANN, JOB._replace(idempotency_key="~gone-2"))).message
 
 
 def test_the_deepest_run_may_still_tell_a_person(scheduler: Scheduler) -> None:
@@ -356,7 +355,7 @@ def test_an_owner_has_a_limit_of_stored_bytes_and_local_has_none(clock: Settable
     store = SqliteStore(":memory:", messenger=MESSENGER)
     store.migrate()
     scheduler = Scheduler(store, {"job": JobKind(Registry(TASKS))}, clock, limits=Limits(stored_bytes=50_000))
-    large = replace(JOB, payload={"task": "echo", "args": ["x" * 20_000], "kwargs": {}})
+    large = JOB._replace(payload={"task": "echo", "args": ["x" * 20_000], "kwargs": {}})
     schedule = made(scheduler.create(ANN, large))
     made(scheduler.create(ANN, large))
     assert refusal(scheduler.create(ANN, large)).code == "quota"
@@ -372,7 +371,7 @@ def test_an_owner_has_a_limit_of_stored_bytes_and_local_has_none(clock: Settable
 
 def test_a_preview_refuses_what_a_create_refuses(scheduler: Scheduler) -> None:
     shown = scheduler.preview("interval", {"seconds": 0.1})
-    created = scheduler.create(ANN, replace(JOB, trigger_config={"seconds": 0.1}))
+    created = scheduler.create(ANN, JOB._replace(trigger_config={"seconds": 0.1}))
     assert refusal(shown) == refusal(created)
 
 
@@ -385,5 +384,5 @@ def test_a_preview_shows_a_time_that_is_now(scheduler: Scheduler) -> None:
 def test_spans_are_refused_in_seconds(scheduler: Scheduler, name: str, least: str) -> None:
     most = {"timeout": 2_592_000, "grace": 31_536_000}[name]
     for value in (-1, 10**18, 0.5, *((999,) if name == "timeout" else ())):
-        said = refusal(scheduler.create(ANN, replace(JOB, policy={name: value}))).message
+        said = refusal(scheduler.create(ANN, JOB._replace(policy={name: value}))).message
         assert said == f"{name}: must be {least} and at most {most} seconds"

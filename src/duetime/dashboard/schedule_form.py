@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from secrets import token_hex
 from typing import Any, Final
@@ -169,7 +168,7 @@ def _new(request: PageRequest, kind: str, values: Values, key: str) -> NewSchedu
         policy=form_fields.policy(values, form_fields.POLICY, {}),
         timezone=timing.timezone or request.zone,
     )
-    return replace(new, idempotency_key=f"form-{key}-{fingerprint(new, request.zone)}") if key else new
+    return new._replace(idempotency_key=f"form-{key}-{fingerprint(new, request.zone)}") if key else new
 
 
 def edit_page(request: PageRequest) -> Response:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from duetime.engine.clock import DAY, SECOND
@@ -101,7 +100,7 @@ def _earlier_readings(new: NewSchedule) -> Iterator[NewSchedule]:
         return
     total = days * DAY // SECOND + seconds
     for each in (total, float(total)):
-        yield replace(new, trigger_config=config | {"seconds": each})
+        yield new._replace(trigger_config=config | {"seconds": each})
 
 
 def _as_written(new: NewSchedule) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count, islice
 from typing import Any, NamedTuple
 
@@ -27,8 +27,7 @@ from duetime.engine.triggers import Trigger, trigger_to_json
 NOTE_LENGTH = 500
 
 
-@dataclass(frozen=True, slots=True)
-class NewSchedule:
+class NewSchedule(NamedTuple):
     """A request to create a schedule, not validated yet."""
 
     kind: str
@@ -36,7 +35,7 @@ class NewSchedule:
     trigger_type: str
     trigger_config: Mapping[str, Any]
     payload: Mapping[str, Any]
-    policy: Mapping[str, Any] = field(default_factory=dict)
+    policy: Mapping[str, Any] = {}
     timezone: str | None = None
     idempotency_key: str | None = None
     first: Instant | None = None

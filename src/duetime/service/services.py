@@ -32,7 +32,7 @@ from duetime.service.warnings import (
     warning,
     warning_facts,
 )
-from duetime.service.when import When
+from duetime.service.when import time_notes
 
 K = TypeVar("K", bound=Kind)
 Q = TypeVar("Q", RunQuery, ScheduleQuery)
@@ -130,8 +130,8 @@ class Services:
             return Created(schedule, fresh, [warning("cancelled")])
         warnings = self.create_warnings(schedule, new.payload)
         if schedule.definition.version == 1:  # after an edit, its time may be another
-            when = When(new.trigger_type, dict(new.trigger_config), new.timezone)
-            warnings = [*time_warnings(when.notes(self.zone, schedule.definition.created)), *warnings]
+            notes = time_notes(new.trigger_config, new.timezone or self.zone, schedule.definition.created)
+            warnings = [*time_warnings(notes), *warnings] if notes else warnings
         return Created(schedule, fresh, warnings)
 
     def edit(self, caller: Caller, found: Schedule, changes: Changes) -> Result[Schedule]:
@@ -144,8 +144,7 @@ class Services:
     def limits(self, schedule: Schedule) -> dict[str, Any]:
         """Return the limits in force for a schedule, by the names under which they are set."""
         definition = schedule.definition
-        own = {name: value for name, value in _policy_limits(definition.policy).items() if value is not None}
-        return own | self.hooks(definition.kind).limits(definition)
+        return _policy_limits(definition.policy) | self.hooks(definition.kind).limits(definition)
 
     def facts(self, schedule: Schedule, zone: str) -> dict[str, Any]:
         """Return what every create, edit and resume answers: the next time, the rule in words, the limits in force."""
@@ -261,7 +260,8 @@ def process_name() -> str:
 @lru_cache(maxsize=1024)
 def _policy_limits(stored: str) -> dict[str, Any]:
     shape = policy_shape(stored) or {}
-    return {name: shape.get(name) for name in ("max_attempts", "timeout_seconds", "max_runs")}
+    names = ("max_attempts", "timeout_seconds", "max_runs")
+    return {name: shape[name] for name in names if shape.get(name) is not None}
 
 
 def first_instant(definition: Definition) -> Instant | None:

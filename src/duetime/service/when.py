@@ -36,16 +36,20 @@ class When(NamedTuple):
     """As given; None leaves it to the scheduler."""
 
     def notes(self, zone: str, now: Instant) -> list[str]:
-        """Return how an ambiguous time was understood. An unreadable one is reported when the trigger is built."""
-        try:
-            text = self.config.get("run_at")
-            if not isinstance(text, str) or text == "now" or text.endswith(_EXACT):
-                return []
-            zone = known_zone(self.config.get("timezone") or self.timezone or zone).key
-            note = read_time(text, zone=zone, now=now).note
-        except DuetimeError:
+        """Return how an ambiguous time was understood."""
+        return time_notes(self.config, self.timezone or zone, now)
+
+
+def time_notes(config: Mapping[str, Any], zone: str, now: Instant) -> list[str]:
+    """Return how an ambiguous time was understood. An unreadable one is reported when the trigger is built."""
+    try:
+        text = config.get("run_at")
+        if not isinstance(text, str) or text == "now" or text.endswith(_EXACT):
             return []
-        return [note] if note else []
+        note = read_time(text, zone=known_zone(config.get("timezone") or zone).key, now=now).note
+    except DuetimeError:
+        return []
+    return [note] if note else []
 
 
 def read_phrase(text: str) -> tuple[str, dict[str, Any]]:

@@ -25,7 +25,7 @@ from duetime.engine.model import (
     left,
     reached,
 )
-from duetime.engine.policy.bulk import MANY, NewSchedules, begin_all, drafts_in_columns, earliest_of
+from duetime.engine.policy.bulk import MANY, begin_all, drafts_in_columns, earliest_of
 from duetime.engine.policy.catch_up import Answers
 from duetime.engine.policy.changes import Change, Decision
 from duetime.engine.policy.claim import Claim
@@ -168,7 +168,7 @@ class BaseStore(ReadsMixin, TrimMixin, Store, ABC):
         if self._listeners:
             self._announce(soon=earliest_of(made) - additions.now <= SOON)
         if len(requests) == 1:
-            return [Lazily(made, _created) if isinstance(made, NewSchedules) else [_created(rows) for rows in made]]
+            return [[_created(rows) for rows in made] if isinstance(made, list) else Lazily(made, _created)]
         rest = map(_created, made)
         return [[next(rest) for _ in request.drafts] for request in requests]
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant, instant_of
+from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant, datetime_of, instant_of
 from duetime.engine.errors import InvalidTrigger
 from duetime.engine.times.wall_clock import LATEST
 from duetime.engine.triggers import (
@@ -20,6 +20,7 @@ from duetime.engine.triggers import (
     trigger_to_json,
     warnings_for,
 )
+from duetime.engine.triggers.base import instant_text
 from tests.support.wordings import NEVER_FIRES
 
 NOW = instant_of(datetime(2026, 2, 9, 18, 30, tzinfo=UTC))
@@ -219,6 +220,11 @@ def test_round_trip_to_the_microsecond(trigger: Trigger) -> None:
     again = trigger_from_json(trigger_to_json(trigger))
     assert again == trigger
     assert hash(again) == hash(trigger)
+
+
+@given(instant=instants | st.sampled_from([Instant(0), Instant(DAY - 1), LATEST]))
+def test_the_text_of_an_instant_is_that_of_its_datetime(instant: Instant) -> None:
+    assert instant_text(instant) == datetime_of(instant).isoformat("T", "microseconds").replace("+00:00", "Z")
 
 
 @given(trigger=intervals, after=instants, steps=st.integers(0, 60), rest=st.integers(0, 10**6))

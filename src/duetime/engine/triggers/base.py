@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
+from functools import lru_cache
 from typing import ClassVar, Final
 from weakref import ref
 
-from duetime.engine.clock import SECOND, Instant, datetime_of, instant_of
+from duetime.engine.clock import DAY, SECOND, Instant, instant_of
 from duetime.engine.errors import InvalidTrigger
 from duetime.engine.times.wall_clock import DAY_SECONDS, LAST_SECOND, LATEST, WallClock, wall_clock
 from duetime.engine.triggers.step_budget import budgeted, spend, take_step, with_own_budget
@@ -236,12 +237,21 @@ class WallTrigger(Trigger):
         return None
 
 
-# formatted without a zone, which would cost twice as much as everything else
-_EPOCH = datetime_of(Instant(0)).replace(tzinfo=None)
-
-
 def instant_text(instant: Instant) -> str:
-    return f"{(_EPOCH + timedelta(microseconds=instant)).isoformat('T', 'microseconds')}Z"
+    """Return an instant in ISO 8601, to the microsecond. A datetime takes twice as long to make and to format."""
+    day, rest = divmod(instant, DAY)
+    seconds, microseconds = divmod(rest, SECOND)
+    minutes, second = divmod(seconds, 60)
+    hour, minute = divmod(minutes, 60)
+    return f"{_day_text(day)}T{_TWO_DIGITS[hour]}:{_TWO_DIGITS[minute]}:{_TWO_DIGITS[second]}.{microseconds:06}Z"
+
+
+_TWO_DIGITS: Final = tuple(f"{number:02}" for number in range(60))
+
+
+@lru_cache(maxsize=4096)
+def _day_text(day: int) -> str:
+    return date.fromordinal(EPOCH_ORDINAL + day).isoformat()
 
 
 def instant_from(text: object, field: str) -> Instant:

@@ -211,7 +211,7 @@ def _add_elsewhere(app: Application, service: NotificationService, new: NewSched
     if when.type not in ("once", "cron") or len(when.config) > 1:
         raise InvalidInput(f"{PLACE} keeps notifications here, and takes --at, --delay or --cron alone")
     zone = known_zone(when.timezone or app.scheduler.zone).key
-    made = unwrap(service.create(OPERATOR, replace(new, timezone=zone)))
+    made = unwrap(service.create(OPERATOR, new._replace(timezone=zone)))
     warnings = [*made.warnings, *time_notes(app, when)]
     view = {"id": made.id, "topic": made.topic, "next_run": instant_view(made.next, zone), "kept_at": PLACE}
     text = f"Added {made.id} at {PLACE}, which sends it to {clean(made.topic)}"

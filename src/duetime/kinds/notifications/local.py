@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from duetime.engine.clock import SECOND
 from duetime.engine.encoding import json_object
@@ -114,7 +113,7 @@ class LocalNotifications:
     @told
     def send(self, caller: Caller, new: NewSchedule) -> Result[Sent]:
         policy = {**new.policy, "timeout": int(PATIENCE * SECOND)}
-        made = Services(self._scheduler).create(caller, replace(new, policy=policy))
+        made = Services(self._scheduler).create(caller, new._replace(policy=policy))
         if isinstance(made, Err):
             return made
         definition = made.value.schedule.definition

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -209,7 +208,7 @@ def create_schedule(asking: Asking) -> ApiResponse:
     if given is None:
         made = unwrap(asking.scheduler.create(asking.caller, new))
         return ApiResponse({"scheduleId": made.definition.public_id})
-    _upsert(asking.scheduler, asking.caller, replace(new, idempotency_key=_schedule_key(given)))
+    _upsert(asking.scheduler, asking.caller, new._replace(idempotency_key=_schedule_key(given)))
     return ApiResponse({"scheduleId": given})
 
 
