@@ -62,6 +62,8 @@ class Engine:
         self.worker.executor = self.pool
         self.worker.shares.threads = self.pool.shares
         self.worker.start_later = self._start_later  # type: ignore[method-assign]
+        self._later: set[ClaimedRun] = set()
+        """Runs that were claimed ahead of their instant and wait for a timer."""
         self._store, self._clock = store, clock
         self._wake = threading.Event()
         self._stopping = threading.Event()
@@ -107,6 +109,10 @@ class Engine:
     # -- running ------------------------------------------------------------------------------------------------
 
     def _start_later(self, seconds: float, item: ClaimedRun) -> None:
+        self._later.add(item)
+        self._start_after(seconds, item)
+
+    def _start_after(self, seconds: float, item: ClaimedRun) -> None:
         self.timer.after(seconds, lambda: self._start_in_time(item))
 
     def _start_in_time(self, item: ClaimedRun) -> None:
@@ -114,9 +120,17 @@ class Engine:
         clock."""
         left = item.claim.at - self._clock.now()
         if 0 < left <= self.options.lead:
-            self._start_later(left / SECOND, item)
-        else:
+            self._start_after(left / SECOND, item)
+        elif self._taken(item):
             self.pool.put([item])
+
+    def _taken(self, item: ClaimedRun) -> bool:
+        """Take a run from those that wait for a timer, and return whether nobody else has taken it."""
+        try:
+            self._later.remove(item)
+        except KeyError:
+            return False
+        return True
 
     def _execute(self, item: ClaimedRun) -> None:
         try:
@@ -274,7 +288,7 @@ class Engine:
             return self._abandon()
         self.exchange_age.forget()  # no thread completes another exchange from here on
         deadline = self._clock.monotonic() + patience
-        self.worker.give_back_unstarted()
+        self.worker.give_back_unstarted([item for item in list(self._later) if self._taken(item)])
         self._drain(deadline)
         if self.worker.claimed:
             log.warning("%s runs did not end within %g s and are told to stop", len(self.worker.claimed), patience)

@@ -436,8 +436,9 @@ class Worker:
         if items and self.executor.head() is None:
             self.pace.presume_slow()
 
-    def give_back_unstarted(self) -> None:
-        self._give_back([*self.executor.take_back(), *self.suspects.take_back()])
+    def give_back_unstarted(self, timed: Sequence[ClaimedRun] = ()) -> None:
+        """Release runs that were claimed and have not started; `timed` are those that wait for their instant."""
+        self._give_back([*timed, *self.executor.take_back(), *self.suspects.take_back()])
 
     def _give_back(self, items: Sequence[ClaimedRun]) -> None:
         for item in items:
