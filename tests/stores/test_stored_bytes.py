@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from duetime.engine.clock import HOUR, MINUTE, Instant
@@ -125,6 +127,31 @@ def test_the_oldest_runs_go_until_a_tenth_of_what_an_owner_may_store_is_free(sto
     assert (kept(store), kept(store, "bob")) == (of_ada[6:], of_bob)
     more = ran(store, hand, 2)
     assert trimmed(store) == 2 and kept(store) == more
+
+
+@pytest.mark.parametrize("counted", [False, True], ids=["after its count", "with a count of its own"])
+def test_what_another_worker_trims_during_a_count_is_not_trimmed_twice(
+    store: BaseStore, hand: Hand, monkeypatch: pytest.MonkeyPatch, counted: bool
+) -> None:
+    of_ada = ran(store, hand, 8)
+    store._weigh(LATER)
+    named, most = store._named, HISTORY - HISTORY // 10
+    if not counted:
+        store._count_bytes("ada", Instant(LATER - 1))
+
+    def overtaken(name: str, *args: Any) -> Any:
+        rows = named(name, *args)
+        if name == "count_stored_bytes":
+            monkeypatch.setattr(store, "_named", named)
+            if counted:
+                store._count_bytes("ada", Instant(LATER - 1))
+            while store._trim_one("ada", most, LATER, 2):
+                pass
+        return rows
+
+    monkeypatch.setattr(store, "_named", overtaken)
+    assert trimmed(store) == 0
+    assert kept(store) == of_ada[6:]
 
 
 def test_what_fits_what_ended_lately_and_what_local_stores_stays(store: BaseStore, hand: Hand) -> None:

@@ -58,9 +58,15 @@ class TrimMixin(RecordsMixin):
         return sum(number for _, _, number, _ in found)
 
     def _count_bytes(self, owner: str, now: Instant) -> int:
-        """Add up what an owner stores, without a lock, and store the total."""
+        """Sum up what an owner stores, without a lock, and store the total: without what others deleted meanwhile, or
+        else it would be deleted once more. If another process has counted meanwhile, its total stays."""
+        [(before, counted)] = self._named("stored_bytes", owner) or [(0, 0)]
         total = int(self._named("count_stored_bytes", owner, owner)[0][0])
         with self._write() as tx:
+            [(current, counted_last)] = tx.rows("add_stored_bytes", owner, 0)  # locked
+            if counted_last > counted:
+                return int(current)
+            total += min(0, int(current) - int(before))
             tx.rows("set_stored_bytes", owner, total, now)
         return total
 

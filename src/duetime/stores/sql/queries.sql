@@ -193,6 +193,9 @@ DO UPDATE SET generation = excluded.generation, since = excluded.since, recent =
 INSERT INTO stored_bytes VALUES (?, ?, 0) ON CONFLICT (owner)
 DO UPDATE SET bytes = stored_bytes.bytes + excluded.bytes RETURNING bytes, counted
 
+-- name: stored_bytes
+SELECT bytes, counted FROM stored_bytes WHERE owner = ?
+
 -- name: set_stored_bytes
 INSERT INTO stored_bytes VALUES (?, ?, ?) ON CONFLICT (owner)
 DO UPDATE SET bytes = excluded.bytes, counted = excluded.counted RETURNING bytes
