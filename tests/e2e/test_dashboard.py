@@ -12,11 +12,12 @@ from typing import NamedTuple
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect
 
+from duetime.api import Duetime
 from duetime.app import build
 from duetime.engine.clock import SECOND, SystemClock
 from duetime.settings import Settings
 from tests.support.agents import Served, serving
-from tests.support.chromium import BEYOND, DESK, PHONE, ZONE, Complaints, address, chromium, link_of, picture
+from tests.support.chromium import BEYOND, DESK, PHONE, ZONE, Complaints, address, chromium, link_of, picture, sign_in
 from tests.support.drafts import every
 from tests.support.lively import TASKS, lively
 from tests.support.programs import processor_time
@@ -112,9 +113,7 @@ def house(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         context = browser.new_context(viewport=DESK, timezone_id=ZONE, locale="en-GB")
         complaints = Complaints(context)
         page = context.new_page()
-        page.goto(link_of(served))
-        expect(page).to_have_url(address(served))
-        expect(page.get_by_text(f"Times in {ZONE}")).to_be_visible()
+        sign_in(page, served)
         page.close()
         yield House(served, context, complaints)
         context.close()
@@ -183,13 +182,15 @@ def test_a_pasted_token_signs_in_and_signing_out_ends_it(house: House, browser: 
 def test_a_job_fires_before_ones_eyes(house: House, page: Page) -> None:
     page.evaluate("window.stayed = true")
     expect(page.locator("#pulse")).to_have_text("Live")
-    own_page = made_job(house, "Before your eyes", "exchange_rates", "in 10 seconds")
+    own_page = made_job(house, "Before your eyes", "exchange_rates", "in 5 minutes")
     expect(own_page.locator("#history-card")).to_be_visible()
     coming = page.locator("#coming").get_by_text("Before your eyes")
     expect(coming).to_be_visible()
     picture(page, "before-it-fires")
+    with Duetime(str(house.served.folder / "my.db")) as duetime:  # Only now: how soon a page shows it is not foreseen.
+        duetime.edit(own_page.url.rpartition("/")[2], at="in 1 second")
     done = page.locator("#latest tr", has_text="Before your eyes")
-    expect(done).to_contain_text("completed", timeout=30_000)
+    expect(done).to_contain_text("completed")
     expect(coming).to_have_count(0)
     assert page.evaluate("window.stayed") is True, "without loading the page again"
     expect(own_page.locator("#course")).to_contain_text("completed")
@@ -318,6 +319,7 @@ def test_the_list_is_searched_and_filtered(house: House, page: Page) -> None:
     expect(rows).to_have_count(1)
     expect(rows).to_contain_text("Sync the family calendar")
     page.get_by_role("link", name="Clear").click()
+    expect(rows).not_to_have_count(1)
     page.get_by_label("Status").select_option("paused")
     expect(page).to_have_url(re.compile("status=paused"))
     expect(page.locator("#rows")).to_contain_text("Weekly review")
@@ -366,9 +368,9 @@ def test_ten_thousand_schedules_on_one_timeline(browser: Browser, tmp_path: Path
         periods = ((600 + 7 * number) * SECOND for number in range(part * 1000, part * 1000 + 1000))
         room.store.create([every(each, now, owner="local", name=f"every {each // SECOND} s") for each in periods])
     room.close()
-    with serving(tmp_path) as served, browser.new_context(viewport=DESK) as context:
+    with serving(tmp_path) as served, browser.new_context(viewport=DESK, timezone_id=ZONE) as context:
         page = context.new_page()
-        page.goto(link_of(served))
+        sign_in(page, served)
         for span in ("24h", "7d"):
             took = server_time_for(page, served, f"/timeline?span={span}")
             assert took < LONGEST, f"{took:.1f} s for {span}"

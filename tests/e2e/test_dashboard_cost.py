@@ -17,7 +17,7 @@ SLACKS = {"/dead-letters": 0.06}
 """The same for a page that reads more: here, there are a hundred times as many dead letters."""
 PAINT_SLACK = 0.1
 """Seconds until the first paint that are not worth a failure: a browser draws in several processes."""
-LOADS = 8
+LOADS = 20
 """Loads of a page at most: the best of them counts, since others may use the machine."""
 
 

@@ -19,7 +19,7 @@ from duetime.kinds.jobs.registry import Registry
 from duetime.settings import Settings
 from duetime.testing import Simulation
 from tests.support.agents import serving
-from tests.support.chromium import DESK, ZONE, Complaints, address, chromium, link_of, picture
+from tests.support.chromium import DESK, ZONE, Complaints, address, chromium, picture, sign_in
 from tests.support.cli import environment
 from tests.support.workers import eventually
 
@@ -93,15 +93,15 @@ def test_all_are_put_back_by_terminal_and_by_browser(
         said = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False)
         assert (said.returncode, said.stdout) == (0, "Requeued 191 runs.\n"), said
         failed_again = lambda: sum(run.status == "failed" for run in runs_of(url)) == 191  # noqa: E731
-        eventually(failed_again, 20, "all ran once more, and failed, since it is still down")
+        eventually(failed_again, 60, "all ran once more, and failed, since it is still down")
         assert in_order(runs_of(url))
         (tmp_path / "up").touch()
         context = browser.new_context(viewport=DESK, timezone_id=ZONE, locale="en-GB")
         complaints = Complaints(context)
         page = context.new_page()
-        page.goto(link_of(served))
+        sign_in(page, served)
         page.goto(address(served, "/dead-letters"))
         retry_all_in_browser(page)
-        eventually(lambda: {run.status for run in runs_of(url)} == {"completed"}, 20, "all are done")
+        eventually(lambda: {run.status for run in runs_of(url)} == {"completed"}, 60, "all are done")
         assert in_order(runs_of(url))
         assert complaints.found == []

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from duetime.api import Duetime
 from tests.support.agents import Served, serving
-from tests.support.chromium import DESK, PHONE, ZONE, Complaints, address, chromium, copied_text, link_of, picture
+from tests.support.chromium import DESK, PHONE, ZONE, Complaints, address, chromium, copied_text, picture, sign_in
 
 TASKS = """
 from typing import Literal
@@ -41,11 +41,15 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 @pytest.fixture(scope="module")
 def signed_in(browser: Browser, served: Served) -> Iterator[Page]:
     context = browser.new_context(
-        viewport=DESK, timezone_id=ZONE, locale="en-GB", permissions=["clipboard-read", "clipboard-write"]
+        viewport=DESK,
+        timezone_id=ZONE,
+        locale="en-GB",
+        permissions=["clipboard-read", "clipboard-write"],
+        reduced_motion="reduce",  # a notice that is still fading in has too little contrast
     )
     complaints = Complaints(context)
     page = context.new_page()
-    page.goto(link_of(served))
+    sign_in(page, served)
     yield page
     assert [each for each in complaints.found if "422" not in each] == [], "refused forms are answered with 422"
     context.close()
@@ -71,6 +75,7 @@ def test_first_steps_are_offered(page: Page, served: Served) -> None:
     accessible(page)
     picture(page, "first-steps")
     page.get_by_role("button", name="Send yourself a test").click()
+    page.wait_for_url(re.compile("/schedules/msg_"))
     page.goto(address(served, "/inbox"))
     expect(page.locator(".message", has_text="This is a test")).to_be_visible()
     expect(page.get_by_role("navigation", name="Pages").locator(".badge")).to_have_text("1")

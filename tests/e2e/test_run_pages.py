@@ -12,7 +12,7 @@ from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-unt
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect
 
 from tests.support.agents import Served, serving
-from tests.support.chromium import BEYOND, ZONE, Complaints, address, chromium, copied_text, link_of, picture
+from tests.support.chromium import BEYOND, ZONE, Complaints, address, chromium, copied_text, picture, sign_in
 from tests.support.lively import TASKS, lively
 
 BROKEN = """
@@ -68,7 +68,7 @@ def house(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         context = browser.new_context(viewport=WIDTHS["1440"], timezone_id=ZONE, locale="en-GB")
         context.grant_permissions(["clipboard-read", "clipboard-write"])
         page = context.new_page()
-        page.goto(link_of(served))
+        sign_in(page, served)
         job = {
             "kind": "job",
             "name": "Import invoices",

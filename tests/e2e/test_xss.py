@@ -174,5 +174,5 @@ def test_what_arrives_live_is_text_as_well(browser: Browser, there: Site) -> Non
                     "job", mark + PAYLOADS[number][:150], "once", {"run_at": "now"}, {"task": "tell", "args": ["x"]}
                 ),
             )
-            page.locator("#latest").get_by_text(mark).wait_for(timeout=15_000)
+            page.locator("#latest").get_by_text(mark).wait_for()
             assert page.evaluate(FOUND) == []

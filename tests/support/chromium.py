@@ -48,6 +48,13 @@ def address(served: Served, path: str = "/") -> str:
     return served.url.removesuffix("/mcp") + path
 
 
+def sign_in(page: Page, served: Served) -> None:
+    """Sign in by the printed link, and wait until the page has loaded once more in the zone of its reader."""
+    page.goto(link_of(served))
+    expect(page).to_have_url(address(served))
+    expect(page.get_by_text(f"Times in {ZONE}")).to_be_visible()
+
+
 class Complaints:
     """What a browser complains about: errors of a script, refused resources, breaches of the policy."""
 

@@ -20,7 +20,7 @@ from typing import Final
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize
 
 from tests.support.agents import Served, serving
-from tests.support.chromium import ZONE, address, chromium, link_of
+from tests.support.chromium import ZONE, address, chromium, sign_in
 from tests.support.cli import ROOT
 from tests.support.lively import TASKS, lively
 
@@ -65,12 +65,14 @@ def submit_wrong_input(page: Page) -> None:
     page.locator("#timezone").fill("Europe/Nowhere")
     page.locator("#max_attempts").evaluate("field => { field.value = 'many' }")
     page.locator(".form-actions button[value=save]").click()
+    page.locator("#problem").wait_for()
     page.wait_for_load_state("load")
 
 
 def sign_in_wrongly(page: Page) -> None:
     page.locator("input[name=token]").fill("not a token")
     page.locator("form button").click()
+    page.get_by_role("alert").wait_for()
     page.wait_for_load_state("load")
 
 
@@ -131,8 +133,7 @@ STORES: Final = {"filled": lively, "empty": None, "failing": failing}
 def signed_in(browser: Browser, served: Served) -> Iterator[BrowserContext]:
     with browser.new_context(timezone_id=ZONE, locale="en-GB") as context:
         page = context.new_page()
-        page.goto(link_of(served))
-        page.wait_for_load_state()
+        sign_in(page, served)
         page.close()
         yield context
 
