@@ -74,7 +74,7 @@ def killed(folder: Path) -> tuple[int, int]:
         once = make(there, token, "Take your time, once.", at_most_once=True, deliver_to="told")
         pids = [*begun(folder, again), *begun(folder, once)]
         there.world.served.process.send_signal(signal.SIGKILL)
-        there.world.served.process.wait(10)
+        there.world.served.process.wait(30)
         for pid in pids:
             assert_gone(pid)
     return again, once
@@ -96,7 +96,7 @@ def rescued_and_stopped(folder: Path, again: int, once: int) -> list[int]:
         words = there.world.served.output.rest()
         for pid in pids:
             assert_gone(pid)
-        assert there.world.served.process.wait(10) == 0, words
+        assert there.world.served.process.wait(30) == 0, words
         assert "Stopping, waiting at most 1 s for Take your time" in words
         assert "Stopped; everything is recorded." in words
     return tasks

@@ -125,7 +125,7 @@ def test_a_conversation_can_ask_what_came_of_a_prompt(home: World) -> None:
             taken.update(client.knows("take_prompt"))
             return "run_id" in taken
 
-        client.until(there, 10, "it is due")
+        client.until(there, 30, "it is due")
         client.knows("finish_prompt", run_id=taken["run_id"], result="41 sheep")
     script = [
         call("schedule_list", status="completed"),
@@ -199,7 +199,7 @@ def test_words_come_as_they_are_said_and_ctrl_c_stops_them(tmp_path: Path) -> No
         talk.say("And now?")
         assert talk.until("Here again.\n") == "Here again.\n"
         talk.interrupt()
-        assert talk.process.wait(20) == 130, "at the prompt it ends the conversation"
+        assert talk.process.wait(30) == 130, "at the prompt it ends the conversation"
         kept = server.requests[-1]
     assert kept.said[0] == "Count for me." and kept.said[-1] == "And now?"
     assert [result.tool for result in kept.results] == ["schedule"], "what was done before the interruption is known"

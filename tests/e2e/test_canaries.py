@@ -192,7 +192,7 @@ def test_what_followed_tells_of_the_failures_without_them(planted: Planted) -> N
 def test_the_log_holds_none(planted: Planted) -> None:
     """Last: the server ends here."""
     planted.served.process.terminate()
-    planted.served.process.wait(20)
+    planted.served.process.wait(30)
     assert planted.served.process.stderr is not None
     log = planted.served.process.stderr.read() + planted.served.output.rest()
     assert "Traceback" in log

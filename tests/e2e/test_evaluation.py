@@ -51,7 +51,7 @@ class Scripted:
         return self._agent.call(tool, given).is_error
 
     def until(self, ask: Callable[[], bool]) -> None:
-        self._agent.until(ask, 10, "it is there")
+        self._agent.until(ask, 30, "it is there")
 
 
 def script_for(question: Question) -> Callable[[Any], str]:

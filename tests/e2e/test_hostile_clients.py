@@ -6,7 +6,7 @@ import logging
 import resource
 import signal
 from collections.abc import Iterator
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 
 import pytest
@@ -19,7 +19,7 @@ from duetime.engine.model import Progress, ScheduleId, ScheduleState
 from duetime.engine.result import Ok
 from duetime.engine.validation import NewSchedule
 from duetime.http.connection_limits import ConnectionLimits, ConnectionTable
-from duetime.http.server import KEEP_ALIVE
+from duetime.http.server import KEEP_ALIVE, PATIENCE
 from duetime.settings import Settings, load_settings
 from tests.support.cli import Output, start
 from tests.support.strangers import HALF_A_HEAD, Strangers, dial, is_open, received
@@ -27,6 +27,8 @@ from tests.support.web import Site, site
 from tests.support.workers import eventually
 
 CLOCK = SystemClock()
+DEADLINE = 1.0
+"""Seconds for the head of a request in these tests: longer than a client on a busy machine takes between connecting and sending."""
 
 
 def login(length: int, body: bytes) -> bytes:
@@ -37,24 +39,24 @@ def login(length: int, body: bytes) -> bytes:
 
 
 def test_a_request_whose_head_does_not_arrive_is_ended(tmp_path: Path) -> None:
-    with site(tmp_path, head_timeout=0.3) as served:
+    with site(tmp_path, head_timeout=DEADLINE) as served:
         idle, partial = dial(served.port), dial(served.port, data=HALF_A_HEAD)
         assert received(partial).startswith(b"HTTP/1.1 408 Request Timeout\r\n")
         assert received(idle) == b""
 
 
 def test_a_second_request_on_the_same_connection_has_the_same_deadline(tmp_path: Path) -> None:
-    with site(tmp_path, head_timeout=0.4) as served:
+    with site(tmp_path, head_timeout=DEADLINE) as served:
         connection = dial(served.port, data=b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n" + HALF_A_HEAD)
         begun = CLOCK.monotonic()
         assert received(connection).startswith(b"HTTP/1.1 200 OK\r\n")
-        assert CLOCK.monotonic() - begun < 4, "the keep-alive timeout alone would take longer"
+        assert CLOCK.monotonic() - begun < KEEP_ALIVE / 2, "the keep-alive timeout alone would take longer"
 
 
 def test_an_idle_connection_of_a_user_stays_open_longer_than_clients_use_it(tmp_path: Path) -> None:
     assert KEEP_ALIVE > 60, "clients and proxies reuse connections for up to a minute"
-    with site(tmp_path, head_timeout=0.3) as served:
-        mine, strange = (HTTPConnection("127.0.0.1", served.port, timeout=10) for _ in range(2))
+    with site(tmp_path, head_timeout=DEADLINE) as served:
+        mine, strange = (HTTPConnection("127.0.0.1", served.port, timeout=30) for _ in range(2))
         for connection, headers in ((mine, served.bearer()), (strange, {})):
             connection.request("GET", "/api/v1/schedules", headers=headers)
             connection.getresponse().read()
@@ -69,7 +71,7 @@ def test_an_idle_connection_of_a_user_stays_open_longer_than_clients_use_it(tmp_
         mine.request("GET", "/api/v1/schedules", headers=served.bearer())
         assert mine.getresponse().read()
         begun = CLOCK.monotonic()
-    assert CLOCK.monotonic() - begun < 3, "an idle connection does not delay the end of the server"
+    assert CLOCK.monotonic() - begun < PATIENCE, "an idle connection does not delay the end of the server"
     mine.close()
 
 
@@ -87,7 +89,7 @@ def test_a_body_that_drips_is_ended_as_a_whole(tmp_path: Path) -> None:
         connection.settimeout(0.2)
         begun, found = CLOCK.monotonic(), b""
         while not found:
-            assert CLOCK.monotonic() - begun < 5
+            assert CLOCK.monotonic() - begun < 20
             connection.send(b"t")
             try:
                 found = connection.recv(1000)
@@ -101,7 +103,7 @@ def test_a_body_that_drips_is_ended_as_a_whole(tmp_path: Path) -> None:
 
 
 def test_without_a_token_only_little_is_taken(tmp_path: Path) -> None:
-    with site(tmp_path, head_timeout=0.3) as served:
+    with site(tmp_path, head_timeout=DEADLINE) as served:
         assert received(dial(served.port, data=login(8 * 2**20, b""))).startswith(b"HTTP/1.1 413 ")
         chunked = b"POST /login HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
         chunk = b"4000\r\n" + b"a" * 0x4000 + b"\r\n"
@@ -128,14 +130,16 @@ def test_a_long_body_that_was_refused_is_not_read(served_once: Site, path: str) 
 @pytest.mark.parametrize("framing", ["Content-Length: 8388608", "Transfer-Encoding: chunked"])
 def test_reading_without_a_token_takes_no_body(served_once: Site, path: str, framing: str) -> None:
     head = f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{framing}\r\n\r\n"
-    answer = received(dial(served_once.port, data=head.encode()))
-    assert answer.startswith(b"HTTP/1.1 400 ")
-    assert b"takes no body" in answer
+    with dial(served_once.port, data=head.encode()) as connection:
+        answer = HTTPResponse(connection)
+        answer.begin()
+        assert (answer.status, b"takes no body" in answer.read()) == (400, True)
+        answer.close()
 
 
 @pytest.fixture(scope="module")
 def served_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with site(tmp_path_factory.mktemp("site"), head_timeout=0.1) as made:
+    with site(tmp_path_factory.mktemp("site"), head_timeout=DEADLINE) as made:
         yield made
 
 
@@ -143,7 +147,7 @@ def test_a_client_that_leaves_amid_its_sign_in_is_not_logged(tmp_path: Path, cap
     with caplog.at_level(logging.INFO), site(tmp_path) as served:
         for _ in range(5):
             dial(served.port, data=login(100, b"token=")).close()
-        eventually(lambda: served.ask("GET", "/healthz").status == 200, 5, "it answers")
+        eventually(lambda: served.ask("GET", "/healthz").status == 200, 30, "it answers")
     assert not [record for record in caplog.records if record.exc_info or "ASGI" in record.getMessage()]
 
 
@@ -154,7 +158,7 @@ class User:
     """A client with a token that keeps its connection."""
 
     def __init__(self, served: Site) -> None:
-        self._http = HTTPConnection("127.0.0.1", served.port, timeout=10)
+        self._http = HTTPConnection("127.0.0.1", served.port, timeout=30)
         self._headers = served.bearer()
 
     def asks(self) -> int:
@@ -174,7 +178,7 @@ def test_strangers_of_one_address_hold_only_so_many_connections(tmp_path: Path) 
     with site(tmp_path, max_connections_per_address=5) as served, Strangers(served.port) as strangers:
         for _ in range(20):
             strangers.come("127.0.0.2")
-        eventually(lambda: strangers.open() == 5, 5, "the oldest were closed")
+        eventually(lambda: strangers.open() == 5, 30, "the oldest were closed")
         with User(served) as user:
             assert user.asks() == 200
 
@@ -194,7 +198,7 @@ def test_a_trusted_proxy_may_hold_more(tmp_path: Path) -> None:
 
 def test_strangers_from_everywhere_shut_no_user_out(tmp_path: Path) -> None:
     with (
-        site(tmp_path, max_connections=30) as served,
+        site(tmp_path, max_connections=30, head_timeout=60.0) as served,
         Strangers(served.port) as strangers,
         User(served) as user,
         User(served) as newcomer,
@@ -205,7 +209,7 @@ def test_strangers_from_everywhere_shut_no_user_out(tmp_path: Path) -> None:
         begun = CLOCK.monotonic()
         assert user.asks() == 200, "on the connection that it had"
         assert newcomer.asks() == 200, "and on a new one"
-        assert CLOCK.monotonic() - begun < 2
+        assert CLOCK.monotonic() - begun < 20, "not only when the strangers have used up their time"
         assert strangers.open() <= 29
 
 
@@ -271,9 +275,9 @@ def test_a_server_without_descriptors_goes_on_and_breaks_no_schedule(tmp_path: P
                     strangers.come(f"127.0.0.{2 + number % 100}")
                 before = [_runs(room, id) for id in ids]
                 assert _is_ready(port)
-                eventually(lambda: all(_runs(room, id) >= 2 + n for id, n in zip(ids, before, strict=True)), 15, "runs")
+                eventually(lambda: all(_runs(room, id) >= 2 + n for id, n in zip(ids, before, strict=True)), 30, "runs")
             process.send_signal(signal.SIGTERM)
-            assert process.wait(15) == 0
+            assert process.wait(30) == 0
             assert process.stderr is not None
             assert len(process.stderr.read()) < 20_000
         finally:
@@ -301,7 +305,7 @@ def _runs(room: App, id: ScheduleId) -> int:
 
 
 def _is_ready(port: int) -> bool:
-    connection = HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = HTTPConnection("127.0.0.1", port, timeout=30)
     connection.request("GET", "/readyz")
     try:
         return connection.getresponse().status == 200

@@ -54,7 +54,7 @@ class Belongings:
         self.running = agent.knows("schedule_job", {**JOB, **once, "task": "demo_wait", "kwargs": {"seconds": 120}})[
             "job_id"
         ]
-        agent.until(lambda: agent.knows("job_status", job_id=self.running)["status"] == "running", 10, "it runs")
+        agent.until(lambda: agent.knows("job_status", job_id=self.running)["status"] == "running", 30, "it runs")
         runs = [run["run_id"] for job in (self.finished, self.failed) for run in job["history"]]
         runs += [run["run_id"] for run in agent.knows("job_status", job_id=self.running)["history"]]
         self.ids += [
@@ -74,7 +74,7 @@ class Belongings:
         agent.knows("schedule", prompt="in hand", at="now")
         held = taken(agent)
         waiting = agent.knows("schedule", prompt="it waits", at="now")
-        agent.until(lambda: agent.content("prompts://due")["total"] == 1, 10, "it waits")
+        agent.until(lambda: agent.content("prompts://due")["total"] == 1, 30, "it waits")
         run_id = agent.content("prompts://due")["due"][0]["run_id"]
         pending = agent.knows("schedule", prompt="a secret plan", at="2031-02-10 3:00 PM")
         self.ids += [

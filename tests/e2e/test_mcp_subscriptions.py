@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from statistics import median
 from subprocess import run
 from typing import Any
 
@@ -28,6 +29,13 @@ from tests.support.mcp import (
 )
 
 ERAS = ("2025-11-25", "2026-07-28")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def within_a_second() -> Iterator[None]:
+    """Most of the changes: one that comes while the machine is busy may take longer."""
+    yield
+    assert not LATENCIES or median(LATENCIES) < 1.0, LATENCIES
 
 
 @pytest.fixture(params=ERAS)
@@ -85,7 +93,7 @@ def test_a_job_through_its_life(shared_world: World, owner: str, era: str) -> No
             heard(ear, uri, duetime.pause, job_id)
             duetime.resume(job_id)
             heard(ear, uri, duetime.run_now, job_id)
-            agent.until(lambda: agent.content(uri)["run_count"] == 1, 10, "it ran")
+            agent.until(lambda: agent.content(uri)["run_count"] == 1, 30, "it ran")
             heard(ear, uri, agent.knows, "cancel_job", job_id=job_id)
             assert set(ear.heard) == {uri}
 

@@ -474,7 +474,7 @@ def fired(agent: Agent, status: str, **changes: Any) -> dict[str, Any]:
         shown.update(agent.knows("job_status", job_id=made["job_id"]))
         return bool(shown["last_status"] == status)
 
-    agent.until(ended, 10, f"{made['job_id']} is {status}")
+    agent.until(ended, 30, f"{made['job_id']} is {status}")
     return shown
 
 
@@ -509,7 +509,7 @@ def test_the_filter_failed_also_finds_what_recurs(agent: Agent) -> None:
         rows = agent.knows("list_jobs", status="failed", limit=1000)["jobs"]
         return any(row["job_id"] == made["job_id"] and row["status"] == "pending" for row in rows)
 
-    agent.until(found, 10, "a recurring job whose latest run failed")
+    agent.until(found, 30, "a recurring job whose latest run failed")
     agent.knows("cancel_job", job_id=made["job_id"])
 
 
@@ -520,14 +520,14 @@ def test_a_running_job_is_asked_to_stop(agent: Agent) -> None:
     def running() -> bool:
         return bool(agent.knows("job_status", job_id=made["job_id"])["status"] == "running")
 
-    agent.until(running, 10, "it runs")
+    agent.until(running, 30, "it runs")
     assert agent.knows("cancel_job", job_id=made["job_id"])["cancelled"]
 
     def stopped() -> bool:
         history = agent.knows("job_status", job_id=made["job_id"])["history"]
         return bool(history[0]["status"] == "cancelled")
 
-    agent.until(stopped, 10, "its run is cancelled")
+    agent.until(stopped, 30, "its run is cancelled")
 
 
 def test_jobs_come_in_pages(agent: Agent) -> None:
@@ -605,7 +605,7 @@ def taken(agent: Agent) -> dict[str, Any]:
         found.update(agent.knows("take_prompt"))
         return "run_id" in found
 
-    agent.until(there, 10, "a prompt is due")
+    agent.until(there, 30, "a prompt is due")
     return found
 
 
@@ -795,7 +795,7 @@ def test_history_outlives_its_schedule(shared_world: World) -> None:
         def done() -> bool:
             return [run["status"] for run in duetime.history(schedule_id)] == ["completed"]
 
-        agent.until(done, 10, "it fires")
+        agent.until(done, 30, "it fires")
         assert agent.knows("delete_schedule", schedule_id=schedule_id)["success"] is True
         assert done()
 

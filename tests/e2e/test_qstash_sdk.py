@@ -93,7 +93,7 @@ def letters(client: QStash, count: int = 1) -> list[DlqMessage]:
         found = client.dlq.list().messages
         return found if len(found) >= count else []
 
-    return eventually(enough, 15, f"{count} messages are in the DLQ")
+    return eventually(enough, 30, f"{count} messages are in the DLQ")
 
 
 def refused(call: Callable[[], object]) -> str:
@@ -158,7 +158,7 @@ def _sources(receiver: Receiver, count: int) -> list[Request]:
         found = [each for each in receiver.requests if not each.target.startswith("/callback")]
         return found if len(found) >= count else []
 
-    return eventually(enough, 15, f"{count} deliveries")[:count]
+    return eventually(enough, 30, f"{count} deliveries")[:count]
 
 
 def test_a_schedule_of_ones_own_name_is_changed_by_making_it_again(client: QStash, receiver: Receiver) -> None:
@@ -204,7 +204,7 @@ def test_a_message_is_delivered_with_all_that_was_given(client: QStash, receiver
     assert request.headers["upstash-message-id"] == id
     assert request.headers["upstash-retried"] == "0"
     assert request.headers["upstash-label"] == "l"
-    eventually(lambda: "404" in _why_gone(client, id), 10, "a delivered message is gone")
+    eventually(lambda: "404" in _why_gone(client, id), 30, "a delivered message is gone")
 
 
 def _why_gone(client: QStash, id: str) -> str:
@@ -305,7 +305,7 @@ def test_a_batch_is_sent_as_a_whole(client: QStash, receiver: Receiver) -> None:
     assert {(each.path, each.body) for each in requests} == {("/1", b'{"n": 1}'), ("/2", b'{"n": 2}')}
     assert "message 1" in refused(lambda: client.message.batch([{"url": receiver.url + "/5"}, {"url": "nonsense"}]))
     sent = [each.message_id for each in made[:2] if isinstance(each, BatchResponse)]
-    eventually(lambda: all("404" in _why_gone(client, id) for id in sent), 10, "both are recorded as delivered")
+    eventually(lambda: all("404" in _why_gone(client, id) for id in sent), 30, "both are recorded as delivered")
     assert client.message.cancel_all() == 1
     assert len(receiver.requests) == 2
 
@@ -344,7 +344,7 @@ def test_what_fails_for_good_is_kept_retried_and_removed(client: QStash, receive
     assert answer == {"messageId": id}
     again = receiver.wait_for(4)[-1]
     assert (again.path, again.body, again.headers["upstash-message-id"]) == ("/hook", b"hello", id)
-    eventually(lambda: not client.dlq.list().messages, 10, "what was delivered leaves the DLQ")
+    eventually(lambda: not client.dlq.list().messages, 30, "what was delivered leaves the DLQ")
 
     receiver.behave = lambda request: Behaviour(404)
     for _ in range(3):
@@ -366,7 +366,7 @@ def test_the_logs_tell_the_story(client: QStash, receiver: Receiver) -> None:
     def told(**filters: Any) -> list[LogState]:
         return [log.state for log in client.log.list(filter=cast(LogFilter, filters)).logs]
 
-    eventually(lambda: LogState.DELIVERED in told(), 15, "it is delivered")
+    eventually(lambda: LogState.DELIVERED in told(), 30, "it is delivered")
     story = [LogState.ACTIVE, LogState.RETRY, LogState.ERROR, LogState.ACTIVE, LogState.CREATED]
     assert told(message_id=id) == [LogState.DELIVERED, *story]
     assert told(state=LogState.ERROR) == [LogState.ERROR]
@@ -492,7 +492,7 @@ def test_what_was_acknowledged_survives_kill_9_and_is_delivered(tmp_path: Path, 
             id = published(client.message.publish(url=receiver.url, delay=2, body="survivor"))
             keys = client.signing_key.rotate()
         os.kill(served.process.pid, signal.SIGKILL)
-        assert served.process.wait(10) == -signal.SIGKILL
+        assert served.process.wait(30) == -signal.SIGKILL
     with serving(tmp_path):
         [request] = receiver.wait_for(1, 15)
     assert (request.headers["upstash-message-id"], request.body) == (id, b"survivor")

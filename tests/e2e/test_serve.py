@@ -6,7 +6,6 @@ import os
 import re
 import signal
 from contextlib import closing
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import pytest
 from mcp import Client
 
 from duetime.app import build
-from duetime.engine.clock import SystemClock, datetime_of
 from duetime.engine.store import ScheduleQuery
 from duetime.service.errors import unwrap
 from duetime.service.services import OPERATOR
@@ -36,24 +34,21 @@ def endless() -> None:
 """
 
 
-def soon(seconds: float) -> dict[str, str]:
-    return {"run_at": (datetime_of(SystemClock().now()) + timedelta(seconds=seconds)).isoformat()}
+SOON = {"trigger_type": "once", "trigger_config": {"run_at": "in 1 second"}}
 
 
-async def schedule(client: Client, name: str, seconds: float, task: str = "echo", **more: Any) -> dict[str, Any]:
+async def schedule(client: Client, name: str, task: str = "echo") -> dict[str, Any]:
     args = {"args": [name]} if task == "echo" else {}
-    made = await call(
-        client, "schedule_job", name=name, task=task, trigger_type="once", trigger_config=soon(seconds), **args, **more
-    )
-    assert "job_id" in made, made  # on a busy machine the time may be over before it is asked for
+    made = await call(client, "schedule_job", name=name, task=task, **SOON, **args)
+    assert "job_id" in made, made
     return made
 
 
-async def fired(client: Client, job_id: str, seconds: float = 15) -> None:
+async def fired(client: Client, job_id: str) -> None:
     async def done() -> bool:
         return str((await call(client, "job_status", job_id=job_id))["status"]) == "completed"
 
-    await until(done, seconds, f"{job_id} fires")
+    await until(done, 30, f"{job_id} fires")
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -62,14 +57,14 @@ def test_a_client_schedules_and_it_fires(era: str, tmp_path: Path) -> None:
 
         async def say(client: Client) -> None:
             assert "schedule_job" in {tool.name for tool in (await client.list_tools()).tools}
-            made = await schedule(client, "hello", 1.5)
+            made = await schedule(client, "hello")
             assert "warnings" not in made, "a worker lives in the server"
             await fired(client, made["job_id"])
 
         talk(over_http(served.url, served.token, era), say)
         served.process.send_signal(signal.SIGTERM)
         assert "Stopped; everything is recorded." in served.output.rest()
-        assert served.process.wait(10) == 0
+        assert served.process.wait(30) == 0
         assert served.process.stderr is not None
         assert served.process.stderr.read() == ""
 
@@ -79,11 +74,11 @@ def test_what_was_acknowledged_survives_kill_9_and_fires(tmp_path: Path) -> None
     with serving(tmp_path) as served:
 
         async def say(client: Client) -> None:
-            made.update(await schedule(client, "survivor", 1.5))
+            made.update(await schedule(client, "survivor"))
             os.kill(served.process.pid, signal.SIGKILL)
 
         cut_off(over_http(served.url, served.token, "2026-07-28"), say)
-        assert served.process.wait(10) == -signal.SIGKILL
+        assert served.process.wait(30) == -signal.SIGKILL
     with serving(tmp_path) as served:
 
         async def look(client: Client) -> None:
@@ -99,13 +94,13 @@ def test_ctrl_c_with_a_client_that_listens(tmp_path: Path) -> None:
         async def say(client: Client) -> None:
             await client.list_tools()
             served.process.send_signal(signal.SIGINT)
-            await until(_ended, 10, "the server ends")
+            await until(_ended, 30, "the server ends")
 
         async def _ended() -> bool:
             return served.process.poll() is not None
 
         cut_off(over_http(served.url, served.token, "legacy"), say)
-        assert served.process.wait(10) == 0
+        assert served.process.wait(30) == 0
         assert served.process.stderr is not None
         assert served.process.stderr.read() == ""
 
@@ -115,10 +110,10 @@ def test_the_second_signal_stops_at_once(tmp_path: Path) -> None:
     with serving(tmp_path, "--tasks", "mine.py") as served:
 
         async def say(client: Client) -> None:
-            await schedule(client, "slow", 1.5, "endless")
+            await schedule(client, "slow", "endless")
 
         talk(over_http(served.url, served.token, "2026-07-28"), say)
-        eventually((tmp_path / "begun").exists, 10, "it runs")
+        eventually((tmp_path / "begun").exists, 30, "it runs")
         served.process.send_signal(signal.SIGINT)
         served.output.until(lambda line: line.startswith("Stopping, waiting at most 10 s for slow"))
         served.process.send_signal(signal.SIGINT)
@@ -151,7 +146,7 @@ def _until_fired(process: Any) -> tuple[str, None]:
         output.until(lambda line: "welcome" in line and "completed" in line)
         process.send_signal(signal.SIGINT)
         text = output.rest()
-        process.wait(20)
+        process.wait(30)
         return text, None
     finally:
         if process.poll() is None:
@@ -177,10 +172,10 @@ def test_a_live_server_shows_runs_and_a_quiet_one_nothing(tmp_path: Path) -> Non
             "my.db",
         )
         with start(*added, folder=tmp_path) as process:
-            assert process.wait(20) == 0
+            assert process.wait(30) == 0
         served.output.until(lambda line: "failed" in line and "unlucky" in line and "ValueError: no luck" in line)
         served.process.send_signal(signal.SIGTERM)
-        assert served.process.wait(20) == 0
+        assert served.process.wait(30) == 0
         assert served.process.stderr is not None and served.process.stderr.read() == ""
     with (
         start("serve", "--quiet", "--port", "0", "--db", "my.db", "--tasks", "mine.py", folder=tmp_path) as process,
@@ -192,7 +187,7 @@ def test_a_live_server_shows_runs_and_a_quiet_one_nothing(tmp_path: Path) -> Non
         line = process.stderr.readline()
         assert line.rstrip().endswith("attempt 1 failed: ValueError: no luck (mine.py:5 in fails)")
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(30) == 0
         assert (process.stdout.read(), process.stderr.read()) == ("", "")
 
 
@@ -200,7 +195,7 @@ def test_a_quiet_server_prints_no_token_and_uses_the_same_again(tmp_path: Path) 
     with serving(tmp_path, "--no-link") as served:
         served.process.send_signal(signal.SIGTERM)
         text = served.output.rest()
-        assert served.process.wait(10) == 0
+        assert served.process.wait(30) == 0
     assert "Bearer" not in text
     assert "token=" not in text
     tokens = {_printed(tmp_path, "codex"), _printed(tmp_path, "codex")}

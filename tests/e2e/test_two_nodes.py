@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import httpx2
 import pytest
@@ -32,9 +32,9 @@ class Node(NamedTuple):
         assert process.returncode == 0, err
         return out
 
-    def ask(self, method: str, path: str, token: str = "", **more: object) -> httpx2.Response:
+    def ask(self, method: str, path: str, token: str = "", **more: Any) -> httpx2.Response:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        return httpx2.request(method, self.url + path, headers=headers | dict(more.pop("headers", {})), **more)  # type: ignore[arg-type, call-overload]
+        return httpx2.request(method, self.url + path, headers=headers | more.pop("headers", {}), timeout=30, **more)
 
     def session(self, cookie: str) -> int:
         name = f"duetime_session_{self.url.rpartition(':')[2]}"
@@ -60,7 +60,7 @@ def _node(stack: ExitStack, shared: Path, name: str) -> Node:
 
 def _end(process: subprocess.Popen[str]) -> None:
     process.kill()
-    process.wait(10)
+    process.wait(30)
 
 
 def becomes(wanted: int, ask: object) -> bool:
@@ -89,7 +89,7 @@ def test_a_node_revokes_what_another_one_issued(nodes: tuple[Node, Node]) -> Non
 
 def sign_in(node: Node) -> str:
     link = node.command("token", "link", "--port", node.url.rpartition(":")[2]).strip()
-    answer = httpx2.get(link)
+    answer = httpx2.get(link, timeout=30)
     assert answer.status_code == 303
     return next(iter(answer.cookies.values()))
 
@@ -100,7 +100,7 @@ def test_a_link_that_is_used_on_both_at_once_opens_one_session(nodes: tuple[Node
         ready = threading.Barrier(4)
 
         def use(node: Node, path: str = path, ready: threading.Barrier = ready) -> int:
-            ready.wait(10)
+            ready.wait(30)
             return node.ask("GET", path).status_code
 
         with ThreadPoolExecutor(4) as threads:

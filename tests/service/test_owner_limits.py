@@ -62,7 +62,7 @@ class Flood:
         data = b"" if body is None else json.dumps(body).encode()
         fields = {"Host": "localhost", "Connection": "close", "Content-Length": str(len(data)), **headers}
         head = f"{method} {path} HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in fields.items())
-        connection = socket.create_connection(("127.0.0.1", self._port), timeout=20)
+        connection = socket.create_connection(("127.0.0.1", self._port), timeout=60)
         connection.sendall(head.encode() + b"\r\n" + data)
         self.sent.append(connection)
 
@@ -89,7 +89,7 @@ class Gate:
         def slow(scheduler: Any, caller: Caller, query: Any) -> Any:
             if caller.owner == "mallory":
                 self.waiting += 1
-                self.opened.wait(20)
+                self.opened.wait(60)
             return search(caller, query)
 
         monkeypatch.setattr(of, "search", slow)
@@ -104,12 +104,12 @@ def test_slow_requests_of_one_owner_leave_threads_to_the_others(
     with Flood(served) as flood:
         for _ in range(60):
             flood.send(method, path, {**mallory, **(era if way == "mcp" else {})}, body)
-        eventually(lambda: gate.waiting == SHARE, 10, "as many are being answered as one owner may have")
+        eventually(lambda: gate.waiting == SHARE, 30, "as many are being answered as one owner may have")
         begun = CLOCK.monotonic()
         for _, asked, _ in LISTS.values():
             if asked != "/mcp":
                 assert served.ask("GET", asked, served.bearer("alice")).status == 200
-        assert CLOCK.monotonic() - begun < 2
+        assert CLOCK.monotonic() - begun < 20
         assert gate.waiting == SHARE
         gate.opened.set()
         assert all(answer.startswith(b"HTTP/1.1 200") for answer in flood.answers())
@@ -120,12 +120,12 @@ def test_beyond_what_may_wait_one_is_told_to_come_again(served: Site, monkeypatc
     with Flood(served) as flood:
         for _ in range(90):
             flood.send("GET", "/api/v1/schedules", mallory)
-        eventually(lambda: gate.waiting == SHARE, 10, "as many are being answered as one owner may have")
+        eventually(lambda: gate.waiting == SHARE, 30, "as many are being answered as one owner may have")
         refused = served.ask("GET", "/api/v1/schedules", mallory)
         gate.opened.set()
     assert (refused.status, refused.headers["retry-after"]) == (429, "1")
     assert "wait for some answers" in refused.json["detail"]
-    eventually(lambda: served.ask("GET", "/api/v1/schedules", mallory).status == 200, 10, "later it is answered")
+    eventually(lambda: served.ask("GET", "/api/v1/schedules", mallory).status == 200, 30, "later it is answered")
 
 
 def test_an_owner_without_requests_leaves_nothing_behind() -> None:

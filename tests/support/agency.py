@@ -38,7 +38,7 @@ secret = "{SECRET}"
 type = "webhook"
 url = "HOOK"
 secret = "{SECRET}"
-timeout = 2
+timeout = 4
 """
 
 

@@ -74,7 +74,7 @@ def talk(connection: Any, say: Talk) -> None:
     """One conversation, from an ordinary test."""
 
     async def whole() -> None:
-        with anyio.fail_after(45):
+        with anyio.fail_after(60):
             async with connection as client:
                 await say(client)
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import random
 import re
 import shutil
 import signal
@@ -259,6 +260,9 @@ def _clone(folder: Path) -> Path:
 
 
 def _free_port() -> str:
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        return str(bound.getsockname()[1])
+    """A port that is free, and that no system gives to whoever asks for any: those come from 32768 on."""
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with socket.socket() as bound, suppress(OSError):
+            bound.bind(("127.0.0.1", port))
+            return str(port)

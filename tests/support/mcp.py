@@ -159,7 +159,7 @@ class Ear:
         if isinstance(message, types.ResourceUpdatedNotification):
             self.hear(str(message.params.uri))
 
-    def wait(self, uri: str, count: int = 1, seconds: float = 3.0) -> float:
+    def wait(self, uri: str, count: int = 1, seconds: float = PATIENCE) -> float:
         """Seconds until it was heard of so often in all."""
         return float(self._portal.call(self._wait, uri, count, seconds))
 

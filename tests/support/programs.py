@@ -69,19 +69,19 @@ class Background:
         self.agent_request.stop.set(reason)
 
     def reply(self) -> Reply:
-        self._thread.join(20)
+        self._thread.join(30)
         assert self._replies, "it did not come back"
         return self._replies[0]
 
 
 def told(path: Path) -> list[int]:
     """The process ids that a program wrote down, once it has. It renames what it wrote: half of it is never seen."""
-    eventually(path.exists, 20, "the program began")
+    eventually(path.exists, 30, "the program began")
     return [int(number) for number in path.read_text().split()]
 
 
 def assert_gone(process: int) -> None:
-    eventually(lambda: not lives(process), 10, f"process {process} is gone")
+    eventually(lambda: not lives(process), 30, f"process {process} is gone")
 
 
 def processor_time(process: int) -> float:

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from tests.support.cli import environment
 
-PATIENCE = 10.0
+PATIENCE = 30.0
 META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientInfo": {"name": "a test", "version": "1"},

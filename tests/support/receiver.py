@@ -130,7 +130,7 @@ class Receiver:
     def url(self) -> str:
         return f"{'https' if self._tls else 'http'}://{self.host}"
 
-    def wait_for(self, count: int, timeout: float = 10.0) -> list[Request]:
+    def wait_for(self, count: int, timeout: float = 30.0) -> list[Request]:
         """The requests so far, as soon as there are that many."""
         with self._arrived:
             enough = self._arrived.wait_for(lambda: len(self.requests) >= count, timeout)
@@ -139,16 +139,16 @@ class Receiver:
 
     def drop_connections(self) -> None:
         """Closes every open connection, as a server does that restarts; returns when that is done."""
-        asyncio.run_coroutine_threadsafe(self._drop(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(self._drop(), self._loop).result(30)
 
     def __enter__(self) -> Self:
         self._thread.start()
-        assert self._listening.wait(10), "the receiver did not start"
+        assert self._listening.wait(30), "the receiver did not start"
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
+        self._thread.join(30)
 
     def _serve(self) -> None:
         loop = self._loop

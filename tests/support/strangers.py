@@ -9,7 +9,7 @@ HALF_A_HEAD = b"GET / HTTP/1.1\r\nHost: x"
 
 def dial(port: int, address: str = "127.0.0.1", data: bytes = b"") -> socket.socket:
     made = socket.socket()
-    made.settimeout(10)
+    made.settimeout(30)
     made.bind((address, 0))
     made.connect(("127.0.0.1", port))
     if data:
@@ -39,7 +39,7 @@ def is_open(connection: socket.socket) -> bool:
     except OSError:
         return False
     finally:
-        connection.settimeout(10)
+        connection.settimeout(30)
 
 
 class Strangers:

@@ -66,7 +66,7 @@ class Site:
         return {"Authorization": f"Bearer {self.tokens.issue(subject, 3600 * 1_000_000, **more)}"}
 
     def ask(self, method: str, path: str, headers: Mapping[str, str] | None = None, body: bytes | None = None) -> Reply:
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=30)
         try:
             connection.request(method, path, body, dict(headers or {}))
             answer = connection.getresponse()

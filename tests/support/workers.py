@@ -63,6 +63,19 @@ def eventually(ask: Callable[[], T], seconds: float, what: str) -> T:
     return answer
 
 
+def quickest(measure: Callable[[], float], bound: float, tries: int = 3) -> float:
+    """Return the seconds of the quickest try; there are more tries only while none is within the bound.
+
+    For promises about time on the wall: other work of the machine adds to a try, and never makes one shorter.
+    """
+    best = measure()
+    for _ in range(tries - 1):
+        if best < bound:
+            break
+        best = min(best, measure())
+    return best
+
+
 @cache
 def _forkserver() -> ForkServerContext:
     """Start a process with everything imported, of which each worker is a fork: importing takes longer than most tests.
