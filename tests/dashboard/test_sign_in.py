@@ -175,7 +175,7 @@ def test_a_session_ends_with_the_token_that_it_came_from(served: Site) -> None:
 
 def test_who_listens_hears_nothing_more_after_signing_out(served: Site) -> None:
     browser = signed_in(served)
-    connection = HTTPConnection("127.0.0.1", served.port, timeout=10)
+    connection = HTTPConnection("127.0.0.1", served.port, timeout=30)
     connection.request("GET", "/api/v1/events", headers=browser.headers)
     stream = connection.getresponse()
     assert (stream.status, stream.readline()) == (200, b"retry: 2000\n")

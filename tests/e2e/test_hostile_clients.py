@@ -28,7 +28,7 @@ from tests.support.workers import eventually
 
 CLOCK = SystemClock()
 DEADLINE = 1.0
-"""Seconds for the head of a request in these tests: longer than a client on a busy machine takes between connecting and sending."""
+"""Seconds for the head of a request: longer than a client on a busy machine takes between connecting and sending."""
 
 
 def login(length: int, body: bytes) -> bytes:

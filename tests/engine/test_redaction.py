@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -13,7 +14,6 @@ from urllib import parse
 import pytest
 
 from duetime.engine import redaction
-from duetime.engine.clock import SystemClock
 from duetime.engine.kind import Caller
 from duetime.engine.outcome import Alert, Cancelled, Completed, Failed, Outcome, Retry, Returned
 from duetime.engine.redaction import redacted, redacted_outcome, redacted_trace, remember_secrets, secrets_of
@@ -224,7 +224,7 @@ def test_a_credential_is_found_in_every_form(value: str) -> None:
     "piece", ["a-", "eyJ-", "://", "://a:", "x-token: ", "token=", "bearer ", "https://a:b", '{"a":', "a: "]
 )
 def test_no_text_takes_long(piece: str) -> None:
-    clock, text = SystemClock(), piece * (200_000 // len(piece))
-    began = clock.monotonic()
+    text = piece * (200_000 // len(piece))
+    began = time.process_time()
     list(secrets_of(json.dumps({"prompt": text})))
-    assert clock.monotonic() - began < 2
+    assert time.process_time() - began < 2

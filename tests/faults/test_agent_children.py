@@ -176,7 +176,7 @@ def test_a_program_does_not_outlive_its_worker(tmp_path: Path) -> None:
     worker.wait(10)
     for pid in pids:
         assert_gone(pid)
-    eventually(lambda: not list((tmp_path / "runs").iterdir()), 15, "its private folder with the token is removed")
+    eventually(lambda: not list((tmp_path / "runs").iterdir()), 30, "its private folder with the token is removed")
 
 
 @linux

@@ -58,7 +58,7 @@ def lives(process: int) -> bool:
 def all_gone(told: Path) -> None:
     pids = [int(number) for number in told.read_text().split()]
     assert len(pids) == 2
-    eventually(lambda: not any(map(lives, pids)), 10, f"{pids} are gone")
+    eventually(lambda: not any(map(lives, pids)), 30, f"{pids} are gone")
 
 
 def test_its_output_its_input_and_its_surroundings(

@@ -64,7 +64,7 @@ class Scene:
         return [(run.started - run.due) / SECOND for run in runs if run.started is not None]
 
     def served(self, owner: str, number: int) -> None:
-        eventually(lambda: len(self.lateness(owner)) >= number, 10, f"{owner} has {number} runs")
+        eventually(lambda: len(self.lateness(owner)) >= number, 30, f"{owner} has {number} runs")
         assert max(self.lateness(owner)) < LATEST
 
 
@@ -72,7 +72,7 @@ def test_beside_long_jobs_that_came_first(store: RealStore) -> None:
     scene = Scene(store)
     with scene.running():
         scene.add(32, "ada", "long")
-        eventually(lambda: scene.under_way() == 4, 10, "ada has half of the threads")
+        eventually(lambda: scene.under_way() == 4, 30, "ada has half of the threads")
         scene.each_second("bob")
         scene.served("bob", 4)
         assert scene.under_way() >= 4
@@ -111,7 +111,7 @@ def test_long_jobs_of_several_owners_leave_the_next_one_a_thread(store: RealStor
     with scene.running():
         for owner, in_all in (("ada", 8), ("cleo", 10), ("dora", 11)):  # one after the other: the order decides
             scene.add(16, owner, "long")
-            eventually(lambda number=in_all: scene.under_way() == number, 10, f"{owner} has begun")  # type: ignore[misc]
+            eventually(lambda number=in_all: scene.under_way() == number, 30, f"{owner} has begun")  # type: ignore[misc]
         scene.each_second("bob")
         scene.served("bob", 2)
         assert scene.under_way() >= 11
@@ -123,7 +123,7 @@ def test_long_jobs_of_owners_that_come_at_once_leave_the_next_one_a_thread(store
     for owner in ("ada", "cleo", "dora"):
         scene.add(16, owner, "long")
     with scene.running():
-        eventually(lambda: scene.under_way() == 10, 10, "each of the three has its share")
+        eventually(lambda: scene.under_way() == 10, 30, "each of the three has its share")
         scene.add(1, "bob", "short")
         scene.served("bob", 1)
         assert scene.under_way() >= 10
@@ -133,11 +133,11 @@ def test_reminders_pass_the_long_jobs_of_an_only_owner(store: RealStore) -> None
     scene = Scene(store)
     with scene.running():
         scene.add(32, LOCAL, "long")
-        eventually(lambda: scene.under_way() == 6, 10, "all threads but those for notifications are busy")
+        eventually(lambda: scene.under_way() == 6, 30, "all threads but those for notifications are busy")
         now = CLOCK.now() - SECOND // 2
         create(store, every(SECOND, now, owner=LOCAL, created=now, kind="notification", name="reminder"))
         runs = RunQuery(owner=LOCAL, kind="notification")
-        eventually(lambda: len(store.runs(runs).items) >= 2, 10, "the reminder came twice")
+        eventually(lambda: len(store.runs(runs).items) >= 2, 30, "the reminder came twice")
 
 
 def test_a_worker_whose_owners_have_their_share_asks_no_more_than_it_must(store: RealStore) -> None:
@@ -153,7 +153,7 @@ def test_a_worker_whose_owners_have_their_share_asks_no_more_than_it_must(store:
 
     with scene.running():
         scene.add(32, "ada", "long")
-        eventually(lambda: scene.under_way() == 4, 10, "ada has half of the threads")
+        eventually(lambda: scene.under_way() == 4, 30, "ada has half of the threads")
         store.record_and_claim = counted  # type: ignore[assignment]
         threading.Event().wait(1.5)
         assert asked <= 6

@@ -25,7 +25,7 @@ from tests.support.invariants import invariants
 from tests.support.unreliable import Play, Unreliable
 from tests.support.workers import CLOCK, Crew, eventually
 
-PATIENCE = 10.0
+PATIENCE = 30.0
 WINDOW = 2.0
 
 
@@ -43,7 +43,7 @@ class Running:
 
     def _wait(self, work: Work) -> Outcome:
         self.works.append(work)
-        assert self.gate.wait(30)
+        assert self.gate.wait(60)
         return Completed()
 
     def __enter__(self) -> Running:
@@ -143,7 +143,7 @@ def test_the_deadline_is_told_although_the_beat_hangs_in_the_store(store: RealSt
     with running:
         running.add()
         eventually(lambda: running.works, PATIENCE, "it is under way")
-        assert running.works[0].stop.wait(3.0)
+        assert running.works[0].stop.wait(PATIENCE / 2)
         assert running.works[0].stop.reason is StopReason.LEASE
         released.set()
 

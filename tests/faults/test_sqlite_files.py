@@ -191,20 +191,20 @@ def test_a_full_disk_refuses_clearly_and_work_goes_on_when_there_is_space(tmp_pa
         gate = team.gate()
         (worker,) = team.start(1)
         team.add("insist", ["during"], gate=str(gate))
-        eventually(lambda: len(team.events("begun")) == 1, 10, "it is under way")
+        eventually(lambda: len(team.events("begun")) == 1, 30, "it is under way")
         ballast = fill(disk)
 
         kept = _create_until_refused(team)
         before = team.app.store.health(team.clock.now()).schedules
         assert before == kept + 1, "what was refused left no trace"
         gate.touch()
-        eventually(lambda: "the disk is full" in worker.log or "failed" in worker.log, 10, "the worker says so")
+        eventually(lambda: "the disk is full" in worker.log or "failed" in worker.log, 30, "the worker says so")
         assert worker.exit_code() is None
         ballast.unlink()
-        eventually(lambda: team.statuses()["completed"] == 1, 15, "the outcome is recorded")
+        eventually(lambda: team.statuses()["completed"] == 1, 30, "the outcome is recorded")
         assert not isinstance(team.app.scheduler.create(CALLER, new("again")), Err)
         team.add("mark", ["after"])
-        eventually(lambda: team.statuses()["completed"] == 2, 10, "work continues")
+        eventually(lambda: team.statuses()["completed"] == 2, 30, "work continues")
         assert team.count("begun") == {"during": 1}
         assert worker.terminate() == 0
         team.check()

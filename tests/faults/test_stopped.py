@@ -34,7 +34,7 @@ def _writable(path: str) -> bool:
 def wait_for_a_beat(team: Crew) -> None:
     """Wait until the only worker has beaten twice more: the second beat began after this call."""
     (seen,) = team.app.store.workers()
-    eventually(lambda: team.app.store.workers()[0].beat >= seen.beat + 2, 10, "it beats")
+    eventually(lambda: team.app.store.workers()[0].beat >= seen.beat + 2, 30, "it beats")
 
 
 def test_the_late_writes_of_a_stopped_worker_change_nothing(team: Crew) -> None:
@@ -44,30 +44,30 @@ def test_the_late_writes_of_a_stopped_worker_change_nothing(team: Crew) -> None:
     begun = [f"begun{number}" for number in range(4)]
     team.add("hold", begun[:2], gate=str(gate))
     team.add("insist", begun[2:], gate=str(gate))
-    eventually(lambda: len(team.events("begun")) == 4, 10, "its threads are busy")
+    eventually(lambda: len(team.events("begun")) == 4, 30, "its threads are busy")
     wait_for_a_beat(team)  # it says that all of them have begun, so that their worker's death counts for each
     stop_between_transactions(team, sleeper)
     team.start(1)
     gate.touch()  # the rescuer's attempts end at once
 
-    team.settled(LEASE + 10, 4)
+    team.settled(LEASE + 30, 4)
     others = {run.name: run for run in team.runs()}
     assert {run.status for run in others.values()} == {"completed"}
     assert {run.deaths for run in others.values()} == {1}
     assert team.count("ended") == dict.fromkeys(begun, 1)
 
     sleeper.signal(signal.SIGCONT)
-    eventually(lambda: "registers again" in sleeper.log, 10, "the sleeper finds out")
+    eventually(lambda: "registers again" in sleeper.log, 30, "the sleeper finds out")
     eventually(
         lambda: (
             len([event for event in team.events() if event.pid == sleeper.pid and event.verb in ("ended", "told")]) == 4
         ),
-        10,
+        30,
         "its threads come back",
     )
     team.workers[1].terminate()
     team.add("mark", [f"after{number}" for number in range(20)])
-    team.settled(10, 24)
+    team.settled(30, 24)
     now = {run.name: run for run in team.runs()}
     assert {name: now[name] for name in begun} == others, "the rows are what the rescuer wrote"
     assert {event.pid for event in team.events("ran")} == {sleeper.pid}, "it goes on working"
@@ -82,20 +82,20 @@ def test_a_worker_begins_nothing_of_its_old_line_after_it_was_stopped(team: Crew
     gate = team.gate()
     (sleeper,) = team.start(1, threads=2)
     team.add("mark", [f"warm{number}" for number in range(600)])  # a fast pace: it claims ahead
-    team.settled(20, 600)
+    team.settled(60, 600)
     team.add("hold", ["busy0", "busy1"], gate=str(gate))
-    eventually(lambda: len(team.events("begun")) == 2, 10, "its threads are busy")
+    eventually(lambda: len(team.events("begun")) == 2, 30, "its threads are busy")
     in_line = [f"line{number}" for number in range(20)]
     team.add("hold", in_line, gate=str(gate))
-    eventually(lambda: len(team.runs(status="running")) == 22, 5, "it has claimed ahead of its threads")
+    eventually(lambda: len(team.runs(status="running")) == 22, 30, "it has claimed ahead of its threads")
     stop_between_transactions(team, sleeper)
     team.start(1)
     gate.touch()
-    team.settled(LEASE + 10, 622)
+    team.settled(LEASE + 30, 622)
     sleeper.signal(signal.SIGCONT)
-    eventually(lambda: "registers again" in sleeper.log, 10, "the sleeper finds out")
+    eventually(lambda: "registers again" in sleeper.log, 30, "the sleeper finds out")
     team.add("mark", ["after"])
-    team.settled(10, 623)
+    team.settled(30, 623)
     assert not [event for event in team.events("begun") if event.pid == sleeper.pid and event.key in in_line]
     assert {team.count("begun")[key] for key in in_line} == {1}
     assert set(team.statuses()) == {"completed"}
@@ -110,15 +110,15 @@ def test_a_worker_alone_that_was_stopped_goes_on_with_its_work(team: Crew) -> No
     (sleeper,) = team.start(1)
     team.add("hold", ["h"], gate=str(gate))
     team.add("hold", ["once"], gate=str(gate), policy={"at_most_once": True})
-    eventually(lambda: len(team.events("begun")) == 2, 10, "they are under way")
+    eventually(lambda: len(team.events("begun")) == 2, 30, "they are under way")
     stop_between_transactions(team, sleeper)
     with pytest.raises(AssertionError, match="past its lease"):
         eventually(lambda: False, LEASE + 0.5, "past its lease")
     sleeper.signal(signal.SIGCONT)
-    eventually(lambda: team.count("told") == {"h": 1, "once": 1}, 10, "both are told to stop")
-    eventually(lambda: team.count("begun")["h"] == 2, 10, "it is begun again")
+    eventually(lambda: team.count("told") == {"h": 1, "once": 1}, 30, "both are told to stop")
+    eventually(lambda: team.count("begun")["h"] == 2, 30, "it is begun again")
     gate.touch()
-    team.settled(10, 2)
+    team.settled(30, 2)
     runs = {run.name: run for run in team.runs()}
     assert (runs["h"].status, runs["h"].attempt, runs["h"].deaths) == ("completed", 1, 0)
     assert runs["once"].status == "failed"

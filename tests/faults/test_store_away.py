@@ -40,11 +40,11 @@ def test_nobody_who_lives_is_rescued_when_the_database_was_away_for_two_leases(
     before = set(_beats(private))
     private.add("insist", [f"meanwhile{number}" for number in range(6)], gate=str(gate))
     private.add("insist", [f"after{number}" for number in range(6)], gate=str(later))
-    eventually(lambda: len(private.events("begun")) == 12, 10, "twelve runs are under way")
+    eventually(lambda: len(private.events("begun")) == 12, 30, "twelve runs are under way")
 
     private_postgres.stop("fast" if mode == "fast" else "immediate")
     gate.touch()
-    eventually(lambda: len(private.events("ended")) == 6, 10, "six of them end while there is no database")
+    eventually(lambda: len(private.events("ended")) == 6, 30, "six of them end while there is no database")
     refused = private.app.scheduler.create(
         CALLER, NewSchedule("job", "x", "interval", {"minutes": 1}, {"task": "mark", "kwargs": {"key": "x"}})
     )
@@ -54,14 +54,14 @@ def test_nobody_who_lives_is_rescued_when_the_database_was_away_for_two_leases(
     private_postgres.start()
     back = CLOCK.monotonic()
 
-    eventually(lambda: private.statuses()["completed"] == 6, 10, "what ended meanwhile is recorded")
+    eventually(lambda: private.statuses()["completed"] == 6, 30, "what ended meanwhile is recorded")
     private.add("mark", ["fresh"])
-    eventually(lambda: private.statuses()["completed"] == 7, 10, "work goes on by itself")
+    eventually(lambda: private.statuses()["completed"] == 7, 30, "work goes on by itself")
     print(f"the database was back for {CLOCK.monotonic() - back:.2f} s")  # noqa: T201 - a figure for the reader
     beats = _beats(private)
-    eventually(lambda: all(_beats(private)[id] > beats[id] for id in before), 10, "everybody beats again")
+    eventually(lambda: all(_beats(private)[id] > beats[id] for id in before), 30, "everybody beats again")
     later.touch()
-    private.settled(10, 13)
+    private.settled(30, 13)
 
     assert set(_beats(private)) == before, "everybody kept his row"
     assert "dead" not in private.logs()
@@ -78,13 +78,13 @@ def test_a_dead_worker_is_found_after_the_database_was_away_too(
     gate = private.gate()
     (victim,) = private.start(1)
     private.add("hold", ["h"], gate=str(gate))
-    eventually(lambda: len(private.events("begun")) == 1, 10, "it is under way")
+    eventually(lambda: len(private.events("begun")) == 1, 30, "it is under way")
     private.start(1)
     private_postgres.stop("immediate")
     victim.kill()
     private_postgres.start()
     gate.touch()
-    private.settled(LEASE + 15, 1)
+    private.settled(LEASE + 30, 1)
     assert [(run.status, run.deaths) for run in private.runs()] == [("completed", 1)]
     private.check()
 
@@ -97,7 +97,7 @@ def test_a_worker_that_was_stopped_in_mid_transaction_keeps_nobody_from_beating(
         gate = team.gate()
         (worker,) = team.start(1)
         team.add("hold", ["h"], gate=str(gate))
-        eventually(lambda: len(team.events("begun")) == 1, 10, "it is under way")
+        eventually(lambda: len(team.events("begun")) == 1, 30, "it is under way")
         now, lease = Instant(CLOCK.now()), int(LEASE * SECOND)
         dead = team.app.store.register("stopped in mid-transaction", ["job"], False, now, lease)
         with psycopg.connect(postgres_url) as stopped:
@@ -105,9 +105,9 @@ def test_a_worker_that_was_stopped_in_mid_transaction_keeps_nobody_from_beating(
             let_pass(3 * LEASE)
             assert team.events("told") == [], "the living worker kept its lease"
             assert dead in _beats(team)
-        eventually(lambda: dead not in _beats(team), LEASE + 5, "rescue comes back")
+        eventually(lambda: dead not in _beats(team), LEASE + 30, "rescue comes back")
         gate.touch()
-        team.settled(10, 1)
+        team.settled(30, 1)
         assert worker.terminate() == 0
 
 

@@ -74,8 +74,8 @@ def test_a_worker_outlives_the_fault_and_breaks_nothing(
     engine = Engine(failing, {"job": Play()}, CLOCK, WorkerOptions(threads=2, lease=2.0))
     with caplog.at_level(logging.WARNING, "duetime.worker"):
         engine.start()
-        eventually(lambda: store.runs(RunQuery(status="completed", limit=1)).total == 3, 10, "all of it runs")
-        eventually(lambda: len(failing.failed) == 4, 10, "every thread met the fault")
+        eventually(lambda: store.runs(RunQuery(status="completed", limit=1)).total == 3, 30, "all of it runs")
+        eventually(lambda: len(failing.failed) == 4, 30, "every thread met the fault")
     assert engine.stop() == 0
     assert engine.failure is None
     assert [the(store, id).progress.state for id in ids] == [ScheduleState.ENDED] * 3
@@ -88,10 +88,10 @@ def test_a_worker_that_is_too_old_for_the_store_leaves_its_work_to_others(store:
         for schema in (1, store.known_schema)
     )
     outdated.start()
-    eventually(lambda: isinstance(outdated.failure, StoreUnusable), 10, "it hears of the upgrade with a heartbeat")
+    eventually(lambda: isinstance(outdated.failure, StoreUnusable), 30, "it hears of the upgrade with a heartbeat")
     create_one(store, once(at=CLOCK.now()))
     current.start()
-    eventually(lambda: store.runs(RunQuery(status="completed", limit=1)).total == 1, 10, "the other one runs it")
+    eventually(lambda: store.runs(RunQuery(status="completed", limit=1)).total == 1, 30, "the other one runs it")
     eventually(lambda: len(store.workers()) == 1, 20, "and finds the outdated one silent")
     current.stop()
     outdated.stop()
@@ -164,9 +164,9 @@ def test_the_age_of_the_last_exchange_is_known_while_a_worker_runs(store: Sqlite
     assert age.seconds is None
     engine.start()
     create_one(store, once(at=CLOCK.now()))
-    eventually(lambda: age.too_old, 10, "nothing was exchanged for longer than half a lease")
+    eventually(lambda: age.too_old, 30, "nothing was exchanged for longer than half a lease")
     failing._calls = 0
-    eventually(lambda: not age.too_old, 10, "the exchange goes on")
+    eventually(lambda: not age.too_old, 30, "the exchange goes on")
     engine.stop()
     assert age.seconds is None
 

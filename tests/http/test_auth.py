@@ -94,7 +94,7 @@ def test_a_stream_ends_when_its_token_is_revoked(served: Site) -> None:
     """Somebody who listens must not go on hearing."""
     bearer = served.bearer()
     session = served.post(INITIALIZE, bearer).headers["mcp-session-id"]
-    connection = HTTPConnection("127.0.0.1", served.port, timeout=10)
+    connection = HTTPConnection("127.0.0.1", served.port, timeout=30)
     connection.request("GET", "/mcp", headers={**ACCEPT, **bearer, "Mcp-Session-Id": session})
     stream = connection.getresponse()
     assert stream.status == 200
@@ -185,7 +185,7 @@ def test_the_names_that_were_told_to_us_are_answered(served: Site, host: str) ->
 
 
 def test_two_hosts_are_none(served: Site) -> None:
-    with socket.create_connection(("127.0.0.1", served.port), timeout=10) as raw:
+    with socket.create_connection(("127.0.0.1", served.port), timeout=30) as raw:
         raw.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\nConnection: close\r\n\r\n")
         assert raw.recv(100).split()[1] in (b"400", b"421")
 
@@ -214,7 +214,7 @@ def test_a_request_that_is_too_large_is_refused(served: Site) -> None:
 
 
 def test_a_large_request_in_pieces_is_refused_as_well(served: Site) -> None:
-    connection = HTTPConnection("127.0.0.1", served.port, timeout=10)
+    connection = HTTPConnection("127.0.0.1", served.port, timeout=30)
     piece = b" " * 65536
     try:
         connection.request("POST", "/mcp", iter([piece] * 140), {**ACCEPT, **served.bearer()}, encode_chunked=True)
@@ -279,11 +279,11 @@ def test_a_server_stops_though_somebody_listens(tmp_path: Path) -> None:
     with site(tmp_path) as made:
         bearer = made.bearer()
         session = made.post(INITIALIZE, bearer).headers["mcp-session-id"]
-        connection = HTTPConnection("127.0.0.1", made.port, timeout=10)
+        connection = HTTPConnection("127.0.0.1", made.port, timeout=30)
         connection.request("GET", "/mcp", headers={**ACCEPT, **bearer, "Mcp-Session-Id": session})
         assert connection.getresponse().status == 200
     connection.close()
-    eventually(lambda: not _answers(made.port), 5, "the port is free again")
+    eventually(lambda: not _answers(made.port), 30, "the port is free again")
 
 
 def _answers(port: int) -> bool:

@@ -26,7 +26,7 @@ def test_what_was_left_behind_keeps_its_helper_and_nobody_waits_for_it() -> None
     begun = clock.monotonic()
     with pytest.raises(NoneFree):
         helpers.run(lambda: True, within=30)
-    assert clock.monotonic() - begun < 5, "what it was given is for the work, not for waiting"
+    assert clock.monotonic() - begun < 20, "what it was given is for the work, not for waiting"
     going_on.set()
 
 

@@ -27,7 +27,7 @@ from tests.support.receiver import Behaviour, Fault, Receiver, Request
 
 CLOCK = SystemClock()
 PATIENCE = 0.4
-GENEROUS = 3.0
+GENEROUS = 10.0
 """Seconds in which a call that may take 0.4 has ended on a machine that is busy with something else."""
 SECRET = "s3cr3t"
 
@@ -233,8 +233,8 @@ def test_a_receiver_that_does_not_read_costs_no_more_than_the_patience(http: Htt
 def test_a_dripping_body_is_cut_when_time_is_over(receiver: Receiver, http: Http) -> None:
     """The status has come: the receiver took it, and sending it again would only double it."""
     receiver.behave = always(Behaviour(202, body=b"x" * 1000, drip=0.05))
-    with within(PATIENCE * 0.9):
-        answer = http.send(post(receiver, patience=PATIENCE))
+    with within(0.9 * 1.5):
+        answer = http.send(post(receiver, patience=1.5))  # so that its head has come by then
     assert (answer.status, answer.cut) == (202, True)
     assert 0 < len(answer.body) < 100
     receiver.behave = always(Behaviour())
@@ -514,4 +514,4 @@ def raw_server(serve: Callable[[socket.socket, threading.Event], Any]) -> Iterat
             yield listening.getsockname()[1]
         finally:
             stopped.set()
-            serving.join(10)
+            serving.join(30)

@@ -106,7 +106,7 @@ def test_tools_in_groups_are_called_by_their_group() -> None:
 
 def _poster(server: ModelServer) -> Callable[[str, Any], Any]:
     def post(path: str, document: Any) -> Any:
-        connection = HTTPConnection("127.0.0.1", int(server.url.rpartition(":")[2]), timeout=10)
+        connection = HTTPConnection("127.0.0.1", int(server.url.rpartition(":")[2]), timeout=30)
         try:
             connection.request("POST", path, json.dumps(document))
             return json.loads(connection.getresponse().read())

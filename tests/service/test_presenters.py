@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from duetime.engine.clock import HOUR, SECOND, Instant, SystemClock
+from duetime.engine.clock import HOUR, SECOND, Instant
 from duetime.engine.model import Schedule, WorkerId, WorkerRow
 from duetime.engine.policy.options import make_policy, policy_to_json
 from duetime.engine.policy.rows import begin
@@ -208,10 +209,10 @@ def test_what_a_callback_tells_is_opened_and_hidden_as_its_source_is() -> None:
 )
 def test_no_text_takes_long(piece: str) -> None:
     """Whoever lists schedules must not wait for what somebody wrote into one: some of these once took minutes."""
-    clock, text = SystemClock(), "token" + piece * (200_000 // len(piece))
-    began = clock.monotonic()
+    text = "token" + piece * (200_000 // len(piece))
+    began = time.process_time()
     masked({"body": text})
-    assert clock.monotonic() - began < 10
+    assert time.process_time() - began < 10
 
 
 def test_what_lies_too_deep_is_not_shown() -> None:

@@ -240,10 +240,10 @@ def test_a_step_costs_the_same_however_long_ago_the_rule_began() -> None:
     young = stored("FREQ=MINUTELY", datetime(2026, 2, 1, tzinfo=UTC))
 
     def cost(trigger: RRuleTrigger) -> float:
-        begun = time.perf_counter()
+        begun = time.process_time()
         for number in range(300):
             assert trigger.next_after(Instant(NOW + number * DAY)) is not None
-        return time.perf_counter() - begun
+        return time.process_time() - begun
 
     cost(old), cost(young)
     assert min(cost(old) for _ in range(3)) < 5 * min(cost(young) for _ in range(3))

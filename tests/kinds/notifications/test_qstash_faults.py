@@ -411,7 +411,7 @@ def test_a_slow_answer_is_waited_for_no_longer_than_said(there: StandIn, slow: B
         there.answers = [slow, slow]
         began = app.clock.monotonic()
         said = Agent(app, ANN, service=service).problem("schedule_cron_notification", **PLAIN, **CRON)
-        assert app.clock.monotonic() - began < 3
+        assert app.clock.monotonic() - began < 10
         assert PERHAPS in clean(said)
         assert len(there.requests) == 2
         assert len(there.schedules) == 1

@@ -64,7 +64,7 @@ def used(made: ToolGateway, *calls: tuple[str, Mapping[str, Any]], era: Any = ER
             headers = {"Authorization": f"Bearer {made.access.token}"}
             assert made.access.url is not None
             async with (
-                httpx2.AsyncClient(headers=headers) as http,
+                httpx2.AsyncClient(headers=headers, timeout=30) as http,
                 Client(streamable_http_client(made.access.url, http_client=http), mode=era) as client,
             ):
                 listed = {each.name: each.description or "" for each in (await client.list_tools()).tools}
@@ -111,7 +111,7 @@ def test_nobody_else_uses_the_gateway(builds: UserServer) -> None:
     made = gateway(ONE, over_http(builds))
 
     async def ask() -> int:
-        async with made, httpx2.AsyncClient() as http:
+        async with made, httpx2.AsyncClient(timeout=30) as http:
             assert made.access.url is not None
             return (await http.post(made.access.url, json={}, headers={"Authorization": "Bearer guess"})).status_code
 

@@ -437,7 +437,7 @@ def test_what_it_does_is_reported(tmp_path: Path, runs: Path) -> None:
     reports: list[str] = []
     woken = command_agent("test", preset="codex", command=[executable(tmp_path, code, "codex")])
     run = Background(woken, agent_request(report=reports.append))
-    eventually(lambda: reports, 15, "a report came")
+    eventually(lambda: reports, 30, "a report came")
     (tmp_path / "heard").touch()
     assert reports == ["called list ***"] and run.reply().error is None
 

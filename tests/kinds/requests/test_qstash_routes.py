@@ -274,7 +274,7 @@ def test_private_destinations_end_in_the_dlq_and_nothing_is_dialled(tmp_path: Pa
                 assert here.ask("POST", f"/v2/publish/{url}", ada).status == 200
             dead = eventually(
                 lambda: [] if len(found := here.ask("GET", "/v2/dlq", ada).json["messages"]) < 3 else found,
-                10,
+                30,
                 "all of them are refused",
             )
         finally:
