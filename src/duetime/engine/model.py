@@ -187,7 +187,8 @@ def is_busy(progress: Progress) -> bool:
 
 
 def executed(progress: Progress) -> int:
-    """Return how many occurrences were executed, without a run that has not begun."""
+    """Return how many occurrences were executed. A waiting run that nobody has taken does not count; a queued run does,
+    because `queued` also includes runs that were counted before, such as dead letters that are retried."""
     return 0 if progress.last_run is None else progress.run_count - progress.untaken
 
 

@@ -78,7 +78,7 @@ CREATED: dict[str, Schema] = {
 
 def summary_schema(id_name: str = "id") -> dict[str, Schema]:
     """Return the schema of `summary`."""
-    counted = "Executed occurrences; retries, missed and skipped do not count."
+    counted = "Executed or queued occurrences; retries, missed and skipped do not count."
     return {
         id_name: {"type": "string"},
         "name": {"type": "string"},

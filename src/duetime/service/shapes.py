@@ -61,7 +61,8 @@ class ScheduleShape(TypedDict):
     last_error: str | None
     """The error of its latest run."""
     run_count: int
-    """Executed occurrences, without retries, missed and skipped ones."""
+    """Executed occurrences, and those that are queued behind an earlier run; without retries, missed and skipped
+    ones."""
     max_runs: int | None
     """It ends after this many runs."""
     failures_in_a_row: int
