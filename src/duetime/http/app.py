@@ -40,11 +40,9 @@ _NONCE: Final = re.compile(r"[0-9a-f]{32}")
 
 
 def calendar_feed(scheduler: Scheduler, tokens: Tokens | None) -> Route:
-    """Return the route of upcoming runs for calendar programs. Without `tokens`, every caller is the local owner.
-
-    Such programs cannot send headers, so the token is in the URL. It is valid only for this feed and can be revoked;
-    the server writes no access log, so that the URL is never logged.
-    """
+    """Return the route of upcoming runs for calendar programs. Without `tokens`, every caller is the local owner. Such
+    programs cannot send headers, so the token is in the URL. It is valid only for this feed and can be revoked; the
+    server writes no access log, so the URL is never logged."""
 
     async def feed(request: Request) -> Response:
         token = request.path_params["token"]
@@ -85,14 +83,15 @@ class OwnerShare:
         try:
             async with self._limits.slot(scope.get(OWNER, NOBODY)):
                 await self._app(scope, receive, send)
-        except TooManyRequests as error:  # of this slot: what the application has to refuse, it answers itself
+        # only refusals by this slot are answered here; the application answers its own
+        except TooManyRequests as error:
             headers = {"Retry-After": "1"}
             await refusal(scope, 429, "too_many_requests", str(error), headers=headers)(scope, receive, send)
 
 
 class _Application(Starlette):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle start and stop without the middleware, which is for requests."""
+        """Handle start and stop without the middleware, which is for requests only."""
         handle = self.router.lifespan if scope["type"] == "lifespan" else super().__call__
         await handle(scope, receive, send)
 
@@ -111,9 +110,12 @@ def http_app(
     limits: OwnerLimits | None = None,
     before_routes: Sequence[Middleware] = (),
 ) -> Starlette:
-    """Build the application. Without `tokens` there is no authentication; the command line allows that only on a
-    loopback address. `no_page` answers a browser at an unknown path; `running` is entered while the server runs.
-    `before_routes` is middleware that may answer instead of a route, after all checks."""
+    """Build the application.
+
+    Without `tokens` there is no authentication; the command line allows that only on a loopback address. `no_page`
+    answers a browser at an unknown path; `running` is entered while the server runs. `before_routes` is middleware that
+    may answer instead of a route, after all checks.
+    """
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
@@ -153,13 +155,13 @@ def identity(store: Store) -> Route:
         nonce = request.query_params.get("nonce", "")
         if not _NONCE.fullmatch(nonce):
             return JSONResponse({"error": "nonce: must be 32 hexadecimal digits"}, 400)
-        try:  # read each time: another server on this store may have published a new key
+        try:  # read each time, because another server on this store may have published a new key
             found = read_publication(await anyio.to_thread.run_sync(store.published))
         except DuetimeError:
             return JSONResponse({"error": "The store cannot be reached right now."}, 503)
         if found is None or not found.key:
             return JSONResponse({"error": "No server has published its address in this store."}, 404)
-        _, port = request.scope["server"]  # as the socket is bound, whatever the client calls it
+        _, port = request.scope["server"]  # the port of the socket, whatever the client calls it
         return JSONResponse({"service": SERVICE, "proof": proof_of(found.key, nonce, port)})
 
     return Route(PROOF, answer, methods=["GET"])

@@ -1,4 +1,4 @@
-"""Authentication by bearer token or session cookie, checked again for as long as a response streams."""
+"""Authentication by bearer token or session cookie, which is checked again while a response streams."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class WebContext(NamedTuple):
     identify: Callable[[], Call]
     """Returns the caller of the current request."""
     trusting: bool = False
-    """Whether there is no authentication: every caller counts as the user who runs the server."""
+    """Whether there is no authentication, so that every caller counts as the user who runs the server."""
     commands: ClientCommands = ClientCommands()
 
     def may_operate(self, call: Call) -> bool:
@@ -62,13 +62,14 @@ class WebContext(NamedTuple):
 
 
 class Bearer:
-    """Requires a token on every path but those of `is_without_token`, so that a new route is protected by default."""
+    """Requires a token on every path except those of `is_without_token`, so that a new route is protected by
+    default."""
 
     def __init__(self, app: ASGIApp, tokens: Tokens, browsers: Browsers) -> None:
         self._open = app
         self._app = AuthContextMiddleware(app)
         self._tokens, self._browsers = tokens, browsers
-        # Separate threads: authentication does not wait however busy the others are.
+        # Separate threads, so that authentication does not wait, however busy the others are.
         self._verifying, self._watching = RequestThreads(8), anyio.CapacityLimiter(4)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -130,9 +131,8 @@ class Bearer:
 
 
 class _Watch:
-    """Verifies a token again every LOOK seconds until the response ends, and ends the response if it is not valid.
-
-    A timer and not a task: nearly every response ends before the first check."""
+    """Verifies a token again every LOOK seconds until the response ends, and ends the response if the token is no
+    longer valid. This is a timer and not a task, because nearly every response ends before the first check."""
 
     def __init__(self, verify: Callable[[], Grant], answer: anyio.CancelScope, limiter: anyio.CapacityLimiter) -> None:
         self._verify, self._answer, self._limiter = verify, answer, limiter
@@ -142,7 +142,7 @@ class _Watch:
         self._ended = False
 
     def end(self) -> None:
-        """Stop watching. A check that is under way ends by itself: its thread cannot be interrupted."""
+        """Stop watching. A check in progress ends by itself, because its thread cannot be interrupted."""
         self._ended = True
         self._timer.cancel()
 
@@ -153,7 +153,7 @@ class _Watch:
         try:
             await anyio.to_thread.run_sync(self._verify, limiter=self._limiter)
         except _STORE_AWAY:
-            pass  # revocation is unknown, but any data sent meanwhile needs the store as well
+            pass  # revocation cannot be checked, but any data sent meanwhile needs the store as well
         except Exception as problem:
             if not self._ended:
                 level = logging.INFO if isinstance(problem, InvalidToken) else logging.ERROR

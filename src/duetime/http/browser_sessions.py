@@ -1,7 +1,7 @@
 """Session and CSRF checks for browsers on the dashboard's pages and the API.
 
-A browser sends its cookie with every request, whichever site caused it. So the cookie is accepted only for the pages
-and the API, never for MCP or `/v2`, and a change also needs a CSRF token that only our own pages know.
+A browser sends its cookie with every request, whichever site caused the request. So the cookie is accepted only for the
+pages and the API, never for MCP or `/v2`, and a change also needs a CSRF token that only our own pages know.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ SESSION: Final = "duetime.session"
 """Key of the ASGI scope that holds the id of the session."""
 
 OPEN: Final = ("/healthz", "/readyz", "/.well-known/", "/calendar/")
-"""Paths without a token. Clients look below `/.well-known/` for ways to sign in and must learn that there are none.
-A calendar feed has its token in its URL and checks it itself."""
+"""Paths without a token. Clients search below `/.well-known/` for ways to sign in and must learn that there are none. A
+calendar feed has its token in its URL and checks it itself."""
 
 _pages: Final = {
     "",
@@ -44,7 +44,7 @@ _pages: Final = {
     "preferences",
     "undo",
 }
-"""First path segments of the pages: a new page does not accept sessions until it is listed here, or added."""
+"""First path segments of the pages. A new page accepts sessions only if it is listed here or added."""
 _PUBLISH: Final = "/v2/publish/"
 _PUBLISHED_BY_GET: Final = "Publish with POST, or send a bearer token: any page can make a browser send a plain GET."
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -66,7 +66,8 @@ class Browsers:
         self.sessions, self.proofs, self.sign_in = sessions, proofs, sign_in
 
     def visitor(self, scope: Scope) -> Visitor | None:
-        """Return who sent a valid cookie. Call it in a thread: it may query the store and raise StoreUnavailable."""
+        """Return who sent a valid cookie. Call this in a thread, because it may query the store and raise
+        StoreUnavailable."""
         token = session_cookie(Headers(scope=scope))
         if self.sessions is None or not token:
             return None
@@ -76,7 +77,8 @@ class Browsers:
             return None
 
     def objection(self, scope: Scope, session: str) -> Response | None:
-        """Return why a change is refused, if it is. Pages check the token in their form: the body is not read here."""
+        """Return the reason why a change is refused, if it is. Pages check the token in their form, because the body is
+        not read here."""
         if scope["method"] in _SAFE:
             return None
         headers = Headers(scope=scope)
@@ -88,7 +90,7 @@ class Browsers:
 
 class Unasked:
     """Middleware for a server without tokens. Programs may change anything. A browser is answered only if no page of
-    another site or port caused the request, and it needs a CSRF token for a change."""
+    another site or port caused the request, and needs a CSRF token for a change."""
 
     def __init__(self, app: ASGIApp, browsers: Browsers) -> None:
         self._app, self._browsers = app, browsers
@@ -115,7 +117,8 @@ class Unasked:
 
 
 def is_without_token(path: str) -> bool:
-    """Return whether no token is needed: for the OPEN paths, and for what a browser needs before it has a session."""
+    """Return whether no token is needed: for the OPEN paths, and for the paths that a browser needs before it has a
+    session."""
     return path == "/login" or path.startswith(("/static/", *OPEN))
 
 
@@ -144,13 +147,13 @@ def takes_sessions(path: str) -> bool:
 
 
 def comes_from_browser(headers: Headers) -> bool:
-    """Return whether a browser sent this: browsers name the origin of a change, programs do not."""
+    """Return whether a browser sent the request: browsers name the origin of a change, programs do not."""
     return "origin" in headers or "sec-fetch-site" in headers
 
 
 def is_own(headers: Headers) -> bool:
-    """Return whether a page of this origin sent this. The browser sets `Sec-Fetch-Site`, and no page can change it;
-    where it is not sent (plain HTTP to another machine), Origin must be this host."""
+    """Return whether a page of this origin sent the request. The browser sets `Sec-Fetch-Site`, and no page can change
+    it; where it is not sent (plain HTTP to another machine), Origin must be this host."""
     site = headers.get("sec-fetch-site")
     if site is not None:
         return site == "same-origin"
@@ -159,7 +162,8 @@ def is_own(headers: Headers) -> bool:
 
 
 def cookie_name(headers: Headers) -> str:
-    """Return the cookie name with the port: cookies ignore ports, and servers on one machine must not share them."""
+    """Return the cookie name with the port, because cookies ignore ports and servers on one machine must not share
+    them."""
     port = headers.get("host", "").rpartition(":")[2]
     return f"duetime_session_{port}" if port.isascii() and port.isdigit() else "duetime_session"
 

@@ -1,8 +1,9 @@
-"""Compression of whole responses of text. Streams are passed on as they are: an event must not wait in a buffer.
+"""Compression of complete text responses. Streams are passed on unchanged, because an event must not wait in a buffer.
 
-A compressed page tells its length to whoever reads the wire, and with it how well a guess matches a secret in the page
-(BREACH). The only lasting secret in our pages is the CSRF token, which is therefore masked anew in every response. An
-access token is in one response only, with no-store, so nobody can compare guesses: the next one has another token.
+The length of a compressed page tells anyone who observes the connection how well a guess matches a secret in the page
+(BREACH). The only lasting secret in our pages is the CSRF token, which is therefore masked differently in every
+response. An access token is in one response only, with no-store, so nobody can compare guesses: the next response has
+another token.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _TYPES: Final = frozenset(
 
 
 class Compression:
-    """Compresses the body of a response that comes in one piece, if the client accepts gzip and the body is text."""
+    """Compresses the body of a response that is sent in one piece, if the client accepts gzip and the body is text."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -45,7 +46,7 @@ class Compression:
         async def sent(message: Message) -> None:
             nonlocal start
             if message["type"] == "http.response.start" and _is_text(message):
-                start = message  # sent with the body, whose length it contains
+                start = message  # sent with the body, because it contains the length of the body
                 return
             if start is not None:
                 begun, start = start, None
@@ -55,7 +56,7 @@ class Compression:
             await send(message)
 
         await self._app(scope, receive, sent)
-        if start is not None:  # the body never came; whoever waits for the response is not left without its start
+        if start is not None:  # the body was never sent; the client still gets the start of the response
             await send(start)
 
 
@@ -75,7 +76,7 @@ def _is_text(message: Message) -> bool:
 
 
 def _compressed(start: Message, message: Message) -> Message:
-    """Return the body compressed, and note that in the headers; return a small one as it is."""
+    """Return the compressed body, and set the headers accordingly; return a small body unchanged."""
     headers, body = MutableHeaders(scope=start), message.get("body", b"")
     headers.add_vary_header("Accept-Encoding")
     if len(body) < LEAST:

@@ -21,7 +21,8 @@ from duetime.settings import Settings
 # Limits on file descriptors: of this process, and those that connections may not use.
 
 TARGET: Final = 4096
-"""As many as a server ever uses; more would only slow down child processes, which close all of theirs."""
+"""More than a server ever uses; a higher limit would only slow down child processes, which close all of their
+descriptors."""
 
 
 def raise_soft_limit(target: int = TARGET) -> int:
@@ -50,13 +51,14 @@ def soft_limit() -> int:
 
 
 def reserve_of(limit: int) -> int:
-    """Return how many descriptors connections may not use: the store, child processes and files need them."""
+    """Return how many descriptors connections may not use, because the store, child processes and files need them."""
     return max(16, min(256, limit // 8))
 
 
 MOST: Final = 1000
 BURST: Final = 4
-"""How many times its limit an address may open at once: GRACE seconds later, most of a user's are authenticated."""
+"""How many times its limit an address may open at once: GRACE seconds later, most of a user's connections are
+authenticated."""
 GRACE: Final = 1.0
 SPARE_AFTER: Final = 5.0
 """Seconds after which an authenticated idle connection may be closed for a new one."""
@@ -75,8 +77,8 @@ class ConnectionLimits:
     trusted_proxies: Sequence[str] = ()
     """Addresses and networks to which `per_address` does not apply."""
     head_seconds: float = 10.0
-    """Deadline for the whole head of a request, counted from the connection, from the previous response if nobody has
-    authenticated on it, and else from the first byte."""
+    """Deadline for the whole head of a request. It is counted from the connection, from the previous response if nobody
+    has authenticated on the connection, and otherwise from the first byte."""
     body_seconds: float = 30.0
     """Maximum time without progress while the client sends a body or reads a response."""
 
@@ -113,7 +115,7 @@ def mark_authenticated(scope: Scope, owner: str) -> None:
 
 
 class ConnectionTable:
-    """All open connections, the oldest first. Use it only from the thread of the server's event loop."""
+    """All open connections, oldest first. Use it only from the thread of the server's event loop."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits

@@ -87,7 +87,8 @@ class Tallies:
         """Live runs up to the settled id, and whether their start is already counted."""
 
     def look(self, living: Sequence[Living]) -> Sums:
-        """Return current sums. `living`, just read from the store, are excluded from the settled sums and followed."""
+        """Return the current sums. The runs in `living`, just read from the store, are excluded from the settled sums
+        and followed."""
         newest, now = self._store.newest_run(), self._clock.monotonic()
         if now - self._mark[0] >= SLACK:
             self._settle(self._mark[1], living)
@@ -105,7 +106,8 @@ class Tallies:
         self._settled = upto
 
     def _follow(self, alive: set[RunId]) -> None:
-        """Count followed runs that ended. A run missing in `alive` has ended, unless the store returned only a part."""
+        """Count followed runs that have ended. A run missing from `alive` has ended, unless the store returned only a
+        part."""
         gone = sorted(self._alive.keys() - alive)
         for begin in range(0, len(gone), _CHUNK):
             query = RunQuery(ids=tuple(gone[begin : begin + _CHUNK]), limit=_CHUNK, count_to=0)
@@ -126,7 +128,7 @@ class StoreCollector(Collector):
         self._tallies = Tallies(self._store, scheduler.clock)
 
     def describe(self) -> Iterable[Metric]:
-        """Return nothing; otherwise registration would query the store."""
+        """Return nothing, because registration would otherwise query the store."""
         return ()
 
     def collect(self) -> Iterator[Metric]:

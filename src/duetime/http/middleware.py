@@ -26,7 +26,7 @@ _HOST = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?
 
 
 class Guard:
-    """Answers only known hosts and origins, and only HTTP: no other middleware or route receives anything else."""
+    """Answers only known hosts and origins, and only HTTP, so that other middleware and routes receive nothing else."""
 
     def __init__(self, app: ASGIApp, hosts: Iterable[str] = ()) -> None:
         self._app = app
@@ -50,7 +50,7 @@ class Guard:
 
     def _origin_known(self, origin: str, headers: Headers) -> bool:
         """Return whether an Origin is known. Programs send none; browsers always do when it matters. Forms on
-        no-referrer pages, such as ours, send `null`; then `Sec-Fetch-Site` decides, which no page can set."""
+        no-referrer pages, such as ours, send `null`; in that case `Sec-Fetch-Site` decides, which no page can set."""
         if origin == "null":
             return headers.getlist("sec-fetch-site") == ["same-origin"]
         scheme, _, host = origin.partition("://")
@@ -156,7 +156,7 @@ class BodyLimit:
                 raise TooLarge
             held.grow(int(length))  # before anything of it is read
         limits: ConnectionLimits = ConnectionLimits() if connection is None else connection.limits
-        if connection is not None and connection.is_answering:  # all of it is here, so there is nothing to wait for
+        if connection is not None and connection.is_answering:  # all of it has arrived, so there is nothing to wait for
             message = await receive()
             if message["type"] == "http.request":
                 if len(message.get("body", b"")) > most:
@@ -241,8 +241,8 @@ _STRAYED: Final = frozenset({401, 404, 405})
 
 
 class Strays:
-    """Turns error responses into pages for browsers. It comes before authentication, to cover its refusals too. The
-    status and the WWW-Authenticate header stay the same."""
+    """Turns error responses into pages for browsers. It comes before authentication, so that it also covers refusals by
+    it. The status and the WWW-Authenticate header stay the same."""
 
     def __init__(self, app: ASGIApp, no_page: NoPage) -> None:
         self._app, self._no_page = app, no_page
@@ -269,7 +269,8 @@ class Strays:
 
 
 def _reads_pages(scope: Scope) -> bool:
-    """Return whether the client is a browser: those ask for HTML by name, unlike programs that accept anything."""
+    """Return whether the client is a browser: browsers ask for HTML explicitly, unlike programs that accept
+    anything."""
     asked = scope["method"] == "GET" and not is_api(scope["path"])
     return asked and "text/html" in Headers(scope=scope).get("accept", "")
 

@@ -1,8 +1,8 @@
-"""Ask an address whether Duetime answers there, and whether it is the server of a certain store. This needs nothing of
-the web server, so that commands start quickly.
+"""Checks whether Duetime answers at an address, and whether it is the server of a certain store. This imports nothing
+of the web server, so that commands start quickly.
 
 After a crash, the address that a server published may belong to another program, which must not be given a token. So a
-server publishes a random key in the store, too, and proves with it that it reads the same store.
+server also publishes a random key in the store, and uses it to prove that it reads the same store.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 SERVICE = "duetime"
-"""What `/healthz` answers as its service."""
+"""The service name in the answer of `/healthz`."""
 PROOF = "/.well-known/duetime"
 """Path at which a server proves that it reads the store."""
 _PATIENCE = 2.0
@@ -52,8 +52,8 @@ def proof_of(key: str, nonce: str, port: int) -> str:
 
 
 def _said(url: str, path: str) -> dict[str, Any] | None:
-    """Return the JSON object with which a GET request is answered: empty if it is something else, None if nobody can be
-    connected to."""
+    """Return the JSON object that answers a GET request: empty if the answer is something else, None if no connection
+    is possible."""
     from http.client import HTTPConnection, HTTPException
 
     place = urlsplit(url)

@@ -53,6 +53,7 @@ def is_api(path: str) -> bool:
 
 
 def _sentence(text: str) -> str:
-    """Replace characters that cannot be encoded, which input may contain, and cut: an error response must not fail."""
+    """Replace characters that cannot be encoded, which input may contain, and cut the text, because an error response
+    must not fail."""
     shown = text.encode("utf-8", "replace").decode("utf-8")
     return shown if len(shown) <= _LONGEST else shown[:_LONGEST] + "..."

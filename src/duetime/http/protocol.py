@@ -32,7 +32,8 @@ _HEAD, _READING = "head", "reading"
 
 
 class JoinedWrites:
-    """Sends the head of a response with the first part of its body, in one system call, if its length is known."""
+    """Sends the head of a response together with the first part of its body, in one system call, if the length is
+    known."""
 
     def __init__(self, cycle: Any, send: Send) -> None:
         self._cycle, self._send = cycle, send
@@ -60,7 +61,7 @@ def _has_length(message: Message) -> bool:
 
 
 class _WithNext:
-    """Keeps the first data until the next."""
+    """Keeps the first data until the next write."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
@@ -171,7 +172,8 @@ class LimitedProtocol(H11Protocol):
             self._set_deadline(_HEAD, self.limits.head_seconds, self._head_is_late)
         super().on_response_complete()
         if self.owner is None and self._has_much_to_come():
-            self.flow.pause_reading()  # an unauthenticated long body costs nothing, and the response has time to arrive
+            # so that a long unauthenticated body costs nothing, and the response has time to arrive
+            self.flow.pause_reading()
             self.cycle.body = bytearray()
             self.loop.call_later(LINGER, self.drop)
 
@@ -202,7 +204,8 @@ class LimitedProtocol(H11Protocol):
             timer.cancel()
 
     def _head_is_late(self) -> None:
-        """Close the connection. Only a first request gets a 408: later data may be the rest of an unread body."""
+        """Close the connection. Only a first request gets a 408, because later data may be the rest of an unread
+        body."""
         if self._heard and not self._answered and not self.transport.is_closing():
             self.transport.write(_TOO_SLOW)
             if not self.transport.get_write_buffer_size():

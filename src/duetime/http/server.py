@@ -1,4 +1,4 @@
-"""The web server, in its own thread, so that the main thread handles signals and the worker is not slowed down."""
+"""The web server, in its own thread, so that the main thread can handle signals and the worker is not slowed down."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from duetime.http.probe import answers
 from duetime.http.protocol import LimitedProtocol
 
 LINGER = 0.5
-"""Seconds after which a stopping server ends open responses; streams would never end by themselves."""
+"""Seconds after which a stopping server ends open responses, because streams would never end by themselves."""
 PATIENCE = 5
 """Seconds after which a stopping server stops waiting."""
 ACCEPTED_AT_ONCE = 16
-"""Maximum connections that the event loop accepts before it handles any: each already has a file descriptor."""
+"""Maximum number of connections that the event loop accepts before it handles any: each already has a file
+descriptor."""
 KEEP_ALIVE = 75
 """Seconds until an idle connection is closed. Clients stop using theirs earlier (after 5 to 60 s), so that none sends a
-request on a connection that is just being closed."""
+request on a connection that is being closed."""
 WAITING = 4096
 """Backlog of connections that the kernel keeps until they are accepted."""
 
@@ -43,7 +44,8 @@ class NotLoopback(InvalidInput):
 
 
 def listen(host: str, port: int, *, only_loopback: bool = False) -> socket.socket:
-    """Bind the socket before anything starts, so that an address in use is noticed at once. Port 0 takes a free one."""
+    """Bind the socket before anything starts, so that an address in use is reported at once. Port 0 selects a free
+    port."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, protocol, _, address = min(found, key=lambda each: each[0] != socket.AF_INET)
@@ -81,13 +83,14 @@ def url_of(bound: socket.socket) -> str:
 
 
 class _Server(uvicorn.Server):
-    """Ends streams at shutdown, before uvicorn waits for all responses. It wakes once in a second, for the date in the
-    headers of responses; uvicorn's own server wakes ten times to check whether it should stop."""
+    """Ends streams at shutdown, before uvicorn waits for all responses. It wakes once a second, for the date in the
+    headers of responses; uvicorn's own server wakes ten times a second to check whether it should stop."""
 
     _loop: asyncio.AbstractEventLoop | None = None
 
     async def main_loop(self) -> None:
-        self._asked, self._loop = asyncio.Event(), asyncio.get_running_loop()  # in this order: it may be asked now
+        # in this order, because a stop may be requested at this moment
+        self._asked, self._loop = asyncio.Event(), asyncio.get_running_loop()
         while not await self.on_tick(0):
             with suppress(TimeoutError):
                 async with asyncio.timeout(1.0):

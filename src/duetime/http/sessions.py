@@ -1,7 +1,7 @@
 """Browser sessions: one-time sign-in links, session cookies and CSRF tokens.
 
 A cookie contains a token with its own audience. It ends when it expires, on sign-out, by `duetime token revoke`, and
-together with the token that it was made from or the one that this token was made from.
+together with the token from which it was made or that token's own parent.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class Sessions:
         return self._tokens
 
     def link(self) -> str:
-        """Return the code of a sign-in link, for an operator: only someone with this machine's secret can make one."""
+        """Return the code of a sign-in link for an operator; only someone with this machine's secret can create one."""
         words = f"{(self._clock.now() + LINK_LIFE) // SECOND:x}.{secrets.token_hex(8)}"
         return f"{words}.{self._proof(words)}"
 
     def by_link(self, given: str) -> str:
-        """Return a session token and use the link up, on every node and across restarts."""
+        """Return a session token and invalidate the link, on every node and across restarts."""
         match = _LINK.fullmatch(given)
         words = "" if match is None else f"{match['expires']}.{match['nonce']}"
         if match is None or not hmac.compare_digest(match["proof"], self._proof(words)):
@@ -86,14 +86,16 @@ class Sessions:
 
 
 class Proofs:
-    """CSRF tokens that our own pages send with forms and requests, bound to the session: no other site knows them.
+    """CSRF tokens that our own pages send with forms and requests, bound to the session, so that no other site knows
+    them.
 
-    Each is masked by random bytes, so that no two responses contain the same text: the length of a compressed response
-    then says nothing about the token.
+    Each is masked with random bytes, so that no two responses contain the same text and the length of a compressed
+    response says nothing about the token.
     """
 
     def __init__(self, tokens: Tokens | None) -> None:
-        """Derive the key. Without `tokens` there is no secret, and a random key that ends with the process suffices."""
+        """Derive the key. Without `tokens` there is no secret, and a random key that ends with the process is
+        sufficient."""
         self._key = secrets.token_bytes(32) if tokens is None else tokens.proof("change", "").encode()
 
     def of(self, session: str) -> str:

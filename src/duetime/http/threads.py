@@ -1,6 +1,6 @@
 """Threads for short requests. `anyio.to_thread` does the same in general, at several times the cost.
 
-The tokens are by default those of its limiter, so that both together use no more threads than it alone would.
+By default, this uses the tokens of AnyIO's limiter, so that both together use no more threads than AnyIO alone would.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ IDLE: Final = 10.0
 
 
 class _Job:
-    """A function, and what became of it. All but `work` is used only in the thread of the event loop."""
+    """A function and its result. Everything except `work` is used only in the thread of the event loop."""
 
     def __init__(self, function: Callable[[], Any], threads: RequestThreads, loop: asyncio.AbstractEventLoop) -> None:
         self._function, self._threads, self._loop = function, threads, loop
@@ -41,7 +41,7 @@ class _Job:
         try:
             self._loop.call_soon_threadsafe(self._end)
         except RuntimeError:
-            pass  # the event loop was closed meanwhile, so nobody waits
+            pass  # the event loop was closed meanwhile, so nobody is waiting
 
     def _end(self) -> None:
         self._ended = True
@@ -70,12 +70,12 @@ class RequestThreads:
     """Use it only in the thread of the event loop."""
 
     def __init__(self, most: int | None = None) -> None:
-        """With `most`, use so many threads apart from all others, instead of tokens of the default limiter."""
+        """With `most`, use this many separate threads instead of tokens of the default limiter."""
         self._most = most
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._running = 0
         self._threads = [0]
-        """Their number, which is also known when this object is gone."""
+        """The number of threads, which stays known when this object is gone."""
         weakref.finalize(self, _end_threads, self._jobs, self._threads)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ending: asyncio.TimerHandle | None = None
@@ -103,7 +103,7 @@ class RequestThreads:
         if self._running >= self._threads[0]:
             threading.Thread(target=_work, args=(self._jobs,), name="duetime-request", daemon=True).start()
             self._threads[0] += 1
-        self._running += 1  # only now: a thread that cannot be started raises
+        self._running += 1  # only now, because a thread that cannot be started raises
         self._jobs.put(job)
 
     def ended(self) -> None:

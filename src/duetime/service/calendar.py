@@ -130,7 +130,8 @@ def _rrule_parts(trigger: RRuleTrigger) -> Parts:
 
 
 class _Cron:
-    """Fields of a cron expression as sets. The month is parsed apart, so that 30 February is valid but never fires."""
+    """The fields of a cron expression as sets. The month is parsed separately, so that 30 February is valid but never
+    fires."""
 
     def __init__(self, trigger: CronTrigger) -> None:
         from cronsim import CronSim
@@ -311,7 +312,7 @@ def _event(schedule: Schedule, uid: str, now: Instant) -> Event:
     event.add("summary", clean(masked(definition.name)))
     event.add("description", _description(schedule))
     event.add("categories", [definition.kind])
-    event.add("transp", "TRANSPARENT")  # does not mark anyone as busy
+    event.add("transp", "TRANSPARENT")  # the event does not mark anyone as busy
     return event
 
 

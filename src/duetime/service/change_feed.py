@@ -27,7 +27,7 @@ BATCH: Final = 500
 SLACK: Final = 5.0
 """Seconds that a commit may take: a late one has ids below those that were already seen."""
 _BACK: Final = 1000
-"""How many ids before the last reported run are read again, since some of those runs may have ended meanwhile."""
+"""How many ids before the last reported run are read again, because some of those runs may have ended meanwhile."""
 _LATEST: Final = 5
 _TOUCHED: Final = 20
 
@@ -47,7 +47,8 @@ class RunNews(NamedTuple):
 
 
 class RunFollower:
-    """Finds started and ended runs. `low` is the last run known to the listener; `resumed`: it has reconnected."""
+    """Finds started and ended runs. `low` is the last run that the listener knows; `resumed` means that it has
+    reconnected."""
 
     def __init__(self, ask: Ask, clock: Clock, low: RunId, *, resumed: bool) -> None:
         self._ask, self._clock = ask, clock
@@ -62,11 +63,12 @@ class RunFollower:
 
     @property
     def _low(self) -> RunId:
-        """Return the highest id seen SLACK seconds ago: no new run will appear below it."""
+        """Return the highest id that was seen SLACK seconds ago, because no new run will appear below it."""
         return self._tops[0][1]
 
     def look(self, touched: Sequence[ScheduleId], since: Instant) -> RunNews:
-        """Return the news since the last poll. `touched`: schedules changed by users (a retry, say) since `since`."""
+        """Return the news since the last poll. `touched` are the schedules that users changed after `since`, for
+        example by a retry."""
         fresh = self._ask(above=self._low)
         alive = {run.id: run for run in self._ask(status="live").items}
         seen = [*fresh.items, *self._gone(alive), *self._before(since), *self._of(touched, since)]
@@ -98,7 +100,8 @@ class RunFollower:
         return _finished(self._ask(above=back).items, since)
 
     def _of(self, touched: Sequence[ScheduleId], since: Instant) -> list[Run]:
-        """Return ended runs of these schedules: a run retried manually may have started and ended between two polls."""
+        """Return ended runs of these schedules, because a run that was retried manually may have started and ended
+        between two polls."""
         pages = (self._ask(schedule=schedule, limit=_LATEST) for schedule in touched[:_TOUCHED])
         return [run for page in pages for run in _finished(page.items, since)]
 
@@ -139,7 +142,7 @@ class Position(NamedTuple):
 
 
 def position_of(text: str | None) -> Position | None:
-    """Parse a position; return None if it is absent or not one that a stream sends."""
+    """Parse a position; return None if it is absent or was not sent by a stream."""
     match = None if text is None else _POSITION.fullmatch(text)
     return None if match is None else Position(Instant(int(match[1], 16)), RunId(int(match[2], 16)))
 
@@ -155,7 +158,8 @@ class Look(NamedTuple):
 
 
 class Follower:
-    """Change feed for one listener, used by one thread at a time. `owner` None means all owners, for an operator."""
+    """The change feed of one listener, used by one thread at a time. `owner` is None for an operator who follows all
+    owners."""
 
     def __init__(
         self, scheduler: Scheduler, caller: Caller, owner: str | None, zone: str, since: Position | None = None
@@ -232,7 +236,8 @@ class Follower:
 
 
 def _mark(schedule: Schedule) -> tuple[Instant, int, str]:
-    """Return what an edit, pause or other user action changes. Changes made by runs are reported with the runs."""
+    """Return the values that an edit, a pause or another user action changes. Changes by runs are reported with the
+    runs."""
     state = schedule.progress.state
     lasting = ScheduleState.ACTIVE if state == ScheduleState.ENDED else state
     return schedule.definition.updated, schedule.definition.version, lasting

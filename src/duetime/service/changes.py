@@ -1,4 +1,5 @@
-"""Pause, resume, cancel and delete schedules, wherever they are kept: one, some by id, or all that match a filter."""
+"""Pauses, resumes, cancels and deletes schedules, wherever they are kept: one, several by id, or all that match a
+filter."""
 
 from __future__ import annotations
 
@@ -20,27 +21,27 @@ from duetime.service.presenters import brief_view
 from duetime.service.services import Services, pages_of
 
 ACTIONS: Final = {"pause": "paused", "resume": "resumed", "cancel": "cancelled", "delete": "deleted"}
-"""The changes, each with the word for one that was made."""
+"""The possible changes, each with its past participle for messages."""
 
 
 class ChangeRequest(NamedTuple):
     action: str
     until: Instant | None = None
-    """When a pause ends by itself."""
+    """When the pause ends automatically."""
     note: str | None = None
     """Why it is paused."""
 
 
 class Changed(NamedTuple):
-    """A schedule after its change; a deleted one as it was before."""
+    """A schedule after its change; a deleted schedule as it was before."""
 
     id: str
     schedule: Schedule | None
     """None if another service keeps it."""
     place: str | None = None
-    """The other service."""
+    """The name of the other service."""
     already: bool = False
-    """Whether it was in this state before, so that nothing was changed."""
+    """Whether it was already in this state, so that nothing was changed."""
 
 
 def change_schedule(
@@ -53,11 +54,9 @@ def change_schedule(
     kinds: Collection[str] | None = None,
     gone: bool = True,
 ) -> Result[Changed]:
-    """Find a schedule by an id or a name, in this store first and then at other services, and change it.
-
-    `kind` is the only kind that the caller asks for; `kinds` are those that it may change at all. `gone`: also one that
-    its kind counts as gone.
-    """
+    """Find a schedule by an id or a name, first in this store and then at other services, and change it. `kind` is the
+    only kind that the caller asks for; `kinds` are those that it may change at all. With `gone`, also find a schedule
+    that its kind counts as gone."""
     found = find_schedule(services.scheduler, caller, given, kind)
     if isinstance(found, Ok):
         of = found.value.definition.kind
@@ -99,7 +98,7 @@ def _change_elsewhere(
     kind: str | None,
     kinds: Collection[str] | None,
 ) -> Result[Changed] | None:
-    """Change a schedule that another service keeps; return None if none of them has it."""
+    """Change a schedule that another service keeps; return None if no service has it."""
     for external in services.external(kind, kinds):
         done = change_external(external, caller, id, request)
         if not isinstance(done, Err) or done.code != "not_found":
@@ -118,26 +117,27 @@ def change_external(external: ExternalSchedules, caller: Caller, id: str, reques
 # Changes of many schedules.
 
 MOST: Final = 1000
-"""Schedules that one call changes."""
+"""Maximum number of schedules that one call changes."""
 _MATCHING: Final = {"pause": (ScheduleState.ACTIVE,), "resume": (ScheduleState.PAUSED, ScheduleState.BROKEN)}
-"""States that a filter matches; for the other actions, all that may still fire."""
+"""States that a filter matches; for the other actions, all states in which a schedule may still fire."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The schedules to change: exactly one of `ids`, a filter, and `everything`. A filter matches the caller's own."""
+    """The schedules to change: exactly one of `ids`, a filter, and `everything`. A filter matches only the caller's
+    own."""
 
     ids: Sequence[str | int] = ()
     kind: str | None = None
     topic: str | None = None
-    """What they are filed under: a topic, a task, an agent."""
+    """The subject of the schedules: a topic, a task or an agent."""
     label: str | None = None
     """Their name."""
     everything: bool = False
 
 
 class Target(NamedTuple):
-    """A schedule that is to be changed, with its row for the answer."""
+    """A schedule to change, with its row for the answer."""
 
     id: str
     row: dict[str, Any]
@@ -166,11 +166,9 @@ def change_schedules(
     kinds: Collection[str] | None = None,
     zone: str | None = None,
 ) -> Result[BulkChange]:
-    """Change all that is selected, each in a transaction of its own; what fails is reported and the rest goes on. Times
-    of the answer are in `zone`.
-
-    Deleting is final, so it needs `expected_count`: how many the caller expects to match.
-    """
+    """Change all selected schedules, each in its own transaction; failures are reported, and the rest continues. Times
+    in the answer are in `zone`. A deletion is final, so it requires `expected_count`: how many schedules the caller
+    expects to match."""
     try:
         _check(caller, selection, request)
         targets, failed = _targets(services, caller, selection, request, kinds)
@@ -227,7 +225,8 @@ def _targets(
 def _by_ids(
     services: Services, caller: Caller, ids: Sequence[str | int], kinds: Collection[str] | None
 ) -> tuple[list[Target], list[dict[str, Any]]]:
-    """Find each once. What is not here may be kept by another service, which is asked when it is changed."""
+    """Find each schedule once. One that is not in this store may be at another service, which is asked when it is
+    changed."""
     if len(ids) > MOST:
         raise refuse("invalid", f"ids: at most {MOST}", "ids")
     targets: dict[str, Target] = {}
@@ -247,7 +246,7 @@ def _by_ids(
 
 
 def _elsewhere(services: Services, caller: Caller, kinds: Collection[str] | None) -> dict[str, dict[str, Any]]:
-    """Return what other services keep for the caller, each with its row."""
+    """Return the schedules that other services keep for the caller, each with its row."""
     pairs = ((external, each) for external in services.external(kinds=kinds) for each in unwrap(external.list(caller)))
     return {each.id: {"id": each.id, "kept_at": external.place, **each.fields} for external, each in pairs}
 
@@ -255,7 +254,7 @@ def _elsewhere(services: Services, caller: Caller, kinds: Collection[str] | None
 def _matching(
     services: Services, caller: Caller, selection: Selection, request: ChangeRequest, kinds: Collection[str] | None
 ) -> Iterator[Target]:
-    """Yield what a filter matches, at most one more than may be changed."""
+    """Yield the schedules that a filter matches, at most one more than may be changed."""
     states, number = _MATCHING.get(request.action), 0
     query = ScheduleQuery(
         owner=caller.owner,

@@ -13,15 +13,16 @@ from duetime.engine.errors import InvalidInput, unknown
 
 NAME = "duetime"
 MCP_REMOTE = "mcp-remote@0.15.1"
-"""Pinned to a version that was reviewed: it receives the token, and unpinned each start could fetch another one."""
+"""Pinned to a reviewed version, because this package receives the token and an unpinned one could change with each
+start."""
 ALL = "all"
-"""Selects every client."""
+"""The name that selects all clients."""
 
 Entry: TypeAlias = dict[str, Any]
 
 
 class Reach(NamedTuple):
-    """The way in which a client connects to this server."""
+    """How a client connects to this server."""
 
     url: str
     token: str | None
@@ -36,7 +37,7 @@ class Reach(NamedTuple):
 
 
 class Machine(NamedTuple):
-    """The conditions that decide where a client keeps its files."""
+    """The conditions that determine where a client keeps its files."""
 
     home: PurePath
     platform: str
@@ -63,19 +64,19 @@ class Machine(NamedTuple):
 class Client(NamedTuple):
     title: str
     where: str
-    """The place of the configuration, for people."""
+    """The location of the configuration, as shown to people."""
     files: Callable[[Machine], Sequence[PurePath]]
-    """The files that the client reads for every project; the first is made if none of them exists."""
+    """The files that the client reads for every project; the first is created if none of them exists."""
     table: str
     """The key of the servers in that file."""
     http_entry: Callable[[Reach], Entry]
     stdio_entry: Callable[[Reach], Entry]
     after: str
-    """What to do for the client to notice a change."""
+    """What the user has to do so that the client notices a change."""
     http_command: Callable[[Entry], Sequence[str]] | None = None
-    """The command that adds the entry for HTTP, where pasting a command is easier than editing the file."""
+    """The command that adds the entry for HTTP, for clients where pasting a command is easier than editing the file."""
     stdio_command: Sequence[str] = ()
-    """The beginning of the command that adds a program, if there is one."""
+    """The beginning of the command that adds a program, if the client has one."""
     toml: bool = False
 
     def http(self, reach: Reach) -> str:
@@ -118,7 +119,7 @@ def _opencode_program(reach: Reach) -> Entry:
 
 
 def _remote(url: str, **others: Any) -> Callable[[Reach], Entry]:
-    """Return a function that makes an entry with the address under the key `url`, and the headers."""
+    """Return a function that builds an entry with the address under the key `url`, and the headers."""
     return lambda reach: {**others, url: reach.url} | ({"headers": reach.headers} if reach.headers else {})
 
 
@@ -129,8 +130,8 @@ def _claude_code_http(reach: Reach) -> Entry:
 
 
 def _claude_desktop_http(reach: Reach) -> Entry:
-    """Use `mcp-remote`, because Claude Desktop only starts programs. The arguments contain no space, which would split
-    them on Windows."""
+    """Use `mcp-remote`, because Claude Desktop only starts programs. The arguments contain no spaces, at which Windows
+    would split them."""
     args = ["-y", MCP_REMOTE, reach.url]
     if reach.token is None:
         return {"command": "npx", "args": args}
@@ -225,7 +226,7 @@ CLIENTS = {
 
 
 def known_client(name: str, *, every: bool = False) -> Client:
-    """Return a client by its name. `every`: an error names what stands for all of them, too."""
+    """Return a client by its name. With `every`, an error also names the word that selects all clients."""
     if name not in CLIENTS:
         raise InvalidInput(unknown("client", name, [*CLIENTS, ALL] if every else CLIENTS))
     return CLIENTS[name]
@@ -242,6 +243,6 @@ def instructions(reach: Reach) -> str:
 
 
 def _short(text: str) -> str:
-    """Indent the text, with JSON on one line: nine clients have to fit on a screen."""
+    """Indent the text, with JSON on one line, because nine clients have to fit on a screen."""
     lines = [json.dumps(json.loads(text))] if text.startswith("{") else text.splitlines()
     return "\n".join(f"  {line}" for line in lines)

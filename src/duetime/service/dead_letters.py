@@ -1,4 +1,5 @@
-"""Dead letters: runs that failed for good or were lost. Grouped into problems, and retried or dismissed together."""
+"""Dead letters: runs that failed for good or were lost. They are grouped into problems, and retried or dismissed
+together."""
 
 from __future__ import annotations
 
@@ -22,23 +23,23 @@ from duetime.service.services import Call, Services, pages_of
 from duetime.service.text import COUNTED, Count, plural
 
 MOST: Final = 10_000
-"""Dead letters that a page shows, or that one call names by their ids. A filter reaches all that match."""
+"""Maximum number of dead letters that a page shows, or that one call names by id. A filter reaches all that match."""
 _PAGE: Final = 500
-"""Dead letters that are read and changed at once."""
+"""Number of dead letters that are read and changed at once."""
 _MOST_BYTES: Final = 4 * 1024 * 1024
-"""Size at which a page of them ends early: their results may be long."""
+"""Size in bytes at which a page ends early, because results may be long."""
 _COUNTED: Final = 1_000_000
 _NUMBERS: Final = re.compile(r"\b[0-9a-f]{8,}\b|\d+(?:\.\d+)?")
-"""What differs between two occurrences of one problem: durations, ports, ids."""
+"""The parts that differ between two occurrences of one problem: durations, ports, ids."""
 Action = Literal["retry", "dismiss", "restore"]
 """`restore` undoes `dismiss`."""
 Told = Callable[[float], None]
-"""Receives the part that is done, from 0 to 1."""
+"""Receives the fraction that is done, from 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterQuery:
-    """Which dead letters: those with given ids, or all that match every filter that is given."""
+    """Selects dead letters: those with given ids, or all that match every given filter."""
 
     ids: Sequence[int] | None = None
     owner: str | None = None
@@ -47,12 +48,12 @@ class DeadLetterQuery:
     text: str = ""
     """Part of the name or of the error, whatever the case of its ASCII letters."""
     groups: Sequence[str] = ()
-    """Keys of the groups that `group` makes."""
+    """Keys of groups, as `group` builds them."""
     dismissed: bool = False
-    """Those that were dismissed, instead of those that were not."""
+    """Select dismissed dead letters, instead of those that were not dismissed."""
 
     def runs(self, limit: int, cursor: str | None = None) -> RunQuery:
-        """Return the query for those that match, but for their groups."""
+        """Return the query for the dead letters that match, apart from the filter by group."""
         return RunQuery(
             owner=self.owner,
             kind=self.kind,
@@ -66,7 +67,7 @@ class DeadLetterQuery:
 
 
 class Group(NamedTuple):
-    """Dead letters of one schedule with the same error, the latest first."""
+    """Dead letters of one schedule with the same error, latest first."""
 
     runs: list[Run]
 
@@ -103,16 +104,16 @@ class Dealt(NamedTuple):
 
 
 def ended_at(run: Run) -> Instant:
-    """Return the instant that lists show for a dead letter and sort it by."""
+    """Return the instant that lists show and by which they sort a dead letter."""
     return run.due if run.finished is None else run.finished
 
 
 def find_dead(services: Services, caller: Caller, asked: DeadLetterQuery) -> list[Run]:
-    """Return the dead letters that match, the latest first; at most the newest of MOST."""
+    """Return the matching dead letters, latest first; at most the newest MOST."""
     query = replace(asked.runs(_PAGE), count_to=0, most_bytes=_MOST_BYTES)
     found: list[Run] = []
     for page in pages_of(services.scheduler.runs, caller, query):
-        # Nobody looks at the result, and it may be long.
+        # Nobody looks at the result here, and it may be long.
         found += [run if run.result is None else run._replace(result=None) for run in page.items]
         if len(found) >= MOST:
             break
@@ -121,7 +122,8 @@ def find_dead(services: Services, caller: Caller, asked: DeadLetterQuery) -> lis
 
 
 def group(runs: Sequence[Run]) -> list[Group]:
-    """Group by schedule and error, so that one cause is one entry however often it struck. The latest group first."""
+    """Group by schedule and error, so that one cause is one entry however often it occurred. The latest group comes
+    first."""
     groups: dict[tuple[ScheduleId, str], Group] = {}
     for run in runs:
         same = run.schedule, _without_numbers(run.error or run.status)
@@ -143,9 +145,11 @@ def _without_numbers(error: str) -> str:
 def change_dead(
     services: Services, caller: Caller, asked: DeadLetterQuery, action: Action, told: Told = lambda part: None
 ) -> Result[Dealt]:
-    """Retry, dismiss or restore dead letters: all that match, however many, a page at a time from the oldest on. Each
-    one that is retried runs again under its own id, those of a schedule one after the other in the order in which they
-    were due, whatever its overlap policy and its queue limit."""
+    """Retry, dismiss or restore all matching dead letters, however many, a page at a time, oldest first.
+
+    Each retried run keeps its id. Those of one schedule run one after the other in the order in which they were due,
+    whatever its overlap policy and its queue limit.
+    """
     scheduler, dealt = services.scheduler, Dealt([], [], set())
     change = {"retry": scheduler.retry_all, "dismiss": scheduler.dismiss_all, "restore": scheduler.restore_all}[action]
     try:
@@ -160,13 +164,13 @@ def change_dead(
 
 
 def _chosen(services: Services, caller: Caller, asked: DeadLetterQuery) -> Iterator[tuple[list[Run], float]]:
-    """Yield what is to be changed, some at a time, each with the part of the whole that it completes."""
+    """Yield the runs to change in batches, each with the fraction of the whole that it completes."""
     if asked.ids is not None:
         named = ordered(_by_ids(services, caller, asked.ids))
         for start in range(0, len(named), _PAGE):
             yield named[start : start + _PAGE], min(1.0, (start + _PAGE) / len(named))
         return
-    # What fails from now on, perhaps because it is retried, is not meant: a run keeps its id, and new ones get higher.
+    # Runs that fail from now on, perhaps because they are retried, are not included: new runs get higher ids.
     below = RunId(services.scheduler.store.newest_run() + 1)
     query = replace(asked.runs(_PAGE), below=below, ascending=True, count_to=_COUNTED, most_bytes=_MOST_BYTES)
     seen = total = 0

@@ -1,4 +1,4 @@
-"""Edit a schedule of any kind: its time, its payload, its policy and its name, for every interface."""
+"""Edits a schedule of any kind, for every interface: its time, its payload, its policy and its name."""
 
 from __future__ import annotations
 
@@ -31,50 +31,50 @@ declare(moved="Moving the next time leaves out {runs} of its rule, which applies
 
 
 class NextTime(NamedTuple):
-    """The time to which the coming occurrence is moved, as it was written."""
+    """The time to which the next occurrence is moved, as the caller wrote it."""
 
     text: str
     zone: str | None = None
-    """The zone in which it is read; by default, that of the settings."""
+    """The zone in which the time is read; by default, that of the settings."""
     field: str = "next"
     """The name of the argument, for errors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditRequest:
-    """The changes that an edit asks for; what is not given stays."""
+    """The changes that an edit requests; what is not given stays."""
 
     name: str | None = None
     when: When | None = None
-    """The new rule; what limits the old one stays."""
+    """The new rule; the limits of the old one stay."""
     limits: Mapping[str, Any] = field(default_factory=dict)
-    """The start, end, jitter and timezone of the new rule, or of the present one; None takes one back."""
+    """The start, end, jitter and timezone of the new rule, or of the current one; None removes a limit."""
     zone: str | None = None
-    """The zone in which the start and end of the present rule are read; by default, as for `next`."""
+    """The zone in which the start and end of the current rule are read; by default, as for `next`."""
     next: NextTime | None = None
-    """Moves the coming occurrence alone."""
+    """Moves only the next occurrence."""
     starting: Instant | None = None
-    """When the new rule replaces the old one; at once, if absent."""
+    """When the new rule replaces the old one; at once if absent."""
     fields: Mapping[str, Any] = field(default_factory=dict)
     """Payload fields that are replaced."""
     payload: Mapping[str, Any] | None = None
     """The whole payload, in place of `fields`."""
     policy: Mapping[str, Any] = field(default_factory=dict)
     version: int | None = None
-    """The version that the caller has seen; any, if absent."""
+    """The version that the caller has seen; any version if absent."""
     guarded: bool = True
-    """Whether another recipient is refused the hidden values of the stored payload."""
+    """Whether a different recipient is refused the hidden values of the stored payload."""
 
 
 class Edited(NamedTuple):
     schedule: Schedule
     warnings: list[ScheduleWarning]
     running: bool
-    """Whether a run was under way, which keeps its values: the edit applies from the next occurrence."""
+    """Whether a run was in progress. It keeps its values; the edit applies from the next occurrence."""
 
 
 def edit_schedule(services: Services, caller: Caller, found: Schedule, request: EditRequest) -> Result[Edited]:
-    """Edit a schedule that was found. The same id and history stay with it."""
+    """Edit a schedule that was found. It keeps its id and its history."""
     try:
         moved = None if request.next is None else read_next(services, request.next)
         changes = _changes(services, caller, found, request, None if moved is None else moved.instant)
@@ -84,7 +84,7 @@ def edit_schedule(services: Services, caller: Caller, found: Schedule, request: 
     if isinstance(result, Err):
         return result if request.next is None else _naming(result, request.next.field)
     told = bool(request.fields or request.payload or request.policy or request.when or request.limits)
-    delivery = "deliver_to" in request.policy  # otherwise it was said when the topic was set
+    delivery = "deliver_to" in request.policy  # otherwise, this was reported when the topic was set
     warnings = services.schedule_warnings(result.value, delivery=delivery) if told else []
     notes = [moved.note] if moved is not None and moved.note is not None else []
     if request.when is not None:
@@ -94,14 +94,14 @@ def edit_schedule(services: Services, caller: Caller, found: Schedule, request: 
 
 
 def time_or_rule(when: When | None, field: str = "at") -> tuple[When | None, NextTime | None]:
-    """Return what an edit makes of a time or rule: a time moves the next occurrence alone, also of what recurs."""
+    """Return the changes for a time or a rule: a time moves only the next occurrence, even of a recurring schedule."""
     if when is None or when.type != "once":
         return when, None
     return None, NextTime(when.config["run_at"], when.timezone, field)
 
 
 def read_next(services: Services, given: NextTime) -> ReadTime:
-    """Read the next time. `now` means as soon as possible, and the engine accepts only future times."""
+    """Parse the next time. `now` means as soon as possible, although the engine accepts only future times."""
     zone, now = given.zone or services.zone, services.scheduler.clock.now()
     try:
         read = read_time(given.text, zone=zone, now=now)
@@ -114,7 +114,7 @@ def read_next(services: Services, given: NextTime) -> ReadTime:
 
 
 def _naming(err: Err, field: str) -> Err:
-    """Return an error about the next time with the name of the argument that gave it."""
+    """Return an error about the next time with the name of the argument that contained it."""
     if err.field != "next":
         return err
     return replace(err, message=f"{field}: {err.problem}", details={**err.details, "field": field})
@@ -126,7 +126,7 @@ def _zone_of(found: Schedule, default: str) -> str:
 
 
 def left_out(services: Services, before: Schedule, after: Schedule) -> list[ScheduleWarning]:
-    """Return a warning if the next time was moved over occurrences of its rule, which do not run then."""
+    """Return a warning if the next time was moved past occurrences of its rule, which then do not run."""
     trigger, moved = readable(after.definition.trigger), after.progress.next
     if trigger is None or moved is None or after.definition.trigger != before.definition.trigger:
         return []
@@ -168,7 +168,7 @@ def _changes(
 
 
 def _with_limits(trigger: str, limits: Mapping[str, Any], zone: str, now: Instant) -> When:
-    """Return the present rule with other limits, whose times are read in a zone unless the rule gets a new one."""
+    """Return the current rule with other limits, whose times are read in a zone unless the rule gets a new one."""
     rule = trigger_shape(trigger)
     name = next(iter(limits))
     if rule["type"] == "changing":
@@ -185,8 +185,8 @@ def _with_limits(trigger: str, limits: Mapping[str, Any], zone: str, now: Instan
 
 
 def _free_of_start(trigger: str, type_: str, rule: dict[str, Any], now: Instant) -> dict[str, Any]:
-    """Return a rule without where it counts from, if that is a start which is still to come: another start replaces it.
-    A rule that has begun keeps its times."""
+    """Return a rule without the instant from which it counts, if that is a future start, because another start replaces
+    it. A rule that has begun keeps its times."""
     stored = readable(trigger)
     if stored is None or stored.start is None or stored.start <= now:
         return rule
@@ -195,7 +195,8 @@ def _free_of_start(trigger: str, type_: str, rule: dict[str, Any], now: Instant)
 
 
 def _merged(found: Schedule, request: EditRequest, depth: int) -> dict[str, Any]:
-    """Return the stored payload with the new fields. Values that are hidden from readers do not go to others."""
+    """Return the stored payload with the new fields. Values that are hidden from readers are not passed to a different
+    recipient."""
     definition, stored = found.definition, json_object(found.definition.payload) or {}
     whole = {**stored, **request.fields}
     kept = {name: value for name, value in stored.items() if name not in request.fields}
@@ -205,6 +206,6 @@ def _merged(found: Schedule, request: EditRequest, depth: int) -> dict[str, Any]
 
 
 def _following_name(services: Services, found: Schedule, payload: Mapping[str, Any]) -> str | None:
-    """Return the new name of a schedule that is named after its payload; None for one that was named otherwise."""
+    """Return the new name of a schedule that is named after its payload; None for one with a name of its own."""
     hooks, stored = services.hooks(found.definition.kind), json_object(found.definition.payload) or {}
     return hooks.name_of(payload) if hooks.name_of(stored) == found.definition.name else None

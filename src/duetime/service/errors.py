@@ -1,4 +1,5 @@
-"""Errors of all interfaces: one exception for a refusal, one table from error code to HTTP status and exit code."""
+"""Errors of all interfaces: one exception for a refused request, and one table that maps error codes to HTTP statuses
+and exit codes."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 STORE_ERRORS: Final = frozenset({StoreUnavailable.code, StoreUnusable.code})
-"""Errors whose messages may name files or hosts, so that only the operator reads them."""
+"""Errors whose messages may name files or hosts, so that only the operator sees them."""
 STORE_MESSAGE: Final = "The store cannot be reached right now; try again in a moment."
 
 OK, FAILED, USAGE, NOT_FOUND, REFUSED, STORE = range(6)
@@ -24,7 +25,7 @@ INTERRUPTED, PIPE_CLOSED = 130, 141
 
 
 class Shown(NamedTuple):
-    """Presentation of an error: the status of an HTTP response and the exit code of a command."""
+    """How an error is shown: the status of an HTTP response, and the exit code of a command."""
 
     status: int
     exit: int
@@ -81,7 +82,8 @@ def refuse(code: str, message: str, field: str | None = None) -> Refused:
 
 
 def refuse_many(caller: Caller, doing: str, instead: str) -> None:
-    """Refuse to an agent's run what may change many things at once: whatever it read may have misled it."""
+    """Refuse operations that may change many things at once to an agent's run, because something it read may have
+    misled it."""
     if caller.depth > 0:
         raise refuse("run_token", f"an agent's run cannot {doing} at once; {instead}")
 

@@ -1,4 +1,4 @@
-"""The history of runs (of one schedule or of all kinds, also of deleted schedules), and the details of one run."""
+"""The history of runs, of one schedule or of all kinds, including deleted schedules; and the details of one run."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ from duetime.service.presenters import (
 from duetime.settings.sections import INBOX
 
 STATUSES: Final = (*(status.value for status in RunStatus), "live")
-"""By which runs can be asked for. `live`: all that may still change."""
+"""Statuses by which runs can be selected. `live`: all that may still change."""
 MOST: Final = 100
 MOST_BYTES: Final = 256 * 1024
 """Maximum size of the results of one page."""
 BRIEF: Final = 1000
-"""Characters of a text within a result in a list."""
+"""Maximum length of a text within a result in a list, in characters."""
 LISTED: Final = 200
-"""Characters of a result in a list of schedules."""
+"""Maximum length of a result in a list of schedules, in characters."""
 _COUNTED: Final = 1000
 _DELIVERED = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.LOST})
-"""Statuses of runs of which somebody may have been told."""
+"""Statuses about which a message may have been sent."""
 
 
 class HistoryQuery(NamedTuple):
-    """The runs that are asked for."""
+    """Selects the runs to return."""
 
     schedule: ScheduleId | None = None
     kinds: Sequence[str] | None = None
@@ -60,14 +60,14 @@ class HistoryQuery(NamedTuple):
     """One of STATUSES; `failed` includes lost ones."""
     since: Instant | None = None
     until: Instant | None = None
-    """Both refer to the instants at which runs were due."""
+    """Both are compared with the instants at which runs were due."""
     owner: str | None = None
     limit: int = 20
     cursor: str | None = None
 
 
 class History(NamedTuple):
-    """Runs with what came of them, the latest first."""
+    """Runs with their outcomes, latest first."""
 
     rows: list[View]
     cursor: str | None
@@ -98,7 +98,7 @@ def history(scheduler: Scheduler, caller: Caller, asked: HistoryQuery, zone: str
 
 
 def outcome_of(scheduler: Scheduler, run: Run, zone: str) -> View:
-    """Return one run with what came of it."""
+    """Return one run with its outcome."""
     return outcome(scheduler, run, scheduler.store.public_ids([run.schedule]), zone, LONGEST)
 
 
@@ -128,7 +128,7 @@ def outcome(scheduler: Scheduler, run: Run, ids: Mapping[ScheduleId, str], zone:
 
 
 def latest_results(scheduler: Scheduler, schedules: Sequence[Schedule]) -> dict[ScheduleId, Any]:
-    """Return the results of the latest runs that completed, of schedules."""
+    """Return the results of the latest completed runs of these schedules."""
     done = [each for each in schedules if each.progress.last_status == RunStatus.COMPLETED]
     found: dict[ScheduleId, Any] = {}
     for definition, _ in done:
@@ -140,13 +140,13 @@ def latest_results(scheduler: Scheduler, schedules: Sequence[Schedule]) -> dict[
 
 
 def _text_of(result: Any) -> Any:
-    """Return the text that a result is about, without what else was recorded with it; or the result itself."""
+    """Return the text within a result, without anything else that was recorded with it, or the result itself."""
     text = result.get("text") if isinstance(result, dict) else None
     return text if isinstance(text, str) else result
 
 
 def deliveries_of(scheduler: Scheduler, run: Run) -> list[View]:
-    """Return the message about how a run ended, if one was made and is kept."""
+    """Return the message about the end of a run, if one was created and is still stored."""
     messenger = scheduler.store.messenger
     if messenger is None or run.kind == messenger.kind or run.status not in _DELIVERED:
         return []
@@ -161,15 +161,15 @@ def deliveries_of(scheduler: Scheduler, run: Run) -> list[View]:
 
 
 def _reached(scheduler: Scheduler, message: ScheduleId) -> str:
-    """Return `phone` if a message went out by a channel, and `inbox` if it is only kept here."""
+    """Return `phone` if a message was sent through a channel, and `inbox` if it is only stored here."""
     sent = scheduler.store.runs(RunQuery(schedule=message, limit=1, count_to=0)).items
     channel = message_shape(sent[0], "UTC")["channel"] if sent else INBOX
     return INBOX if channel == INBOX else "phone"
 
 
 def run_details(scheduler: Scheduler, caller: Caller, run: Run, zone: str) -> View:
-    """Return a run as programs and pages read it. The caller may see the run. Only an operator sees its worker, and
-    only those to whom the tasks belong see tracebacks, which show source code and paths."""
+    """Return a run with all details, for programs and pages. The caller must be allowed to see the run. Only an
+    operator sees its worker, and only those who own the tasks see tracebacks, which show source code and paths."""
     sees_code = caller.operator or (caller.owner == LOCAL and caller.depth == 0)
     [shape] = run_shapes(scheduler, [run], zone)
     attempts = scheduler.attempts(caller, run.id)
@@ -199,14 +199,14 @@ def payload_shown(definition: Definition) -> Any:
 
 
 def _changed_since(schedule: Schedule | None, run: Run) -> bool:
-    """Return whether the schedule was edited after the run began, so that its input may be another one now."""
+    """Return whether the schedule was edited after the run began, so that its input may be different now."""
     if schedule is None or run.started is None:
         return False
     return schedule.definition.written > run.started
 
 
 def late_seconds(run: Run, attempts: list[Attempt]) -> float | None:
-    """Return how long after its time the first attempt began; None for one that was started by hand."""
+    """Return how long after its due time the first attempt began; None for a run that was started manually."""
     started = attempts[0].started if attempts else run.started
     if started is None or run.cause != Cause.TRIGGER:
         return None
@@ -214,10 +214,10 @@ def late_seconds(run: Run, attempts: list[Attempt]) -> float | None:
 
 
 def next_attempt(scheduler: Scheduler, run: Run) -> Instant | None:
-    """Return when a run that waits, also one that failed before, starts at the earliest."""
+    """Return the earliest time at which a waiting run, including one that failed before, starts."""
     return scheduler.store.starts_at(run) if run.status == RunStatus.PENDING else None
 
 
 def _worker_name(scheduler: Scheduler, run: Run) -> str | None:
-    """Return the name of the worker that has the run, or had it last, as long as that worker is registered."""
+    """Return the name of the worker that has the run or had it last, as long as that worker is registered."""
     return next((each.name for each in scheduler.workers() if each.id == run.worker), None)

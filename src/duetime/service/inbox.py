@@ -23,26 +23,26 @@ from duetime.service.services import Services, pages_of
 from duetime.service.text import COUNTED
 
 LATELY: Final = 5_000
-"""Latest messages of an owner that can be unread; older ones count as read, so that counting stays cheap."""
+"""Number of latest messages of an owner that can be unread; older ones count as read, so that counting stays cheap."""
 MOST_MARKED: Final = 1_000
-"""Messages that one call names by their ids."""
+"""Maximum number of messages that one call names by id."""
 _PAGE: Final = 500
 _LEASE: Final = 1 * MINUTE
 Mark = Literal["read", "dismiss", "restore"]
-"""`restore` undoes `dismiss`: the message is back in the inbox, as one that was read."""
+"""`restore` undoes `dismiss`: the message returns to the inbox, marked as read."""
 Show = Literal["kept", "unread", "dismissed"]
-"""Which messages: those that were not dismissed, the caller's unread ones, or those that were dismissed."""
+"""Which messages to show: those that were not dismissed, the caller's unread ones, or dismissed ones."""
 
 
 def messages(
     services: Services, caller: Caller, show: Show = "kept", *, topic: str | None = None, owner: str | None = None
 ) -> RunQuery | None:
-    """Return the query for messages; None if nothing carries messages here. `owner`: only those of this owner."""
+    """Return the query for messages; None if no kind delivers messages here. `owner` limits it to this owner."""
     _check_word("show", show, Show)
     store = services.scheduler.store
     if store.messenger is None:
         return None
-    # The topic of the message itself: its schedule may have had another one since, and a run may have its own input.
+    # The topic of the message itself: its schedule may have a different one now, and a run may have its own input.
     named = "" if topic is None else encode_whole({"topic": topic})[1:-1]
     query = RunQuery(owner=owner, kind=store.messenger.kind, status=RunStatus.COMPLETED, in_result=named)
     if show == "unread":
@@ -134,7 +134,7 @@ def mark_all_read(services: Services, caller: Caller) -> int:
 
 
 def answer_waiting(services: Services, caller: Caller, run_id: int, text: str) -> Result[Run]:
-    """Finish a waiting run with a person's answer, as an agent that takes it would."""
+    """Finish a waiting run with a person's answer, as an agent that takes the run would."""
     if not text.strip():
         return Err("invalid", "answer: must not be empty; write what the result is", {"field": "answer"})
     taken = services.scheduler.take_run(caller, run_id, _LEASE)
@@ -145,12 +145,12 @@ def answer_waiting(services: Services, caller: Caller, run_id: int, text: str) -
 
 
 def hand_over(services: Services, caller: Caller, run_id: int, name: str) -> Result[Schedule]:
-    """Give a waiting run to somebody who can be woken, such as an agent, and wake them. What recurs is theirs from now
-    on."""
+    """Assign a waiting run to somebody who can be woken, such as an agent, and wake them. A recurring schedule is
+    theirs from now on."""
     run = services.scheduler.run(caller, run_id)
     if run is None or services.scheduler.schedule_of(caller, run) is None:
         return NO_RUN
-    schedule = services.scheduler.store.get(run.schedule)  # with its own input, which this run need not have
+    schedule = services.scheduler.store.get(run.schedule)  # with the schedule's input, which may differ from the run's
     if schedule is None:
         return NO_RUN
     definition, hooks = schedule.definition, services.hooks(run.kind)
@@ -162,7 +162,7 @@ def hand_over(services: Services, caller: Caller, run_id: int, name: str) -> Res
             "invalid", f"agent: {name[:100]!r} cannot be woken from here; choose from {known}", {"field": "agent"}
         )
     own = services.scheduler.own_payload(run)
-    if own is not None:  # first, since a worker may start the run as soon as the schedule has changed
+    if own is not None:  # first, because a worker may start the run as soon as the schedule has changed
         input = json.dumps(hooks.handed_to(json.loads(own), name), ensure_ascii=False)
         if isinstance(changed := services.scheduler.replace_input(caller, run.id, input), Err):
             return changed

@@ -55,7 +55,7 @@ class JsonType:
 
 
 def json_type_of(annotation: Any) -> JsonType:
-    """Return the rule for an annotation; one that cannot be interpreted accepts anything."""
+    """Return the rule for an annotation; an annotation that cannot be interpreted accepts any value."""
     schema = _plain(annotation)
     return JsonType(schema) if schema is not None else _typed(annotation)
 
@@ -118,7 +118,7 @@ def _typed(annotation: Any) -> JsonType:
     def convert(value: Any) -> Any:
         try:
             text = json.dumps(value)
-        except TypeError:  # passed on by the previous step within this process
+        except TypeError:  # a value that the previous step passed on within this process
             return adapter.validate_python(value, strict=True)
         return adapter.validate_json(text, strict=True)
 

@@ -1,6 +1,7 @@
 """`KindSpec` describes a kind of work to the interfaces; `KindHooks` answers their questions about its schedules.
 
-A spec names everything that is loaded on demand as `package.module:name`, so that knowing a kind imports nothing of it.
+A spec names everything that is loaded on demand as `package.module:name`, so that knowing a kind imports none of its
+code.
 """
 
 from __future__ import annotations
@@ -45,16 +46,16 @@ class KindSpec:
     build: str
     """Function of a BuildContext that returns the kind."""
     title: str = ""
-    """What creating one means to a person, such as "Run a task"."""
+    """What creating a schedule of this kind means to a person, such as "Run a task"."""
     payload: str = ""
     """Payload model, a dataclass, for the standard tools, command and form."""
     payload_fields: str = ""
     """The most important payload fields, for the description of the API."""
     family: str = ""
-    """Name by which its tools are switched on, such as "jobs"; by default the plural, if there is a payload model."""
+    """Name by which its tools are enabled, such as "jobs"; by default the plural, if there is a payload model."""
     tools: str = ""
     cancel_tool: str = ""
-    """Name of the tool that cancels one, if it has its own."""
+    """Name of the tool that cancels a schedule, if the kind has its own."""
     resources: str = ""
     recipes: str = ""
     """MCP prompts: ready-made requests that a client offers to its user."""
@@ -63,28 +64,31 @@ class KindSpec:
     further_instructions: str = ""
     """Sentences at the end of these instructions."""
     commands: tuple[Command, ...] = ()
-    """Its command groups; the first is the one that its schedules are managed with."""
+    """Its command groups; the first is the one that manages its schedules."""
     api: str = ""
     """FastAPI router that is part of `/api`."""
     routes: str = ""
-    """Function that returns further HTTP routes, of the services and of what returns the Call of a request."""
+    """Function that returns further HTTP routes, given the services and a function that returns the Call of a
+    request."""
     form: str = ""
     pages: str = ""
     """Dashboard routes of its own."""
     masking: str = ""
-    """Masking of its payloads and results, where hiding values that look like credentials does not suffice."""
+    """Masking of its payloads and results, for kinds where hiding values that look like credentials is not
+    sufficient."""
     cost: str = ""
     """Function that returns what a run used, such as tokens and dollars, from its result; None if that is unknown."""
     outcome: str = ""
-    """Function that returns a sentence for people about a result that is an object; None if it has nothing to tell."""
+    """Function that returns a sentence for people about a result that is an object; None if there is nothing to say."""
     text: str = ""
     """Payload field that a person reads, such as "message"."""
     editable: str = ""
     """Arguments by which an agent edits its payload fields: names with their schemas."""
     five_cron_fields: bool = False
-    """Whether its tools take cron expressions of five fields alone: no seconds, and no names such as @daily."""
+    """Whether its tools accept only cron expressions with five fields: no seconds, and no names such as @daily."""
     recipient: str = ""
-    """Payload field that names who receives the payload: masked values are not restored for another one."""
+    """Payload field that names the recipient of the payload: masked values are not restored for a different
+    recipient."""
     colour: int = 0
     """Number of its colour in the dashboard, from 1 to 8; 0 lets the dashboard choose."""
 
@@ -94,12 +98,12 @@ class KindSpec:
 
     @property
     def command(self) -> str:
-        """Name of the command group that its schedules are managed with; empty if there is none."""
+        """Name of the command group that manages its schedules; empty if there is none."""
         return self.commands[0].name if self.commands else self.name if self.payload else ""
 
     @property
     def canceller(self) -> str:
-        """Name of the tool that cancels one: its own, the standard one, or the one for all kinds."""
+        """Name of the tool that cancels a schedule: its own, the standard one, or the one for all kinds."""
         standard = f"cancel_{self.name}" if self.payload and not self.tools else "delete_schedule"
         return self.cancel_tool or standard
 
@@ -120,7 +124,7 @@ _known: dict[str, KindSpec] = {}
 
 
 def register(specs: Iterable[KindSpec]) -> None:
-    """Make kinds known to this process. The built-in kinds are registered when their package is imported."""
+    """Register kinds in this process. The built-in kinds are registered when their package is imported."""
     for spec in specs:
         _known.setdefault(spec.name, spec)
 
@@ -130,7 +134,7 @@ def known_specs() -> Mapping[str, KindSpec]:
 
 
 def check_kind(kind: str | None) -> None:
-    """Refuse an unknown kind in a search: that nothing is found would be misunderstood."""
+    """Refuse an unknown kind in a search, because an empty result would be misleading."""
     if kind is not None and kind not in _known:
         raise InvalidInput(field="kind", problem=f"there is no {kind[:100]!r}; choose from {', '.join(_known)}")
 
@@ -140,7 +144,7 @@ def check_kind(kind: str | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class BuildContext:
-    """The parts that a kind is built from."""
+    """The parts from which a kind is built."""
 
     settings: Settings
     clock: Clock
@@ -149,9 +153,9 @@ class BuildContext:
     scheduler: Callable[[], Scheduler]
     """Returns the scheduler, which exists once all kinds are built."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """What the caller gives to single kinds, such as the registry of tasks."""
+    """Values that the caller passes to single kinds, such as the registry of tasks."""
     published: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """What each kind of the server published; it takes precedence over the settings. Empty in the server itself."""
+    """What each kind of the server published, which takes precedence over the settings. Empty in the server itself."""
 
 
 # -- hooks ------------------------------------------------------------------------------------------------------------
@@ -159,7 +163,7 @@ class BuildContext:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The upcoming occurrences that are asked for."""
+    """Selects upcoming occurrences."""
 
     now: Instant
     count: int
@@ -170,11 +174,11 @@ class Window:
     topic: str | None = None
     include_paused: bool = False
     owner: str | None = None
-    """For operators; None: everything that the caller may see."""
+    """For operators; None means everything that the caller may see."""
 
 
 class KindStatus(NamedTuple):
-    """The contribution of a kind to the status of an installation."""
+    """What a kind contributes to the status of an installation."""
 
     facts: Mapping[str, Any]
     warnings: Sequence[ScheduleWarning] = ()
@@ -185,7 +189,7 @@ class Elsewhere(NamedTuple):
 
     rows: list[tuple[Instant, dict[str, Any]]]
     warnings: list[str]
-    """Why something may be missing."""
+    """The reason why something may be missing."""
 
 
 class ExternalSchedule(NamedTuple):
@@ -195,9 +199,9 @@ class ExternalSchedule(NamedTuple):
     paused: bool
     next: Instant | None
     cron: str | None
-    """None for one that fires once."""
+    """None for a one-off schedule."""
     fields: Mapping[str, str]
-    """What lists show of its payload."""
+    """The part of its payload that lists show."""
 
 
 class ExternalSchedules(Protocol):
@@ -206,14 +210,15 @@ class ExternalSchedules(Protocol):
     place: str
     """Name of the service."""
     refusal: Err
-    """Why no schedule of this kind can be created in this store."""
+    """The reason why no schedule of this kind can be created in this store."""
     list_note: str
     """A note for lists of this store, which do not show these schedules."""
     failure_note: str
     """A note for lists of failures, which are not recorded in this store."""
 
     def actions(self, caller: Caller, id: str) -> tuple[str, ...]:
-        """Return which of pause, resume and delete are possible for a schedule that the caller has there; else none."""
+        """Return which of pause, resume and delete are possible for a schedule that the caller has there; otherwise
+        none."""
 
     def change(self, caller: Caller, action: str, id: str) -> Result[None]:
         """Pause, resume, cancel or delete a schedule."""
@@ -224,15 +229,16 @@ class ExternalSchedules(Protocol):
 
 
 class KindHooks:
-    """Questions of interfaces about a kind's schedules. The defaults suit a kind that keeps them all in the store."""
+    """Questions of the interfaces about a kind's schedules. The defaults suit a kind that keeps all of them in the
+    store."""
 
     def refusal(self) -> Err | None:
-        """Return why no schedule of this kind can be created in this store, or None."""
+        """Return the reason why no schedule of this kind can be created in this store, or None."""
         external = self.external()
         return None if external is None else external.refusal
 
     def create_warnings(self, made: Definition, asked: Mapping[str, Any]) -> list[ScheduleWarning]:
-        """Return warnings about a new schedule, whose creator asked for this payload."""
+        """Return warnings about a new schedule, whose creator requested this payload."""
         return []
 
     def known_work(self) -> list[str]:
@@ -240,15 +246,15 @@ class KindHooks:
         return []
 
     def delivery_warnings(self, topic: str, owner: str) -> list[ScheduleWarning]:
-        """Return warnings about messages that this kind delivers to an owner's topic."""
+        """Return warnings about messages that this kind delivers to a topic of an owner."""
         return []
 
     def delivery_topics(self, owner: str) -> list[str]:
-        """Return the topics of an owner that this kind delivers messages to, as suggestions for `deliver_to`."""
+        """Return the topics of an owner to which this kind delivers messages, as suggestions for `deliver_to`."""
         return []
 
     def default_topic(self, owner: str) -> str:
-        """Return the topic of an owner's messages that name none, if the settings have one for this kind."""
+        """Return the topic for an owner's messages that name none, if the settings have one for this kind."""
         return ""
 
     def topic(self, definition: Definition) -> str | None:
@@ -256,7 +262,8 @@ class KindHooks:
         return None
 
     def status(self, owner: str) -> KindStatus:
-        """Return what is set up for an owner, and what was used of it. `limits` are merged with those of all kinds."""
+        """Return what is set up for an owner, and how much of it was used. `limits` are merged with those of all
+        kinds."""
         return KindStatus({})
 
     def optional_arguments(self) -> tuple[str, ...]:
@@ -264,11 +271,11 @@ class KindHooks:
         return ()
 
     def published_settings(self) -> Mapping[str, Any]:
-        """Return what other processes on the store should know of its settings: names and types, and no secret."""
+        """Return the settings that other processes on the store should know: names and types, and no secrets."""
         return {}
 
     def differing_settings(self) -> list[str]:
-        """Return the names of the settings of this process that differ from the published ones, which are used."""
+        """Return the names of this process's settings that differ from the published ones, which are used instead."""
         return []
 
     def limits(self, made: Definition) -> dict[str, Any]:
@@ -280,23 +287,24 @@ class KindHooks:
         return None
 
     def name_of(self, payload: Mapping[str, Any]) -> str | None:
-        """Return the name of a schedule that follows from its payload, unless somebody names it otherwise."""
+        """Return the name that a schedule gets from its payload, unless somebody gives it another one."""
         return None
 
     def trial(self, name: str, owner: str) -> dict[str, Any] | None:
-        """Return the payload of a schedule that tests a channel or an agent of `status`; None if it cannot be."""
+        """Return the payload of a schedule that tests a channel or an agent of `status`; None if it cannot be
+        tested."""
         return None
 
     def wakeable(self, owner: str) -> list[str]:
-        """Return the names of those that an owner can have woken for a run that waits to be taken."""
+        """Return the names of agents that an owner can have woken for a run that waits to be taken."""
         return []
 
     def handed_to(self, payload: Mapping[str, Any], name: str) -> dict[str, Any]:
-        """Return the payload of a schedule whose waiting runs are given to one of `wakeable`."""
+        """Return the payload of a schedule whose waiting runs are assigned to one of `wakeable`."""
         return dict(payload)
 
     def is_gone(self, found: Schedule) -> bool:
-        """Return whether a schedule that is over counts as gone, such as a message that was sent."""
+        """Return whether a finished schedule counts as gone, such as a message that was sent."""
         return False
 
     def adapt_edit(self, caller: Caller, found: Schedule, changes: Changes) -> Changes:

@@ -63,7 +63,7 @@ def short_id(definition: Definition) -> str:
 
 
 def candidate(schedule: Schedule) -> dict[str, object]:
-    """Return what tells a schedule from others."""
+    """Return the fields that distinguish a schedule from others."""
     definition = schedule.definition
     return {"id": definition.public_id, "kind": definition.kind, "name": masked(definition.name)}
 
@@ -92,14 +92,15 @@ def _visible(found: Schedule | None, caller: Caller, *, deleted: bool) -> Schedu
 
 
 def _searches(text: str) -> list[ScheduleQuery]:
-    """Return the further searches, of which the first that finds something decides."""
+    """Return the further searches; the first one that finds something decides."""
     by_name = ScheduleQuery(name=text, limit=MOST_NAMED + 1, count_to=0)
     named = [replace(by_name, status="living"), by_name]
     return [replace(by_name, name=None, id_prefix=text), *named] if _BEGINNING.fullmatch(text) else named
 
 
 def _matching(scheduler: Scheduler, caller: Caller, query: ScheduleQuery, kind: str | None) -> Sequence[Schedule]:
-    """Return what matches, of this kind if there is any; of names that differ in case, the one as written."""
+    """Return the matches, only those of this kind if there are any; of names that differ in case, the one with the
+    given case."""
     query = query if caller.operator else replace(query, owner=caller.owner)
     of_kind = [] if kind is None else scheduler.store.search(replace(query, kind=kind)).items
     found = of_kind or scheduler.store.search(query).items

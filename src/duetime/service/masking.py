@@ -41,11 +41,12 @@ class PayloadMasking:
         return masked(result)
 
     def brief(self, value: Any, hide: Callable[[Any], Any]) -> Any:
-        """Shorten and hide by `hide` or `hide_result`. Long texts are cut before masking, which is cheaper."""
+        """Shorten a value and hide credentials with `hide` or `hide_result`. Long texts are cut before masking, which
+        is cheaper."""
         return hide(shortened(value))
 
     def restore(self, given: Any, stored: Any) -> Any:
-        """Restore what is sent back in the form in which `hide` showed it."""
+        """Restore the values that a client sends back in the form in which `hide` showed them."""
         return unmasked(given, stored)
 
     def other_places(self, changed: Mapping[str, Any], stored: Mapping[str, Any]) -> Iterator[str]:
@@ -80,11 +81,9 @@ def masking_of(kind: str) -> PayloadMasking:
 
 
 def refuse_other_places(kind: str, changed: Mapping[str, Any], stored: Mapping[str, Any], depth: int) -> None:
-    """Raise InvalidInput if a payload with restored credentials has another destination than the stored payload.
-
-    Any argument of a task may be a destination. A person knows which are and may change the others; an agent's run
-    (`depth` above 0) may change none, unless the kind knows where its destinations are.
-    """
+    """Raise InvalidInput if a payload with restored credentials has a different destination than the stored payload.
+    Any argument of a task may be a destination. A person knows which ones are and may change the others; an agent's run
+    (`depth` above 0) may change none, unless the kind knows where its destinations are."""
     spec, masking = known_specs().get(kind), masking_of(kind)
     recipient = "" if spec is None else spec.recipient
     if recipient and changed.get(recipient) != stored.get(recipient):
@@ -104,7 +103,7 @@ def refuse_other_places(kind: str, changed: Mapping[str, Any], stored: Mapping[s
 
 
 def _places(value: Any, name: str = "", depth: int = 0) -> Iterator[str]:
-    """Yield the origins of all URLs in a value, and texts whose name denotes a destination, such as `host`."""
+    """Yield the origins of all URLs in a value, and texts whose name indicates a destination, such as `host`."""
     if depth > DEEPEST:
         return
     if isinstance(value, Mapping):
@@ -153,7 +152,7 @@ _FIELD: Final = re.compile(
 """`password: ` or `API key = ` in plain text, such as a message."""
 _FIELD_VALUE: Final = re.compile(
     r"(?P<quote>[\"'])[^\"'\r\n]{1,1000}(?=[\"'])"
-    # a word, and whether nothing follows it in its line but another field
+    # a word, and whether it is followed in its line by nothing but another field
     r"|[^\s,;\"'<>]+(?P<alone>(?=[ \t]{0,9}(?:[\r\n]|\Z|[,;][ \t]{0,9}[\w.-]{1,100}[\"']?[ \t]{0,9}[:=])))?"
 )
 _PASSWORD: Final = re.compile(r"(?i)(?:password|passwd|pwd|passphrase)s?$")
@@ -197,7 +196,7 @@ def masked_payload(kind: str, payload: Any) -> Any:
 
 
 def _under(name: str, value: Any, depth: int) -> Any:
-    """Mask a value by its name. A number is never a credential: `max_tokens` may be shown."""
+    """Mask a value by its name. A number is never a credential, so `max_tokens` may be shown."""
     hidden = value and isinstance(value, str | list | dict) and is_secret_name(name)
     return MASK if hidden else masked(value, depth + 1)
 
@@ -239,8 +238,8 @@ def _without_values(
 
 
 def _is_credential(name: str, found: re.Match[str]) -> bool:
-    """Return whether the text after a name is very likely a value, and not the beginning of a sentence: no plain word
-    or small number, except for a password if nothing else is in its line. The numbers of tokens are no credentials."""
+    """Return whether the text after a name is very likely a value and not the beginning of a sentence: not a plain word
+    or a small number, except for a password that is alone in its line. Token counts are not credentials."""
     quoted, is_password = found["quote"] is not None, _PASSWORD.search(name) is not None
     value = (found[0][1:] if quoted else found[0]).rstrip(".!?")
     if _LINK.match(value):
@@ -255,7 +254,7 @@ def _is_credential(name: str, found: re.Match[str]) -> bool:
 
 
 def unmasked(given: Any, stored: Any) -> Any:
-    """Replace values that a client sends back masked, as it was shown them, with the stored values."""
+    """Replace values that a client sends back in the masked form it was shown with the stored values."""
     if given != stored and given == masked(stored):
         return stored
     if isinstance(given, dict) and isinstance(stored, dict):
@@ -271,7 +270,8 @@ def unmasked(given: Any, stored: Any) -> Any:
 
 
 def _unmasked_list(given: list[Any], stored: list[Any]) -> list[Any]:
-    """Restore item by item; if the length changed, match masked items by what was shown, whatever their position."""
+    """Restore item by item; if the length changed, match masked items by the form that was shown, whatever their
+    position."""
     if len(given) == len(stored):
         return [unmasked(inner, kept) for inner, kept in zip(given, stored, strict=True)]
     hidden = [(shown, kept) for kept in stored if (shown := masked(kept)) != kept]

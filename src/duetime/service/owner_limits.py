@@ -24,14 +24,14 @@ NOBODY: Final = ""
 """The owner of all unauthenticated requests."""
 SHARE: Final = 8
 SHARES: Final = {NOBODY: 4, LOCAL: 24}
-"""Slots out of the 40 threads. The local owner runs this server and gets the most; some remain for others."""
+"""Slots out of the 40 threads. The local owner runs this server and gets the most; some slots remain for others."""
 MOST_WAITING: Final = 64
 WAITS_OF_LOCAL: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """The share that one owner may use at a time; the local owner has higher limits or none."""
+    """The limits of one owner; the local owner has higher limits or none."""
 
     requests: int = SHARE
     sessions: int = 50
@@ -43,7 +43,7 @@ class Shares:
 
 @contextmanager
 def counted(numbers: Counter[str], owner: str) -> Iterator[None]:
-    """Count one more of an owner's meanwhile; an owner who has none uses no memory."""
+    """Count one more for an owner while the context is open; an owner without any uses no memory."""
     numbers[owner] += 1
     try:
         yield

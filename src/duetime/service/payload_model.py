@@ -1,4 +1,5 @@
-"""Payload models: a dataclass describes the payload of a kind, which needs no tools, command or form of its own."""
+"""Payload models: a dataclass that describes the payload of a kind, which then needs no tools, command or form of its
+own."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ def _field(field: dataclasses.Field[Any], type_: JsonType) -> PayloadField:
 
 
 def inputs_of(model: type[Any], taken: Container[str], prefix: str) -> dict[str, PayloadField]:
-    """Return the fields by the names of their inputs. A name that another input has already gets the prefix."""
+    """Return the fields by the names of their inputs. A name that another input already uses gets the prefix."""
     return {prefix + field.name if field.name in taken else field.name: field for field in fields_of(model)}
 
 
@@ -65,7 +66,7 @@ Check: TypeAlias = Callable[[str, Any], Any]
 
 
 def rule(fits: Callable[[Any], bool], problem: str) -> Check:
-    """Return a check with one condition. `problem` says what would be valid."""
+    """Return a check with one condition. `problem` says what is valid."""
 
     def check(field: str, value: Any) -> Any:
         if not fits(value):
@@ -102,4 +103,4 @@ class ModelKind(KindHooks):
         return Prepared(checked, str(checked.get(self.subject, self.name))[:200])
 
     def close(self) -> None:
-        """Do nothing: there is nothing to stop."""
+        """Do nothing, because there is nothing to stop."""

@@ -35,11 +35,11 @@ from duetime.service.masking import masked, masking_of
 from duetime.service.state_details import run_detail
 from duetime.settings.sections import INBOX
 
-_decode = json.JSONDecoder().decode  # what `json.loads` calls, after looking at what it was given
+_decode = json.JSONDecoder().decode  # the function that `json.loads` calls after checking its argument
 
 
 def instant_view(instant: Instant | None, zone: str) -> str | None:
-    """Return an instant to the second: nobody reads or plans microseconds."""
+    """Return an instant to the second, because nobody reads or plans microseconds."""
     return None if instant is None else _second_view(instant // SECOND, zone)
 
 
@@ -61,7 +61,7 @@ def schedule_view(schedule: Schedule, zone: str, detail: str | None = None) -> d
 
 
 def brief_view(schedule: Schedule, zone: str) -> dict[str, Any]:
-    """Return what the answer about a change says of the schedule. One that is paused has no next time."""
+    """Return the part of a schedule that the answer about a change contains. A paused schedule has no next time."""
     definition, progress = schedule
     view: dict[str, Any] = {
         "kind": definition.kind,
@@ -84,7 +84,7 @@ def _max_runs(policy: str) -> Any:
 
 
 def next_of(progress: Progress) -> Instant | None:
-    """Return when it fires next; None while it is paused or broken."""
+    """Return when a schedule fires next; None while it is paused or broken."""
     return progress.next if progress.state == ScheduleState.ACTIVE else None
 
 
@@ -158,13 +158,13 @@ def duration_seconds(run: Run) -> float | None:
 
 
 def _cost(kind: str, result: Any) -> View | None:
-    """Return what a run used, such as tokens and dollars, if its kind records it."""
+    """Return what a run used, such as tokens and dollars, if its kind records that."""
     spec = known_specs().get(kind)
     return load(spec.cost)(result) if spec is not None and spec.cost and result is not None else None
 
 
 def result_text(kind: str, result: Any) -> str | None:
-    """Return a result as a text for people; None if there is none, or if only its JSON says what it is."""
+    """Return a result as a text for people; None if there is none, or if only its JSON describes it."""
     spec = known_specs().get(kind)
     if spec is not None and spec.outcome and isinstance(result, dict):
         told: str | None = load(spec.outcome)(result)
@@ -193,7 +193,8 @@ def preview_view(english: str, instants: Sequence[Instant], warnings: Sequence[s
 
 
 _SILENCE = 30 * SECOND
-"""How long after its last heartbeat a worker counts as alive, whatever its lease: longer than any interval needs."""
+"""How long after its last heartbeat a worker counts as alive, whatever its lease; longer than any heartbeat
+interval."""
 
 
 def is_alive(worker: WorkerRow, now: Instant) -> bool:
@@ -207,7 +208,7 @@ def living(workers: Sequence[WorkerRow], now: Instant, kind: str | None = None) 
 
 
 def work_entry(kind: str, subject: str) -> str:
-    """Return the entry beside a worker's lanes that says that it knows this work of a kind, such as a task."""
+    """Return the entry in a worker's lanes that says that the worker can run this subject of a kind, such as a task."""
     return f"{kind}:knows:{subject}"
 
 
@@ -226,8 +227,8 @@ _UNSAID = {"callbacks"}
 def schedule_shape(
     schedule: Schedule, zone: str, detail: str | None = None, *, brief: bool = False, hidden: bool = True
 ) -> View:
-    """Return the full view of a schedule. `details_of` returns the detail; `brief` cuts long texts, for a list; without
-    `hidden`, credentials stay."""
+    """Return the full view of a schedule. `details_of` returns the detail; `brief` cuts long texts, for a list;
+    `hidden` masks credentials."""
     definition = schedule.definition
     trigger = trigger_shape(definition.trigger, zone)
     payload = _decode(definition.payload)
@@ -246,7 +247,7 @@ _INSTANTS = ("at", "start", "end", "anchor")
 
 
 def trigger_shape(text: str, zone: str | None = None) -> View:
-    """Return a trigger in the terms of a request, so that a client can send back what it read; with instants in a zone,
+    """Return a trigger in the form of a request, so that a client can send back what it read; with instants in a zone,
     if one is given."""
     once = None if zone is None else _once_shape(text, zone)
     if once is not None:
@@ -264,7 +265,7 @@ def trigger_shape(text: str, zone: str | None = None) -> View:
 
 
 def _once_shape(text: str, zone: str) -> View | None:
-    """Return the view of a single instant without limits, as most schedules have; None for every other trigger."""
+    """Return the view of a single instant without limits, which most schedules have; None for every other trigger."""
     try:
         read = trigger_from_json(text)
     except (DuetimeError, ValueError, KeyError, TypeError):
@@ -276,7 +277,7 @@ def _once_shape(text: str, zone: str) -> View | None:
 
 
 def _in_zone(stored: Any, zone: str) -> Any:
-    """Return a stored instant in a zone; as it is, if it cannot be read."""
+    """Return a stored instant in a zone, or unchanged if it cannot be read."""
     try:
         return iso_local(instant_from(stored, "at"), zone)
     except DuetimeError:
@@ -311,7 +312,7 @@ def _policy_part(policy: Policy, name: str) -> tuple[str, Any]:
 
 
 def policy_given(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert a requested policy to the engine's terms (microseconds). The engine itself checks the ranges."""
+    """Convert a requested policy to the engine's units (microseconds). The engine itself checks the ranges."""
     given = {}
     for name, value in asked.items():
         core = name.removesuffix("_seconds")
@@ -326,7 +327,7 @@ def _microseconds(seconds: float) -> int:
 
 
 def next_instants(schedule: Schedule, now: Instant, count: int) -> list[Instant]:
-    """Return the next instant, which an edit may have moved, and those of the trigger after it."""
+    """Return the next instant, which an edit may have moved, and the trigger's instants after it."""
     progress = schedule.progress
     if progress.next is None or progress.state != ScheduleState.ACTIVE:
         return []
@@ -351,7 +352,7 @@ def run_shapes(scheduler: Scheduler, runs: Sequence[Run], zone: str, *, brief: b
 
 
 def run_shape(run: Run, ids: Mapping[ScheduleId, str], zone: str, *, brief: bool = False) -> View:
-    """Return the view for programs: an occurrence is known by its exact instant."""
+    """Return the view for programs, which identify an occurrence by its exact instant."""
     view, masking = run_view(run, zone), masking_of(run.kind)
     result = view["result"]
     if run.last is not None:

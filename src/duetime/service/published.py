@@ -1,9 +1,10 @@
-"""Settings that the server publishes in the store, so that other processes on it read times, agents and channels alike.
+"""Settings that the server publishes in the store, so that other processes on the store interpret times, agents and
+channels in the same way.
 
 They are the time zone, the address of the server, and the names and types that each kind publishes
-(`KindHooks.published_settings`). No secret of the settings, other address or command is among them: a process that
-reads them can name an agent or a channel, but use only what is in its own settings. `duetime serve` writes them when it
-starts, and removes its address when it stops; the latest server counts.
+(`KindHooks.published_settings`). They contain no secrets of the settings, no other addresses and no commands: a process
+that reads them can name an agent or a channel, but use only what is in its own settings. `duetime serve` writes them
+when it starts, and removes its address when it stops; the latest server takes precedence.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ class Published(NamedTuple):
     kinds: Mapping[str, Mapping[str, Any]]
     """What each kind published, by the name of the kind."""
     file: str
-    """A mark of the settings file that the server read: its machine and path, hashed; empty if there was none."""
+    """Identifies the settings file that the server read by a hash of its machine and path; empty if there was none."""
     changed: int
-    """When that file was written last, in nanoseconds."""
+    """When that file was last written, in nanoseconds."""
     url: str = ""
     """Address of the server for clients on its machine; empty once it has stopped."""
     key: str = ""
-    """Random key by which every server on this store proves that it reads it: see `http.probe`. Each server that starts
-    publishes a new one, so that a copy of the store has another."""
+    """Random key with which every server on this store proves that it reads the store: see `http.probe`. Each server
+    that starts publishes a new one, so that a copy of the store has a different key."""
 
     def is_older_than(self, settings: Settings) -> bool:
         """Return whether the server read the same file as this process, but before it was changed."""
@@ -50,12 +51,12 @@ def publication(settings: Settings, zone: str, kinds: Mapping[str, Mapping[str, 
 
 
 def without_address(publication: str) -> str:
-    """Return the same publication for when the server has stopped. Other servers on the store still need its key."""
+    """Return the same publication for a server that has stopped. Other servers on the store still need its key."""
     return json.dumps(json.loads(publication) | {"url": ""})
 
 
 def read_publication(text: str | None) -> Published | None:
-    """Return what a server published; None if there is nothing, or nothing that this version understands."""
+    """Return what a server published; None if there is nothing that this version understands."""
     try:
         given = json.loads(text or "null")  # a newer version may publish more
         found = Published(**{name: given[name] for name in Published._fields if name in given})
@@ -78,7 +79,8 @@ def _file(settings: Settings) -> tuple[str, int]:
 
 
 def differences(names: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the warning that these settings are the server's, as code and text; nothing if they are the same."""
+    """Return a warning, as code and text, that these settings are taken from the server; nothing if there are no
+    differences."""
     if not names:
         return []
     text = f"Settings of this process differ from the server's, which are used: {', '.join(names)}."

@@ -1,4 +1,4 @@
-"""Control of runs: run a schedule now, also with an edited input, wait for what becomes of a run, and stop runs."""
+"""Control of runs: run a schedule now, also with an edited input, wait for the outcome of a run, and stop runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
 
 
 def run_now(services: Services, caller: Caller, given: str | int, kind: str | None = None) -> Result[Run]:
-    """Run a schedule in addition to its trigger. It is found by its id or its name."""
+    """Run a schedule in addition to its trigger. The schedule is found by its id or its name."""
     found = find_schedule(services.scheduler, caller, given, kind)
     if isinstance(found, Err):
         return kept_elsewhere(services, caller, given) or found if found.code == "not_found" else found
@@ -41,10 +41,11 @@ def run_again(
     payload: Mapping[str, Any] | None = None,
     fields: Mapping[str, Any] | None = None,
 ) -> Result[Run]:
-    """Start a new run of a run's schedule, with the input of that run, with another whole input, or with some fields of
-    it changed. The input is checked as that of a new schedule, and the schedule keeps its own.
+    """Start a new run of a run's schedule with the input of that run, with a whole new input, or with some fields
+    changed.
 
-    Values that are sent back masked are restored, unless the input would go to another destination.
+    The input is checked like that of a new schedule, and the schedule keeps its own. Values that are sent back masked
+    are restored, unless the input would go to a different destination.
     """
     scheduler = services.scheduler
     run = scheduler.run(caller, run_id)
@@ -65,10 +66,11 @@ def run_edited(
     payload: Mapping[str, Any] | None,
     fields: Mapping[str, Any],
 ) -> Result[Run]:
-    """Start a new run of a schedule with its input, with another whole input, or with some fields of it changed."""
+    """Start a new run of a schedule with its input, with a whole new input, or with some fields changed."""
     definition = schedule.definition
     try:
-        # The run names whom it is for, such as an agent, so that it stays theirs if the schedule goes to another one.
+        # The run names its recipient, such as an agent, so that it stays theirs if the schedule is given to another
+        # one.
         whom = services.hooks(definition.kind).handed_to({}, definition.subject)
         given = whom | dict(_edited(definition, payload, fields, caller.depth))
     except InvalidInput as error:
@@ -87,14 +89,14 @@ def _edited(
 
 
 def kept_elsewhere(services: Services, caller: Caller, given: str | int) -> Err | None:
-    """Return why a schedule that another service keeps cannot be run now; None if no service keeps it."""
+    """Return the reason why a schedule that another service keeps cannot be run now; None if no service keeps it."""
     place = next((each.place for each in services.external() if each.actions(caller, str(given))), None)
     reason = f"{given} is kept at {place}, which sends it at its own time only"
     return None if place is None else Err("kept_elsewhere", reason)
 
 
 def why_it_waits(scheduler: Scheduler, run: Run) -> str | None:
-    """Return why a run that was asked for does not start at once; None if it does."""
+    """Return the reason why a requested run does not start at once; None if it does."""
     if run.status != RunStatus.QUEUED:
         return None
     reason, schedule = "It is queued behind an earlier run", scheduler.store.get(run.schedule)
@@ -107,7 +109,8 @@ def why_it_waits(scheduler: Scheduler, run: Run) -> str | None:
 
 
 def last_allowed(scheduler: Scheduler, run: Run) -> str | None:
-    """Return that nothing follows a run that was asked for, because `max_runs` counts it and is reached; else None."""
+    """Return a sentence that nothing follows a requested run, because it is the last one that `max_runs` allows;
+    otherwise None."""
     schedule = scheduler.store.get(run.schedule) if run.cause == Cause.MANUAL else None
     if schedule is None or schedule.progress.next is not None:
         return None
@@ -128,7 +131,7 @@ def look_again(scheduler: Scheduler, run: Run) -> Run:
 
 
 def _pauses(seconds: float) -> Iterator[float]:
-    """Yield pauses, short ones first, that take so many seconds together."""
+    """Yield pauses, short ones first, that add up to this many seconds."""
     pause = _FIRST_PAUSE
     while seconds > 0:
         yield min(pause, seconds)
@@ -137,8 +140,8 @@ def _pauses(seconds: float) -> Iterator[float]:
 
 
 async def await_result(first: T, look: Callable[[T], Awaitable[T]], is_over: Callable[[T], bool], seconds: float) -> T:
-    """Look again until something is over or the time has passed; return what was seen last. No thread is blocked
-    between two looks, and a look that the owner's other requests prevent is left out."""
+    """Check again until something is over or the time has passed; return the last state. No thread is blocked between
+    two checks, and a check is left out if the owner's other requests occupy all slots."""
     import anyio  # commands start without it
 
     from duetime.service.owner_limits import TooManyRequests
@@ -165,21 +168,21 @@ def wait_for_end(scheduler: Scheduler, run: Run, seconds: float) -> Run:
     return run
 
 
-# Stopping runs that are in progress or wait, while their schedule goes on.
+# Stopping runs that are in progress or waiting, while their schedule continues.
 
 MOST: Final = 1_000
-"""Runs of one status that one round stops."""
+"""Maximum number of runs of one status that one round stops."""
 _ROUNDS: Final = 3
 _PAGE: Final = 100
 _NAMED: Final = 20
-"""Runs that a confirmation names one by one."""
+"""Maximum number of runs that a confirmation names one by one."""
 _IN_TURN: Final = (RunStatus.QUEUED, RunStatus.PENDING, RunStatus.WAITING, RunStatus.RUNNING)
-"""Queued runs first, since the end of an active one starts the next of them."""
+"""Queued runs come first, because the end of an active run starts the next of them."""
 _NOT_YET: Final = "It has not ended yet: a task ends when it checks for the request, or at its timeout."
 
 
 class Stopped(NamedTuple):
-    """The runs that were stopped, and the schedule that goes on."""
+    """The runs that were stopped, and their schedule, which continues."""
 
     runs: list[Run]
     """As they are now: cancelled, or still running and asked to stop."""
@@ -197,9 +200,9 @@ def stop_run(scheduler: Scheduler, caller: Caller, run_id: int) -> Result[Stoppe
 
 
 def stop_runs(scheduler: Scheduler, caller: Caller, schedule: Schedule) -> Result[Stopped]:
-    """Stop every run of a schedule that is in progress or waits. A very long queue keeps its oldest runs."""
+    """Stop every run of a schedule that is in progress or waiting. In a very long queue, the oldest runs stay."""
     stopped: dict[RunId, Run] = {}
-    for _ in range(_ROUNDS):  # again for what has begun or fallen due meanwhile
+    for _ in range(_ROUNDS):  # again for runs that have begun or become due meanwhile
         before = len(stopped)
         for status in _IN_TURN:
             query = RunQuery(schedule=schedule.definition.id, status=status, limit=_PAGE, count_to=0)
@@ -215,14 +218,14 @@ def stop_runs(scheduler: Scheduler, caller: Caller, schedule: Schedule) -> Resul
 
 
 def _stop_found(scheduler: Scheduler, caller: Caller, query: RunQuery, stopped: dict[RunId, Run]) -> Err | None:
-    """Stop what a query finds, the latest first and at most `MOST`, and add it to `stopped`."""
+    """Stop the runs that a query finds, latest first and at most `MOST`, and add them to `stopped`."""
     most = len(stopped) + MOST
     while len(stopped) < most:
         found = scheduler.runs(caller, query)
         if isinstance(found, Err):
             return found
         for run in found.value.items:
-            if run.id in stopped or len(stopped) == most:  # what was asked to stop has not ended yet
+            if run.id in stopped or len(stopped) == most:  # a run that was asked to stop has not ended yet
                 continue
             done = stop_run(scheduler, caller, run.id)
             if not isinstance(done, Err):
@@ -236,7 +239,7 @@ def _stop_found(scheduler: Scheduler, caller: Caller, query: RunQuery, stopped: 
 
 
 def what_was_stopped(stopped: Stopped, zone: str) -> str:
-    """Return a sentence about each run, and one about when the schedule goes on."""
+    """Return a sentence about each run, and one about when the schedule continues."""
     asked = [run for run in stopped.runs if run.status in LIVE]
     said = [
         f"Run {run.id} of {masked(run.name)} {'was asked to stop' if run in asked else f'is {run.status}'}."
@@ -256,17 +259,15 @@ def _goes_on(schedule: Schedule | None, zone: str) -> str:
     return "Its schedule does not run again." if following is None else f"Its schedule runs next at {following}."
 
 
-# A handover: an agent that promised a later result may have it before the promise is stored.
+# Handovers: an agent that promised a later result may have it before the promise is stored.
 
 CHECKS, PAUSE = 50, 0.1
-"""How many times, and after how many seconds each, to check again whether a run was handed over."""
+"""How many times, and after how many seconds each, to check whether a run was handed over."""
 
 
 async def await_handover(is_early: Callable[[], Awaitable[bool]]) -> None:
-    """Wait until the run can be finished. No thread is blocked meanwhile.
-
-    Call this before finishing: the handover may come between a refusal and a check after it.
-    """
+    """Wait until the run can be finished, without blocking a thread. Call this before finishing, because the handover
+    may come between a refusal and a check after it."""
     import anyio
 
     for _ in range(CHECKS):
@@ -276,7 +277,7 @@ async def await_handover(is_early: Callable[[], Awaitable[bool]]) -> None:
 
 
 def is_own_run(call: Call, run_id: int) -> bool:
-    """Return whether this is the run that the caller's own token is for, and a worker still has it."""
+    """Return whether the caller's own token is for this run, and a worker still holds the run."""
     run = call.scheduler.run(call.caller, run_id)
     if run is None or run.status != RunStatus.RUNNING:
         return False

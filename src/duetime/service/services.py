@@ -40,7 +40,7 @@ T = TypeVar("T")
 _DEFAULT_HOOKS = KindHooks()
 NO_WORKER, NO_WORKER_FOR_KIND, SESSIONS_ONLY = "no_worker", "no_worker_for_kind", "session_worker_only"
 WORKER_WARNINGS = (NO_WORKER, NO_WORKER_FOR_KIND, SESSIONS_ONLY)
-"""Codes of the warnings that a worker is missing. A session worker lives as long as its agent client is open."""
+"""Codes of the warnings that a worker is missing. A session worker exists only while its agent client is open."""
 declare(
     no_worker="No worker is running, so nothing fires until one does: run `duetime service install`.",
     no_worker_for_kind="No worker that is running takes a {kind}, so it does not fire until one does.",
@@ -53,7 +53,7 @@ OPERATOR = Caller(LOCAL, operator=True)
 
 
 class Created(NamedTuple):
-    """A schedule and what its creator should know. `fresh` is false if its idempotency key was used before."""
+    """A schedule and the warnings for its creator. `fresh` is false if its idempotency key was used before."""
 
     schedule: Schedule
     fresh: bool
@@ -61,7 +61,8 @@ class Created(NamedTuple):
 
     @property
     def first_result(self) -> Schedule:
-        """The schedule as it was created: a repeated key returns the first result, whatever happened since."""
+        """The schedule as it was created, because a repeated key returns the first result, whatever has happened
+        since."""
         definition = self.schedule.definition
         if self.fresh or definition.version > 1:
             return self.schedule
@@ -103,8 +104,8 @@ class Services:
         return found if isinstance(found, KindHooks) else _DEFAULT_HOOKS
 
     def external(self, kind: str | None = None, kinds: Collection[str] | None = None) -> list[ExternalSchedules]:
-        """Return the services that keep the schedules of one kind, or of any, instead of this store. Of `kinds` alone,
-        if they are given."""
+        """Return the services that keep the schedules of one kind, or of any, instead of this store; only those of
+        `kinds`, if given."""
         asked = self.kinds if kind is None else [kind]
         found = [self.hooks(each).external() for each in asked if kinds is None or each in kinds]
         return [each for each in found if each is not None]
@@ -112,7 +113,7 @@ class Services:
     # -- creating and editing -----------------------------------------------------------------------------------------
 
     def create(self, caller: Caller, new: NewSchedule) -> Result[Created]:
-        """Create a schedule, or return the one that its idempotency key created before."""
+        """Create a schedule, or return the one that was created earlier with its idempotency key."""
         refusal = self.hooks(new.kind).refusal()
         if refusal is not None:
             before = None if new.idempotency_key is None else self.scheduler.made_before(caller, new)
@@ -129,7 +130,7 @@ class Services:
         if not fresh and schedule.progress.state == ScheduleState.CANCELLED:
             return Created(schedule, fresh, [warning("cancelled")])
         warnings = self.create_warnings(schedule, new.payload)
-        if schedule.definition.version == 1:  # after an edit, its time may be another
+        if schedule.definition.version == 1:  # after an edit, its time may be different
             notes = time_notes(new.trigger_config, new.timezone or self.zone, schedule.definition.created)
             warnings = [*time_warnings(notes), *warnings] if notes else warnings
         return Created(schedule, fresh, warnings)
@@ -147,7 +148,8 @@ class Services:
         return _policy_limits(definition.policy) | self.hooks(definition.kind).limits(definition)
 
     def facts(self, schedule: Schedule, zone: str) -> dict[str, Any]:
-        """Return what every create, edit and resume answers: the next time, the rule in words, the limits in force."""
+        """Return the facts that every answer to a create, an edit and a resume contains: the next time, the rule in
+        words, the limits in force."""
         return {
             "next_run": instant_view(next_of(schedule.progress), zone),
             "reads_as": reads_as(schedule.definition.trigger),
@@ -157,20 +159,20 @@ class Services:
     # -- warnings -----------------------------------------------------------------------------------------------------
 
     def create_warnings(self, made: Schedule, asked: Mapping[str, Any]) -> list[ScheduleWarning]:
-        """Return every reason why a new schedule might not fire as meant, or its result not arrive."""
+        """Return every reason why a new schedule might not fire as intended, or why its result might not arrive."""
         found = self._recent_worker_warnings(made.definition.kind)
         if self.scheduler.notices:
             found += self.process_warnings()
         return found + self.schedule_warnings(made, asked)
 
     def process_warnings(self) -> list[ScheduleWarning]:
-        """Return what is to be known about this process, such as settings that differ from the server's."""
+        """Return warnings about this process, such as settings that differ from the server's."""
         return [ScheduleWarning(*each) for each in self.scheduler.notices]
 
     def schedule_warnings(
         self, found: Schedule, asked: Mapping[str, Any] | None = None, *, delivery: bool = True
     ) -> list[ScheduleWarning]:
-        """Return what may surprise about a schedule itself, whoever works, and about the delivery of its results."""
+        """Return warnings about a schedule itself, whichever worker runs it, and about the delivery of its results."""
         definition = found.definition
         payload = json.loads(definition.payload) if asked is None else asked
         return [
@@ -181,11 +183,12 @@ class Services:
         ]
 
     def worker_warnings(self, kind: str | None = None) -> list[ScheduleWarning]:
-        """Return why schedules of this kind, or of any kind, might not fire."""
+        """Return the reasons why schedules of this kind, or of any kind, might not fire."""
         return self._warnings_about(self.scheduler.workers(), kind)
 
     def _recent_worker_warnings(self, kind: str) -> list[ScheduleWarning]:
-        """Do the same from a list of workers that may be a second old, unless it says that those few are not enough."""
+        """Do the same with a list of workers that may be a second old; read it again before warning about these
+        workers."""
         workers = self.scheduler.store.recent_workers()
         found = self._warnings_about(workers, kind)
         return self.worker_warnings(kind) if found and workers else found
@@ -206,7 +209,7 @@ class Services:
         return [warning(code, kind=kind or "schedule")]
 
     def _work_warnings(self, definition: Definition) -> list[ScheduleWarning]:
-        """Return a warning if every worker that takes this kind has published what it knows, and none knows this."""
+        """Return a warning if every worker for this kind has published what it can run, and none can run this."""
         kind = definition.kind
         published, wanted = work_entry(kind, ""), f",{work_entry(kind, definition.subject)},"
         workers = self.scheduler.store.recent_workers()
@@ -216,12 +219,12 @@ class Services:
         for worker in alive:
             if wanted in f",{worker.lanes}," or published not in worker.lanes:
                 return []
-        if not alive or any(worker.name == process_name() for worker in alive):  # which has checked that it knows it
+        if not alive or any(worker.name == process_name() for worker in alive):  # it has checked the task itself
             return []
         return [warning("no_worker_for_task", task=definition.subject)]
 
     def result_warnings(self, definition: Definition) -> list[ScheduleWarning]:
-        """Return warnings if run results are delivered to a topic that reaches nobody, such as a mistyped channel."""
+        """Return warnings if results are delivered to a topic that reaches nobody, such as a mistyped channel."""
         topic = policy_for_ending(definition.policy).deliver_to
         if topic is None:
             return []
@@ -229,7 +232,7 @@ class Services:
         return [each._replace(text=f"{DELIVERY_PREFIX}{each.text}") for each in found]
 
     def topic_of(self, definition: Definition) -> str | None:
-        """Return the topic that a schedule sends to, or that hears of its results."""
+        """Return the topic to which a schedule sends, or which receives its results."""
         return self.hooks(definition.kind).topic(definition) or policy_for_ending(definition.policy).deliver_to
 
     def delivery_topics(self, owner: str) -> list[str]:
@@ -242,7 +245,7 @@ class Services:
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def list_notes(self, kind: str | None) -> list[str]:
-        """Return notes about what a list of schedules, of one kind or of all, does not show."""
+        """Return notes about schedules, of one kind or of all, that a list does not show."""
         return [each.list_note for each in self.external(kind)]
 
     def failure_notes(self, kind: str | None) -> list[str]:
@@ -274,7 +277,7 @@ def first_instant(definition: Definition) -> Instant | None:
 
 
 def _trigger_warnings(trigger: str, created: Instant) -> list[ScheduleWarning]:
-    """Return what may surprise about the times, such as a day that most months do not have."""
+    """Return warnings about the times, such as a day that most months do not have."""
     try:
         read = trigger_from_json(trigger)
         if isinstance(read, OnceTrigger) and read.next_after(Instant(created - 1)) is not None:
@@ -286,7 +289,7 @@ def _trigger_warnings(trigger: str, created: Instant) -> list[ScheduleWarning]:
 
 
 def pages_of(ask: Callable[[Caller, Q], Result[Page[T]]], caller: Caller, query: Q) -> Iterator[Page[T]]:
-    """Yield the pages of a list, each read when it is needed. Only the first one has the total."""
+    """Yield the pages of a list, each of which is read when it is needed. Only the first one has the total."""
     while True:
         page = unwrap(ask(caller, query))
         yield page
@@ -296,7 +299,7 @@ def pages_of(ask: Callable[[Caller, Q], Result[Page[T]]], caller: Caller, query:
 
 
 class Call(NamedTuple):
-    """Context of one request: the services, the caller and the time zone in which times are read and shown."""
+    """The context of one request: the services, the caller, and the time zone in which times are read and shown."""
 
     services: Services
     caller: Caller

@@ -1,4 +1,4 @@
-"""State details: what a schedule or a run that is not over waits for. They are shown beside the status."""
+"""State details, which are shown beside the status: what an unfinished schedule or run is waiting for."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ TAKEN: Final = "taken"
 HELD_BY_LIMIT: Final = "held_by_limit"
 RUNNING: Final = "running"
 STATE_DETAILS: Final = (RUNNING, TAKEN, HELD_BY_LIMIT, WAITING_FOR_AGENT, DUE)
-"""If the live runs of a schedule differ, it has the first of these."""
+"""If the live runs of a schedule differ, the first of these that applies is shown."""
 NOT_STARTED: Final = frozenset({HELD_BY_LIMIT, WAITING_FOR_AGENT, DUE})
-"""What is said of a schedule of which nothing runs at the moment, although it is due."""
+"""The detail of a schedule that is due but of which nothing is running."""
 _MOST = 1000
 
 
@@ -36,7 +36,7 @@ def run_detail(run: Run) -> str | None:
 
 
 def details_of(scheduler: Scheduler, schedules: Sequence[Schedule]) -> dict[ScheduleId, str]:
-    """Return the details of those schedules that have one. Only for runs that are under way, one query is made."""
+    """Return the details of those schedules that have one. A query is only made for schedules with active runs."""
     now = scheduler.clock.now()
     found = {each.definition.id: detail for each in schedules if (detail := _at_rest(each.progress, now)) is not None}
     busy = {each.definition.id: each.progress for each in schedules if each.progress.active > each.progress.untaken}
@@ -57,7 +57,7 @@ def detail_of(scheduler: Scheduler, schedule: Schedule) -> str | None:
 
 
 def _at_rest(progress: Progress, now: Instant) -> str | None:
-    """Return the detail of a schedule of which nothing is under way."""
+    """Return the detail of a schedule that has no active run."""
     if progress.state not in (ScheduleState.ACTIVE, ScheduleState.PAUSED) or progress.active > progress.untaken:
         return None
     if progress.active:
@@ -70,5 +70,5 @@ def _at_rest(progress: Progress, now: Instant) -> str | None:
 def _foremost(found: Collection[str | None], progress: Progress) -> str | None:
     detail = next((detail for detail in STATE_DETAILS if detail in found), None)
     if progress.state == ScheduleState.PAUSED and detail in (DUE, HELD_BY_LIMIT):
-        return None  # it waits for nothing but the resume
+        return None  # it only waits for the resume
     return HELD_BY_LIMIT if detail == DUE and names_limit(progress.note) else detail

@@ -1,4 +1,5 @@
-"""The status of an installation for one caller: what is set up, runs, was used and failed; figures of the last day."""
+"""The status of an installation for one caller: what is set up, what is running, usage and failures; and figures of the
+last day."""
 
 from __future__ import annotations
 
@@ -26,14 +27,14 @@ WHEN_OFF: Final = (
 )
 _MOST_FAILURES: Final = 5
 _LOOKED_AT: Final = 1000
-"""Schedules whose topics are listed."""
+"""Maximum number of schedules whose topics are listed."""
 _LIVING: Final = (ScheduleState.ACTIVE, ScheduleState.PAUSED, ScheduleState.BROKEN)
 _ALWAYS = "A worker runs without an agent client, so that work is carried out whether or not a client is open."
 
 
 def status(call: Call) -> View:
-    """Return the status. What concerns only the operator, such as names of machines, is shown only to the operator and
-    to the local owner."""
+    """Return the status. Information for the operator, such as names of machines, is shown only to the operator and to
+    the local owner."""
     services, caller = call.services, call.caller
     now = services.scheduler.clock.now()
     kinds: dict[str, Any] = {}
@@ -91,7 +92,7 @@ def _version() -> str:
 
 
 def _topics(call: Call) -> list[str]:
-    """Return the topics that living schedules of the caller send to or report to."""
+    """Return the topics to which the caller's schedules that may still fire send or report."""
     # Not by status, which would read and sort all of the owner's schedules.
     query = ScheduleQuery(owner=call.caller.owner, limit=_LOOKED_AT, newest_first=True, count_to=0)
     page = call.scheduler.search(call.caller, query)
@@ -131,14 +132,14 @@ def _failures(call: Call, now: Instant) -> View:
 # Figures of the last day.
 
 MOST: Final = 1_000
-"""Latest runs that are looked at. Where more ran in a day, the figures are about a shorter time, which they name."""
+"""Number of latest runs that are examined. If more ran in a day, the figures cover a shorter time, which they name."""
 SLICES: Final = 24
-"""Parts of that time, for a line that shows how a figure changed."""
+"""Number of parts of that time, for a line that shows how a figure changed."""
 _ENDED: Final = (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.LOST)
 
 
 class Figure(NamedTuple):
-    """A figure over the whole time, and over each of its parts; None where nothing ran."""
+    """A figure for the whole time and for each of its parts; None where nothing ran."""
 
     value: float | None
     parts: Sequence[float | None]
@@ -147,15 +148,15 @@ class Figure(NamedTuple):
 class DayFigures(NamedTuple):
     runs: int
     since: Instant
-    """Where the time begins that the figures are about: a day ago, or later if too much ran since."""
+    """The beginning of the time that the figures cover: a day ago, or later if too much ran since."""
     success: Figure
     """Percentage of ended runs that completed."""
     lateness: Figure
-    """95th percentile of how late runs started, in microseconds; only of first attempts that a trigger caused."""
+    """95th percentile of how late runs started, in microseconds; only for first attempts that a trigger caused."""
 
 
 def day_figures(call: Call) -> DayFigures:
-    """Return the figures of the caller's runs; of everybody's runs for an operator."""
+    """Return the figures of the caller's runs or, for an operator, of all runs."""
     now = call.scheduler.clock.now()
     owner = None if call.caller.operator else call.caller.owner
     found = call.scheduler.store.endings(owner, MOST)

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant
 
 COUNTED: Final = 1_000
-"""How far is counted: beyond that, a count costs the same however many there are."""
+"""Maximum that is counted, so that the cost of a count does not depend on how many there are."""
 _UNITS = ((DAY, "d"), (HOUR, "h"), (MINUTE, "min"), (SECOND, "s"))
 
 
@@ -60,7 +60,7 @@ def gist(error: str | None, report: str | None, result: Any) -> str:
 
 
 def whole_number(text: str, digits: int) -> int | None:
-    """Read a number of at most so many digits; return None for any other text."""
+    """Parse a number of at most this many digits; return None for any other text."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= digits else None
 
 
@@ -70,7 +70,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def percent(rate: float) -> str:
-    """Format a percentage. Only what is exactly nothing or everything is shown as that."""
+    """Format a percentage. Only exactly nothing or everything is shown as 0 or 100."""
     return f"{rate:.0f}%" if rate in (0, 100) else f"{min(99.9, max(0.1, rate)):.1f}%"
 
 

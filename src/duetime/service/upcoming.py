@@ -1,4 +1,4 @@
-"""Upcoming occurrences: those of all schedules within a window, in the order of their times."""
+"""Upcoming occurrences of all schedules within a window, in time order."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from duetime.service.presenters import View, coming_shape
 from duetime.service.services import Services, pages_of
 
 MOST_READ = 2000
-"""Schedules that are read for one list."""
+"""Maximum number of schedules that are read for one list."""
 MOST_LATER = 20
-"""Schedules that are named because they have no row in a list that was cut."""
+"""Maximum number of schedules that are named because they have no row in a list that was cut."""
 _PAGE = 200
 _MISSING = "Some times may be missing: so much is scheduled that not all of it was read. Ask for one kind or topic."
 _EXPENSIVE = "Some times are missing: the rules of some schedules take too many steps to evaluate."
@@ -35,22 +35,22 @@ class Upcoming(NamedTuple):
 
     rows: list[View]
     more: bool
-    """Whether the window has occurrences that are not among the rows."""
+    """Whether the window has further occurrences that are not among the rows."""
     later: list[View]
-    """If it has more: schedules without a row, each with its first time in the window."""
+    """If it has: the schedules without a row, each with its first time in the window."""
     warnings: list[str]
-    """Why something may be missing."""
+    """The reason why something may be missing."""
 
 
 def upcoming(services: Services, caller: Caller, asked: Window, zone: str) -> Upcoming:
-    """Return what fires in a window, here and elsewhere, each row with its owner and its topic."""
+    """Return what fires in a window, here and at other services, each row with its owner and its topic."""
     schedules, whole = _read(services, caller, asked)
     with step_budget(LIST_STEPS):
         found, rest, evaluated = _first(schedules, asked)
     warnings = ([] if whole else [_MISSING]) + ([] if evaluated else [_EXPENSIVE])
     rows = [(at, _row(services, at, each, zone)) for at, each in found]
     later = [(at, _row(services, at, each, zone)) for at, each in rest]
-    # Another service lists the schedules of one owner, so it is asked only for the caller's own.
+    # Another service lists the schedules of one owner, so it is queried only for the caller's own.
     for external in services.external() if asked.owner in (None, caller.owner) else ():
         there = external.upcoming(caller, asked, zone)
         rows += [(at, {**row, "owner": caller.owner}) for at, row in there.rows]
@@ -94,7 +94,7 @@ def _read(services: Services, caller: Caller, asked: Window) -> tuple[list[Sched
         owner=asked.owner, kind=kind, limit=max(_PAGE, asked.count), count_to=0, most_bytes=8 * PAGE_BYTES
     )
     found, whole = _matching(services, caller, asked, replace(query, firing=True, due_to=asked.until))
-    for status in ("paused", "running"):  # what is paused while it runs has the status running
+    for status in ("paused", "running"):  # a schedule that is paused while it runs has the status running
         more, all_of_them = _matching(services, caller, asked, replace(query, status=status))
         found += [each for each in more if each.progress.state == ScheduleState.PAUSED]
         whole = whole and all_of_them
@@ -107,7 +107,7 @@ def _matching(services: Services, caller: Caller, asked: Window, query: Schedule
     for page in pages_of(services.scheduler.search, caller, query):
         read += len(page.items)
         found += [each for each in page.items if _is_asked_for(services, each, asked)]
-        # In the order of their starts, each of them fires in a window without a start: these are enough.
+        # In the order of their starts, each of them fires in a window without a start, so these are enough.
         if page.cursor is None or (query.firing and asked.start is None and len(found) > asked.count):
             break
         if read >= MOST_READ:
@@ -116,7 +116,7 @@ def _matching(services: Services, caller: Caller, asked: Window, query: Schedule
 
 
 def _is_asked_for(services: Services, schedule: Schedule, asked: Window) -> bool:
-    """Return whether it is of the kind and topic, and not paused for longer than anybody knows."""
+    """Return whether a schedule has the requested kind and topic, and is not paused indefinitely."""
     definition, progress = schedule
     if asked.kinds is not None and definition.kind not in asked.kinds:
         return False
@@ -129,7 +129,7 @@ def _is_asked_for(services: Services, schedule: Schedule, asked: Window) -> bool
 
 
 def _first(schedules: Sequence[Schedule], asked: Window) -> tuple[list[Occurrence], list[Occurrence], bool]:
-    """Return the first occurrences, one more than asked for; the first ones of schedules that have none of these; and
+    """Return the first occurrences, one more than asked for; the first ones of schedules without any of these; and
     whether every rule could be evaluated. Only what is returned is evaluated."""
     found: list[Occurrence] = []
     evaluated, seen = True, set[int]()
@@ -173,8 +173,8 @@ def _instants_of(schedule: Schedule, asked: Window) -> Iterator[Instant]:
 
 
 def instants(stored: str, first: Instant, asked: Window, left: int | None = None) -> Iterator[Instant]:
-    """Yield the occurrences of a stored trigger in a window: the first is given, because an edit may have moved it off
-    the rule, or it is overdue. `left`: how many there are at most, from the first one on."""
+    """Yield the occurrences of a stored trigger in a window. The first is given, because an edit may have moved it off
+    the rule, or it is overdue. `left` is the maximum number, counted from the first one."""
     following: Instant | None = first
     trigger: Trigger | None = None
     if asked.start is not None and first < asked.start:

@@ -1,4 +1,4 @@
-"""Warnings about schedules: one sentence of at most 120 characters each, with a code that programs can tell apart."""
+"""Warnings about schedules: one sentence of at most 120 characters each, with a code for programs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Final, NamedTuple
 
 LONGEST: Final = 120
 DELIVERY_PREFIX: Final = "deliver_to: "
-"""Begins a warning about where the results of runs are delivered."""
+"""Prefix of a warning about the delivery of results."""
 SENTENCES: Final[dict[str, str]] = {}
-"""The sentences of all codes, with placeholders. Each part of the code declares its own."""
+"""The sentences of all codes, with placeholders. Each module declares its own."""
 TIME: Final = "time"
 EXPLANATIONS: Final = {
     "no_worker": (
@@ -81,7 +81,7 @@ EXPLANATIONS: Final = {
     "note": "The message was accepted; the warning contains what its receiver or channel reported.",
     "left_out": "Some of the selected items could not be changed; the others were. The warning says how many and why.",
 }
-"""The meaning of each code, at length."""
+"""A longer explanation of each code."""
 
 
 class ScheduleWarning(NamedTuple):
@@ -92,7 +92,7 @@ class ScheduleWarning(NamedTuple):
 
 
 def declare(**sentences: str) -> None:
-    """Make the sentences of further codes known."""
+    """Register the sentences of further codes."""
     SENTENCES.update(sentences)
 
 
@@ -109,7 +109,7 @@ def warning(code: str, **values: str) -> ScheduleWarning:
 
 
 def time_warnings(notes: Iterable[str]) -> list[ScheduleWarning]:
-    """Return how a time was understood, as warnings."""
+    """Return warnings that say how a time was understood."""
     return [ScheduleWarning(TIME, note) for note in notes]
 
 

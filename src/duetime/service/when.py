@@ -1,4 +1,4 @@
-"""Parses when a schedule is due from separate options (a time, a delay, an interval, a cron expression, a rule)."""
+"""Parses the options that say when a schedule is due (a time, a delay, an interval, a cron expression, a rule)."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ from duetime.engine.triggers.build import unknown_type
 WAYS = ("at", "delay", "every", "cron", "rrule", "when")
 LIMITS = ("start", "end")
 NONE = "none"
-"""What takes back a value in an edit whose arguments are texts."""
+"""The text that removes a value in an edit whose arguments are texts."""
 _CRON = re.compile(r"@[a-z]+|[0-9*][0-9*/,-]*(?: [0-9*/,-]+){1,2}(?: [0-9A-Za-z*/,#?-]+){3}")
 _ANY_TIME = Instant(2_000_000_000 * SECOND)
-"""A present time for checks of whether a text can be read at all, whatever the time is."""
+"""A fixed current time, to check whether a text can be read at all, whatever the time is."""
 _EXACT = ("Z", "+00:00")
-"""Ends of times that can be read in one way alone; most are of this form."""
+"""Suffixes of times that can only be read in one way; most times have one."""
 Duration = timedelta | float | str
 
 
 class When(NamedTuple):
-    """A trigger in the engine's terms. Times stay as written, so that a repeated request has the same fingerprint."""
+    """A trigger in the form that the engine uses. Times stay as written, so that a repeated request has the same
+    fingerprint."""
 
     type: str
     config: dict[str, Any]
@@ -53,8 +54,8 @@ def time_notes(config: Mapping[str, Any], zone: str, now: Instant) -> list[str]:
 
 
 def read_phrase(text: str) -> tuple[str, dict[str, Any]]:
-    """Parse one text that says when: a time or a delay ("tomorrow at 9", "in 2 hours"), what recurs ("every weekday at
-    8:30"), a cron expression or a recurrence rule. Return the type of trigger and its configuration."""
+    """Parse one text that says when: a time or a delay ("tomorrow at 9", "in 2 hours"), a recurring phrase ("every
+    weekday at 8:30"), a cron expression or a recurrence rule. Return the type of trigger and its configuration."""
     from duetime.engine.times.recurrence import EXAMPLES, LONGEST, read_recurrence  # its patterns take time to compile
 
     rule = text.strip()
@@ -75,7 +76,8 @@ def read_phrase(text: str) -> tuple[str, dict[str, Any]]:
 
 
 def _read_fully(text: str) -> tuple[str, dict[str, Any]]:
-    """Parse a phrase as `read_phrase` does, and check here what it takes for a time, so that the error names `when`."""
+    """Parse a phrase as `read_phrase` does, and also check a text that it takes for a time, so that the error names
+    `when`."""
     type_, config = read_phrase(text)
     if "run_at" in config:
         from duetime.engine.times.recurrence import EXAMPLES
@@ -94,13 +96,13 @@ def limits_of(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def asked_when(given: Mapping[str, Any]) -> When:
     """Return the trigger of a request that has either `when`, or `trigger_type` and `trigger_config`; `start` and `end`
-    may limit both. Beside `when` an empty `trigger_config` is accepted, because the tools' schemas require one."""
+    may limit both. Beside `when`, an empty `trigger_config` is accepted, because the tools' schemas require one."""
     limits = limits_of(given)
     phrase = given.get("when")
     if phrase is not None and given.get("trigger_config"):
         raise InvalidInput("when: give it, or trigger_type and trigger_config, not both", field="when")
     if phrase is None and given["trigger_type"] == "changing":
-        raise unknown_type("changing")  # only an import takes this form, which edits with `starting` store
+        raise unknown_type("changing")  # only an import uses this form, which edits with `starting` store
     found = (given["trigger_type"], given["trigger_config"]) if phrase is None else _read_fully(phrase)
     type_: str = found[0]
     config: dict[str, Any] = found[1]
@@ -111,7 +113,7 @@ def asked_when(given: Mapping[str, Any]) -> When:
 
 
 def about_when(err: Err, phrase: object) -> Err:
-    """Return an error about a trigger with the name `when`, if it was given in words."""
+    """Return an error about a trigger as one about `when`, if the trigger was given in words."""
     if phrase is None or err.field not in ("run_at", "expression", "rrule", "seconds", "trigger_config"):
         return err
     return replace(err, message=f"when: {err.problem}", details={"field": "when", "problem": err.problem})
@@ -130,7 +132,7 @@ def parse_when(
     jitter: Duration | None = None,
     timezone: str | None = None,
 ) -> When:
-    """Return the trigger of exactly one of `at`, `delay`, `every`, `cron`, `rrule` and `when`, with what limits it."""
+    """Return the trigger of exactly one of `at`, `delay`, `every`, `cron`, `rrule` and `when`, with its limits."""
     given = {"at": at, "delay": delay, "every": every, "cron": cron, "rrule": rrule, "when": when}
     named = [name for name, value in given.items() if value is not None]
     if len(named) != 1:
@@ -167,7 +169,7 @@ _UNITS = frozenset({"second", "minute", "hour", "day", "week", "month", "year"})
 
 
 def read_every(text: str) -> When:
-    """Parse `2h30m`, `90 minutes`, `1d`, `day` or `every 2 weeks` into an interval: days and weeks keep the wall-clock
+    """Parse `2h30m`, `90 minutes`, `1d`, `day` or `every 2 weeks` as an interval: days and weeks keep the wall-clock
     time, shorter units are exact. Months and years become a recurrence rule."""
     tidy = " ".join(text.lower().split()).removeprefix("every ")
     tidy = f"1 {tidy}" if tidy in _UNITS else re.sub(r"an? ", "1 ", tidy, count=1) if tidy[:1] == "a" else tidy
