@@ -45,7 +45,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Loaded when asked for: a module that only registers tasks does not pay for the rest."""
+    """Load a name on first access, so that a module that only registers tasks does not import the rest."""
     if name not in _PLACES:
         raise AttributeError(f"module 'duetime' has no attribute {name!r}")
     return getattr(import_module(_PLACES[name]), name)

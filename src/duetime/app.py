@@ -100,7 +100,7 @@ class RevocationsByUse(Revocations):
 
 log = logging.getLogger("duetime.delivery")
 _MOST_PUBLISHED = 200
-"""Tasks beyond which a worker publishes none: other processes read its row every second."""
+"""Maximum number of tasks that a worker publishes, because other processes read its row every second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,15 +160,15 @@ class App:
         return Engine(self.store, self.kinds, self.clock, options, self.exchange_age)
 
     def _known_work(self) -> tuple[str, ...]:
-        """Return what a worker of this process can run, by kinds; not of a kind that would make its row too long."""
+        """Return what a worker of this process can run, by kind, without kinds that would make its row too long."""
         known = {name: self.services.hooks(name).known_work() for name in self.kinds}
         return tuple(
             work_entry(kind, each) for kind, names in known.items() if len(names) <= _MOST_PUBLISHED for each in names
         )
 
     def publish(self, url: str = "") -> str:
-        """Let other processes on this store use the same zone, agents, channels and default topic, and find the server
-        at its address. Return what was published."""
+        """Publish the zone, agents, channels and default topic of this server, so that other processes on this store
+        use the same ones, and its address. Return what was published."""
         kinds = {name: self.services.hooks(name).published_settings() for name in self.kinds}
         published = publication(self.settings, self.scheduler.zone, kinds, url)
         self.store.publish(published)
@@ -208,12 +208,12 @@ def build(
 ) -> App:
     """Open the store, migrate its schema, load the task modules unless `tasks` is false, and assemble the app.
 
-    `must_exist`: a SQLite file that does not exist is an error. The user named it, so it must not be created silently.
-    `use_published`: what the server published in the store takes precedence over the settings.
+    `must_exist`: a SQLite file that does not exist is an error, because the user named it and it must not be created
+    silently. `use_published`: what the server published in the store takes precedence over the settings.
     """
     clock = clock or SystemClock()
     remember_secrets(secrets_of(settings, os.environ))
-    local_zone(settings)  # what is wrong with it or with a kind is reported before a store is made
+    local_zone(settings)  # problems of a kind or of the registry are reported before a store is created
     load_specs()
     store = open_store(settings.path_of_db(), clock, must_exist=must_exist)
     try:
@@ -226,7 +226,7 @@ def build(
 
 
 def with_published(app: App, published: str | None) -> App:
-    """Return an app on the same store with what a server has published since. The worker of the other one goes on."""
+    """Return an app on the same store with what a server has published since. The worker of the given app continues."""
     return _assembled(app.settings, app.clock, app.store, {"load_tasks": False}, published)
 
 
@@ -329,8 +329,9 @@ def tokens_at_hand(settings: Settings) -> Iterator[Tokens]:
 
 
 def server_url(settings: Settings, *, given: bool) -> tuple[str, bool]:
-    """Return the address of the server on this store, and whether it answers there. It is the published address, unless
-    the user has `given` one. Refuse an address at which anything else answers: it would receive what signs in."""
+    """Return the address of the server on this store, and whether it answers there. This is the published address,
+    unless the user has `given` one. Refuse an address at which anything else answers, because that program would
+    receive the credentials."""
     from duetime.http import url_for
     from duetime.http.probe import Answer, who_answers
 

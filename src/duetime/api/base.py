@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from duetime.engine.worker.threads import Engine
 
 LOOK = 0.5
-"""Seconds between two looks at whether the worker still runs."""
+"""Seconds between two checks whether the worker is still running."""
 
 
 class NotStartedWarning(UserWarning):
@@ -149,15 +149,15 @@ class Base:
         return cast("ScheduleShape", schedule_shape(schedule, self.zone, detail, hidden=False))
 
     def _runs(self, runs: Sequence[Run]) -> Runs:
-        """Return runs with their results as they were returned."""
+        """Return runs with their results unchanged."""
         shapes = cast("list[RunShape]", run_shapes(self.scheduler, runs, self.zone))
         for shape, run in zip(shapes, runs, strict=True):
             shape["result"] = None if run.result is None else json.loads(run.result)
         return shapes
 
     def _time(self, given: Time | None, field: str, *, last: bool = False, past: bool = False) -> Instant | None:
-        """Return the instant of a time. With `last`, it is an inclusive end, and a day stands for the whole of it. With
-        `past`, it may be `yesterday` or `2 hours ago`, and a weekday is the latest one."""
+        """Return the instant of a time. With `last`, it is an inclusive end, and a day includes all of it. With `past`,
+        it may be `yesterday` or `2 hours ago`, and a weekday is the most recent one."""
         if given is None:
             return None
         if isinstance(given, datetime) and given.tzinfo is not None:

@@ -209,7 +209,7 @@ def _when(times: dict[str, Any]) -> When:
 
 
 def limits_of(options: Mapping[str, Any] | TimeOptions) -> dict[str, Any]:
-    """Return what limits a rule, in the terms of the engine; None takes a limit back."""
+    """Return the limits of a rule in the form that the engine uses; None removes a limit."""
     limits: dict[str, Any] = {name: options[name] for name in ("start", "end", "jitter") if name in options}
     if limits.get("jitter") is not None:
         limits["jitter"] = seconds_of(limits["jitter"], "jitter")
@@ -217,7 +217,7 @@ def limits_of(options: Mapping[str, Any] | TimeOptions) -> dict[str, Any]:
 
 
 def policy_of(options: Mapping[str, Any] | PolicyOptions) -> dict[str, Any]:
-    """Return a policy in the terms of the engine."""
+    """Return a policy in the form that the engine uses."""
     return policy_given(
         {
             (f"{name}_seconds" if name in IN_SECONDS else name): _policy_part(name, value)
@@ -241,7 +241,7 @@ def seconds_of(given: Duration, field: str) -> float:
 
 
 def _soon(options: ScheduleOptions) -> ScheduleOptions:
-    """Return the options with a time: now, unless they have one."""
+    """Return the options with a time, which is now unless they have one."""
     return options if options.keys() & _WAYS else {**options, "at": "now"}
 
 

@@ -176,7 +176,7 @@ class Managing(Base):
 
 
 def _new_times(changes: EditOptions) -> tuple[When | None, NextTime | None]:
-    """Return the rule that an edit asks for, without its limits, or the next time that it moves."""
+    """Return the rule that an edit requests, without its limits, or the next time that it moves."""
     ways = [name for name in WAYS if name in changes]
     given, zone = cast("Mapping[str, Any]", changes), changes.get("timezone")
     if "trigger_type" in changes and not ways:

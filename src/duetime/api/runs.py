@@ -186,7 +186,8 @@ class Running(Base):
 
 
 def wait_for(read: Callable[[], T], is_over: Callable[[T], bool], seconds: float | None) -> T:
-    """Read until it is over or the time has passed, in real time: a settable clock stands still meanwhile."""
+    """Read until `is_over` or until the time has passed, in real time, because a settable clock stands still
+    meanwhile."""
     clock, pause = SystemClock(), threading.Event()
     deadline = None if seconds is None else clock.monotonic() + seconds
     while not is_over(found := read()):

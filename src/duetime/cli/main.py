@@ -1,4 +1,4 @@
-"""Entry point and subcommands of the CLI. Every failure ends in one clear line and a documented exit code."""
+"""The entry point and the subcommands of the CLI. Every failure ends with one clear line and a documented exit code."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _call(arguments: list[str]) -> int:
         except Exception as error:
             from duetime.terminal.input import answers_for
 
-            added = answers_for(error, arguments)  # nothing was done yet: the command line was only parsed
+            added = answers_for(error, arguments)  # nothing was done yet, because the command line was only parsed
             if not added:
                 raise
             arguments = [*arguments, *added]
@@ -164,7 +164,8 @@ _BUILT_IN = {each.name: each for own in _SECTIONS.values() for each in own}
 
 
 def sections() -> dict[str, list[Command]]:
-    """Return the commands by heading. Those of the kinds are among the schedules; a built-in command wins over them."""
+    """Return the commands by heading. Those of the kinds are among the schedules; a built-in command takes precedence
+    over them."""
     kinds = {each.name: each for spec in load_specs().values() for each in commands_of(spec)}
     own = {heading: list(commands) for heading, commands in _SECTIONS.items()}
     own["Schedules"][:0] = [each for name, each in kinds.items() if name not in _BUILT_IN]

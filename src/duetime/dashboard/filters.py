@@ -31,7 +31,7 @@ _LONGEST_URL = 2000
 
 
 def visible(value: Any) -> Any:
-    """Replace characters that would hide or reverse text by their code points. Our own markup is unchanged."""
+    """Replace characters that would hide or reverse text with their code points. Our own markup stays unchanged."""
     return value if isinstance(value, Markup) or not isinstance(value, str) else UNSAFE.sub(_named, value)
 
 
@@ -53,7 +53,7 @@ def gist_of(run: dict[str, Any]) -> str:
 
 
 def linked(value: object) -> Markup:
-    """Render a link if the whole text is a web address, else only the text."""
+    """Render a link if the whole text is a web address, otherwise only the text."""
     text = str(value)
     if not is_web_address(text):
         return escape(visible(text))
@@ -148,14 +148,14 @@ def own_zone(context: Context, text: str) -> str:
 
 
 class StatusWord(NamedTuple):
-    """The word for a schedule's status that people read, and the status whose colour it has."""
+    """The word for a schedule's status that people read, and the status that determines its colour."""
 
     word: str
     style: str
 
 
 def status_word(schedule: Mapping[str, Any]) -> StatusWord:
-    """Return the word for a schedule. To people, a healthy one that waits for its next time is not "pending"."""
+    """Return the word for a schedule. For people, a healthy schedule that waits for its next time is not "pending"."""
     status: str = schedule["status"]
     if status != "pending":
         return StatusWord(status, status)
@@ -185,13 +185,13 @@ def amount(value: object) -> str:
 
 
 def late(run: dict[str, Any]) -> str:
-    """Return how late a run started; in a sentence, less than a second is not worth showing."""
+    """Return how late a run started; nothing for less than a second, which is not worth a sentence."""
     behind = _behind(run)
     return f"{span(behind)} late" if behind is not None and behind >= SECOND else ""
 
 
 def lateness(run: dict[str, Any]) -> str:
-    """Return how late a run started, however little; nothing for one that was retried or started by hand."""
+    """Return how late a run started, however little; nothing for a run that was retried or started manually."""
     behind = _behind(run)
     return "" if behind is None else span(max(1, behind))
 
@@ -234,7 +234,8 @@ COLOURS: Final = 8
 
 
 def kind_class(kind: str) -> str:
-    """Return the CSS class of a kind: its own colour, or else one that no other kind has chosen, if there is one."""
+    """Return the CSS class of a kind: its own colour, or otherwise one that no other kind has chosen, if there is
+    one."""
     specs = known_specs()
     if kind not in specs:
         return ""

@@ -55,7 +55,7 @@ POLICY: Final = (
 TEXTS: Final = ("catch_up", "overlap", "deliver_to", "notify_on", "untaken")
 DURATIONS: Final = ("timeout_seconds", "expire_after_seconds")
 STARTING: Final = "starting"
-"""The field of an edit that says from when on the new times apply."""
+"""The field of an edit that says from when the new times apply."""
 PRESETS: Final = {
     "daily": ("Daily", "every day at 9:00"),
     "weekdays": ("Weekdays", "every weekday at 9:00"),
@@ -112,11 +112,11 @@ LABELS: Final = {
     "end": "Not after",
     STARTING: "New times apply from",
 }
-"""What the form calls its inputs, where that is not their name."""
+"""The labels of inputs that differ from their names."""
 
 
 def about_times(values: Values, err: Err) -> Err:
-    """Return an error about the trigger with the input in which it was typed."""
+    """Return an error about the trigger as one about the input in which it was typed."""
     if values["when"] == "phrase":
         return about_when(err, values["phrase"])
     if err.field not in (*UNITS, "trigger_config"):
@@ -139,7 +139,7 @@ def seconds_of(values: Values, name: str) -> float:
 
 
 def _lasting_rule(trigger: str) -> str:
-    """Return a stored trigger; of one that changes to another rule at some time, that other rule."""
+    """Return a stored trigger; if its rule changes at some time, return the later rule."""
     stored = json_object(trigger) or {}
     return json.dumps(stored["after"]) if stored.get("type") == "changing" and "after" in stored else trigger
 
@@ -172,7 +172,7 @@ def usual_policy(scheduler: Scheduler, kind: str) -> View:
 
 
 def policy(values: Values, names: tuple[str, ...], usual: View) -> dict[str, Any]:
-    """Return these options of a policy; an empty field means the usual value."""
+    """Return these options of a policy; an empty field means the default."""
     asked = {name: _policy_value(values, name) for name in names}
     return policy_given({name: usual.get(name) if value is None else value for name, value in asked.items()})
 
@@ -193,7 +193,7 @@ _TOGETHER: Final = ("notify_on", "untaken", "expire_after_seconds")
 
 
 def policy_problems(values: Values) -> list[InvalidInput]:
-    """Return what is wrong with each option of the policy, or with all of them together if none is wrong alone."""
+    """Return what is wrong with each option of the policy, or with their combination if each is valid alone."""
     found: list[InvalidInput] = []
     for name in POLICY:
         try:

@@ -1,4 +1,4 @@
-"""The home page: what needs attention, how runs went, what is due next, what runs now, and workers."""
+"""The home page: what needs attention, how runs went, what is due next, what is running, and the workers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LIVE: Final = 12
 LOOKED_LIVE: Final = 60
 LATEST: Final = 8
 LOOKED_BACK: Final = 100
-"""Latest runs to group by schedule and status, so that a frequent schedule does not hide the others."""
+"""Number of latest runs to group by schedule and status, so that a frequent schedule does not hide the others."""
 WORKERS: Final = 20
 
 
@@ -74,7 +74,7 @@ def home_page(request: PageRequest) -> Response:
 
 
 def _live(request: PageRequest) -> list[View]:
-    """Return the runs that are not over, each with the time of its next attempt if it waits for one."""
+    """Return the unfinished runs, each with the time of its next attempt if it waits for one."""
     found = unwrap(request.scheduler.runs(request.caller, RunQuery(status="live", limit=LOOKED_LIVE, count_to=0))).items
     shapes = run_shapes(request.scheduler, found, request.zone, brief=True)
     for place, (run, shape) in enumerate(zip(found, shapes, strict=True)):
@@ -84,7 +84,7 @@ def _live(request: PageRequest) -> list[View]:
 
 
 def _is_untaken(run: View) -> bool:
-    """Return whether a run waits for an agent that has not come: nothing is being done about it."""
+    """Return whether a run waits for an agent that has not taken it, so that nothing is being done about it."""
     return run["status"] == "waiting" and not run["taken_until"]
 
 
@@ -93,20 +93,21 @@ def _about(figures: DayFigures, request: PageRequest) -> str:
     return "24 h" if behind >= DAY - MINUTE else span(behind)
 
 
-# What needs attention: schedules that paused themselves, prompts nobody takes, failures, missed occurrences.
+# What needs attention: schedules that were paused automatically, prompts that nobody takes, failures, missed
+# occurrences.
 
 SHOWN: Final = 4
-"""Rows of each group; the group links to all of them."""
+"""Maximum number of rows in each group; the group links to all of them."""
 LOOKED_AT: Final = 40
-"""Schedules or runs of a group that are read, and put together by schedule."""
+"""Number of schedules or runs that are read for a group, and merged by schedule."""
 PAGES: Final = 25
-"""Pages of so many failing schedules that are read in search of those that paused themselves."""
+"""Number of pages of failing schedules that are read to find those that were paused automatically."""
 LATELY: Final = 20_000
-"""Latest runs, of all owners, to search for missed ones."""
+"""Number of latest runs, of all owners, that are searched for missed ones."""
 NEWS: Final = 7 * DAY
-"""How long a missed run is shown. It can be neither run nor dismissed, so it must disappear by itself."""
+"""How long a missed run is shown. It can be neither run nor dismissed, so it must disappear automatically."""
 PATIENCE: Final = 2 * MINUTE
-"""How long a prompt may wait for an agent before that needs attention."""
+"""How long a prompt may wait for an agent before it needs attention."""
 
 
 class Action(NamedTuple):
@@ -134,7 +135,7 @@ class Group(NamedTuple):
     title: str
     items: list[Item]
     address: str
-    """The page that has all of them."""
+    """The page that lists all of them."""
     is_cut: bool
     """Whether there are more than these."""
 
@@ -142,11 +143,11 @@ class Group(NamedTuple):
 class Found(NamedTuple):
     items: list[Item]
     is_cut: bool = False
-    """Whether not all of them were read."""
+    """Whether some of them were not read."""
 
 
 def attention(request: PageRequest) -> list[Group]:
-    """Return the groups that have something in them, the most urgent first."""
+    """Return the groups that are not empty, most urgent first."""
     paused = _paused(request)
     own = {item.schedule for item in paused.items}
     failing = _failing(request)
@@ -165,7 +166,7 @@ def _group(title: str, found: Found, address: str) -> Group:
 
 
 def _paused(request: PageRequest) -> Found:
-    """Return schedules that were paused after failures, or that cannot be planned, and wait for somebody."""
+    """Return schedules that were paused after failures, or that cannot be planned, and need somebody."""
     failing, some_left = _stopped(request, "failed")
     broken, others_left = _stopped(request, "broken")
     known = {each.definition.id for each in failing}
@@ -254,12 +255,12 @@ def _missed(request: PageRequest) -> Found:
 
 
 def shown_time(run: View) -> str:
-    """Return the instant that lists show of a run, by which they are sorted."""
+    """Return the instant that lists show for a run and by which they sort it."""
     return str(run["finished"] or run["started"] or run["due"])
 
 
 def by_schedule(found: list[View]) -> list[tuple[View, int]]:
-    """Return the latest run of each schedule and status, with the number of others like it; the latest first."""
+    """Return the latest run of each schedule and status, with the number of similar ones; latest first."""
     latest: dict[tuple[object, str], View] = {}
     numbers: dict[tuple[object, str], int] = {}
     for run in sorted(found, key=_moment, reverse=True):

@@ -1,4 +1,5 @@
-"""The part of the schedule form that belongs to a kind, and the standard one that is made from a payload model."""
+"""The part of the schedule form that belongs to a kind, and the standard form that is generated from a payload
+model."""
 
 from __future__ import annotations
 
@@ -21,29 +22,30 @@ LONGEST_NAME: Final = 80
 
 
 class KindForm:
-    """The fields of a kind's payload in the schedule form. This one has none."""
+    """The fields of a kind's payload in the schedule form. This base class has none."""
 
     fields: tuple[str, ...] = ()
     template: str = ""
     """Template of the fields, such as `job/form.html` for a file in the folder `templates` beside the kind's form."""
     named_by: tuple[str, ...] = ()
-    """Fields that a schedule without a name is named by: the first that is not empty. The last one must not be."""
+    """Fields that provide the name of a schedule without one: the first that is not empty. The last one must not be
+    empty."""
     named_by_label: str = "first words"
     creates: bool = True
     """Whether schedules of this kind are created in the dashboard as well as edited."""
     own_policy: tuple[str, ...] = ()
     """Fields of the policy that the template shows itself."""
     prefix: str = ""
-    """Beginning of the names of further inputs, which depend on what was typed in the fields."""
+    """Prefix of the names of further inputs, which depend on what was typed in the fields."""
     text_field: str = ""
-    """The field with the text that people read; switching to another kind carries it over."""
+    """The field with the text that people read; switching to another kind keeps this text."""
     samples: Mapping[str, Any] = MappingProxyType({})
-    """Valid values of required fields, with which the other fields are checked after one was found wrong."""
+    """Valid sample values of required fields, used to check the other fields after one was found invalid."""
     waits: bool = False
     """Whether its runs may wait for somebody to take them."""
 
     def read(self, values: Values) -> dict[str, Any]:
-        """Return the payload fields; None stands for a field that is left out."""
+        """Return the payload fields; None means that a field is left out."""
         return {name: values[name] or None for name in self.fields}
 
     def show(self, payload: Mapping[str, Any]) -> Values:
@@ -51,18 +53,18 @@ class KindForm:
         return {name: text_of(payload.get(name)) for name in self.fields}
 
     def context(self, services: Services, caller: Caller, values: Values) -> dict[str, Any]:
-        """Return what the template needs further. The caller's owner is the one whom the schedule belongs to."""
+        """Return what else the template needs. The owner of the schedule is the caller's owner."""
         return {}
 
     def arrange(self, services: Services, caller: Caller, values: Values) -> Values:
-        """Return the values as the form shows them, such as arguments in inputs of their own."""
+        """Return the values as the form shows them, for example with arguments in inputs of their own."""
         return values
 
     def problems(
         self, services: Services, caller: Caller, kind: str, values: Values, stored: Mapping[str, Any]
     ) -> list[InvalidInput]:
-        """Return everything that is wrong with the values. A field that was found wrong is left out or replaced by a
-        sample, and then the others are checked."""
+        """Return everything that is wrong with the values. An invalid field is left out or replaced with a sample, and
+        then the others are checked."""
         try:
             payload = self.payload(kind, values, stored)
         except InvalidInput as error:
@@ -91,7 +93,7 @@ class KindForm:
         return self.show(masked_payload(kind, dict(stored)))
 
     def name_of(self, values: Values) -> str:
-        """Return the name of a schedule that was given none; raise InvalidInput if there is nothing to name it by."""
+        """Return the name of a schedule that has none; raise InvalidInput if no field can provide one."""
         texts = (" ".join(values[self.input_of(field)].split()) for field in self.named_by)
         name = next(filter(None, texts), "")
         if self.named_by and not name:
@@ -103,11 +105,11 @@ class KindForm:
         return field
 
     def input_in(self, field: str, values: Values) -> str:
-        """Return the same where inputs depend on what was typed."""
+        """Do the same for inputs that depend on what was typed."""
         return self.input_of(field)
 
     def title_of(self, name: str, payload: Mapping[str, Any]) -> str:
-        """Return what lists call a schedule: its name, or more where that says too little."""
+        """Return the title of a schedule in lists: its name, or more if the name says too little."""
         return name
 
 
@@ -160,14 +162,14 @@ class StandardForm(KindForm):
 
 
 _PREFIX: Final = "payload-"
-"""Begins the names of the standard form's inputs, which might otherwise be those of a trigger or a policy."""
+"""Prefix of the names of the standard form's inputs, which might otherwise equal those of a trigger or a policy."""
 
 
 _TYPES: Final = {"string": "text", "integer": "number", "number": "number", "boolean": "checkbox"}
 
 
 def _input_type(field: PayloadField) -> str:
-    """Return the input for a type of JSON, or for an optional one; anything else is typed as JSON."""
+    """Return the type of input for a JSON type, optional or not; values of any other type are typed as JSON."""
     parts = [part for part in field.type.schema.get("anyOf", [field.type.schema]) if part.get("type") != "null"]
     optional = len(parts) < len(field.type.schema.get("anyOf", parts))
     found = _TYPES.get(parts[0].get("type", ""), "json") if len(parts) == 1 else "json"
@@ -205,7 +207,7 @@ def text_of(value: Any) -> str:
 
 
 def number_of(values: Values, name: str) -> float:
-    """Return a number, whole if it was typed as such."""
+    """Return a number, as an integer if it was typed as one."""
     try:
         number = float(values[name].strip())
     except ValueError:
@@ -216,7 +218,7 @@ def number_of(values: Values, name: str) -> float:
 
 
 def json_of(values: Values, name: str, wanted: type[Any] | None = None) -> Any:
-    """Return the JSON that was typed, of any type or of the one that is wanted: list or dict."""
+    """Return the JSON that was typed, of any type or of the `wanted` one: list or dict."""
     text = values[name].strip()
     example = '["hello", 3]' if wanted is list else '{"words": 50}'
     try:

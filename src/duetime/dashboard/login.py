@@ -21,7 +21,7 @@ from duetime.service.errors import STORE_MESSAGE
 
 
 def sign_in_page(scope: Scope, problem: str | None = None, status: int = 401, goal: str | None = None) -> Response:
-    """Render the sign-in page at the requested address, which is where signing in leads."""
+    """Render the sign-in page at the requested address, to which signing in returns."""
     goal = _requested_page(scope) if goal is None else goal
     answer = render(scope, "sign_in.html", status, problem=problem, goal=goal)
     answer.headers["WWW-Authenticate"] = 'Bearer realm="duetime"'
@@ -45,7 +45,8 @@ class SignIn:
         self._browsers = browsers
 
     async def show(self, request: Request) -> Response:
-        """Sign in by the link, once. A HEAD request, which only checks where it leads, does not use it up."""
+        """Sign in with the link, which works once. A HEAD request, which only checks where it leads, does not use it
+        up."""
         given = request.query_params.get("token", "")
         sessions = self._browsers.sessions
         if sessions is None:

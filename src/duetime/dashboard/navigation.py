@@ -19,7 +19,7 @@ class NavigationItem(NamedTuple):
     key: str = ""
     """The letter that opens it after `g`."""
     tally: Callable[[Call], Count] | None = None
-    """What its badge shows; nothing if it is 0."""
+    """The number on its badge; there is no badge if it is 0."""
     counted: str = ""
     """What the badge counts, such as "unread messages"."""
     grave: bool = False
@@ -60,7 +60,8 @@ SHORTCUTS: Final = (
 
 
 def with_counts(items: Sequence[NavigationItem], call: Call | None) -> list[NavigationItem]:
-    """Return the items with their badges; without a call, which is when the store cannot be asked, with none."""
+    """Return the items with their badges; without a call, which means that the store cannot be queried, without
+    badges."""
     return [
         each if call is None or each.tally is None else each._replace(badge=_shown(each.tally(call))) for each in items
     ]

@@ -49,7 +49,7 @@ def all_zones() -> list[str]:
 
 
 def keep(answer: RedirectResponse, theme: str, zone: str | None) -> Response:
-    """Set the cookies of what was chosen. An empty zone, or the theme `auto`, deletes its cookie; None keeps it."""
+    """Set the cookies for what was chosen. An empty zone, or the theme `auto`, deletes its cookie; None keeps it."""
     if theme in THEMES:
         _set(answer, THEME_COOKIE, "" if theme == "auto" else theme)
     if zone is not None:

@@ -21,13 +21,13 @@ _PAGE: Final = 750
 
 
 class ReadLimits(NamedTuple):
-    """Limits on what is read. Beyond them, only the schedules that fire first and the latest runs count."""
+    """Limits on what is read. Beyond them, only the schedules that fire first and the latest runs are included."""
 
     schedules: int = 500
     runs: int = 1_500
     all_until: bool = True
-    """Whether the query itself ends at the window's end. Among a million schedules of other owners, that takes longer
-    than reading the first few and dropping what lies beyond."""
+    """Whether the query itself ends at the end of the window. Among a million schedules of other owners, that takes
+    longer than reading the first few and dropping those beyond the window."""
 
 
 def schedule_at(request: PageRequest) -> Schedule:
@@ -126,16 +126,16 @@ def _is_shown(run: Run, shown: Shown) -> bool:
     return shown.text is None or shown.text.lower() in run.name.lower()
 
 
-# First steps that a page offers somebody who has no schedule yet.
+# First steps that a page offers to somebody who has no schedule yet.
 
 
 class FirstSteps(NamedTuple):
     kinds: list[tuple[str, str]]
     """Name and title of each kind that can be created in the dashboard."""
     connect: str
-    """The command that connects an agent's client on this machine; empty where it cannot be known."""
+    """The command that connects an agent's client on this machine; empty if it cannot be known."""
     trial: str
-    """What a test message is requested with; empty if no kind has one."""
+    """The form values that request a test message; empty if no kind has one."""
 
 
 def first_steps(request: PageRequest) -> FirstSteps | None:

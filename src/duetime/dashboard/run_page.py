@@ -78,7 +78,8 @@ def _shown_payload(run: Run, details: View) -> dict[str, Any]:
 
 
 def _prose(request: PageRequest, run: Run, payload: View) -> str | None:
-    """Return the name of the payload field that a person reads, such as the text of a prompt, unless it is a word."""
+    """Return the name of the payload field that a person reads, such as the text of a prompt, unless it is a single
+    word."""
     spec = request.call.services.specs.get(run.kind)
     name = "" if spec is None else spec.text
     text = payload.get(name) if name else None
@@ -91,7 +92,7 @@ def _attempts_allowed(schedule: Schedule | None) -> int | None:
 
 
 def _commands(request: PageRequest, run: Run, schedule: Schedule | None) -> list[tuple[str, str]]:
-    """Return the commands that do on a terminal what the buttons do here."""
+    """Return the commands for a terminal that do the same as the buttons here."""
     found = [("Show", "run show")]
     if schedule is not None:
         found.append(("Run again", "run again"))
@@ -133,7 +134,7 @@ def again_page(request: PageRequest) -> Response:
 
 
 def run_edited(request: PageRequest, form: Form) -> Response:
-    """Start the run with the fields of the form. An error is shown beside the field, with what was typed."""
+    """Start the run with the fields of the form. An error is shown beside its field, with what was typed."""
     run = run_at(request)
     payload = _payload_of(request, run)
     typed = {name: form.get(f"field-{name}") for name in payload}
@@ -190,7 +191,7 @@ def _render_form(
 _LEAST: Final = 1.6
 """Minimum width of a segment, in percent: an attempt of a millisecond stays visible beside a wait of an hour."""
 _NO_ATTEMPT: Final = frozenset({RunStatus.PENDING, RunStatus.QUEUED, RunStatus.MISSED, RunStatus.SKIPPED})
-"""Statuses of a run whose `started` is not that of an attempt under way or of its last one."""
+"""Statuses of a run whose `started` is not that of a current attempt or of its last one."""
 
 
 class Step(NamedTuple):
@@ -204,7 +205,7 @@ class Step(NamedTuple):
     attempt: View | None = None
     """The attempt, with its error; None for a wait."""
     open: bool = False
-    """Whether it is still under way, or lies ahead."""
+    """Whether it is in progress or still to come."""
 
     @property
     def took(self) -> str:

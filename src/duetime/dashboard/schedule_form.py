@@ -42,7 +42,7 @@ OVERLAPS: Final = {"skip": "skip it", "queue": "queue it", "allow": "run both"}
 
 
 def _titles(request: PageRequest) -> dict[str, str]:
-    """Return what each kind that can be created here is called, by the name of the kind."""
+    """Return the titles of the kinds that can be created here, by the name of the kind."""
     specs = request.call.services.specs
     return {name: spec.title or spec.name for name, spec in specs.items() if may_create(spec)}
 
@@ -74,7 +74,8 @@ def create(request: PageRequest, form: Form) -> Response:
 
 
 def _switched(request: PageRequest, form: Form, before: str, values: Values) -> tuple[str, Values]:
-    """Return the kind that was switched to, with everything that was typed: the text becomes the text of that kind."""
+    """Return the kind to which the user switched, with everything that was typed: the text becomes the text of that
+    kind."""
     kind = _chosen_kind(request, form.get("switch"))
     found, field = form_fields.read(form, kind), form_of(kind).text_field
     if field and not found[field]:
@@ -83,7 +84,7 @@ def _switched(request: PageRequest, form: Form, before: str, values: Values) -> 
 
 
 def _carried(request: PageRequest, form: Form, kind: str) -> list[tuple[str, str]]:
-    """Return what was typed for the other kinds, so that switching back finds it again."""
+    """Return what was typed for the other kinds, so that it is still there after switching back."""
     own = (form_of(kind).fields, form_of(kind).prefix)
     others = [form_of(name) for name in _titles(request) if name != kind]
     names = [name for other in others for name in other.fields if name not in own[0]]
@@ -99,9 +100,9 @@ def _submitted(
     show: Callable[..., Response],
     check: Callable[[], list[Err]],
 ) -> Response:
-    """Do what the form was sent for. `show` renders the form again, with the errors if there are any; `check` returns
+    """Execute the intent of the form. `show` renders the form again, with the errors if there are any; `check` returns
     everything that is wrong with it."""
-    if form.get("intent") == LOOK:  # no alarms, since this is requested at every pause in typing
+    if form.get("intent") == LOOK:  # no alarms, because this is requested at every pause in typing
         return request.render("preview.html", alarms=(), preview=_preview(request, values))
     preset = form_fields.PRESETS.get(form.get("preset"))
     if preset is not None:
@@ -112,7 +113,7 @@ def _submitted(
         return act()
     except DuetimeError as error:
         err = err_of(error)
-    # The first error of the operation decides about the response; the others are found field by field.
+    # The first error of the operation determines the response; the others are found field by field.
     found = check() if shown(err.code).status == 422 else []
     known = {each.details.get("field") for each in found}
     return show([*found, err] if not found or err.details.get("field") not in known else found, err)
@@ -139,7 +140,7 @@ def _among(error: InvalidInput, found: list[InvalidInput]) -> bool:
 
 
 def _timing_problems(request: PageRequest, values: Values) -> list[InvalidInput]:
-    """Return what is wrong with the time zone, and what is wrong with the times whatever the zone."""
+    """Return what is wrong with the time zone, and what is wrong with the times regardless of the zone."""
     found: list[InvalidInput] = []
     try:
         known_zone(values["timezone"].strip() or request.zone)
@@ -231,7 +232,7 @@ def _starting(request: PageRequest, values: Values) -> Instant:
 
 
 def _for_people(input: str, err: Err) -> str:
-    """Return the message with the label of its input: `timeout_seconds` is the timeout."""
+    """Return the message with the label of its input, such as "timeout" for `timeout_seconds`."""
     field, message = err.field or "", with_cron_fault(err.message)
     if not field or not message.startswith(f"{field}:") or "-" in input:  # an argument of a task has its name as label
         return message
@@ -259,7 +260,7 @@ def _form(
     key: str = "",
     carried: Sequence[tuple[str, str]] = (),
 ) -> Response:
-    """Render the form with what was typed, valid or not. A kind that cannot be created here says so at once."""
+    """Render the form with what was typed, valid or not. For a kind that cannot be created here, it says so at once."""
     services, fields = request.call.services, form_of(kind)
     refusal = services.hooks(kind).refusal() if schedule is None and not found else None
     owner = request.caller.owner if schedule is None else schedule.definition.owner
@@ -299,7 +300,7 @@ def _form(
 
 
 def _preview(request: PageRequest, values: Values) -> View:
-    """Return the next times. Nothing is wrong yet with a field in which nothing was typed."""
+    """Return the next times. A field in which nothing was typed is not reported as wrong yet."""
     if not values.get(form_fields.MAIN.get(values["when"], ""), "").strip():
         return {"problem": None, "next": []}
     try:

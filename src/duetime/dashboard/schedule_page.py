@@ -1,4 +1,4 @@
-"""The page of one schedule (how it has been doing, what comes next, what it does, its history), and its changes."""
+"""The page of one schedule: its recent runs, what comes next, what it does and its history; and the changes to it."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def schedule_page(request: PageRequest) -> Response:
 
 
 def _query(request: PageRequest, schedule: Schedule, asked: dict[str, str]) -> tuple[RunQuery, str]:
-    """Return the query of the history, and why a filter was left out."""
+    """Return the query of the history, and the reason why a filter was ignored."""
     problems: list[str] = []
 
     def time(name: str, *, last: bool = False) -> Instant | None:
@@ -148,7 +148,7 @@ def confirm_page(request: PageRequest) -> Response:
 def _confirm(
     request: PageRequest, schedule: Schedule, action: str, form: Form | None = None, err: Err | None = None
 ) -> Response:
-    """Ask for confirmation; if what was typed is refused, ask again with it and with the problem."""
+    """Ask for confirmation; if the input is refused, ask again with the input and the problem."""
     typed = {name: "" if form is None else form.get(name) for name in ("until", "note")}
     status, problem = (200, None) if err is None else (shown(err.code).status, err.problem)
     it = schedule_shape(schedule, request.zone)

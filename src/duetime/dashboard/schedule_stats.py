@@ -1,6 +1,6 @@
 """Statistics of one schedule: a ribbon of 30 days, its durations and lateness, success rate and failures.
 
-All of it is read by the index of the schedule's own runs, and of each day at most `EACH` rows: a schedule that fires
+Everything is read through the index of the schedule's own runs, with at most `EACH` rows per day: a schedule that fires
 every second costs no more than that, and the history of other schedules costs nothing.
 """
 
@@ -22,7 +22,7 @@ from duetime.service.text import percent, plural, span
 DAYS: Final = 30
 EACH: Final = 300
 LATEST: Final = 60
-"""Runs in the charts of durations and lateness."""
+"""Number of runs in the charts of durations and lateness."""
 HEIGHT: Final = 64
 _LEAST: Final = 1.5
 _FEW: Final = 5
@@ -36,7 +36,7 @@ class Day(NamedTuple):
     """CSS class: good, some, bad, missed or none."""
     label: str
     start: str
-    """The day as a filter of the history takes it."""
+    """The day in the format of the history's filter."""
 
 
 class Column(NamedTuple):
@@ -67,7 +67,7 @@ class ScheduleStats(NamedTuple):
     average: str | None
     slowest: str | None
     failing: str | None
-    """How it fails at present, in words; None if its last run went well."""
+    """How it is currently failing, in words; None if its last run succeeded."""
     failing_since: Instant | None
 
 
@@ -146,7 +146,8 @@ def _success(counts: Sequence[PeriodCount]) -> tuple[str | None, str]:
 
 
 def failing_text(progress: Progress) -> str | None:
-    """Describe failures in a row: a schedule of which every run failed is worse than one that failed lately."""
+    """Describe consecutive failures: a schedule whose every run failed is worse than one that started failing
+    recently."""
     failures, runs = progress.failures, executed(progress)
     if not failures:
         return None
@@ -156,7 +157,7 @@ def failing_text(progress: Progress) -> str | None:
 
 
 def _failing_since(timings: Sequence[Timing], progress: Progress) -> Instant | None:
-    """Return when the first of the present failures in a row was due, if that is among the latest runs."""
+    """Return when the first of the current consecutive failures was due, if that is among the latest runs."""
     if not progress.failures:
         return None
     failed = [each.due for each in timings if each.status in _BAD]
@@ -174,7 +175,7 @@ def _duration(timing: Timing) -> int | None:
 
 
 def _lateness(timing: Timing) -> int | None:
-    """Return how late a run began; unknown for one that was retried or started by hand."""
+    """Return how late a run began; unknown for a run that was retried or started manually."""
     if timing.started is None or timing.attempt > 1 or timing.cause != Cause.TRIGGER:
         return None
     return max(0, timing.started - timing.due)
@@ -206,6 +207,7 @@ def _chart(
 
 
 def _top(known: Sequence[int]) -> int:
-    """Return the top of the scale for sorted values: the largest, unless few are so large that they dwarf the rest."""
+    """Return the top of the scale for sorted values: the largest, unless a few are so large that they dwarf the
+    rest."""
     usual = known[int(0.9 * (len(known) - 1))]
     return known[-1] if known[-1] <= 4 * usual or len(known) < _FEW else round(1.5 * usual)

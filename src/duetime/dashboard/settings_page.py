@@ -21,7 +21,7 @@ from duetime.service.status import status
 from duetime.service.when import duration
 
 NEVER_SHOWN: Final = "YOUR_TOKEN"
-"""Stands for a token: each is shown once, when it is issued."""
+"""Placeholder for a token, because each is shown only once, when it is issued."""
 MOST_TOKENS: Final = 100
 WORKERS: Final = 50
 LIVES: Final = {"1d": "1 day", "30d": "30 days", "90d": "90 days", "365d": "1 year"}
@@ -76,14 +76,14 @@ def _may_issue(request: PageRequest) -> bool:
 
 
 def _token_rows(request: PageRequest) -> list[dict[str, Any]]:
-    """Return the tokens that are or were valid, the newest first: an operator sees all, others their own."""
+    """Return the tokens that are or were valid, newest first: an operator sees all, others their own."""
     tokens, now = _tokens(request), request.now // SECOND
     if tokens is None:
         return []
     caller = request.caller
     mine = [each for each in tokens.records() if (caller.operator or each.owner == caller.owner) and each.expires > now]
     mine.sort(key=lambda each: each.issued, reverse=True)
-    valid = (each for each in mine if not tokens.is_revoked(each.id))  # asked only for those that are shown
+    valid = (each for each in mine if not tokens.is_revoked(each.id))  # checked only for those that are shown
     return [_token_row(each, request) for each in islice(valid, MOST_TOKENS)]
 
 
@@ -124,7 +124,8 @@ def _revoke(tokens: Tokens, id: str) -> None:
 
 
 def _issue(request: PageRequest, tokens: Tokens, form: Form) -> str:
-    """Issue a token. One that is issued in a session that a token opened ends with that token, at the latest."""
+    """Issue a token. A token that is issued in a session which a token opened expires with that token, at the
+    latest."""
     email, owner = form.get("email").strip(), form.get("owner").strip()
     given, scopes = form.get("life").strip() or "30d", [OPERATOR] if form.get("scope") else []
     if given not in LIVES:
@@ -133,7 +134,7 @@ def _issue(request: PageRequest, tokens: Tokens, form: Form) -> str:
     parent = "" if visitor is None else visitor.grant.parent
     if visitor is not None and parent:
         opened_by = next((each for each in tokens.records() if each.id == parent), visitor.grant._replace(parent=""))
-        if opened_by.parent or visitor.grant.root:  # a third one would not end with the first
+        if opened_by.parent or visitor.grant.root:  # a third one would not expire with the first
             text = "a token that was issued here issues no others; sign in with `duetime open` or the first token"
             raise refuse("not_possible", text)
         life = min(life, max(opened_by.expires * SECOND - request.now, SECOND))
@@ -141,7 +142,7 @@ def _issue(request: PageRequest, tokens: Tokens, form: Form) -> str:
 
 
 def _test(request: PageRequest, target: str) -> Response:
-    """Create a schedule that tests a channel or an agent at once; its page shows how that went."""
+    """Create a schedule that tests a channel or an agent at once; its page shows the outcome."""
     kind, _, name = target.partition(":")
     known = {each["name"] for _, of, rows in _targets(request) if of == kind for each in rows if each["test"]}
     payload = request.call.services.hooks(kind).trial(name, request.caller.owner) if name in known else None

@@ -37,7 +37,7 @@ HEADERS = {
     "X-Frame-Options": "DENY",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
-"""What pages need beyond the headers that the middleware gives to every response."""
+"""Headers that pages need in addition to those that the middleware adds to every response."""
 
 
 class KindTemplates(dict[str, BaseLoader]):
@@ -73,14 +73,16 @@ def render(scope: Scope, template: str, status: int = 200, **values: Any) -> Res
 
 
 def referrer_policy(scope: Scope) -> str:
-    """Return `no-referrer` where browsers send `Sec-Fetch-Site`, which tells whose form was sent. Over plain HTTP from
-    another machine they do not, and without a referrer they send no Origin either: there, return `same-origin`."""
+    """Return `no-referrer` where browsers send `Sec-Fetch-Site`, which identifies the origin of a form. Over plain HTTP
+    from another machine they do not send it, and without a referrer they send no Origin either; for those, return
+    `same-origin`."""
     own = host_name(Headers(scope=scope).get("host", "")) in LOOPBACK
     return "no-referrer" if own or is_https(scope) else "same-origin"
 
 
 def is_https(scope: Scope) -> bool:
-    """Check for HTTPS, here or at a proxy. Forging the header only yields a stricter page and an unusable cookie."""
+    """Return whether the request uses HTTPS, here or at a proxy. Forging the header only yields a stricter page and an
+    unusable cookie."""
     return scope["scheme"] == "https" or Headers(scope=scope).get("x-forwarded-proto", "") == "https"
 
 
@@ -136,7 +138,7 @@ def markdown(value: object) -> Markup:
 
 @lru_cache(maxsize=1)
 def _renderer() -> MarkdownIt:
-    from markdown_it import MarkdownIt  # takes longer to import than most pages take
+    from markdown_it import MarkdownIt  # takes longer to import than most pages take to render
 
     # Tables stay off: a short text can ask for thousands of empty cells.
     made = MarkdownIt("commonmark", {"html": False, "breaks": True}).enable("strikethrough")

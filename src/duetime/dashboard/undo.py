@@ -1,4 +1,4 @@
-"""Undoing a change. What reverses it is kept in this process for some minutes; another process offers no undo."""
+"""Undoing a change. The reverse change is kept in this process for some minutes; another process offers no undo."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _MOST: Final = 200
 
 
 def reverse_of(action: str, before: Schedule) -> ChangeRequest | None:
-    """Return what leads a schedule back to how it was before a change, or None. Neither a cancelled nor a deleted
-    schedule fires again."""
+    """Return the action that restores a schedule to its state before a change, or None. Neither a cancelled nor a
+    deleted schedule fires again."""
     match action, before.progress.state:
         case "pause", ScheduleState.ACTIVE:
             return ChangeRequest("resume")
@@ -34,7 +34,7 @@ def reverse_of(action: str, before: Schedule) -> ChangeRequest | None:
 class Reversal(NamedTuple):
     session: str
     changes: Mapping[ChangeRequest, list[str]]
-    """The ids of what each change is made to."""
+    """The ids to which each change is applied."""
     until: Instant
 
 

@@ -17,12 +17,12 @@ from duetime.service.presenters import View, run_shapes
 
 MOST: Final = 40
 LONGEST: Final = 20_000
-"""Characters of an answer."""
+"""Maximum length of an answer, in characters."""
 
 
 def waiting_rows(request: PageRequest, cursor: str | None = None) -> tuple[list[View], str | None]:
-    """Return the runs that wait, those that nobody took first, each with its text and who could be woken for it; and
-    the cursor of those that are left."""
+    """Return the waiting runs, those that nobody has taken first, each with its text and who could be woken for it; and
+    the cursor of the remaining ones."""
     query = RunQuery(status=RunStatus.WAITING, limit=MOST, cursor=cursor, count_to=0)
     page = unwrap(request.scheduler.runs(request.caller, query))
     found = page.items

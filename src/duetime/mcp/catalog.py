@@ -31,14 +31,14 @@ _ANSWERS = (
 
 class Catalog(NamedTuple):
     tools: list[Tool]
-    """All that can be called."""
+    """All tools that can be called."""
     resources: list[Resource]
     recipes: list[Recipe]
     instructions: str
 
 
 def family_of(spec: KindSpec) -> str:
-    """Return the name by which the tools of a kind are switched on; it is empty if the kind has none."""
+    """Return the name by which the tools of a kind are enabled; it is empty if the kind has none."""
     return spec.family or (spec.plural if spec.payload else "")
 
 
@@ -47,18 +47,17 @@ def families_of(specs: Iterable[KindSpec]) -> tuple[str, ...]:
 
 
 def tools_of(spec: KindSpec) -> list[Tool]:
-    """Return the tools of a kind, which are generated from its payload model if it brings none."""
+    """Return the tools of a kind, which are generated from its payload model if it has none of its own."""
     if spec.tools or not spec.payload:
         return _loaded([spec.tools])
     return standard_tools(spec)
 
 
 def catalog_of(specs: Iterable[KindSpec], names: Sequence[str] = (), optional: Collection[str] = ()) -> Catalog:
-    """Load the tools of these names: a family has all of its own and those for all kinds, a single tool has no other.
-    Without names there are all. `optional` names required arguments that may be left out, because the settings have a
-    default.
-
-    The tools for all kinds serve the families that are named, or else the kinds whose tools are."""
+    """Load the tools with these names: the name of a family selects all of its tools and those for all kinds, the name
+    of a tool selects only that tool. Without names, all tools are loaded. `optional` names required arguments that may
+    be left out, because the settings have a default. The tools for all kinds serve the named families, or otherwise the
+    kinds of the named tools."""
     specs = list(specs)
     families = [name for name in families_of(specs) if name in names or not names]
     whole = [spec for spec in specs if family_of(spec) in families]
@@ -95,16 +94,17 @@ def _instructions(specs: Sequence[KindSpec]) -> str:
 
 
 def generic_tools(served: Served) -> list[Tool]:
-    """Return the tools for all kinds. They belong to no family, and serve the families that are switched on."""
+    """Return the tools for all kinds. They belong to no family, and serve the enabled families."""
     reading = [upcoming_tool(served), history_tool(served), status_tool()]
     of_runs = [run_now_tool(served), stop_run_tool(served), mark_runs_tool(served)]
     return [*reading, *of_runs, edit_tool(served), *manage_tools(served)]
 
 
-# Entries of tools in `tools/list`. Every conversation carries the list, so that an entry is as short as it can be. What
-# the server checks or accepts anyway is not listed: that unknown arguments are refused, that null is the same as an
-# absent argument, and trivial bounds. The output schema names the fields of the answer and says which are always there;
-# types and meanings are in the reference. Fields that the answer of any tool may have are in the server's instructions.
+# Entries of tools in `tools/list`. Every conversation contains the list, so an entry is as short as possible. What the
+# server checks or accepts anyway is not listed: that unknown arguments are refused, that null means the same as an
+# absent argument, and trivial bounds. The output schema names the fields of the answer and says which are always
+# present; types and meanings are in the reference. Fields that the answer of any tool may have are in the server's
+# instructions.
 
 OF_ANY_ANSWER = (
     "error",
@@ -119,7 +119,7 @@ OF_ANY_ANSWER = (
 )
 
 _MANY = 100
-"""Items beyond which a maximum is not listed."""
+"""Number of items beyond which a maximum is not listed."""
 
 
 def listed_tool(tool: Tool) -> types.Tool:
@@ -152,7 +152,7 @@ def _argument(schema: Schema) -> Schema:
 
 
 def _is_trivial(key: str, value: object) -> bool:
-    """Return whether a bound is one that nobody reaches by accident."""
+    """Return whether a bound is one that nobody exceeds by accident."""
     match key, value:
         case "minimum", (0 | 1):
             return True

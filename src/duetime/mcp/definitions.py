@@ -1,4 +1,4 @@
-"""The definitions that a kind offers to MCP clients: tools, resources and prompts; and helpers that build schemas."""
+"""The definitions that a kind offers to MCP clients: tools, resources and prompts; also helpers that build schemas."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def tool(
     always: tuple[str, ...] = (),
     **hints: Any,
 ) -> Tool:
-    """Return the tool that a function answers. It has the name of the function, whose docstring describes it to agents.
-    `required` are the arguments that must be given, `always` the parts that every result has."""
+    """Return the tool that a function implements. It has the name of the function, whose docstring describes it to
+    agents. `required` are the arguments that must be given, `always` the fields that every result has."""
     description = "\n\n".join(" ".join(part.split()) for part in (answer.__doc__ or "").split("\n\n"))
     schemas = object_schema(input, required), result_schema(output, always)
     return Tool(answer.__name__, title, description, *schemas, answer, **hints)
@@ -81,7 +81,8 @@ def errors_as_results(answer: Callable[[Call, Arguments], Reply]) -> Callable[[C
 
 
 def error_result(err: Err) -> Reply:
-    """Return an error as a result; raise store errors, whose messages may name files, for the operator's log."""
+    """Return an error as a result; raise store errors, whose messages may name files and belong in the operator's
+    log."""
     if err.code in STORE_ERRORS:
         raise StoreUnavailable(err.message)
     if err.details.get("field") == "timeout":  # the engine uses microseconds and another name
@@ -91,7 +92,8 @@ def error_result(err: Err) -> Reply:
 
 
 def object_schema(properties: Mapping[str, Schema], required: tuple[str, ...] = ()) -> Schema:
-    """Return the schema of a flat object without unknown properties. What is not required may be null, too."""
+    """Return the schema of a flat object without unknown properties. Properties that are not required may also be
+    null."""
     return {
         "type": "object",
         "properties": {name: each if name in required else optional(each) for name, each in properties.items()},
@@ -126,7 +128,7 @@ def number(description: str, **more: Any) -> Schema:
 
 
 def id_or_name(description: str) -> Schema:
-    """Return the schema of an argument that `find_schedule` reads: an id, its number, or a name."""
+    """Return the schema of an argument for `find_schedule`: an id, its number, or a name."""
     return {"type": ["string", "integer"], "description": description}
 
 
@@ -170,7 +172,8 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """An MCP prompt, a ready-made request for users; the name keeps it apart from other meanings of the word."""
+    """An MCP prompt, which is a ready-made request for users. It is not called a prompt, because that is also a kind of
+    schedule."""
 
     name: str
     title: str
@@ -180,7 +183,7 @@ class Recipe:
 
 
 def quoted(arguments: Mapping[str, str], name: str, otherwise: str = "ask me.") -> str:
-    """Wrap user input in a tag, so that it is data within the prompt and not part of its wording."""
+    """Wrap user input in a tag, so that it is data within the prompt and not part of its instructions."""
     value = arguments.get(name, "").strip()
     return f"\n\n<{name}>\n{value}\n</{name}>\n\n" if value else f" {otherwise} "
 

@@ -113,7 +113,7 @@ def _edit(served: Served, of_kind: Mapping[str, Fields], call: Call, given: Argu
 
 
 def _check_cron(spec: KindSpec | None, when: When | None) -> None:
-    """Refuse a cron expression that the tools which create such a schedule refuse."""
+    """Refuse a cron expression that the tools which create such a schedule would refuse."""
     if when is None or when.type != "cron" or spec is None or not spec.five_cron_fields:
         return
     cron = when.config["expression"]
@@ -125,7 +125,7 @@ def _check_cron(spec: KindSpec | None, when: When | None) -> None:
 
 
 def _about_argument(err: Err, fields: Fields, given: Arguments) -> Err:
-    """Return an error about a payload field with the name of the argument that gave it."""
+    """Return an error about a payload field with the name of the argument that contained it."""
     argument = next((name for name, (field, _) in fields.items() if field == err.field and name in given), None)
     if argument is None or not err.message.startswith(f"{err.field}: "):
         return err
@@ -133,7 +133,7 @@ def _about_argument(err: Err, fields: Fields, given: Arguments) -> Err:
 
 
 def _payload_fields(of_kind: Mapping[str, Fields], kind: str, given: Arguments) -> dict[str, Any]:
-    """Return the payload fields that are given, or raise a ToolProblem for those of another kind."""
+    """Return the given payload fields, or raise a ToolProblem for fields of another kind."""
     own = of_kind.get(kind, {})
     every = {name for fields in of_kind.values() for name in fields}
     for name in given:
@@ -167,7 +167,7 @@ def _request(call: Call, given: Arguments, fields: Mapping[str, Any], zone: str)
 
 
 def _when(given: Arguments, zone: str) -> tuple[When | None, NextTime | None]:
-    """Return the new rule, and the next time, which is moved alone where no rule is given."""
+    """Return the new rule, and the next time, which is moved alone if no rule is given."""
     named = [name for name in _RULES if given.get(name) is not None]
     time = "at"
     if "when" in named and read_phrase(given["when"])[0] == "once":  # a time, as in `at`

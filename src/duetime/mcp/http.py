@@ -1,6 +1,6 @@
-"""MCP over HTTP, with a limit on sessions (older protocol) per owner: a new one ends the least recently used one.
+"""MCP over HTTP, with a limit on sessions (older protocol) per owner: a new session ends the least recently used one.
 
-The SDK has only a common limit, so one owner could prevent all others from opening a session.
+The SDK has only a common limit, with which one owner could prevent all others from opening a session.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def mcp_route(server: McpServer, shares: Shares) -> Mount:
 
 @asynccontextmanager
 async def running(server: McpServer) -> AsyncIterator[None]:
-    """Keep the sessions and subscriptions of a server going while the HTTP application runs."""
+    """Keep the sessions and subscriptions of a server active while the HTTP application runs."""
     async with server.sdk.session_manager.run(), server.watcher.running():
         yield
 
@@ -101,7 +101,7 @@ class OwnedSessions:
                 del self._sessions[owner]
 
     async def _end(self, owner: str, session: str, user: Any, scope: Scope) -> None:
-        """End a session with a DELETE request, as its own client would, using the credential that opened it."""
+        """End a session with a DELETE request, as its own client would, with the credential that opened it."""
         self._ended[owner, session] = None
         while len(self._ended) > _REMEMBERED:
             self._ended.popitem(last=False)

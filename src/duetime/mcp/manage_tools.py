@@ -44,7 +44,7 @@ BRIEF: dict[str, Schema] = {
 }
 _ROWS: Schema = {"type": "array", "items": {"type": "object"}}
 _SHOWN = 100
-"""Rows of an answer about many schedules."""
+"""Maximum number of rows in an answer about many schedules."""
 
 
 def change(served: Served, action: str, call: Call, given: Arguments) -> Reply:

@@ -1,5 +1,5 @@
-"""The tools that read over all kinds: `history` (what ran and what came of it), `list_upcoming` (what fires next) and
-`status` (what is set up, whether it runs, what was used and what failed)."""
+"""The tools that read across all kinds: `history` (what ran, with the outcomes), `list_upcoming` (what fires next) and
+`status` (what is set up, whether it works, usage and failures)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from duetime.service.services import Call
 from duetime.service.upcoming import upcoming
 
 _STATUSES = ("failed", "completed", "live", "missed", "skipped", "cancelled")
-"""The statuses that are proposed; every status of a run is accepted."""
+"""The statuses that are suggested; every status of a run is accepted."""
 MOST_UPCOMING = 100
 _OBJECT: Schema = {"type": "object"}
 _ROWS: Schema = {"type": "array", "items": _OBJECT}
@@ -94,7 +94,7 @@ def _one(call: Call, run_id: int, served: Served, zone: str) -> Reply:
 
 
 def row_of(call: Call, row: dict[str, Any]) -> dict[str, Any]:
-    """Return a run as tools show it: without what is unknown or empty."""
+    """Return a run as tools show it, without fields that are unknown or empty."""
     shown = {name: value for name, value in row.items() if value is not None and value != [] and name != "owner"}
     if row["id"] is not None:
         shown["id"] = tool_id(row["id"])

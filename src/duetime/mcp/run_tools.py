@@ -1,5 +1,5 @@
-"""The tools for runs of all kinds: `run_now` starts one besides the trigger and waits for its outcome if asked to,
-`stop_run` stops what runs while the schedule goes on, and `mark_runs` marks messages and failed runs as dealt with."""
+"""The tools for runs of all kinds: `run_now` starts a run besides the trigger and waits for its outcome if asked to,
+`stop_run` stops runs while the schedule continues, and `mark_runs` marks messages and failed runs as dealt with."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from duetime.service.run_control import stop_run as stop_one
 from duetime.service.services import Call
 
 _SHOWN = 100
-"""Runs that the answer lists."""
+"""Maximum number of runs that the answer lists."""
 _MOST = 100
 _MARKS = ("read", "dismiss", "restore")
 
@@ -118,7 +118,7 @@ def _started(served: Served, call: Call, given: Arguments) -> Result[Run]:
 
 def _unfinished(call: Call, run: Run, zone: str, view: View, warnings: Sequence[ScheduleWarning]) -> Reply:
     note = f"It has not ended yet; history with run_id {run.id} shows what comes of it."
-    with suppress(DuetimeError):  # the run was started, whether or not the store can be reached just now
+    with suppress(DuetimeError):  # the run was started, whether or not the store can be reached at this moment
         said = why_it_waits(call.scheduler, run), last_allowed(call.scheduler, run), note
         note = " ".join(filter(None, said))
     answer = with_warnings({"run": view, "ended": False, "note": note}, warnings)

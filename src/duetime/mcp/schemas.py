@@ -54,7 +54,7 @@ LOOKUP: dict[str, Schema] = {
     "hint": {"type": "string"},
     "candidates": {"type": "array", "items": {"type": "object"}, "description": "What it could mean."},
 }
-"""What an answer about an id or a name has if it names something of another kind, or several."""
+"""Fields of an answer about an id or a name that belongs to another kind, or to several schedules."""
 NULLABLE_TIME: Schema = {"type": ["string", "null"], "description": "ISO 8601 with offset."}
 ERROR: Schema = {"type": "string", "description": "What was refused, and why. Nothing was changed."}
 WARNINGS: dict[str, Schema] = {
@@ -76,7 +76,8 @@ _POLICY = (*POLICY, *DELIVERY, "max_runs", "untaken", "expire_after")
 
 
 def policy_of(arguments: Arguments) -> dict[str, Any]:
-    """Return the policy arguments of a create call in the engine's terms. Raise a ToolProblem for an invalid span."""
+    """Return the policy arguments of a create call in the engine's units. Raise a ToolProblem for an invalid
+    duration."""
     given = policy_given({name: arguments[name] for name in _POLICY if arguments.get(name) is not None})
     if "expire_after" in given:
         try:
@@ -98,9 +99,8 @@ def zone_of(call: Call, arguments: Arguments) -> str:
 
 
 def lookup_fields(err: Err, tool: str | None = None) -> dict[str, Any]:
-    """Return what to add to a refusal of `find_schedule`: a tool that takes the id, or what the name could mean.
-
-    Without `tool`, it is the one that cancels a schedule of the kind that was found."""
+    """Return the fields to add to a refusal of `find_schedule`: a tool that accepts the id, or the possible meanings of
+    the name. Without `tool`, it is the tool that cancels a schedule of the kind that was found."""
     if (found := err.details.get("found")) is not None:
         spec = known_specs().get(found["kind"])
         tool = tool or (spec.canceller if spec else "delete_schedule")
@@ -114,7 +114,7 @@ def with_owner(call: Call, view: dict[str, Any], owner: str) -> dict[str, Any]:
 
 
 def with_warnings(structured: dict[str, Any], warnings: Sequence[ScheduleWarning]) -> dict[str, Any]:
-    """Add warnings, if there are any: a new schedule might not fire as meant, or its result might reach nobody."""
+    """Add warnings, if there are any: a new schedule might not fire as intended, or its result might reach nobody."""
     if not warnings:
         return structured
     codes = [each.code for each in warnings]
@@ -126,7 +126,8 @@ _JSON_TYPES = {str: "string", bool: "boolean", int: "integer", float: "number"}
 
 
 def flat_schema(schema: Schema, definitions: Schema | None = None, within: tuple[str, ...] = ()) -> Schema:
-    """Return a schema as clients of MCP understand it: with a type, without title and `$ref`, null in the type list."""
+    """Return a schema as MCP clients understand it: with a type, without title and `$ref`, null in the list of
+    types."""
     definitions = schema.get("$defs", definitions or {})
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
@@ -169,9 +170,9 @@ _BOUNDS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
 
 
 _ANSWERED = ("status", "trigger_type")
-"""Arguments whose unknown values are answered by the tools themselves, as normal results."""
+"""Arguments whose unknown values the tools themselves report, as normal results."""
 _REPLACED = ("trigger_type", "trigger_config", "cron")
-"""Required arguments that may be left out where `when` is given."""
+"""Required arguments that may be left out if `when` is given."""
 
 
 def checked(schema: Schema, given: Mapping[str, Any] | None) -> Arguments:

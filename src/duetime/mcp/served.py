@@ -23,11 +23,11 @@ ID: Schema = {
 
 
 class Served(NamedTuple):
-    """The kinds that the tools for all kinds serve: those of the families that are switched on, and those of none."""
+    """The kinds that the tools for all kinds serve: those of the enabled families, and those without a family."""
 
     specs: Sequence[KindSpec]
     is_whole: bool
-    """Whether no family is switched off."""
+    """Whether every family is enabled."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -42,7 +42,7 @@ class Served(NamedTuple):
         return text("Only this kind.", enum=list(self.names))
 
     def kinds(self, given: Arguments) -> tuple[str, ...] | None:
-        """Return the kinds that are asked for; None for all that exist."""
+        """Return the requested kinds; None for all that exist."""
         kind = given.get("kind")
         if kind is None:
             return None if self.is_whole else self.names
@@ -53,7 +53,7 @@ class Served(NamedTuple):
 
 
 def find(call: Call, given: str | int, served: Served, *, deleted: bool = False) -> Result[Schedule]:
-    """Find a schedule of a kind that is served; `deleted`: also one that was deleted, for its history."""
+    """Find a schedule of a served kind; with `deleted`, also one that was deleted, for its history."""
     found = find_schedule(call.scheduler, call.caller, given, deleted=deleted)
     if isinstance(found, Err):
         message = f"Not found: {str(given)[:100]}. list_upcoming shows what is scheduled."
@@ -64,7 +64,7 @@ def find(call: Call, given: str | int, served: Served, *, deleted: bool = False)
 
 
 def served_run(call: Call, run_id: int, served: Served) -> Result[Run]:
-    """Find a run of a kind that is served."""
+    """Find a run of a served kind."""
     run = call.scheduler.run(call.caller, run_id)
     if run is None or not served.serves(run.kind):
         return Err("not_found", f"Run not found: {run_id}")
@@ -82,8 +82,8 @@ def one_of(given: Arguments, *names: str) -> str:
 def instant_in(
     call: Call, given: Arguments, name: str, zone: str, *, last: bool = False, past: bool = False
 ) -> Instant | None:
-    """Return the time of an argument. With `last`, it is the end of a range: a day without a time is included whole.
-    With `past`, it is about what happened."""
+    """Return the time in an argument. With `last`, it is the end of a range, which includes all of a day without a
+    time. With `past`, it is a time in the past."""
     if name not in given:
         return None
     try:
@@ -93,7 +93,7 @@ def instant_in(
 
 
 def tool_id(public_id: str) -> int | str:
-    """Return an id in the type in which tools return and take it: some kinds number their schedules."""
+    """Return an id in the type that tools return and accept, because some kinds number their schedules."""
     return int(public_id) if public_id.isascii() and public_id.isdigit() else public_id
 
 

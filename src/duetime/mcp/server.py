@@ -37,7 +37,7 @@ Identify = Callable[[], Call]
 
 
 class McpServer:
-    """Answers MCP clients over any transport; `sdk` is the server of the SDK, which speaks the protocol."""
+    """Answers MCP clients over any transport; `sdk` is the server of the SDK, which implements the protocol."""
 
     def __init__(self, catalog: Catalog, identify: Identify, version: str, limits: OwnerLimits | None = None) -> None:
         self._limits, self._waits = limits, limits or OwnerLimits()
@@ -172,7 +172,7 @@ def _is_early(tool: Tool, call: Call, given: Mapping[str, Any] | None) -> bool:
 
 
 def _seconds_to_wait(tool: Tool, given: Mapping[str, Any] | None) -> float:
-    """Return how long the caller waits for the final answer. A value that is not valid is refused by the tool."""
+    """Return how long the caller waits for the final answer. The tool itself refuses an invalid value."""
     seconds = (given or {}).get(tool.wait_argument) if tool.wait_argument else None
     return seconds if isinstance(seconds, int | float) and 0 < seconds <= MOST_SECONDS else 0
 

@@ -159,7 +159,7 @@ def create(call: Call, given: Arguments, kind: str, payload: Mapping[str, Any], 
 
 
 def requested_when(given: Arguments) -> When:
-    """Return the trigger that the arguments ask for, or raise a ToolProblem that names the argument."""
+    """Return the trigger that the arguments request, or raise a ToolProblem that names the argument."""
     try:
         return asked_when(given)
     except InvalidInput as error:
@@ -167,7 +167,7 @@ def requested_when(given: Arguments) -> When:
 
 
 RowExtras = Callable[[Schedule, str], dict[str, Any]]
-"""Returns what a kind adds to the row of a schedule, in a time zone."""
+"""Returns the fields that a kind adds to the row of a schedule, in a time zone."""
 
 
 def list_schedules(
@@ -219,7 +219,8 @@ def cancel(call: Call, given: str | int, kind: str, id_name: str = "id") -> Repl
 
 
 def standard_tools(spec: KindSpec) -> list[Tool]:
-    """Return schedule, list and cancel of a kind. Its payload fields are arguments beside those that all kinds have."""
+    """Return the tools that schedule, list and cancel a kind. Its payload fields are arguments beside those of all
+    kinds."""
     kind, plural = spec.name, spec.plural
     create_name, list_name, cancel_name = f"schedule_{kind}", f"list_{plural}", spec.canceller
     when = {"name": text("A name for people."), "trigger_type": TRIGGER_TYPE, "trigger_config": TRIGGER_CONFIG}

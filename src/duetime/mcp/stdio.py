@@ -71,12 +71,12 @@ async def _serve(server: McpServer, wire: Wire) -> None:
 
 
 WAITING = 100
-"""Lines that are read before the first of them is handled."""
+"""Number of lines that are read before the first of them is handled."""
 
 
 class _Lines:
-    """Iterates over the input lines and remembers the latest. One thread reads them all: handing every line to another
-    thread and back, as files of AnyIO do, would be a good part of what a short call costs."""
+    """Iterates over the input lines and keeps the latest. One thread reads them all: handing every line to another
+    thread and back, as AnyIO's files do, would be a significant part of the cost of a short call."""
 
     def __init__(self, file: io.TextIOWrapper) -> None:
         self._file = file
@@ -103,12 +103,14 @@ class _Lines:
 
 
 class _Output:
-    """Writes messages. A short one is written at once if the client's end of the pipe takes it without waiting."""
+    """Writes messages. A short message is written at once if the client's end of the pipe accepts it without
+    waiting."""
 
     def __init__(self, file: io.TextIOWrapper) -> None:
         self._file = file
         self._pending = ""
-        self._poll = select.poll() if hasattr(select, "poll") else None  # unlike `select`, it knows no highest number
+        # unlike `select`, this has no limit on descriptor numbers
+        self._poll = select.poll() if hasattr(select, "poll") else None
         if self._poll is not None:
             self._poll.register(file.fileno(), select.POLLOUT)
 
@@ -119,7 +121,8 @@ class _Output:
         text, self._pending = self._pending, ""
         data = text.encode()
         if self._poll is not None and len(data) <= select.PIPE_BUF and self._poll.poll(0) == self._writable:
-            os.write(self._file.fileno(), data)  # whole: a pipe that is ready takes at least this many bytes
+            # written completely: a pipe that is ready accepts at least this many bytes
+            os.write(self._file.fileno(), data)
         else:
             await anyio.to_thread.run_sync(self._write, text)
 

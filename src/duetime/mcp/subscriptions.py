@@ -29,7 +29,7 @@ EVERY = 0.4
 """Seconds between two polls, so that a change by any interface or process is reported within a second."""
 
 MOST = 100
-"""Default limit on resources that one owner may watch, and one connection may ask for, at a time: each is polled in
+"""Default limit on the resources that one owner may watch, and one connection may request, at a time: each is polled in
 every round, once for all connections that watch it."""
 MOST_OF_LOCAL = 1000
 
@@ -50,7 +50,8 @@ class Watch:
 
     @property
     def subject(self) -> Hashable:
-        """Return what is polled: the same for all callers who watch the same resource with the same rights."""
+        """Return the key of what is polled: the same for all callers who watch the same resource with the same
+        permissions."""
         caller = self.call.caller
         return caller.owner, caller.operator, self.call.zone, self.resource.uri, self.value
 
@@ -179,7 +180,7 @@ class Watcher:
 
 
 def _connection(session: Any) -> Any:
-    """Return the connection, which lasts and reports its end; a handler's session lives for one request."""
+    """Return the connection, which persists and reports its end; a handler's session lives for one request."""
     return session._connection
 
 

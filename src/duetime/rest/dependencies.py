@@ -48,7 +48,7 @@ def is_json(content_type: str) -> bool:
 
 
 async def json_only(request: Request) -> None:
-    """Refuse a body of another content type as such, instead of reporting it as invalid."""
+    """Refuse a body of another content type explicitly, instead of reporting it as invalid."""
     said = request.headers.get("content-type", "")
     if not is_json(said) and (said or await request.body()):
         raise refuse("not_json", "the body must be JSON: send the header Content-Type: application/json")

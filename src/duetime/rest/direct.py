@@ -1,4 +1,4 @@
-"""Answers valid requests without the framework's general machinery, which costs several times what the work costs.
+"""Answers valid requests without the framework's general code, which costs several times as much as the work itself.
 
 A request is answered here only if it passes every check of its route. All others go to the framework, which alone
 refuses requests, so that each refusal has one origin. Routes are declared once, for the framework.
@@ -54,7 +54,7 @@ class Argument(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The way in which the arguments of an endpoint are taken from a request."""
+    """How the arguments of an endpoint are taken from a request."""
 
     endpoint: Callable[..., Response]
     dependencies: Mapping[str, Any]
@@ -98,7 +98,7 @@ class Direct:
         await response(scope, receive, send)
 
     async def _failed(self, scope: Scope, error: Exception) -> Response:
-        """Return what the framework's handler of this error returns."""
+        """Return the response of the framework's handler for this error."""
         kind = next(each for each in type(error).__mro__ if each in self._handlers)
         if kind is Exception:
             log_unexpected(scope)
@@ -185,7 +185,8 @@ def _plans(app: FastAPI) -> Iterator[tuple[tuple[str, str], Plan]]:
 
 
 def _overlap(one: APIRoute, other: APIRoute) -> bool:
-    """Return whether some request could match both routes; then the first one that was declared answers it."""
+    """Return whether some request could match both routes, in which case the route that was declared first answers
+    it."""
     mine, theirs = one.path.split("/"), other.path.split("/")
     if len(mine) != len(theirs) or set(one.methods or ()).isdisjoint(other.methods or ()):
         return False
@@ -193,7 +194,8 @@ def _overlap(one: APIRoute, other: APIRoute) -> bool:
 
 
 def _plan(route: APIRoute) -> Plan | None:
-    """Return None for a route with anything that is not handled here, such as an asynchronous endpoint."""
+    """Return the plan of a route; None for a route with anything that is not handled here, such as an asynchronous
+    endpoint."""
     if not _is_simple(route):
         return None
     needs = route.dependant

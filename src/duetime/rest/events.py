@@ -68,7 +68,7 @@ class Streams:
 
 @contextmanager
 def changes_of(store: Store) -> Iterator[asyncio.Event]:
-    """Yield what is set in the server's event loop when this process has written to the store."""
+    """Yield an event of the server's event loop that is set when this process has written to the store."""
     loop, changed = asyncio.get_running_loop(), asyncio.Event()
 
     def wake() -> None:
@@ -102,7 +102,7 @@ async def events(
 
 
 class _Placed(StreamingResponse):
-    """Releases its place in `Streams` when the response ends, for whatever reason."""
+    """Releases its slot in `Streams` when the response ends, for whatever reason."""
 
     def __init__(self, told: AsyncIterator[str], place: ExitStack) -> None:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}

@@ -1,4 +1,5 @@
-"""Routes that preview a trigger, list what fires next across all kinds, and tell of workers and the caller."""
+"""Routes that preview a trigger, list what fires next across all kinds, and describe workers, the status and the
+caller."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ Trigger = Annotated[Once | Interval | Cron | Rrule, Field(discriminator="type")]
 
 
 def _needed(trigger: Timed | None, info: ValidationInfo) -> Timed | None:
-    """Require a trigger where no words are given; `when` is validated before it."""
+    """Require a trigger if `when`, which is validated before it, is not given."""
     if trigger is None and info.data.get("when") is None:
         raise PydanticKnownError("missing")
     return trigger
@@ -141,7 +141,7 @@ def config_of(trigger: Timed) -> dict[str, Any]:
 
 
 def when_of(trigger: Once | Interval | Cron | Rrule | None, when: str | None, **limits: str | None) -> service.When:
-    """Return the trigger of a request, which is given as such or in words."""
+    """Return the trigger of a request, which is given as an object or in words."""
     if trigger is not None and when is not None:
         raise refuse("invalid", "when: give it or trigger, not both", "when")
     own = {} if trigger is None else {"trigger_type": trigger.type, "trigger_config": config_of(trigger)}
@@ -375,7 +375,7 @@ def zone_of(call: Call, given: str | None) -> str:
 
 
 def owner_of(call: Call, given: str | None) -> str | None:
-    """Return the owner to filter by, or None for all that the caller may see: operators alone may name another."""
+    """Return the owner to filter by, or None for all that the caller may see; only operators may name another owner."""
     if given is not None and not call.caller.operator and given != call.caller.owner:
         raise refuse("operators_only", "owner: needs a token with the scope operator; leave it out", "owner")
     return given
@@ -385,7 +385,7 @@ def time_of(
     text: str | None, field: str, zone: str, now: Instant, *, last: bool = False, past: bool = False
 ) -> Instant | None:
     """Parse a time. With `last`, it is an inclusive end, and a date without a time includes the whole day. With `past`,
-    it is about what happened, and may be `yesterday`."""
+    it is a time in the past, and may be `yesterday`."""
     if text is None:
         return None
     try:

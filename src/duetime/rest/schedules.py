@@ -57,7 +57,7 @@ IfMatch = Annotated[
 _TAG = re.compile(r'(?:W/)?"([0-9]{1,18})"')
 _JSON = [Depends(json_only)]
 _SHORT = 1000
-"""Maximum length of a payload in characters for which the JSON of its schedule is remembered."""
+"""Maximum length of a payload in characters for which the JSON of its schedule is cached."""
 _MISSING = problems(404, 409)
 _CHANGING = problems(404, 409)
 
@@ -147,7 +147,7 @@ def search(call: Caller, asked: Annotated[SchedulesAsked, Query()]) -> Response:
 
 
 def _listed(schedule: Schedule, zone: str, detail: str | None) -> str:
-    """Return a schedule in a list as JSON. Most of a list is the same when it is read again."""
+    """Return a schedule in a list as JSON; cached, because most of a list is the same when it is read again."""
     short = len(schedule.definition.payload) <= _SHORT
     listed = _short_listed if short else _short_listed.__wrapped__
     return listed(schedule, zone, detail)
@@ -221,13 +221,13 @@ def _expected(if_match: str | None, version: int) -> int | None:
 def _edit_asked(call: Call, schedule: Schedule, body: EditGiven, version: int | None) -> EditRequest:
     zone, trigger, payload, name = zone_of(call, body.timezone), body.trigger, body.payload, body.name
     if payload is not None:
-        name = schedule.definition.name if name is None else name  # it does not follow the payload
+        name = schedule.definition.name if name is None else name  # it does not depend on the payload
         stored = json.loads(schedule.definition.payload)
         payload = unmasked_payload(schedule.definition.kind, payload, stored, call.caller.depth)
         # Masked values were restored from this version, so it must still be the current one.
         version = schedule.definition.version if version is None and payload != body.payload else version
     when = None
-    if trigger is not None:  # null takes a limit back
+    if trigger is not None:  # null removes a limit
         when = When(trigger.type, trigger.model_dump(exclude={"type"}, exclude_unset=True), body.timezone)
     return EditRequest(
         name=name,

@@ -19,7 +19,7 @@ from duetime.terminal.typer_ext import option
 COMPLETION = "_DUETIME_COMPLETE"
 """Environment variable that is set when a shell asks for completions instead of running a command."""
 MOST = 200
-"""Candidates that are read from the store."""
+"""Maximum number of candidates that are read from the store."""
 _LONGEST = 60
 """Maximum length of a description."""
 
@@ -29,30 +29,30 @@ Finder = Callable[[Application, Any, str], Found]
 
 
 def completed_by(complete: Callable[..., Any]) -> dict[str, Any]:
-    """Return how an option or argument is declared that this function completes."""
+    """Return the declaration of an option or argument that this function completes."""
     return {"autocompletion": complete} if COMPLETION in os.environ else {}
 
 
 def one_of(*values: str) -> dict[str, Any]:
-    """Return how an option or argument is declared that takes one of these values."""
+    """Return the declaration of an option or argument that takes one of these values."""
     return completed_by(lambda incomplete: list(values))
 
 
 def from_store(find: Finder, *, load_tasks: bool = False) -> dict[str, Any]:
-    """Return how an option or argument is declared whose candidates are found in the store."""
+    """Return the declaration of an option or argument whose candidates are found in the store."""
 
     def complete(ctx: Any, incomplete: str) -> list[Any]:
         with redirect_stderr(io.StringIO()):
             try:
                 return _found(ctx, incomplete)
-            except Exception:  # a shell that shows an error instead of candidates is of no use
+            except Exception:  # a shell that shows an error instead of candidates would not help
                 return []
 
     def _found(ctx: Any, incomplete: str) -> list[Any]:
         db = ctx.params.get("db")
         file = store_file(settings_for({"db": db}).path_of_db())
         if file is not None and not file.exists():
-            return []  # Tab creates no store
+            return []  # completion creates no store
         with opened(db, load_tasks=load_tasks) as app:
             return [safe for each in find(app, ctx, incomplete) if (safe := _safe(each)) is not None]
 
@@ -60,7 +60,8 @@ def from_store(find: Finder, *, load_tasks: bool = False) -> dict[str, Any]:
 
 
 def _safe(found: str | tuple[str, str]) -> str | tuple[str, str] | None:
-    """Return a candidate without what a shell might evaluate: agents write names, and zsh evaluates descriptions."""
+    """Return a candidate without characters that a shell might evaluate: agents write names, and zsh evaluates
+    descriptions."""
     value, text = (found, "") if isinstance(found, str) else found
     if not re.fullmatch(r"[\w.:/@+-]+", value):
         return None

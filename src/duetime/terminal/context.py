@@ -1,6 +1,6 @@
 """The context of every command: its application and settings, common options, values and command lines.
 
-`cli.main` registers how the application is built: commands lie in a lower layer.
+`cli.main` registers the function that builds the application, because commands are in a lower layer.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Check:
     """The result of one check of `duetime doctor`."""
 
     status: Literal["ok", "info", "warn", "fail"]
-    """`info`: it was not tried, and the message says how to."""
+    """`info`: the check was not made, and the message says how to make it."""
     subject: str
     message: str
 
@@ -100,7 +100,8 @@ def take_config(arguments: Sequence[str]) -> tuple[list[str], str | None]:
 
 @contextmanager
 def config_named(file: str | None) -> Iterator[None]:
-    """Make a command and the processes that it starts read the named file, by a variable that is restored on exit."""
+    """Make a command and the processes that it starts read the named file, through a variable that is restored on
+    exit."""
     before = os.environ.get(VARIABLE)
     if file is not None:
         os.environ[VARIABLE] = file
@@ -132,10 +133,8 @@ Tasks = Annotated[list[str] | None, option("--tasks MODULE", "Module or .py file
 def opened(
     db: str | None, tasks: Sequence[str] | None = None, *, load_tasks: bool = False, making: bool = False
 ) -> closing[Application]:
-    """Open the application for one command, and close it afterwards.
-
-    `load_tasks` is for commands that check or call tasks. `making` is for those that add: they may create the store.
-    """
+    """Open the application for one command, and close it afterwards. `load_tasks` is for commands that check or call
+    tasks. `making` is for commands that create schedules: they may create the store."""
     settings = settings_for({"db": db, "tasks": tuple(tasks) if tasks else None})
     [build] = _builders
     return closing(build(settings, tasks=load_tasks, must_exist=db is not None and not making))

@@ -1,4 +1,5 @@
-"""Error messages for the command line (options for fields, the faulty part of a cron expression)."""
+"""Error messages for the command line, which name options instead of fields and the invalid part of a cron
+expression."""
 
 from __future__ import annotations
 
@@ -39,11 +40,11 @@ _IN_TEXTS = {
     "dry_run": "--dry-run",
     "this idempotency_key": "this --key",
 }
-"""How options are called inside the messages for other interfaces."""
+"""The names of options within the messages for other interfaces."""
 
 
 def name_fields(names: Mapping[str, str]) -> None:
-    """Add how the user knows the payload fields of a kind: by options, or as an argument."""
+    """Register how users of the command line know the payload fields of a kind: by options, or as an argument."""
     _OPTIONS.update(names)
 
 
@@ -77,7 +78,7 @@ def in_a_file(err: Err) -> str:
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
-    """Return the names that somebody may have meant, to follow the beginning of a sentence; empty if there is none."""
+    """Return the names that the user may have meant, as the rest of a sentence; empty if there are none."""
     import difflib
 
     names = {name.lower(): name for name in reversed(list(known))}

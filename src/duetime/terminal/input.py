@@ -1,6 +1,6 @@
-"""Input of the user at the terminal: answers to questions, also about what is missing on a command line, and keys.
+"""Input at the terminal: answers to questions, also about what is missing on a command line, and single keys.
 
-Without a user, no answer is assumed.
+If nobody can answer, no answer is assumed.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _required(given: str) -> str | None:
     return None if given else "It is required; Ctrl-C leaves."
 
 
-# Single keys, read without Enter. Where there is no terminal, or none with modes, there are none.
+# Single keys, read without Enter. Without a terminal, or one that supports modes, there are none.
 
 UP, DOWN, ENTER, ESCAPE = "up", "down", "enter", "escape"
 _NAMED = {"\x1b[A": UP, "\x1bOA": UP, "\x1b[B": DOWN, "\x1bOB": DOWN, "\r": ENTER, "\n": ENTER, "\x1b": ESCAPE}
@@ -115,7 +115,7 @@ class Keys:
     def __init__(self) -> None:
         self._before: Any = None
         self.descriptor: int | None = None
-        """What to wait for; None if there is no keyboard."""
+        """The descriptor to wait for; None if there is no keyboard."""
 
     def __enter__(self) -> Keys:
         try:
@@ -136,7 +136,7 @@ class Keys:
             termios.tcsetattr(self.descriptor, termios.TCSADRAIN, self._before)
 
     def pressed(self) -> Sequence[str]:
-        """Return the keys that were pressed: characters, and the names above. It waits unless there are any."""
+        """Return the keys that were pressed: characters, and the names above. This waits until there is one."""
         if self.descriptor is None:
             return ()
         text = os.read(self.descriptor, 1024).decode(errors="ignore")

@@ -1,7 +1,7 @@
-"""Log formatting and rate limiting.
+"""Formatting and rate limiting of log records.
 
 Text from owners and agents must not control the terminal or imitate a record, credentials must not be logged, and a
-fault or a client that repeats itself must not fill the disk.
+repeated error or a client that repeats itself must not fill the disk.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def format_the_last_resort() -> None:
 
 MOST: Final = 20
 PERIOD: Final = 30.0
-"""Seconds in which at most MOST records of one line are written."""
+"""Period in seconds in which at most MOST records of one line are written."""
 _REMEMBERED: Final = 1000
 _NUMBER = re.compile(r"\d+")
 

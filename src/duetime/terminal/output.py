@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from duetime.engine.store import Page
 
 
-# Choice of the columns that fit the terminal: a table whose names are cut short is of no use.
+# Selection of the columns that fit the terminal: a table whose names are cut short would be useless.
 
 READABLE = 16
 """Minimum width at which a cut text is still readable; a shorter text needs only its own width."""
@@ -35,13 +35,13 @@ GAP = 2
 """Spaces between two columns, and after the last."""
 
 Spare = Mapping[str, int]
-"""Columns that may be left out, in this order, each with the width that others must at least keep for it to stay."""
+"""Columns that may be left out, in this order, each with the minimum width that the others must keep for it to stay."""
 
 
 def fitting(
     headings: Sequence[str], widths: Sequence[int], total: int, *, whole: int, spare: Spare
 ) -> list[int] | None:
-    """Return the indexes of the columns to show; None if only several lines for each row would be readable."""
+    """Return the indexes of the columns to show; None if a row is only readable on several lines."""
     shown = list(range(len(headings)))
     for name, least in spare.items():
         if name in headings and _needed(widths, shown, whole, least) > total:
@@ -91,7 +91,8 @@ _LONG_DATE = rf"\b({_MONTHS}) (\d{{1,2}}), (\d{{4}}) (\d{{1,2}}):(\d\d) ([AP]M) 
 
 
 def one_date_format(text: str) -> str:
-    """Write the times of messages that agents read too, such as `Feb 10, 2026 3:00 PM PST`, as all other times here."""
+    """Rewrite times in messages that agents also read, such as `Feb 10, 2026 3:00 PM PST`, in the format of all other
+    times here."""
 
     def rewritten(found: re.Match[str]) -> str:
         month, day, year, hour, minute, half = found.groups()
@@ -153,7 +154,7 @@ _WHOLE = r"`[^`]*`\S*|(?:python -m duetime|\S*/duetime|\bduetime) [a-z].*$|\S+"
 
 
 def between_words(text: str, stream: TextIO) -> str:
-    """Break long lines between words if the stream is a terminal, which would break them anywhere."""
+    """Break long lines between words if the stream is a terminal, which would otherwise break them anywhere."""
     if not stream.isatty():
         return text
     columns = shutil.get_terminal_size().columns
@@ -202,7 +203,8 @@ def progress(items: Sequence[T], doing: str) -> Iterable[T]:
 
 @contextmanager
 def bar(doing: str) -> Iterator[Callable[[float], None]]:
-    """Yield a function that takes the completed part, from 0 to 1, and shows it if standard error is a terminal."""
+    """Yield a function that receives the completed fraction, from 0 to 1, and shows it if standard error is a
+    terminal."""
     if not sys.stderr.isatty():
         yield lambda done: None
         return

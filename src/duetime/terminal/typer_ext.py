@@ -1,7 +1,8 @@
-"""Extensions of Typer: help, suggestions, values that are parsed without pydantic, options that are declared together.
+"""Extensions of Typer: help, suggestions, values that are parsed without pydantic, and options that are declared
+together.
 
-Typer would import pydantic (a third of the start-up time) to convert every option, given or not. `Plain` is put where
-Typer caches its converter; a Typer version that caches it elsewhere falls back to pydantic, and is only slower.
+Typer would import pydantic (a third of the start-up time) to convert every option, given or not. `Plain` replaces the
+converter that Typer caches; a Typer version that caches it elsewhere falls back to pydantic, and is only slower.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def _plainly(param: Any) -> Any:
 
 class PlainCommand(TyperCommand):
     former: ClassVar[Mapping[str, str]] = {}
-    """Names that options had before, each with the present one: they keep working, and no help shows them."""
+    """Earlier names of options, each with the current one: they keep working, but the help does not show them."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         return [_plainly(param) for param in super().get_params(ctx)]
@@ -71,7 +72,7 @@ class PlainCommand(TyperCommand):
 
 
 def formerly(**names: str) -> type[PlainCommand]:
-    """Return how a command is declared some of whose options had other names: `formerly(count="limit")`."""
+    """Return the declaration of a command some of whose options had other names: `formerly(count="limit")`."""
     options = {f"--{old}": f"--{present}" for old, present in names.items()}
     return type("RenamedCommand", (PlainCommand,), {"former": options})
 
@@ -111,7 +112,7 @@ class PlainGroup(TyperGroup):
             raise
 
     def suggestions(self, ctx: Any, given: str) -> list[str]:
-        """Return the commands that somebody may have meant."""
+        """Return the commands that the user may have meant."""
         names = self.list_commands(ctx)
         known = {name: name for name in names} | {word: name for word, name in _MEANT.items() if name in names}
         begin = [name for name in names if len(given) > 1 and (name.startswith(given) or given.startswith(name))]
@@ -132,7 +133,7 @@ def group(summary: str, examples: str = "") -> typer.Typer:
 
 
 def option(usage: str, help: str, **limits: Any) -> Any:
-    """Declare an option by its names and, unless it is a switch, what stands for its value: `--tz ZONE`."""
+    """Declare an option by its names and, unless it is a switch, the placeholder of its value: `--tz ZONE`."""
     *names, last = usage.split()
     if last.startswith("-"):
         metavar = "N" if {"min", "max"} & limits.keys() else None
@@ -141,12 +142,12 @@ def option(usage: str, help: str, **limits: Any) -> Any:
 
 
 def under(heading: str) -> Callable[..., Any]:
-    """Return how options are declared that the help shows under this heading."""
+    """Return the declaration of options that the help shows under this heading."""
     return functools.partial(option, rich_help_panel=heading)
 
 
 def argument(metavar: str, help: str, **limits: Any) -> Any:
-    """Declare an argument by what stands for it in the help."""
+    """Declare an argument by its placeholder in the help."""
     return typer.Argument(metavar=metavar, help=help, **limits)
 
 
@@ -187,11 +188,11 @@ def _options(bundle: type[Any]) -> tuple[inspect.Parameter, ...]:
 # Help texts of all commands: usage, options under headings, subcommands and examples, wrapped between words.
 
 WIDEST = 100
-"""Columns that help uses at most: longer lines are hard to read."""
+"""Maximum number of columns that the help uses, because longer lines are hard to read."""
 _NAME_COLUMNS = 26
-"""Columns for names at most; the text of a longer name starts on the next line."""
+"""Maximum number of columns for names; the text of a longer name starts on the next line."""
 _TEXT = 30
-"""Columns that texts beside names need; where they have fewer, they stand below the names."""
+"""Minimum number of columns for texts beside names; with fewer, the texts are below the names."""
 _EXAMPLE = "duetime "
 _WORD = r"""(?:[^\s"']|"[^"]*"|'[^']*')+"""
 
@@ -295,7 +296,7 @@ def _wrapped(text: str, first: str, other: str) -> list[str]:
 
 
 def _command_line(example: str) -> Iterator[str]:
-    """Yield the lines of an example, which are continued as a shell requires it and never inside quotes."""
+    """Yield the lines of an example, continued as a shell requires and never broken inside quotes."""
     line = " "
     for word in re.findall(_WORD, example):
         if len(line) + len(word) + 3 > width() and line.strip():

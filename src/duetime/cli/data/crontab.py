@@ -1,4 +1,4 @@
-"""Crontab parser that follows cron: comments, variables, @daily, `%`, and the user column of a system crontab."""
+"""A crontab parser that follows cron: comments, variables, @daily, `%`, and the user column of a system crontab."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from duetime.engine.redaction import is_secret_name
 
-# Splitting of a command into a program and its arguments, where no shell is needed.
+# Splits a command into a program and its arguments, if no shell is needed.
 
 _SPECIAL = {
     "|": "a pipe",
@@ -42,7 +42,7 @@ class Unusable(Exception):
 
 
 class NeedsShell(Unusable):
-    """Raised for a command that only a shell understands."""
+    """Raised for a command that only a shell can interpret."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"{reason}; --shell has one read it, or put it into a script")
@@ -55,7 +55,7 @@ class Plain(NamedTuple):
 
 
 def plain_command(command: str) -> Plain:
-    """Split a command. Raise NeedsShell if only a shell understands it, and Unusable if it cannot run at all."""
+    """Split a command. Raise NeedsShell if only a shell can interpret it, and Unusable if it cannot run at all."""
     kept = command[:-_LONGEST] + _THROWN_AWAY.sub("", command[-_LONGEST:])
     note = "its output is kept instead of thrown away" if kept != command.rstrip() else ""
     needs = shell_syntax(kept)
@@ -148,7 +148,7 @@ class Way(NamedTuple):
     user: str = ""
     """The user whose lines of a system crontab are imported."""
     shell: bool = False
-    """Let a shell run the commands that only a shell understands."""
+    """Let a shell run the commands that only a shell can interpret."""
 
 
 def read_crontab(text: str, way: Way) -> Crontab:

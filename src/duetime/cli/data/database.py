@@ -68,7 +68,7 @@ def status(db: Db = None, json_: Json = False) -> None:
 
 
 def _given_back(store: Store) -> list[Run]:
-    """Return runs that are due and that no worker could do so far, except those that a limit holds back."""
+    """Return due runs that no worker could execute so far, except those that a limit holds back."""
     pending = store.runs(RunQuery(status="pending", limit=1000, count_to=0)).items
     return [run for run in pending if was_given_back(run) and not names_limit(run.error)]
 

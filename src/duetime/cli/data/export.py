@@ -33,7 +33,7 @@ _MADE_BY_US = "~"
 
 
 def line_of(schedule: Schedule) -> str:
-    """Return a line with all that another store needs to create the schedule."""
+    """Return a line with everything that another store needs to create the schedule."""
     definition, state = schedule
     key = None if definition.key.startswith(_MADE_BY_US) else definition.key
     document = {

@@ -75,7 +75,7 @@ def crontab(
             output.say("cron still runs these lines: take them out with `crontab -e`, or they run twice.")
             if MODULE in load_settings().tasks:
                 print_warnings(app, app.services.worker_warnings("job"), tasks=[MODULE])
-            else:  # no worker has what this command loaded for itself
+            else:  # this command loaded the module only for itself, not for workers
                 where = f'add tasks = ["{MODULE}"] to duetime.toml and restart them'
                 now = f"or start one with: {again(app, 'worker', '--tasks', MODULE)}"
                 output.warn([f"workers run commands only if their settings allow it: {where}, {now}"])
@@ -109,7 +109,7 @@ def jsonl(
 
 
 def _place(db: str | None, yes: bool) -> str | None:
-    """Return the store to use. A dry run creates no file: it uses a store in memory where none exists."""
+    """Return the store to use. A dry run creates no file: if no store exists, it uses one in memory."""
     file = store_file(load_settings({"db": db}).path_of_db())
     return db if yes or file is None or file.exists() else MEMORY
 
@@ -154,7 +154,8 @@ def _me() -> str:
 
 
 def _candidates(entries: Sequence[Entry], tz: str | None, policy: Mapping[str, Any]) -> list[Candidate]:
-    """Return a candidate for each line, with a key made from the line: a second import adds only new lines."""
+    """Return a candidate for each line, with a key derived from the line, so that a second import adds only new
+    lines."""
     seen: Counter[str] = Counter()
     made = []
     for entry in entries:

@@ -34,11 +34,11 @@ class Candidate(NamedTuple):
     paused: bool = False
     paused_until: Instant | None = None
     note: str | None = None
-    """Note that says why."""
+    """A note that says why."""
     present: Schedule | None = None
-    """The schedule itself, if it is imported into the store that it was exported from."""
+    """The schedule itself, if it is imported into the store from which it was exported."""
     trigger: dict[str, Any] | None = None
-    """The trigger as it was exported, to which the draft has to be equal."""
+    """The trigger as it was exported, which the draft has to match."""
 
 
 class Row(NamedTuple):
@@ -72,7 +72,7 @@ def checked(app: Application, candidates: Sequence[Candidate]) -> Outcome:
 
 
 def _draft(app: Application, candidate: Candidate) -> Draft | Err:
-    """Draft a schedule. A kind that is kept in another service is refused: nobody would look for it here."""
+    """Draft a schedule. Refuse a kind that another service keeps, because nobody would look for it here."""
     refusal = app.services.hooks(candidate.new.kind).refusal()
     drafts = refusal or app.scheduler.drafts(candidate.caller, [candidate.new])
     if isinstance(drafts, Err):
@@ -90,7 +90,8 @@ def _reason(err: Err) -> str:
 
 
 def carried_out(app: Application, found: Outcome) -> Outcome:
-    """Create new schedules in batches, with a progress bar on a terminal; report what the store refuses by its line."""
+    """Create new schedules in batches, with a progress bar on a terminal; report refusals by the store with their
+    line."""
     done = Outcome([row for row in found.rows if row.status != NEW], list(found.problems))
     fresh = [row for row in found.rows if row.status == NEW]
     for batch in output.progress(list(_batches(fresh)), "importing"):

@@ -33,7 +33,7 @@ Dismissed = Annotated[bool, option("--dismissed", "Those that were dismissed, in
 
 @dataclass(frozen=True)
 class Chosen:
-    """Which dead letters to change, unless their numbers are given."""
+    """Selects the dead letters to change, unless their numbers are given."""
 
     all_: Everything = False
     kind: Kind = None

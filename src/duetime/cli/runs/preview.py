@@ -30,7 +30,7 @@ Dst = Annotated[
 ]
 
 NARROW = 72
-"""Columns below which there is no space for UTC."""
+"""Width below which there is no space for UTC, in columns."""
 
 commands = single()
 
@@ -73,7 +73,7 @@ def show_next(
 class Understood(NamedTuple):
     trigger: Trigger
     warnings: list[str]
-    """How an ambiguous expression was read, and what may surprise."""
+    """How an ambiguous expression was understood, and what may be unexpected."""
     zone: str
     now: Instant
 

@@ -59,7 +59,7 @@ def found_run(app: Application, id: int, where: str) -> Run:
 
 
 def over(schedule: Schedule | None) -> str | None:
-    """Return the state because of which a schedule can never run again, or None."""
+    """Return the state in which a schedule can never run again, or None."""
     state = ScheduleState.DELETED if schedule is None else schedule.progress.state
     return state if state in OVER else None
 
@@ -92,7 +92,7 @@ def print_run(app: Application, run: Run, json_: bool) -> None:
 
 
 def run_facts(app: Application, run: Run, schedule: Schedule | None) -> list[tuple[str, object]]:
-    """Return what to show of a run."""
+    """Return the labels and values that describe a run."""
     zone = app.scheduler.zone
     return [
         (run.kind, f"{run.name}  (run {run.id})"),

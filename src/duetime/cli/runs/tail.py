@@ -25,7 +25,7 @@ LONG = 1 * SECOND
 """A run that takes longer than this is reported as running."""
 MORE = "more"
 NAME, NARROW_NAME, MEASURES = 28, 16, 26
-"""Widths of columns on a terminal, so that what follows is aligned in all lines."""
+"""Widths of columns on a terminal, so that the following columns are aligned."""
 WIDE = 100
 """Width from which there is space for a run's duration beside its outcome."""
 
@@ -59,14 +59,14 @@ class Tail:
         return changed
 
     def lately(self, number: int) -> list[tuple[str, Run]]:
-        """Return the last runs that have something to report, oldest first, as if they had just been seen."""
+        """Return the last runs that have something to report, oldest first, as if they had just been read."""
         now = self._app.clock.now()
         events = [(_event(run, now, self._long), run) for run in reversed(self._ask(limit=number).items)]
         return [(event, run) for event, run in events if event is not None]
 
 
 def _event(run: Run, now: Instant, long: int) -> str | None:
-    """Return the event to report for a run, or None while it only waits in the queue."""
+    """Return the event to report for a run, or None while the run only waits in the queue."""
     if run.status == RunStatus.RUNNING:
         return "running" if run.started is not None and now - run.started > long else None
     if run.status == RunStatus.PENDING:
@@ -147,7 +147,7 @@ class Stream:
 
 
 def _column(text: str, width: int) -> str:
-    """Return the text in exactly so many columns, also where some characters take two."""
+    """Return the text in exactly this many columns, even if some characters take two."""
     from rich.cells import cell_len, set_cell_size
 
     return set_cell_size(text, width) if cell_len(text) <= width else f"{set_cell_size(text, width - 1)}…"

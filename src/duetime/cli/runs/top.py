@@ -30,7 +30,7 @@ Key = tuple[object, object]
 
 
 class Actions:
-    """The selected row, which stays selected while its run or schedule is shown, and the last message."""
+    """The selected row, which stays selected as long as its run or schedule is shown, and the last message."""
 
     def __init__(self, app: Application) -> None:
         self._app = app
@@ -42,7 +42,7 @@ class Actions:
         self.quit = False
 
     def choose(self, rows: Sequence[Row]) -> Row | None:
-        """Return the selected one of the rows that are shown now."""
+        """Return the selected row among those that are shown now."""
         self._rows = [row for row in rows if row.schedule is not None]
         if self._selected is None or not self._rows:
             return None
@@ -186,7 +186,7 @@ def _table(part: Part, rows: Sequence[Row], chosen: Row | None) -> RenderableTyp
 
 
 def _shares(wanted: Sequence[int], lines: int) -> list[int]:
-    """Return the rows for each part: as many as it has, or else an equal share of what the shorter ones leave."""
+    """Return the number of rows for each part: as many as it has, or an equal share of what the shorter ones leave."""
     left = max(lines - 2 * len(wanted) - 3, len(wanted))
     shares = [0] * len(wanted)
     for place, number in enumerate(sorted(range(len(wanted)), key=lambda each: wanted[each])):

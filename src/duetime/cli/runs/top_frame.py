@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MOST = 50
 """Maximum rows of one part: more than any screen has."""
 _LOOKED_AT = 500
-"""Runs in progress that are read."""
+"""Maximum number of runs in progress that are read."""
 
 
 class Row(NamedTuple):
@@ -37,7 +37,7 @@ class Row(NamedTuple):
 class Part(NamedTuple):
     title: str
     nothing: str
-    """Text that is shown where there are no rows; without it, an empty part is left out."""
+    """The text that is shown if there are no rows; without it, an empty part is left out."""
     columns: Sequence[str]
     """Headings after the first one, which is the title."""
     rows: Sequence[Row]

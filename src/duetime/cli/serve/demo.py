@@ -89,7 +89,7 @@ def _news() -> list[NewSchedule]:
 
 
 def existing_samples(app: App) -> list[Schedule]:
-    """Return the samples that a demo made in this store."""
+    """Return the samples that a demo created in this store."""
     found = (app.scheduler.made_before(OPERATOR, new) for new in _news())
     return [each.value for each in found if isinstance(each, Ok)]
 

@@ -26,10 +26,10 @@ PATIENCE = 0.1
 """Seconds that running work has to finish after the client disconnects."""
 
 DEADLINE = 0.7
-"""Seconds after which the process exits even if something hangs: a client that waits too long kills it."""
+"""Seconds after which the process exits even if something hangs, because a client that waits too long kills it."""
 
 LOOK_AGAIN = 3.0
-"""Seconds between two looks at the settings that the server publishes."""
+"""Seconds between two checks of the settings that the server publishes."""
 
 commands = single()
 
@@ -43,7 +43,7 @@ def mcp(db: Db = None, tasks: Tasks = None, tools: Tools = None) -> None:
             "This speaks MCP over stdin and stdout, for a client that starts it; people want `duetime serve`.",
             file=sys.stderr,
         )
-    gc.disable()  # garbage collection would take a fifth of the time until the first answer, and find nothing
+    gc.disable()  # garbage collection would take a fifth of the time until the first answer, and collect nothing
     from duetime.mcp.stdio import claim
 
     wire = claim()
@@ -53,7 +53,8 @@ def mcp(db: Db = None, tasks: Tasks = None, tools: Tools = None) -> None:
 
 
 def _serve(flags: dict[str, Any], wire: Wire, exit_: QuickExit) -> None:
-    """Serve until the input ends. Imports are here, after signals are handled, because the SDK takes a second."""
+    """Serve until the input ends. Imports are here, after the signal handlers, because the SDK takes a second to
+    import."""
     from functools import partial
 
     from duetime.app import build, catalog_for, mcp_server
@@ -81,8 +82,8 @@ def _serve(flags: dict[str, Any], wire: Wire, exit_: QuickExit) -> None:
 
 
 def _without_untrusted_folder(settings: Settings) -> Settings:
-    """Unless the current folder is trusted, read nothing from it by relative paths that were set elsewhere: a client
-    starts this in whatever folder is open."""
+    """Unless the current folder is trusted, read nothing from it through relative paths that were set elsewhere,
+    because a client starts this command in whatever folder is open."""
     from dataclasses import replace
 
     from duetime.kinds.prompts.access import RUN_FOLDER
@@ -99,15 +100,15 @@ def _without_untrusted_folder(settings: Settings) -> Settings:
 
 
 class FollowedServices:
-    """The services of an app, with the settings that a server publishes while this process runs: a server that was
-    restarted may have another zone, other agents or another default topic."""
+    """The services of an app, with the settings that a server publishes while this process runs: a restarted server may
+    have another zone, other agents or another default topic."""
 
     def __init__(self, app: App) -> None:
         self.app, self._looked = app, app.clock.monotonic()
         self.on_change: Callable[[Services], None] = lambda services: None
 
     def now(self) -> Services:
-        """Return the services; what is published is read again after a few seconds at the earliest."""
+        """Return the services; published settings are read again after a few seconds at the earliest."""
         app, time = self.app, self.app.clock.monotonic()
         if time - self._looked >= LOOK_AGAIN:
             self._looked = time
@@ -136,7 +137,7 @@ def _identify(followed: FollowedServices, stand_in: Standby) -> Callable[[], Cal
         return _identify_run(followed.app, token)
 
     def identify() -> Call:
-        # Whether anything would fire is only known once this process has looked for other workers.
+        # Whether anything would fire is only known once this process has checked for other workers.
         stand_in.decided.wait(1.0)
         return local_call(followed.now())
 
@@ -173,10 +174,8 @@ def _log_to_standard_error() -> None:
 
 
 class QuickExit:
-    """Ends the process once and quickly, on a signal or at the end of the input.
-
-    It waits neither for the thread that reads the input, which cannot be interrupted, nor for a task that hangs.
-    """
+    """Ends the process once and quickly, on a signal or at the end of the input. It waits neither for the thread that
+    reads the input, which cannot be interrupted, nor for a task that hangs."""
 
     def __init__(self) -> None:
         self._asked = threading.Event()

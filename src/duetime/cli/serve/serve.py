@@ -101,7 +101,7 @@ def _listen_and_serve(settings: Settings, shown: Shown, *, no_auth: bool, demo: 
         # The address is an accepted host name, unless it is a wildcard address.
         names = () if settings.host in ("0.0.0.0", "::", "") else (settings.host,)  # noqa: S104 - compared, not bound
         http = HttpServer(web(app, tokens, names), bound, connection_limits(settings))
-        if tokens is not None:  # without tokens, an agent's run could not be told from a person
+        if tokens is not None:  # without tokens, an agent's run could not be distinguished from a person
             access = app.services.kind(PromptKind).access
             assert access is not None
             access.url = settings.url or f"{url_of(bound)}/mcp"  # clients may reach it by another name
@@ -111,7 +111,7 @@ def _listen_and_serve(settings: Settings, shown: Shown, *, no_auth: bool, demo: 
                 app, demo=demo, live=shown.live, quiet=shown.quiet, json_=shown.json, http=http, introduce=introduce
             )
         finally:
-            with suppress(DuetimeError):  # the store may be why it stops
+            with suppress(DuetimeError):  # the store may be the reason why it stops
                 app.withdraw_address(published)
 
 
@@ -177,7 +177,8 @@ def open_dashboard(
 
 
 def _show(link: str) -> bool:
-    """Open a graphical browser. A browser in this terminal, or on a machine that is only reached by SSH, is no use."""
+    """Open a graphical browser. A browser in this terminal, or on a machine that is only reached by SSH, would not
+    help."""
     graphical = sys.platform in ("darwin", "win32") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     if not (graphical or os.environ.get("BROWSER")) or os.environ.get("SSH_CONNECTION"):
         return False

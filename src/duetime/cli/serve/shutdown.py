@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from duetime.http.server import HttpServer
 
 _SLICE = 0.1
-"""Seconds between two looks at a flag that cannot be waited for."""
+"""Seconds between two checks of a flag that cannot be waited for."""
 LOOK = 0.2
 """Seconds between two reads of the store while it is shown live."""
 
@@ -124,7 +124,7 @@ def log_to(path: str | None, *, verbose: bool = False, live: bool = False) -> No
 
 
 def drain(engine: Engine, http: HttpServer | None, settings: Settings, stream: Stream | None, *, silent: bool) -> int:
-    """Stop the server, and the worker once its runs have ended or their time is over; return how many are left."""
+    """Stop the server, and the worker once its runs have ended or their time is up; return how many runs are left."""
     if http is not None:
         http.ask_to_stop()
     held = [clean(item.claim.definition.name) for item in list(engine.worker.claimed.values()) if item.begun]

@@ -126,12 +126,10 @@ def worker(
 
 
 def relax_collector() -> None:
-    """Look for garbage in cycles less often: a busy worker makes a million tuples a second, and none is in a cycle.
-
-    Only the process of a worker does this. A library leaves the collector to its host.
-    """
+    """Run the garbage collector less often: a busy worker creates a million tuples a second, and none is in a cycle.
+    Only the process of a worker does this; a library leaves the collector to its host."""
     gc.collect()
-    gc.freeze()  # what was imported stays
+    gc.freeze()  # imported modules stay in memory anyway
     gc.set_threshold(50_000, 20, 50)
 
 
@@ -152,7 +150,7 @@ def work_until_stopped(
     stream = None
     with button.installed(), ExitStack() as ending:
         try:
-            if http is not None:  # whoever learns of the server finds a worker
+            if http is not None:  # so that whoever learns of the server finds a worker
                 engine.start()
                 http.start()
                 introduce()
@@ -160,7 +158,7 @@ def work_until_stopped(
             if demo or live:
                 stream = Stream(app, json_=json_, bar=demo)
                 ending.callback(stream.close)
-            if http is None:  # the stream shows runs from the first one on
+            if http is None:  # so that the stream shows runs from the first one on
                 engine.start()
             while not button.asked.wait(LOOK if stream else 1.0) and engine.failure is None:
                 if http is not None and not http.serving:

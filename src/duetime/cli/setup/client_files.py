@@ -56,20 +56,20 @@ def _without(client: Client, text: str) -> str:
 
 
 def check_writable(path: Path) -> None:
-    """Refuse a file that is protected against changes, though a file beside it could replace it."""
+    """Refuse a file that is protected against changes, although a new file could replace it."""
     try:
         protected = not path.stat().st_mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH) or not os.access(
             path, os.W_OK
         )
     except OSError:
-        return  # there is none, and writing will say what is wrong
+        return  # the file does not exist; writing will report what is wrong
     if protected:
         advice = "make it writable, or change what makes it, and try again"
         raise InvalidInput(f"{path} is read-only, so it is not changed; {advice}")
 
 
 def write(path: Path, before: str | None, after: str) -> Path | None:
-    """Replace the file, which a symbolic link may name, and return the copy that was made of it before."""
+    """Replace the file, which may be the target of a symbolic link, and return the path of the backup made before."""
     real = Path(os.path.realpath(path))
     if read_text(real) != before:
         raise InvalidInput(f"{path} was changed by another program in the meantime; try again")

@@ -27,7 +27,7 @@ from duetime.terminal.typer_ext import PlainCommand, argument, group, option, si
 commands = group("Show and change the settings.")
 DEFAULT = "default"
 ADDRESSES = ("url", "server", "qstash_url")
-"""Settings that may be shown up to their host: paths and users of an address may be credentials."""
+"""Settings of which only the host may be shown, because the path and the user of an address may be credentials."""
 
 
 @commands.command(cls=PlainCommand)
@@ -146,7 +146,8 @@ def _file(settings: Settings) -> Path:
 
 
 def _trusted_text(file: Path) -> str:
-    """Return the content of a folder's file. It is checked as it is read: the changed file will be trusted."""
+    """Return the content of a folder's file, which must be trusted as it is read, because the changed file will be
+    trusted."""
     found = read_found(file)
     refusal = "is gone" if found is None else TrustedFiles(data_folder()).refusal(found)
     if found is None or found.content is None or refusal:
@@ -155,7 +156,7 @@ def _trusted_text(file: Path) -> str:
 
 
 def _typed(key: Key, value: str, folder: Path) -> Any:
-    """Return the value as the setting wants it. Relative paths are those of the current folder, where they were
+    """Return the value in the type of the setting. Relative paths refer to the current folder, where they were
     typed."""
     given: Any = value_of(value) if value.startswith("[") else value
     for part in reversed(key):
@@ -172,7 +173,7 @@ def _typed(key: Key, value: str, folder: Path) -> Any:
 
 
 def _check(settings: Settings) -> None:
-    """Refuse settings that no command could use, such as an unknown zone or a default agent that there is not."""
+    """Refuse settings that no command could use, such as an unknown zone or a default agent that does not exist."""
     from duetime.app import build
 
     local_zone(settings)
@@ -198,7 +199,7 @@ def _keys(values: Mapping[str, Any], within: Key = ()) -> Iterator[Key]:
 
 
 def _rows(settings: Any, within: Key = ()) -> Iterator[tuple[Key, Any]]:
-    """Yield every setting with its value. What is excluded from `repr` holds secrets and is masked."""
+    """Yield every setting with its value. Settings that are excluded from `repr` contain secrets and are masked."""
     secret = {each.name for each in fields(settings) if not each.repr}
     for name in names_of(type(settings)):
         value, key = getattr(settings, name), (*within, name)

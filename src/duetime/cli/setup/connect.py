@@ -29,7 +29,7 @@ from duetime.terminal.typer_ext import PlainCommand, argument, option, single
 commands = single()
 _NAMES = f"{', '.join(CLIENTS)}; without it, all are listed."
 _NAMED = frozenset(f"{PREFIX}{name}" for name in ("DB", "TASKS", "TOOLS", "CONFIG"))
-"""Settings of the environment that the command line of the entry names."""
+"""Settings of the environment that the command line of the entry includes."""
 
 
 class Target(NamedTuple):
@@ -80,7 +80,7 @@ def connect(
 
 
 def _change(target: Target, entry: Entry | None, *, yes: bool, json_: bool, settings: Settings | None = None) -> bool:
-    """Show the change and make it once that is agreed to; return whether it was made."""
+    """Show the change and make it once the user agrees; return whether it was made."""
     before = read_text(target.path)
     after = client_files.changed(target.path, target.client, before, entry)
     facts = {"client": target.name, "file": str(target.path), "connected": entry is not None}
@@ -109,7 +109,7 @@ def _change(target: Target, entry: Entry | None, *, yes: bool, json_: bool, sett
 
 
 def _show(path: Path, before: str | None, after: str) -> None:
-    """Print the change as a diff, without credentials that stand beside it."""
+    """Print the change as a diff, without credentials in the lines around it."""
     old = [] if before is None else before.splitlines()
     name = f"{path} (new)" if before is None else str(path)
     for line in difflib.unified_diff(old, after.splitlines(), name, name, lineterm="", n=2):
@@ -117,7 +117,7 @@ def _show(path: Path, before: str | None, after: str) -> None:
 
 
 def _path(name: str, file: str | None) -> Path:
-    """Return the named file, else the first one of the client that exists, else the one to make."""
+    """Return the named file, otherwise the client's first file that exists, otherwise the one to create."""
     if file is not None:
         return Path(file).expanduser().absolute()
     machine = Machine(Path.home(), sys.platform, os.environ)
@@ -126,14 +126,15 @@ def _path(name: str, file: str | None) -> Path:
 
 
 def _with_file(settings: Settings) -> Settings:
-    """Return the settings with an absolute settings file: the one in use, else the user's own, which is made."""
+    """Return the settings with an absolute settings file: the one in use, otherwise the user's own, which is
+    created."""
     file = settings.origin.file or str(user_file().absolute())
     return replace(settings, origin=settings.origin._replace(file=file))
 
 
 def _make_what_is_named(settings: Settings) -> None:
-    """Make the settings file if there is none, so that later changes of it reach the client, and the folder of the
-    store, because the server makes no folder for a store that is named."""
+    """Create the settings file if there is none, so that later changes to it reach the client; also create the folder
+    of the store, because the server creates no folder for a store that is named."""
     file, store = Path(settings.origin.file), store_file(settings.path_of_db())
     if not file.exists():
         change_file(file, "", {})
@@ -142,7 +143,8 @@ def _make_what_is_named(settings: Settings) -> None:
 
 
 def _refuse_password(settings: Settings) -> None:
-    """Refuse a database with a password that the settings file does not have: it would be readable in the client's."""
+    """Refuse a database password that is not in the settings file, because it would be readable in the client's
+    configuration."""
     file = Path(settings.origin.file)
     if without_password(settings.db) == settings.db or (file.exists() and load_only(file).db == settings.db):
         return
@@ -151,7 +153,7 @@ def _refuse_password(settings: Settings) -> None:
 
 
 def _unseen() -> list[str]:
-    """Return a warning if settings of this environment are in no file that the client's server reads."""
+    """Return a warning if settings of this environment are not in any file that the client's server reads."""
     names = sorted(name for name in environment_names() - _NAMED if os.environ.get(name))
     if not names:
         return []

@@ -64,7 +64,7 @@ def _checks(flags: dict[str, object]) -> Iterator[Check]:
     if usable:
         try:
             yield from store_checks(settings, registry, SystemClock())
-        except InvalidInput as error:  # something in the settings is unusable: no worker would start either
+        except InvalidInput as error:  # something in the settings is unusable, so no worker would start either
             yield Check("fail", "settings", failure_of(error).message)
         except DuetimeError as error:
             yield Check("fail", "store", failure_of(error).message)
@@ -74,7 +74,7 @@ _PASSWORD = re.compile(r"//[^/@\s:]{0,256}:[^/@\s]{1,256}@")
 
 
 def settings_file_checks(settings: Settings) -> Iterator[Check]:
-    """Check the settings file. One that is not trusted is only reported: nothing of it is read or run."""
+    """Check the settings file. A file that is not trusted is only reported: none of it is used."""
     if settings.origin.ignored:
         yield Check("warn", "settings", clean(settings.origin.ignored))
     if not settings.origin.file or os.name != "posix":
@@ -94,7 +94,7 @@ def settings_file_checks(settings: Settings) -> Iterator[Check]:
 
 
 def secrets_in(settings: Settings) -> list[str]:
-    """Return the names of settings that hold what others should not read."""
+    """Return the names of settings that contain values which others should not read."""
     names = ["db"] if _PASSWORD.search(settings.db) else []
     own = ("token", "qstash_token", "prefix")
     names += [f"notifications.{name}" for name in own if getattr(settings.notifications, name)]
@@ -107,7 +107,8 @@ def secrets_in(settings: Settings) -> list[str]:
 
 
 def token_checks(settings: Settings) -> Iterator[Check]:
-    """Check the secret. Revocations are in the store, which all nodes share, but each has to be given the secret."""
+    """Check the secret. Revocations are in the store, which all nodes share, but the secret has to be given to each
+    node."""
     if VARIABLE in os.environ:
         yield Check("ok", "tokens", f"signed with {VARIABLE}; revocations are kept in the store, for all nodes")
     elif is_postgres(settings.path_of_db()):

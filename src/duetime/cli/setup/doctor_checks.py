@@ -117,7 +117,8 @@ def task_checks(settings: Settings) -> tuple[Registry, list[Check]]:
 
 
 def store_file_checks(url: str) -> Iterator[Check]:
-    """Check for SQLite whether the file exists, and whether its disk is reliable (no network) and has free space."""
+    """For SQLite, check whether the file exists, and whether its disk is reliable (not a network disk) and has free
+    space."""
     path = store_file(url)
     if path is None:
         return
@@ -141,7 +142,7 @@ def store_file_checks(url: str) -> Iterator[Check]:
 
 
 def file_system(place: Path, mounts: Path = Path("/proc/self/mounts")) -> str | None:
-    """Return the type of the file system, or None if the machine does not tell."""
+    """Return the type of the file system, or None if the machine does not report it."""
     try:
         lines = mounts.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:
@@ -159,7 +160,7 @@ def file_system(place: Path, mounts: Path = Path("/proc/self/mounts")) -> str | 
 
 SKEW = 1 * SECOND
 LOOKED_AT = 1000
-"""Jobs whose tasks are looked up: enough to notice missing tasks, and still fast."""
+"""Number of jobs whose tasks are looked up: enough to detect missing tasks, and still fast."""
 
 
 def store_checks(settings: Settings, registry: Registry, clock: Clock) -> Iterator[Check]:
@@ -242,7 +243,7 @@ def _elsewhere(app: App) -> Iterator[Check]:
 
 
 Samples = Collection[ScheduleId]
-"""Schedules of the demo, some of which fail to show what happens then."""
+"""Schedules of the demo, some of which fail on purpose."""
 
 
 def _troubled(scheduler: Scheduler, samples: Samples) -> Iterator[Check]:

@@ -119,7 +119,7 @@ def _next_steps(settings: Settings, changes: Mapping[Key, Any]) -> dict[str, str
 
 
 def _not_used_here(path: Path) -> list[str]:
-    """Return a warning if another file takes the place of this one in the current folder."""
+    """Return a warning if another file replaces this one in the current folder."""
     _, used = find_file(os.environ, None)
     if not used.here or Path(used.file) == path.absolute():
         return []

@@ -1,4 +1,4 @@
-"""Choices for `duetime init`, from flags or from questions. The default of each question is the present setting."""
+"""Choices for `duetime init`, from flags or from questions. The default of each question is the current setting."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from duetime.terminal.typer_ext import option
 PUBLIC = "https://ntfy.sh"
 _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
 _LENGTH = 12
-"""Characters, out of 31: too many combinations to try on a server with rate limits, yet easy to type on a phone."""
+"""Number of characters, out of 31: too many combinations to try on a server with rate limits, but easy to type on a
+phone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class Choices:
     ] = None
 
     def changes(self, settings: Settings) -> dict[Key, Any]:
-        """Return the values that differ from the present settings, by the names of the settings."""
+        """Return the values that differ from the current settings, by the names of the settings."""
         server, token = "" if self.inbox else self.ntfy, self.token
         if token is None and server and _elsewhere(server, settings.notifications.server):
             token = ""
@@ -99,7 +100,7 @@ class Choices:
 
 
 def _elsewhere(server: str, before: str) -> bool:
-    """Check whether this is another server, which must not see the token that was given for the first one."""
+    """Return whether this is a different server, which must not see the token that was given for the first one."""
     new, old = urlsplit(server), urlsplit(before)
     return (new.scheme, new.netloc.lower()) != (old.scheme, old.netloc.lower())
 
@@ -159,7 +160,7 @@ def _with_prefix(settings: Settings, server: str) -> Choices:
 
 
 def _which_agent(settings: Settings) -> str:
-    """Ask also where none is installed: whoever installs one later has said which."""
+    """Ask even if no agent is installed, so that the choice is made for whoever installs one later."""
     options = {INBOX: "none: prompts wait until a connected agent takes them"}
     for name in sorted(PRESETS, key=lambda each: shutil.which(each) is None):
         state = "which is installed here" if shutil.which(name) else "once you have installed it"

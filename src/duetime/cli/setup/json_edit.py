@@ -1,5 +1,5 @@
-"""Changes to one object of a JSON file, which may have comments and trailing commas, as text: everything else in the
-file stays as it is, to the byte."""
+"""Changes to one object of a JSON file, which may have comments and trailing commas, as text; everything else in the
+file stays unchanged, to the byte."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TOKEN = re.compile(
 
 
 class Unreadable(Exception):
-    """A text that is not JSON, or not changed here. The message says why."""
+    """A text that is not JSON, or that cannot be changed here. The message says why."""
 
 
 class Token(NamedTuple):
@@ -34,7 +34,7 @@ class Token(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A value and its place in the text."""
+    """A value and its position in the text."""
 
     start: int
     end: int
@@ -149,7 +149,7 @@ class _Parser:
 
 
 def with_entry(text: str, path: tuple[str, str], entry: Mapping[str, Any], drop: Sequence[str] = ()) -> str:
-    """Return the text with these values in the object at `path`, whose other values stay, except for those named in
+    """Return the text with these values in the object at `path`; its other values stay, except for those named in
     `drop`."""
     table, name = path
     root = parsed(text)
@@ -246,7 +246,7 @@ def _inserted(text: str, node: Node, key: str, value: Any) -> str:
     outer = _indent(text, node.start)
     inner = _indent(text, members[0].start) if members and _begins_line(text, members[0].start) else outer + _unit(text)
     member = f"{newline}{inner}{json.dumps(key)}: {_dumped(value, text, inner)}{comma}"
-    if "\n" not in text[content:closing]:  # the brace gets a line of its own
+    if "\n" not in text[content:closing]:  # the brace gets its own line
         return f"{text[:content]}{member}{newline}{outer}{text[closing:]}"
     end = text.rindex(newline, content, closing)
     return f"{text[:end]}{member}{text[end:]}"
@@ -286,7 +286,7 @@ def _removed(text: str, node: Node, member: Member) -> str:
 
 
 def _checked(before: str, after: str, wanted: Any, lost: str = "") -> str:
-    """Return the text after the change. A text with other values, or without one of the comments, is never returned."""
+    """Return the text after the change. A text with other values, or with a comment missing, is never returned."""
     made = parsed(after)
     missing = _comments(before) - _comments(after) - _comments(lost)
     if made is None or made.value != wanted or missing:
@@ -320,6 +320,6 @@ def _begins_line(text: str, position: int) -> bool:
 
 
 def _unit(text: str) -> str:
-    """Return one step of indentation, as the first indented name has it."""
+    """Return one level of indentation, as used by the first indented name."""
     found = re.search(r'^([ \t]+)"', text, re.MULTILINE)
     return found[1] if found else "  "

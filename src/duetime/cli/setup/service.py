@@ -1,4 +1,4 @@
-"""`duetime service`: have the system keep `duetime serve` running, so that what is scheduled always fires."""
+"""`duetime service`: let the system keep `duetime serve` running, so that schedules always fire."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ commands = group("Keep `duetime serve` running: a systemd user unit on Linux, a 
 Yes = Annotated[bool, option("--yes", "Don't ask for confirmation.")]
 DryRun = Annotated[bool, option("--dry-run", "Show what would be done without doing it.")]
 NO_MANAGER = "no_manager"
-"""Error code where nothing keeps a service running."""
+"""Error code for a system without a service manager."""
 _HIDDEN = f"{VARIABLE} is set here, but no service sees it: it will use the secret of the data folder"
 KEPT = ("PATH", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
-"""Variables of this environment that a service needs besides the settings: for finding programs and its own data."""
+"""Variables of this environment that a service needs besides the settings, to find programs and its own data."""
 
 
 @commands.command(cls=PlainCommand)
@@ -118,8 +118,8 @@ def uninstall(dry_run: DryRun = False, yes: Yes = False, json_: Json = False) ->
 
 
 def _command(file: str, db: str | None, tasks: Sequence[str] | None, port: int | None, tools: str | None) -> list[str]:
-    """Return the command of the service. `--no-link` keeps tokens out of the journal. The settings file is named,
-    because whoever installs a service trusts it, including later changes."""
+    """Return the command of the service. `--no-link` keeps tokens out of the journal. The settings file is named
+    explicitly, because whoever installs a service trusts it, including later changes."""
     named = [part for each in tasks or () for part in ("--tasks", each)]
     given = [*_given("--db", db), *named, *_given("--port", port), *_given("--tools", tools)]
     return [sys.executable, "-P", "-m", "duetime", "serve", "--no-link", *_given("--config", file or None), *given]
@@ -130,9 +130,9 @@ def _given(option: str, value: object) -> list[str]:
 
 
 def _unit(command: Sequence[str], given: Mapping[str, str] | None = None) -> Unit:
-    """Return the unit for this system. `given` are settings that must not appear in a command line."""
+    """Return the unit for this system. `given` are settings that must not appear on a command line."""
     kept = {name: os.environ[name] for name in KEPT if os.environ.get(name)}
-    # The settings of this environment, without the secret that signs tokens: the data folder has one.
+    # The settings of this environment, without the secret that signs tokens, because the data folder has one.
     here = {name: os.environ[name] for name in sorted(environment_names()) if os.environ.get(name)}
     private = PrivateFile(config_folder() / "service.env", {**here, **(given or {})})
     try:

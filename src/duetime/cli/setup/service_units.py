@@ -14,7 +14,7 @@ AGENT = "dev.duetime.serve"
 
 
 class Unit(NamedTuple):
-    """A service file, and the commands that tell its service manager about it."""
+    """A service file, and the commands that register it with its service manager."""
 
     manager: str
     path: Path
@@ -22,19 +22,19 @@ class Unit(NamedTuple):
     load: Sequence[Sequence[str]]
     unload: Sequence[Sequence[str]]
     renew: Sequence[Sequence[str]]
-    """Commands to run before loading if the file existed already; they may fail."""
+    """Commands to run before loading if the file already existed; they may fail."""
     forget: Sequence[Sequence[str]]
     """Commands to run after the file was removed; they may fail."""
     state: Sequence[str]
     after: str
-    """What users should know once it is installed."""
+    """A note for users once it is installed."""
     private: PrivateFile
     """Further environment variables of the service, if any."""
 
 
 class PrivateFile(NamedTuple):
-    """Variables that may hold secrets, in a separate file that only its owner can read: the service file is printed,
-    and its commands are visible to everybody on the machine."""
+    """Variables that may be secret, in a separate file that only its owner can read, because the service file is
+    printed and its commands are visible to everybody on the machine."""
 
     path: Path
     variables: Mapping[str, str]

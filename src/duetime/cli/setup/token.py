@@ -27,7 +27,7 @@ from duetime.terminal.output import READABLE, clean
 from duetime.terminal.typer_ext import PlainCommand, argument, group, option
 
 PROGRAM = "program"
-"""The purpose that is shown for a token that is for no browser and no calendar."""
+"""The purpose that is shown for a token that is neither for a browser nor for a calendar."""
 
 Host = Annotated[str | None, option("--host ADDRESS", "Address of the server.")]
 Port = Annotated[int | None, option("--port", "Port of the server.", min=1, max=65535)]

@@ -14,7 +14,7 @@ _HEADER = re.compile(r"\s*\[\[?\s*(?P<name>[^\[\]#]+?)\s*\]\]?\s*(#.*)?$")
 
 
 def with_entry(text: str, path: tuple[str, str], entry: Mapping[str, Any], drop: Sequence[str] = ()) -> str:
-    """Return the text with these values in the table at `path`, whose other values stay, except for those named in
+    """Return the text with these values in the table at `path`; its other values stay, except for those named in
     `drop`."""
     import tomlkit
 
@@ -90,12 +90,12 @@ def _with(document: Mapping[str, Any], path: tuple[str, str], entry: Mapping[str
 
 
 def _without_empty(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out empty tables: the header of a table goes with the only table in it."""
+    """Leave out empty tables, because the header of a table disappears with the only table in it."""
     return {key: value for key, value in document.items() if value != {}}
 
 
 def _checked(before: str, after: str, wanted: Mapping[str, Any], lost: str = "") -> str:
-    """Return the text after the change. A text with other values, or without one of the comments, is never returned."""
+    """Return the text after the change. A text with other values, or with a comment missing, is never returned."""
     try:
         made = tomllib.loads(after)
     except tomllib.TOMLDecodeError:

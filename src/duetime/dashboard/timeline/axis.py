@@ -63,7 +63,8 @@ class Window(NamedTuple):
     zone: str
 
     def ends_with(self, now: Instant) -> bool:
-        """Return whether it is about the past: if at all, it extends into the future only to complete a bin."""
+        """Return whether the window is about the past: if it extends into the future at all, then only to complete a
+        bin."""
         return self.end <= now + (0 if self.zoom.ahead else self.zoom.step)
 
     @property

@@ -1,7 +1,7 @@
 """Counts occurrences in bins, at a bounded cost however many there are.
 
 Intervals that are short compared with the bins are counted by division. All other triggers are iterated, for a limited
-number of steps per schedule; what lies beyond is estimated from the rate so far, and marked as an estimate.
+number of steps per schedule; the rest is extrapolated from the rate so far, and marked as an estimate.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _NONE: Final = Counter[int]()
 
 @dataclass
 class Row:
-    """A schedule within the window. What only the few that are drawn need is computed for them alone."""
+    """A schedule within the window. Values that only the few drawn rows need are computed only for them."""
 
     id: str | None
     unmasked_name: str
@@ -56,7 +56,7 @@ class Row:
     about: bool = False
     """Whether the counts are an estimate."""
     worst: dict[int, Run] = field(default_factory=dict)
-    """The run that each bin is mostly about: one with the worst of its outcomes, and of those the first."""
+    """The run that represents each bin: the first of those with the worst outcome."""
     owner: str = ""
 
     @cached_property
@@ -88,7 +88,7 @@ class Row:
 
     @property
     def need(self) -> tuple[int, int, int, int]:
-        """The order of what needs attention, in one pass: there may be thousands of rows."""
+        """The order by need for attention, computed in one pass because there may be thousands of rows."""
         failed = missed = waiting = total = 0
         for each in self.past.values():
             for status, number in each.items():
@@ -212,7 +212,7 @@ def _counted(schedule: Schedule, window: Window, now: Instant, share: int) -> tu
 
 
 def _divided(trigger: IntervalTrigger, window: Window, after: Instant, due_bin: int | None) -> Counter[int]:
-    """Count by division: there may be thousands of schedules, and hundreds of bins."""
+    """Count by division, because there may be thousands of schedules and hundreds of bins."""
     first, last = trigger.next_after(after), trigger.latest(after, Instant(window.end - 1))
     if first is None or last is None:
         return Counter(() if due_bin is None else (due_bin,))
@@ -232,7 +232,7 @@ def _divided(trigger: IntervalTrigger, window: Window, after: Instant, due_bin: 
 
 @lru_cache(maxsize=256)
 def _even_bins(begin: int, in_first: int, end: int, in_last: int, each: int, due_bin: int | None) -> Counter[int]:
-    """Return bins that are all alike except the first and the last, the same object for all schedules with the same."""
+    """Return bins that are all equal except the first and the last; schedules with the same values share one object."""
     bins = Counter(dict.fromkeys(range(begin, end + 1), each))
     bins[begin], bins[end] = in_first, in_last
     if due_bin is not None:

@@ -24,7 +24,7 @@ from duetime.service.text import plural, span
 LOWEST: Final = 4
 """The smallest count that may fill the height."""
 OUTLIER: Final = 4
-"""Bars that are so many times as high as nearly all others are cut off, so that the others can be seen."""
+"""Bars that are this many times as high as nearly all others are cut off, so that the others stay visible."""
 GAP: Final = 0.12
 LEAST: Final = 3.0
 """Minimum height of a bar, in pixels."""
@@ -60,7 +60,7 @@ class Level(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """A linear scale up to `most`; what is higher is cut off."""
+    """A linear scale up to `most`; higher values are cut off."""
 
     most: int
     height: int
@@ -77,7 +77,7 @@ class Scale(NamedTuple):
 
 
 def scale_for(totals: Iterable[int], height: int) -> tuple[Scale, int | None]:
-    """Return a scale, and where it cuts bars off: None if all fit."""
+    """Return a scale, and the count at which it cuts bars off; None if all fit."""
     counts = sorted(total for total in totals if total)
     most = counts[-1] if counts else 0
     usual = counts[len(counts) * 9 // 10 - (1 if len(counts) > 1 else 0)] if counts else 0
@@ -88,7 +88,7 @@ def scale_for(totals: Iterable[int], height: int) -> tuple[Scale, int | None]:
 
 
 class Shape(NamedTuple):
-    """The pieces of all bars that look alike. A browser draws one path sooner than hundreds of rectangles."""
+    """The pieces of all bars that look alike. A browser draws one path faster than hundreds of rectangles."""
 
     style: str
     path: str
@@ -202,7 +202,7 @@ class Mark(NamedTuple):
     """1 to 4, by the number of occurrences."""
     label: str
     run: int | None = None
-    """The run that it is mostly about: the worst one."""
+    """The run that represents the mark: the worst one."""
 
 
 @dataclass
@@ -269,7 +269,8 @@ class Spark(NamedTuple):
 
 
 def sparks(traces: Sequence[Trace], now: Instant, zone: str) -> Spark:
-    """Build a sparkline, oldest run at the left. Height shows the duration; what did not run has a low mark."""
+    """Build a sparkline, oldest run at the left. The height shows the duration; an occurrence that did not run has a
+    low mark."""
     latest = list(reversed(traces[:SPARKS]))
     spans = [each.finished - each.started for each in latest if each.started is not None and each.finished is not None]
     longest = max(spans, default=0) or 1

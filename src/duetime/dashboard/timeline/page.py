@@ -1,4 +1,4 @@
-"""The timeline page: past and future on one axis, as bars for all schedules and a lane for each of some."""
+"""The timeline page: past and future on one axis, as bars for all schedules and one lane for each of a selection."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Place:
         return "/timeline?" + urlencode({"span": span, **self._given, **begin})
 
     def bars(self) -> str:
-        """Return the beginning of the address that a bar leads to, which its start completes."""
+        """Return the prefix of the address to which a bar links; the start of the bar completes it."""
         return self.at(_FINER[self._zoom.name]) + "&from="
 
     def start_of(self, bar: Bar) -> int:
@@ -124,7 +124,7 @@ def _restricted(density: Density, status: str) -> Density:
 
 
 def _lead(density: Density, now: Instant, *, filtered: bool) -> str:
-    """Say how much is due in the window and how much ran in it."""
+    """Return a sentence that says how much is due in the window and how much ran in it."""
     due, done = (sum(each.total() for each in bins) for bins in density.totals)
     if not due and not done and filtered:
         return "Nothing matches the filter."

@@ -116,9 +116,9 @@ def stop_schedule(app: Application, view: KindView, id: str, json_: bool) -> Non
 
 
 def run_ending(run: Run) -> str:
-    """Return how a run ended, or what it does meanwhile, to follow its name."""
+    """Return how a run ended, or what it is doing, as a phrase that follows its name."""
     if has_ended(run):
-        text = clean(outcome_text(run, cause=False))  # whoever reads this has started it
+        text = clean(outcome_text(run, cause=False))  # the reader has started it
         return f"{run.status}: {text}" if text else f"{run.status}."
     return "is due now." if run.status == RunStatus.PENDING else f"is {run.status}."
 
@@ -148,7 +148,7 @@ def range_given(
 
 
 _ALREADY = {"pause": "Already paused:", "resume": "Not paused:", "cancel": "Already cancelled:"}
-"""How a change is told that changed nothing."""
+"""How a change is reported that changed nothing."""
 
 
 def change_one(

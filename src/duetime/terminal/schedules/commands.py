@@ -1,4 +1,5 @@
-"""Declares the commands of every kind of schedule, and how it is shown. What they do is imported when one runs."""
+"""Declares the commands of every kind of schedule, and how its schedules are shown. Their implementation is imported
+when one runs."""
 
 from __future__ import annotations
 
@@ -70,7 +71,7 @@ def filled(payload: Payload, *names: str) -> Facts:
 
 PAGE = 1000
 MEANT = {"scheduled": "pending", "failing": "failed", "waiting": "running"}
-"""Statuses by the words for people."""
+"""Statuses by the words that people use for them."""
 
 
 Id = Annotated[str, argument("ID", "Id as lists show it, such as j5, or a unique name.", **IDS)]

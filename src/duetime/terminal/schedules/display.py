@@ -53,11 +53,11 @@ def short_of(app: Application, id: str) -> str:
 
 
 _COMPARED = 500
-"""Latest schedules whose names are compared with a mistyped one."""
+"""Number of latest schedules whose names are compared with a mistyped one."""
 
 
 def not_found(app: Application, view: KindView, given: str, err: Err) -> Refused:
-    """Return the error of a lookup in the terms of the command line."""
+    """Return the error of a lookup as the command line words it."""
     shown = given if len(given) <= 60 else given[:60] + "..."
     if err.code == "ambiguous":
         ids = ", ".join(err.details["short_ids"])
@@ -82,7 +82,7 @@ SPARE = {"RUNS": 24, "LAST": 24, "OWNER": 24, "WHEN": output.READABLE}
 
 
 def status_word(schedule: Schedule, detail: str | None = None) -> Text:
-    """Return the status that people read: "pending" would sound stuck for what only waits for its next time."""
+    """Return the status for people: "pending" would sound stuck for a schedule that only waits for its next time."""
     status, last = status_of(schedule.progress), schedule.progress.last_status
     if status == "pending":
         return output.status_text("failing" if last in ("failed", "lost") else "scheduled")
@@ -96,7 +96,7 @@ def print_schedules(
     now: Instant,
     details: Mapping[ScheduleId, str] | None = None,
 ) -> None:
-    """Print a table of schedules without columns that say nothing, such as the last status before any run."""
+    """Print a table of schedules without uninformative columns, such as the last status before any run."""
     known = details or {}
     owners = {item.definition.owner for item in items}
     news = {

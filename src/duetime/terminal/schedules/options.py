@@ -48,15 +48,15 @@ class TriggerOptions:
 
 @dataclass(frozen=True, slots=True)
 class EditOptions(TriggerOptions):
-    """A recurring schedule keeps its rule where only a time is given: its next run is moved."""
+    """Options of an edit. A recurring schedule keeps its rule if only a time is given: its next run is moved."""
 
     starting: Annotated[
         str | None, _when("--starting TIME", "When the new rule replaces the old one; by default now.")
     ] = None
 
     def changed(self) -> tuple[When | None, dict[str, Any]]:
-        """Return the new time or rule, if one is given, and the limits of the new rule or else of the present one;
-        `none` takes one back."""
+        """Return the new time or rule, if one is given, and the limits of the new rule or otherwise of the current one;
+        `none` removes a limit."""
         from duetime.service.when import NONE, WAYS, duration, parse_when
 
         ways = {way: value for way in WAYS if (value := getattr(self, way)) is not None}
@@ -71,7 +71,7 @@ class EditOptions(TriggerOptions):
 
 @dataclass(frozen=True, slots=True)
 class NamedFields:
-    """Options with the names of fields of a policy or of a payload."""
+    """Options with the names of the fields of a policy or a payload."""
 
     def given(self) -> dict[str, Any]:
         from duetime.service.when import NONE, duration

@@ -1,4 +1,4 @@
-"""The standard command group of a kind that brings none: one option for each field of its payload model."""
+"""The standard command group of a kind that has none of its own: one option for each field of its payload model."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _option(name: str, field: PayloadField, *, required: bool) -> inspect.Parame
 
 
 def _payload(fields: Mapping[str, PayloadField], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what was given. A text stays a text; any other value is read as JSON, and checked by the kind."""
+    """Return the given values. A text stays a text; any other value is parsed as JSON and checked by the kind."""
     return {
         field.name: given[name] if field.schema.get("type") in ("string", "boolean") else value_of(given[name])
         for name, field in fields.items()
