@@ -220,7 +220,20 @@ def test_who_is_usual_is_named_and_what_is_not_as_usual_is_seen(served: Site, lo
     for policy, open_ in (({}, False), ({"max_attempts": 4}, True)):
         schedule = made(served, "how", policy=policy)
         assert (opened in local.get(page_of(schedule, "edit")).body.decode()) == open_
-        assert (re.search(r"max attempts 4 .*Default policy", local.text(page_of(schedule))) is not None) == open_
+        assert (re.search(r"attempts at most 4 .*Default policy", local.text(page_of(schedule))) is not None) == open_
+
+
+def test_a_policy_is_shown_in_words(served: Site, local: Browser) -> None:
+    policy = {"max_attempts": 3, "backoff": 5 * SECOND, "timeout": 90 * SECOND, "pause_after": 0, "overlap": "queue"}
+    page = local.text(page_of(made(served, "in words", policy=policy)))
+    for said in (
+        "if the previous run is still active queue it",
+        "first retry after 5 s",
+        "timeout after 1 min 30 s",
+        "pauses itself never",
+        "between retries at most 1 h",
+    ):
+        assert said in page, said
 
 
 def test_as_usual_means_as_usual_for_the_kind(served: Site, local: Browser) -> None:

@@ -95,6 +95,15 @@ def test_what_belongs_to_others_is_neither_read_nor_answered(inbox: Site) -> Non
     assert run is not None and (run.status, run.holder) == ("waiting", None)
 
 
+def test_a_waiting_prompt_is_dismissed_from_any_page(inbox: Site) -> None:
+    browser = signed_in(inbox)
+    [prompt] = inbox.room.store.runs(RunQuery(status="waiting")).items
+    reply = browser.send(f"/waiting/{prompt.id}/dismiss", {"to": "/"})
+    assert reply.headers["location"] == "/?did=dismissed"
+    run = inbox.room.store.run(prompt.id)
+    assert run is not None and run.status == "cancelled"
+
+
 def test_a_waiting_prompt_is_answered_by_a_person(inbox: Site) -> None:
     browser = signed_in(inbox)
     [prompt] = inbox.room.store.runs(RunQuery(status="waiting")).items

@@ -131,7 +131,7 @@ def test_a_schedule_that_always_fails_says_so_first(api: Api, ada: Client, pages
     api.pass_time(hours=7)
     page, text = pages.html(f"/schedules/{made['id']}"), pages.text(f"/schedules/{made['id']}")
     head = text.partition("Last 30 days")[0]
-    assert "Failed all 7 times failing since" in head and "RuntimeError: as always" in head
+    assert "failing failed all 7 times since" in head and "RuntimeError: as always" in head
     assert "Success rate 0%" in text and "0 of 7 runs in 30 days" in text
     assert page.count('class="day is-') == 30 and 'class="day is-bad"' in page
     assert "Duration of the last 7 runs: median" in page and "Lateness of the last 7 runs: median" in page

@@ -86,8 +86,9 @@ def test_an_action_has_one_name_and_what_can_be_set_up_has_a_command(
 ) -> None:
     monkeypatch.setattr(home, "PATIENCE", 0)
     browser, run = signed_in(busy), _run(busy, "waiting").id
-    assert f'formaction="/runs/{run}/cancel" aria-label="Dismiss: birds"' in browser.get("/").body.decode()
+    assert f'formaction="/waiting/{run}/dismiss" aria-label="Dismiss: birds"' in browser.get("/").body.decode()
     assert f'action="/waiting/{run}/dismiss"' in browser.get("/inbox").body.decode(), "as in the inbox"
+    assert f'action="/waiting/{run}/dismiss"' in browser.get(f"/runs/{run}").body.decode(), "and on its own page"
     assert "can wake: duetime init --agent NAME adds it" in browser.text("/inbox")
 
 

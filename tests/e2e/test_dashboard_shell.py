@@ -191,6 +191,8 @@ def test_a_server_that_is_gone_is_shown_as_such(browser: Browser, context: Brows
             page.keyboard.press(key)
             expect(menu.locator(".sheet a, .sheet button").nth(place)).to_be_focused()
         page.keyboard.press("Escape")
+        expect(menu.locator("summary")).to_be_focused()
+        expect(menu).not_to_have_attribute("open", "")
         own.set_offline(True)
         page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
         expect(page.get_by_text(re.compile(r"Not connected since \d\d:\d\d"))).to_be_visible(timeout=BEATS)

@@ -108,6 +108,7 @@ def test_a_failed_run_tells_why_and_is_copied(house: House, page: Page) -> None:
     expect(page.locator("#traceback")).not_to_be_visible()
     page.get_by_text("Full traceback").click()
     expect(page.locator("#traceback")).to_contain_text("Traceback (most recent call last)")
+    expect(page.locator("#traceback"), "carets stay below what they point at").to_have_css("white-space", "pre")
     page.get_by_role("button", name="Copy the traceback").click()
     assert "could not convert string to float: 'n/a'" in copied_text(page, containing="Traceback")
     page.get_by_role("button", name="Copy the run as JSON").click()

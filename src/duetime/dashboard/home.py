@@ -207,7 +207,7 @@ def _untaken(request: PageRequest) -> Found:
     waiting = [run for run in found if _is_late(run.due, request)]
     items = []
     for run, more in by_schedule(run_shapes(request.scheduler, waiting, request.zone, brief=True)):
-        dismiss = Action("Dismiss", "close", f"/runs/{run['run_id']}/cancel")
+        dismiss = Action("Dismiss", "close", f"/waiting/{run['run_id']}/dismiss")
         items.append(Item(run, run["schedule"], run["due"], "", more, [dismiss], run["run_id"], grave=False))
     return Found(items, is_cut and len(waiting) == len(found))
 

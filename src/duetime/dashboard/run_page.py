@@ -68,6 +68,7 @@ def run_page(request: PageRequest) -> Response:
         may_dismiss=run.status in (RunStatus.FAILED, RunStatus.LOST) and not run.stop,
         may_restore=run.status in (RunStatus.FAILED, RunStatus.LOST) and bool(run.stop),
         may_stop=run.status in LIVE and not run.stop,
+        is_untaken=run.status == RunStatus.WAITING and run.holder is None,
         may_run_again=schedule is not None and bool(payload),
     )
 

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 from starlette.responses import Response
 
 from duetime.dashboard.form_fields import usual_policy
+from duetime.dashboard.policy_words import PolicyFact, policy_facts
 from duetime.dashboard.queries import schedule_at, schedule_or_tombstone
 from duetime.dashboard.request import Form, PageRequest, at, goal_of
 from duetime.dashboard.schedule_stats import schedule_stats
@@ -33,7 +34,6 @@ from duetime.service.presenters import (
 )
 from duetime.service.run_control import stop_runs
 from duetime.service.state_details import detail_of
-from duetime.service.text import compact
 
 HISTORY: Final = 20
 NEXT: Final = 10
@@ -112,15 +112,9 @@ def _query(request: PageRequest, schedule: Schedule, asked: dict[str, str]) -> t
     return query, "; ".join(problems)
 
 
-def _policy(schedule: Schedule, usual: View) -> list[tuple[str, str, bool]]:
-    """Return the name and value of each option, and whether it differs from the default."""
+def _policy(schedule: Schedule, usual: View) -> list[PolicyFact]:
     shape = policy_shape(schedule.definition.policy)
-    if shape is None:
-        return [("policy", "cannot be read", True)]
-    return [
-        (name.replace("_", " "), "\u2013" if value is None else compact(value), value != usual[name])
-        for name, value in shape.items()
-    ]
+    return [PolicyFact("policy", "cannot be read", unusual=True)] if shape is None else policy_facts(shape, usual)
 
 
 def run_rows(request: PageRequest, found: list[Run]) -> list[View]:

@@ -152,8 +152,8 @@ def failing_text(progress: Progress) -> str | None:
     if not failures:
         return None
     if failures >= runs > 1:
-        return f"Failed all {runs:,} times"
-    return "Its last run failed" if failures == 1 else f"Failed {failures:,} times in a row"
+        return f"failed all {runs:,} times"
+    return "its last run failed" if failures == 1 else f"failed {failures:,} times in a row"
 
 
 def _failing_since(timings: Sequence[Timing], progress: Progress) -> Instant | None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from duetime.dashboard.request import Form, PageRequest
+from duetime.dashboard.request import Form, PageRequest, goal_of
 from duetime.engine.model import Run, RunStatus, ScheduleState
 from duetime.engine.store import RunQuery
 from duetime.service.errors import refuse, unwrap
@@ -62,7 +62,7 @@ def act(request: PageRequest, form: Form) -> Response:
             return request.redirect("/inbox", did="answered")
         case "dismiss":
             unwrap(request.scheduler.cancel_run(caller, run))
-            return request.redirect("/inbox", did="cancelled")
+            return request.redirect(goal_of(form, "/inbox"), did="dismissed")
         case "wake":
             unwrap(hand_over(services, caller, run, form.get("agent")))
             return request.redirect(f"/runs/{run}", did="woken")

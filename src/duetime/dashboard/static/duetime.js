@@ -536,13 +536,22 @@ async function showKeys() {
   if (!shown.open) shown.showModal();
 }
 
+const OPEN_MENU = "details.menu[open], details.actions-menu[open]";
+
 function press(target) {
   if (target.matches("input, textarea, select")) { target.focus(); target.select?.(); } else target.click();
 }
 
+function closeMenus() {
+  for (const menu of document.querySelectorAll(OPEN_MENU)) {
+    if (menu.contains(document.activeElement)) menu.querySelector("summary").focus();
+    menu.removeAttribute("open");
+  }
+}
+
 document.addEventListener("keydown", (event) => {
   if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k" && !event.altKey && !event.shiftKey && byId("pages")) { openPalette(event); return; }
-  if (event.key === "Escape") { hideTip(); byId("menu")?.removeAttribute("open"); document.querySelectorAll("details.actions-menu[open]").forEach((each) => each.removeAttribute("open")); return; }
+  if (event.key === "Escape") { hideTip(); closeMenus(); return; }
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input:not([type=checkbox], [type=radio]), textarea, select, dialog[open]")) return;
   if (!byId("pages")) return;
   if (event.key === "?") { event.preventDefault(); showKeys(); return; }
@@ -554,7 +563,7 @@ document.addEventListener("keydown", (event) => {
   ROW_KEYS[event.key]?.();
 });
 document.addEventListener("keydown", (event) => {
-  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key], menu = event.target.closest("details.menu[open], details.actions-menu[open]");
+  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key], menu = event.target.closest(OPEN_MENU);
   if (!step || !menu || event.target.matches("input, select")) return;
   const items = [...menu.querySelectorAll("a, button, input, select")].filter((each) => each.checkVisibility());
   const at = items.indexOf(event.target);
@@ -563,7 +572,7 @@ document.addEventListener("keydown", (event) => {
 });
 document.addEventListener("click", (event) => {
   if (event.target.closest("[data-palette]")) openPalette(event);
-  for (const open of document.querySelectorAll("details.menu[open], details.actions-menu[open]")) {
+  for (const open of document.querySelectorAll(OPEN_MENU)) {
     if (!open.contains(event.target)) open.removeAttribute("open");
   }
 });
