@@ -169,7 +169,6 @@ def _check_grant(plan: Plan, grant: str) -> None:
 
 
 @lru_cache(maxsize=4096)
-@lru_cache(maxsize=4096)
 def _bare(task: Task) -> Plan:
     return Plan((Stage(task, Step(task.name)),), task)
 
