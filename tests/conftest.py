@@ -17,6 +17,7 @@ from typing import Any
 
 import httpcore2
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.support import postgres
 
@@ -31,6 +32,10 @@ for name in list(os.environ):
 _NO_SETTINGS = tempfile.TemporaryDirectory(prefix="duetime-no-settings-")
 os.environ["XDG_CONFIG_HOME"] = _NO_SETTINGS.name
 """The settings file of whoever runs the tests is none of theirs."""
+
+# A machine that does other work as well takes its time for an example.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 # Every HTTP client loads the certificate authorities of this machine, which takes longer than most tests.
 _ONCE = pytest.MonkeyPatch()
