@@ -1,4 +1,5 @@
-"""The kinds of work, one package each. Kinds never import each other; other packages may add kinds by entry points."""
+"""The kinds of work, one package each. Kinds never import each other; other packages may add kinds through entry
+points."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from duetime.kinds import jobs, notifications, prompts, requests
 from duetime.service.kind_spec import KindSpec, known_specs, register
 
 ENTRY_POINTS = "duetime.kinds"
-"""The group of entry points by which another package brings a kind: each refers to a KindSpec."""
+"""The group of entry points through which another package adds a kind: each refers to a KindSpec."""
 
 register((jobs.SPEC, prompts.SPEC, notifications.SPEC, requests.SPEC))
 
@@ -37,7 +38,8 @@ def _register_installed() -> None:
 
 
 def _is_any_installed() -> bool:
-    """Look for the group in the files of all packages: importing what parses them would delay every command."""
+    """Return whether any package has an entry point of the group, by searching the packages' files, because importing
+    the standard parser would delay every command."""
     for folder in sys.path:
         with suppress(OSError):
             for file in Path(folder).glob("*-info/entry_points.txt"):

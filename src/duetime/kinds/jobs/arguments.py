@@ -1,4 +1,4 @@
-"""Arguments of a task, read from its signature: checked when a job is created, and described to agents."""
+"""Arguments of a task, read from its signature; they are checked when a job is created, and described to agents."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Argument(NamedTuple):
 
 
 class ContextPlace(NamedTuple):
-    """The place where a task takes its context: by name, or at a position that the caller's arguments leave free."""
+    """Where a task takes its context: by name, or at a position that the caller's arguments leave free."""
 
     name: str
     position: int | None
@@ -50,11 +50,12 @@ class Arguments:
         self.others = next((a for a in listed if a.kind is Parameter.VAR_KEYWORD), None)
         self._converts = any(a.shape.convert is not None for a in listed)
         self.direct = self.context is None and not self._converts
-        """True if the function can be called with the JSON values as they are."""
+        """True if the function can be called with the JSON values unchanged."""
         self._requires = any(a.required for a in self.listed)
 
     def check(self, task: str, args: Sequence[Any], kwargs: Mapping[str, Any], *, piped: bool = False) -> None:
-        """Raise InvalidInput that names the argument. `piped`: the previous step supplies the first one at run time."""
+        """Raise InvalidInput that names the argument. With `piped`, the previous step supplies the first argument at
+        run time."""
         if not (args or kwargs or piped or self._requires):
             return
         try:
@@ -128,7 +129,7 @@ class Arguments:
 
 
 def told_as_piped(error: InvalidInput, task: str) -> InvalidInput:
-    """Return the error of a later step of a pipeline: its first argument is not written there."""
+    """Return the error for a later step of a pipeline, whose first argument is not written in the pipeline."""
     problem = error.problem.rstrip(".")
     return InvalidInput(
         field=error.field, problem=f"{problem}; the first argument of {task} is the result of the step before it"
@@ -143,7 +144,8 @@ def find_context(parameters: Sequence[Parameter]) -> ContextPlace | None:
 
 
 def _wants_context(parameter: Parameter) -> bool:
-    """Return whether it is annotated with TaskContext, or is named `context` and not annotated as something else."""
+    """Return whether a parameter is annotated with TaskContext, or is named `context` and not annotated as something
+    else."""
     annotation = parameter.annotation
     if isinstance(annotation, str):  # a name that could not be resolved
         annotation = TaskContext if annotation.rpartition(".")[2] == "TaskContext" else annotation
@@ -153,7 +155,8 @@ def _wants_context(parameter: Parameter) -> bool:
 
 
 def _parameters(function: Callable[..., Any]) -> list[Parameter]:
-    """Return the parameters with annotations resolved. Those imported for type checkers only are not checked."""
+    """Return the parameters with annotations resolved. Types that are imported only for type checkers are not
+    checked."""
     try:
         return list(inspect.signature(function, eval_str=True).parameters.values())
     except Exception:  # resolving an annotation can raise anything

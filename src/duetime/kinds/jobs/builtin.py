@@ -82,7 +82,7 @@ _MARK: Final = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 _NO_CHARACTER: Final = re.compile(r"&#[0-9]{8,}+;?")
-"""References beyond all characters; Python refuses to read very long numbers."""
+"""References beyond the range of characters; Python refuses to parse very long numbers."""
 _RAW_END: Final = {
     "script": re.compile(r"</script(?=[\s/>])", re.IGNORECASE),
     "style": re.compile(r"</style(?=[\s/>])", re.IGNORECASE),
@@ -91,8 +91,8 @@ _RAW_END: Final = {
 
 
 def page_text(page: str) -> str:
-    """Return what a reader sees of a page. It takes linear time: no pattern goes back, and each search starts where the
-    last one ended."""
+    """Return what a reader sees of a page. This takes linear time: no pattern backtracks, and each search starts where
+    the last one ended."""
     page = page[:LONGEST]
     parts: list[str] = []
     unseen: list[str] = []
@@ -140,7 +140,8 @@ TASKS = (Task(echo, portable=True), Task(shorten, portable=True))
 
 
 def operator_tasks(backup: Callable[[], dict[str, Any]], prune: Callable[[], dict[str, Any]]) -> tuple[Task, ...]:
-    """Return the tasks for operators. Backup path and retention come from the settings, never from arguments."""
+    """Return the tasks for operators. The backup path and the retention come from the settings, never from
+    arguments."""
     copies = "Writes a copy of the database to the place that the settings name."
     prunes = "Deletes ended runs that are older than the settings say."
     return (
@@ -150,6 +151,7 @@ def operator_tasks(backup: Callable[[], dict[str, Any]], prune: Callable[[], dic
 
 
 def fetch_task(settings: Settings) -> Task:
-    """Return the task `fetch`. It runs in its own process: a hostile page blocks nothing, and a timeout ends it."""
+    """Return the task `fetch`. It runs in its own process, so that a hostile page blocks nothing and a timeout ends
+    it."""
     constants = {"allowed_hosts": list(settings.allowed_hosts)}
     return Task(fetch, isolation="process", portable=True, constants=constants, web=True)

@@ -114,7 +114,7 @@ def edit(
 
 @contextmanager
 def naming_known_tasks(app: Application) -> Iterator[None]:
-    """Name the tasks that are known here if another one was asked for."""
+    """Extend the error about an unknown task with the tasks that are known here."""
     try:
         yield
     except Refused as refused:

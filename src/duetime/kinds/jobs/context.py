@@ -1,4 +1,4 @@
-"""The context that a task gets, and the exceptions that determine the outcome of its run."""
+"""The context that a task receives, and the exceptions that determine the outcome of its run."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Stopped(Exception):
 
 
 class ProcessFailed(Exception):
-    """A task failed in its own process. Carries what the process reported, or how it ended."""
+    """A task failed in its own process. Contains what the process reported, or how it ended."""
 
     def __init__(
         self, error: str, *, permanent: bool = False, retry: float | None = None, trace: str | None = None

@@ -15,12 +15,12 @@ from duetime.kinds.jobs.registry import Task
 from duetime.service.services import Services
 
 PREFIX: Final = "arg-"
-"""Begins the names of the inputs of arguments, which go on with a type and the name: `arg-number-words`."""
+"""Prefix of the names of argument inputs; a type and the name of the argument follow: `arg-number-words`."""
 _TYPES: Final = {"string": "text", "integer": "number", "number": "number"}
 
 
 class ArgumentInput(NamedTuple):
-    """The input of one argument. `type` is text, number or json, as which a choice is typed too."""
+    """The input of one argument. `type` is text, number or json; a choice is typed as json too."""
 
     input: str
     label: str
@@ -51,7 +51,7 @@ class JobForm(KindForm):
         return super().show(payload) | shown
 
     def arrange(self, services: Services, caller: Caller, values: Values) -> Values:
-        """Move arguments by name into inputs of their own if the task is known, and back into JSON if it is not."""
+        """Move named arguments into inputs of their own if the task is known, and back into JSON if it is not."""
         named, positional = _json_or(values, "kwargs", dict), _json_or(values, "args", list) or []
         kept = {name: text for name, text in values.items() if not name.startswith(PREFIX)}
         typed = {_argument_of(name): values[name] for name in _inputs_in(values)}
@@ -63,7 +63,7 @@ class JobForm(KindForm):
             name = _argument_of(each.input)
             stored = further.pop(name, None)
             kept[each.input] = typed.get(name) or _shown(each, stored)
-        if named is None:  # what cannot be read stays as it was typed
+        if named is None:  # text that cannot be parsed stays as it was typed
             return kept
         return kept | {"kwargs": json.dumps(further, ensure_ascii=False) if further else ""}
 
@@ -103,12 +103,12 @@ class JobForm(KindForm):
 
 
 def _task_of(services: Services, caller: Caller, values: Values) -> Task | None:
-    """Return the task that the form names; None if there is no such task, or if it names several in a row."""
+    """Return the task that the form names; None if there is no such task, or if it names a pipeline."""
     return services.kind(JobKind).registry.visible(values["task"].strip(), caller)
 
 
 def _json_or(values: Values, name: str, wanted: type[Any]) -> Any:
-    """Return the JSON that was typed, or None if it cannot be read."""
+    """Return the JSON that was typed, or None if it cannot be parsed."""
     try:
         return json_of(values, name, wanted)
     except InvalidInput:
@@ -120,7 +120,7 @@ def _inputs_in(values: Values) -> list[str]:
 
 
 def _argument_of(name: str) -> str:
-    """Return the argument that an input is for; empty if it is for none."""
+    """Return the argument that an input is for; empty if the input is for none."""
     return name.split("-", 2)[2] if name.startswith(PREFIX) and name.count("-") >= 2 else ""
 
 

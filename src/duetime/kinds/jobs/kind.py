@@ -28,16 +28,19 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("duetime.jobs")
 UNKNOWN_WAIT = 10 * SECOND
-"""Longest delay before a run whose task was unknown is offered to workers again; the first ones are shorter."""
+"""Longest delay before a run whose task was unknown is offered to workers again; the first delays are shorter."""
 _DONE = Completed()
 _FIELDS = frozenset({"task", "args", "kwargs"})
 _decode = json.JSONDecoder().raw_decode
-"""Costs half as much as `json.loads`, and suffices because stored payloads have no surrounding whitespace."""
+"""Costs half as much as `json.loads`, and is sufficient because stored payloads have no surrounding whitespace."""
 
 
 class JobKind(KindHooks):
-    """Runs that call tasks. `grace`: seconds that a cancelled process has to end by itself. `patience`: seconds that a
-    child lives without hearing from its worker, unless the worker's lease ends earlier."""
+    """The kind whose runs call tasks.
+
+    `grace`: seconds that a cancelled process has to end by itself. `patience`: seconds that a child lives without
+    hearing from its worker, unless the worker's lease ends earlier.
+    """
 
     name = "job"
     defaults: Mapping[str, Any] = MappingProxyType({})
@@ -155,7 +158,7 @@ class JobKind(KindHooks):
 
 
 def _as_json(field: str, given: Any, wanted: type[Any]) -> Any:
-    """Return the value after a JSON round trip, so that what is checked is what the task will get."""
+    """Return the value after a JSON round trip, so that the checked value is the one that the task receives."""
     given = list(given) if isinstance(given, tuple) else given
     if not isinstance(given, wanted):
         words = "a list" if wanted is list else "an object"
@@ -195,7 +198,7 @@ def _stopped(work: Work) -> Outcome:
 
 
 def _log(work: Work, error: BaseException) -> None:
-    """Log a failure with its trace, which is for the operator only; people and agents see type and message."""
+    """Log a failure with its trace, which is for the operator only; people and agents see the type and the message."""
     run, definition = work.claim.run, work.claim.definition
     told = (definition.public_id, definition.subject, run.id, run.attempt)
     if isinstance(error, RetryLater):

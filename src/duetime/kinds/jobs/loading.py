@@ -1,4 +1,4 @@
-"""Loading of modules that register tasks: by name, by file, or from the entry points of installed packages."""
+"""Loads modules that register tasks: by name, by file, or from the entry points of installed packages."""
 
 from __future__ import annotations
 
@@ -25,16 +25,15 @@ class TaskModuleError(DuetimeError):
 
 
 def load(modules: Iterable[str], folder: str | None = ".") -> list[ModuleType]:
-    """Import each module, which registers its tasks. A module is a dotted name or the path of a `.py` file.
-
-    Dotted names are searched for in `folder` as well as among installed modules; None if no folder is trusted.
-    """
+    """Import each module, which registers its tasks. A module is a dotted name or the path of a `.py` file. Dotted
+    names are searched for among installed modules and in `folder`, which is None if no folder is trusted."""
     return [load_file(name) if name.endswith(".py") else load_module(name, folder) for name in modules]
 
 
 def load_module(name: str, folder: str | None = None) -> ModuleType:
     if folder is not None:
-        # Make the folder importable, as `python -m` does with the current directory; any other goes before it.
+        # Make the folder importable, as `python -m` does with the current directory; other folders take precedence over
+        # it.
         place, here = str(Path(folder).resolve()), str(Path.cwd())
         there = {here, ""} & set(sys.path) if place == here else {place} & set(sys.path[:1])
         if not there:
@@ -56,7 +55,7 @@ def load_file(path: str) -> ModuleType:
 
 
 def _imported(file: Path) -> ModuleType | None:
-    """Return the module that the program itself has imported from this file, whose tasks are registered already."""
+    """Return the module that the program itself has imported from this file, whose tasks are already registered."""
     for module in list(sys.modules.values()):
         path = getattr(module, "__file__", None)
         if isinstance(path, str) and path.endswith(file.name) and Path(path).resolve() == file:
@@ -76,7 +75,7 @@ def load_entry_points() -> list[str]:
 
 
 class Location(NamedTuple):
-    """The place where another process finds a function."""
+    """Where another process finds a function."""
 
     module: str
     path: str | None
@@ -84,7 +83,7 @@ class Location(NamedTuple):
 
 
 def locate(function: Callable[..., Any]) -> Location:
-    """Return where a function is. Raises TaskModuleError if it was typed in interactively and so is in no file."""
+    """Return where a function is. Raise TaskModuleError if it was defined interactively and is therefore in no file."""
     module = sys.modules.get(function.__module__)
     spec = getattr(module, "__spec__", None)
     file = getattr(module, "__file__", None)
@@ -116,7 +115,7 @@ def _execute_file(name: str, file: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None and spec.loader is not None  # it is a file that ends in .py
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # before it runs, as an import does: dataclasses look their module up
+    sys.modules[name] = module  # before it runs, as an import does, because dataclasses look up their module
     try:
         spec.loader.exec_module(module)
     except BaseException:

@@ -58,7 +58,7 @@ from duetime.service.when import about_when
 
 
 def extras(schedule: Schedule, zone: str, *, brief: bool = True) -> dict[str, Any]:
-    """Return what a job runs and by which rule, in the terms in which it was given."""
+    """Return what a job runs and its rule, in the form in which they were given."""
     definition = schedule.definition
     payload, masking = json_object(definition.payload) or {}, masking_of(JobKind.name)
     shown = masking.brief(payload, masking.hide) if brief else masking.hide(payload)
@@ -125,7 +125,7 @@ def job_status(call: Call, given: Arguments) -> Reply:
     runs = [] if isinstance(page, Err) else page.value.items
     history = [history_row(run, zone) for run in runs]
     shown = detail(call, found, zone)
-    if shown["error"] is None:  # a failed attempt that waits for its retry is the latest error too
+    if shown["error"] is None:  # a failed attempt that waits for its retry also counts as the latest error
         retried = (row for run, row in zip(runs, history, strict=True) if run.status in LIVE and run.attempt)
         shown["error"] = next((row["error"] for row in retried if row["error"] is not None), None)
     return Reply({**shown, "history": history})

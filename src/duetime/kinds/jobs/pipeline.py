@@ -115,11 +115,11 @@ class Stage(NamedTuple):
 class Plan(NamedTuple):
     stages: tuple[Stage, ...]
     bare: Task | None
-    """The task, if the job is nothing but a task name, as most jobs are."""
+    """The task, if the job consists of only a task name, as most jobs do."""
 
     @property
     def in_one_process(self) -> bool:
-        """Return whether all steps run in one child process, so that a timeout ends them all."""
+        """Return whether all steps run in one child process, so that a timeout ends all of them."""
         tasks = [stage.task for stage in self.stages]
         return any(task.isolation == "process" for task in tasks) and all(task.portable for task in tasks)
 
@@ -159,7 +159,8 @@ class Planner:
 
 
 def _check_grant(plan: Plan, grant: str) -> None:
-    """Refuse what an agent's run may not use itself: otherwise a job would give it more than its settings do."""
+    """Refuse tasks that an agent's run may not use itself: otherwise, a job would give the agent more than its settings
+    allow."""
     name = next((stage.task.name for stage in plan.stages if stage.task.web), None)
     if name is not None and (json_object(grant) or {}).get("web") is not True:
         problem = (
@@ -175,7 +176,7 @@ def _bare(task: Task) -> Plan:
 
 def _plan(find: Callable[[str], Task | None], text: str) -> Plan:
     task = find(text)
-    if task is not None:  # also names that Python cannot parse, such as `nightly-report`
+    if task is not None:  # this includes names that Python cannot parse, such as `nightly-report`
         return _bare(task)
     try:
         steps = parse(text)

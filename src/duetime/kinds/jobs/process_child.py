@@ -1,4 +1,4 @@
-"""Child side of `ProcessRunner`: `main` runs one task in a process of its own and reports the result."""
+"""The child side of `ProcessRunner`: `main` runs one task in a separate process and reports the result."""
 
 from __future__ import annotations
 

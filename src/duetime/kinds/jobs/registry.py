@@ -51,8 +51,7 @@ class Task:
     ) -> None:
         """`operator`: only for operators. `local`: only for operators on this machine, without a token. `constants`:
         named arguments from the settings, which callers neither see nor change. `portable`: in a pipeline, it can run
-        in the process of another step. `web`: not for runs of agents that may not use the web.
-        """
+        in the process of another step. `web`: not for agents' runs that may not use the web."""
         self.function = function
         self.name = _name_of(function) if name is None else name
         self.description = inspect.cleandoc(description or function.__doc__ or "")
@@ -66,7 +65,7 @@ class Task:
 
     @cached_property
     def arguments(self) -> Arguments:
-        """The arguments, read on first use because annotations may name what the module defines further down."""
+        """The arguments, read on first use because annotations may refer to names that the module defines later."""
         return Arguments(self.function, hidden=self.constants)
 
     @property

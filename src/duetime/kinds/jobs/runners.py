@@ -23,7 +23,7 @@ from duetime.processes.supervisor import ChildLease, GuardedCall
 
 log = logging.getLogger("duetime.jobs")
 LOOK_EVERY = 0.05
-"""Seconds between two checks of the stop signals: one timer for all tasks instead of a waiting thread for each."""
+"""Seconds between two checks of the stop signals: one timer for all tasks instead of a waiting thread per task."""
 
 
 class AsyncLoop:
@@ -90,7 +90,7 @@ class AsyncLoop:
                 loop.run_forever()
                 return
             except (SystemExit, KeyboardInterrupt):
-                # asyncio lets these escape from the loop; one task must not end the loop for all others.
+                # asyncio lets these exceptions escape from the loop, but one task must not end the loop for all others.
                 log.warning("an async task raised SystemExit or KeyboardInterrupt; the loop continues")
 
     async def _watch(self, coroutine: Coroutine[Any, Any, Any], stop: CancelSignal) -> tuple[Any, BaseException | None]:
@@ -109,7 +109,7 @@ class AsyncLoop:
             self._watched.pop(current, None)
 
     def _look(self) -> None:
-        """Cancel tasks whose stop signal is set, once each: a second cancel would interrupt their clean-up."""
+        """Cancel tasks whose stop signal is set, once each, because a second cancel would interrupt their cleanup."""
         for task, stop in list(self._watched.items()):
             if stop.is_set():
                 del self._watched[task]
@@ -158,15 +158,13 @@ class ProcessRunner:
         lease: Lease | None = None,
         last: bool = True,
     ) -> str:
-        """Return the result as JSON text: cut to what is stored if these are the `last` steps, whole otherwise.
-
-        Raises Stopped or ProcessFailed.
-        """
+        """Return the result as JSON text: cut to the size that is stored if these are the `last` steps, complete
+        otherwise. Raises Stopped or ProcessFailed."""
         lines = LineBuffer(_MOST_HELD)
         answers: list[dict[str, Any]] = []
 
         def receive(data: bytes) -> None:
-            """Take what the child reports: its progress, then one answer. Raises ProcessFailed."""
+            """Process the child's reports: its progress, then one answer. Raises ProcessFailed."""
             for message in map(json_object, lines.feed(data)):
                 if message is None:
                     raise ProcessFailed(_NO_ANSWER)

@@ -1,7 +1,7 @@
 """The task `run_command`, which runs a local program. It exists only where settings name `duetime.kinds.command`.
 
 It runs what the operator gave on the command line, such as a line of a crontab, and nothing that an agent can request:
-over MCP and HTTP the task does not exist, not even for operators. Its process has its own group, which is killed as a
+over MCP and HTTP, the task does not exist, not even for operators. Its process has its own group, which is killed as a
 whole when the run is stopped, when it times out, or when its worker dies.
 """
 
@@ -22,7 +22,7 @@ NAME = "run_command"
 LONGEST = 24 * 3600.0
 """Default for the seconds that a command may take."""
 KEPT = 16 * 1024
-"""Bytes of output that are kept: the end, which shows how the command went."""
+"""Bytes of output that are kept: the end, which shows the outcome of the command."""
 LINGER = 1.0
 """Seconds to wait for the rest of the output if a process that the command left behind holds the pipe open."""
 _GRACE = 4.0

@@ -67,7 +67,7 @@ def notification_service(
 
 
 def delivery_of(settings: Settings, clock: Clock) -> Delivery:
-    """Return how messages are delivered. Where nothing is set up, nothing has to be imported."""
+    """Return the delivery of messages. If nothing is set up, nothing has to be imported."""
     given = settings.notifications
     if not given.server and not settings.channels:
         return Inbox()
@@ -81,12 +81,12 @@ def delivery_of(settings: Settings, clock: Clock) -> Delivery:
 # Notifications of owners other than `local`, who have separate topics and cannot use every channel.
 
 LOOKED_AT = 1000
-"""Notifications that are examined: enough to notice other owners, and still fast."""
+"""Number of notifications that are examined: enough to notice other owners, and still fast."""
 _SHOWN = 5
 
 
 def others(scheduler: Scheduler) -> list[tuple[str, str]]:
-    """Return owner and topic of the notifications that may still fire and belong to others than `local`."""
+    """Return owner and topic of the notifications that may still fire and do not belong to `local`."""
     query = ScheduleQuery(kind=KIND, status="living", limit=LOOKED_AT, newest_first=True, count_to=0)
     found = scheduler.search(OPERATOR, query)
     if isinstance(found, Err):
@@ -96,8 +96,8 @@ def others(scheduler: Scheduler) -> list[tuple[str, str]]:
 
 
 def notes_for_others(scheduler: Scheduler, settings: Settings, delivery: Delivery, *, addresses: bool) -> Iterator[str]:
-    """Yield a sentence for each thing that other owners have to be told. Logs leave out `addresses`, because whoever
-    knows an address of a public server can read what is sent there."""
+    """Yield a sentence about everything that other owners have to be told. Logs leave out `addresses`, because whoever
+    knows an address on a public server can read what is sent there."""
     if not settings.channels and not settings.notifications.server:
         return
     found = others(scheduler)

@@ -1,4 +1,4 @@
-"""Checks of `duetime doctor` for notifications: whether each place they go to answers. Nothing is sent to anybody."""
+"""Checks of `duetime doctor` for notifications: whether each destination answers. Nothing is sent to anybody."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _places(settings: Settings, http: Http) -> Iterator[Check]:
 
 
 def _ntfy(origin: str, token: str, http: Http) -> Check:
-    """Ask an ntfy server for its state, or with a token for the account that the token belongs to."""
+    """Query the state of an ntfy server or, with a token, the account of the token."""
     path, headers = ("/v1/account", {"Authorization": f"Bearer {token}"}) if token else ("/v1/health", {})
     status = _status(Call("GET", f"{origin}{path}", headers, patience=_PATIENCE), http)
     if isinstance(status, str):
@@ -62,7 +62,7 @@ def _ntfy(origin: str, token: str, http: Http) -> Check:
 
 
 def _channel(name: str, channel: ChannelSettings, http: Http) -> Check:
-    """Check a channel. The address of a webhook is secret, so that only its host is named."""
+    """Check a channel. The address of a webhook is secret, so only its host is named."""
     who = f"the channel {clean(name)}"
     try:
         target = read_url(channel.url)
@@ -73,7 +73,7 @@ def _channel(name: str, channel: ChannelSettings, http: Http) -> Check:
 
 
 def reached(who: str, origin: str, http: Http, subject: str) -> Check:
-    """Return whether the host of an address answers, whatever it answers."""
+    """Return whether the host of an address answers, whatever the answer is."""
     status = _status(Call("GET", f"{origin}/", {}, patience=_PATIENCE), http)
     if isinstance(status, str):
         return Check("fail", subject, f"{who} does not answer: {clean(status)}; check its url and the network")

@@ -113,7 +113,7 @@ _RUN: Final = re.compile("run-([0-9]{1,18})")
 
 
 class MessageGroup(NamedTuple):
-    """Messages with the same topic and title that arrived among each other, the latest first."""
+    """Messages on the page with the same owner, topic and title, latest first."""
 
     latest: dict[str, Any]
     earlier: list[dict[str, Any]]

@@ -1,4 +1,4 @@
-"""Delivery of messages: their destinations, its interface, the built-in inbox, and the messenger of the engine."""
+"""Delivery of messages: their destinations, the interface, the built-in inbox, and the engine's messenger."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ class Destinations:
     topic: str = ""
     """The topic of notifications that name none; empty means that they must name one."""
     ntfy: bool = False
-    """Whether topics that are no channel go to an ntfy server."""
+    """Whether topics that are not a channel go to an ntfy server."""
     channels: Mapping[str, NamedChannel] = field(default_factory=dict)
     alerts: str = ALERTS
-    """Where what needs a person goes."""
+    """Where alerts that need a person go."""
     backend: str = LOCAL_BACKEND
     """Who keeps notifications: this store, or QStash."""
 
     @property
     def inbox_chosen(self) -> bool:
-        """Return whether the operator said that notifications go to the built-in inbox."""
+        """Return whether the operator chose the built-in inbox for notifications."""
         return self.topic == INBOX
 
     def names(self, owner: str) -> set[str]:
@@ -74,7 +74,7 @@ class Destinations:
         return {**named, "ntfy": self.ntfy, "channels": channels}
 
     def differing(self, server: Destinations) -> list[str]:
-        """Return the settings that say something here, and something else at the server."""
+        """Return the settings that have a value here and a different one at the server."""
         names = []
         if self.topic not in ("", server.topic):
             names.append("notifications.topic")
@@ -98,7 +98,7 @@ def destinations_of(settings: Settings) -> Destinations:
 
 
 def read_destinations(published: Mapping[str, Any]) -> Destinations | None:
-    """Return what a server published; None if that is nothing, or in no form that is understood."""
+    """Return what a server published; None if there is nothing, or in an unknown format."""
     try:
         channels = {
             str(each["name"]): NamedChannel(str(each["type"]), tuple(map(str, each["owners"])))
@@ -123,7 +123,7 @@ ATTEMPTS = 10
 LONGEST = 4000
 """Maximum characters of a result or an error that a message quotes; a channel may cut it further."""
 ELSEWHERE_WAIT = 1 * MINUTE
-"""Delay before a message is tried again whose channel this process does not have: a server has it."""
+"""Delay before a message whose channel this process does not have is tried again, because a server has the channel."""
 
 
 class OutgoingMessage(NamedTuple):
@@ -142,7 +142,7 @@ class OutgoingMessage(NamedTuple):
 
 
 class Delivery:
-    """Delivers messages. This one delivers all of them to the built-in inbox; `channels.router` has the other."""
+    """Delivers messages. This class delivers all of them to the built-in inbox; `channels.router` has the other one."""
 
     def deliver(self, outgoing: OutgoingMessage) -> Outcome:
         """Make one attempt, in a thread of the pool. Completed means that the receiver accepted the message; its result
@@ -154,11 +154,13 @@ class Delivery:
         return INBOX
 
     def address_of(self, topic: str, owner: str = LOCAL) -> str:
-        """Return what an owner subscribes to in order to hear a topic, if that is not the topic itself; else empty."""
+        """Return the address to which an owner subscribes for a topic, if that is not the topic itself; otherwise
+        empty."""
         return ""
 
     def problems(self) -> list[str]:
-        """Return configuration problems, safe to show. May take a second, because it looks for installed packages."""
+        """Return configuration problems that are safe to show. This may take a second, because it searches for
+        installed packages."""
         return []
 
     def close(self) -> None:
@@ -166,7 +168,7 @@ class Delivery:
 
 
 class Inbox(Delivery):
-    """Accepts every message: once recorded, a message has arrived, and `duetime inbox` shows it."""
+    """Accepts every message: once it is recorded, a message has arrived, and `duetime inbox` shows it."""
 
 
 def _payload(message: Message) -> dict[str, Any]:
@@ -181,11 +183,11 @@ def _payload(message: Message) -> dict[str, Any]:
 
 
 MESSENGER = Messenger("notification", _payload, {"max_attempts": ATTEMPTS})
-"""Sends what the engine has to tell an owner as a notification."""
+"""Sends the engine's messages to owners as notifications."""
 
 
 def outcome_of(result: Mapping[str, Any]) -> str | None:
-    """Return where a message went, from the result of its run."""
+    """Return where a message was delivered, from the result of its run."""
     channel, topic = result.get("channel"), result.get("topic")
     if not isinstance(channel, str) or not isinstance(topic, str):
         return None
@@ -193,14 +195,14 @@ def outcome_of(result: Mapping[str, Any]) -> str | None:
 
 
 class ServerDelivery(Delivery):
-    """Delivers in a process whose settings are not the server's: only what both would deliver in the same way."""
+    """Delivers in a process whose settings differ from the server's: only what both would deliver in the same way."""
 
     def __init__(self, own: Delivery, places: Destinations) -> None:
         """`own` delivers by the settings of this process; `places` is what the server published."""
         self._own, self._places = own, places
 
     def deliver(self, outgoing: OutgoingMessage) -> Outcome:
-        """Deliver a message, or give it back: in the inbox of this process it would reach nobody's phone."""
+        """Deliver a message, or give it back, because in the inbox of this process it would reach nobody's phone."""
         channel = self.channel_of(outgoing.topic, outgoing.owner)
         if channel == INBOX:
             return super().deliver(outgoing)

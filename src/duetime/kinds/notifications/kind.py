@@ -1,4 +1,5 @@
-"""The notification kind. Without a channel, notifications arrive in the built-in inbox, which is the completed runs."""
+"""The notification kind. Without a channel, notifications arrive in the built-in inbox, which consists of completed
+runs."""
 
 from __future__ import annotations
 
@@ -36,11 +37,12 @@ from duetime.settings.sections import INBOX
 
 USUAL_PATIENCE = 15.0
 LONGEST_PATIENCE = 60.0
-"""Maximum seconds of an attempt: a receiver that is silent for longer will not answer, and occupies a thread."""
+"""Maximum number of seconds for an attempt: a receiver that is silent for longer will not answer, and occupies a
+thread."""
 TRIAL_TOPIC = "test"
 """Topic of a test message for an ntfy server without a default topic."""
 _SHARE = 0.95
-"""Share of the run's timeout: the attempt has to end before it, so that the attempt's own error is recorded."""
+"""Share of the run's timeout: the attempt has to end before that, so that its own error is recorded."""
 
 
 class NotificationKind(KindHooks):
@@ -59,7 +61,7 @@ class NotificationKind(KindHooks):
         differing: Sequence[str] = (),
     ) -> None:
         """`make_service` returns the service that keeps notifications, here or elsewhere; it is called on first use.
-        `differing` are the settings in which this process says otherwise than `places`."""
+        `differing` are the settings of this process that differ from `places`."""
         self.places, self._differing = places, differing
         self.delivery = delivery or Inbox()
         self._make_service = make_service
@@ -128,7 +130,7 @@ class NotificationKind(KindHooks):
         return name_of(payload)
 
     def is_gone(self, found: Schedule) -> bool:
-        """A one-off is gone once it was sent or withdrawn."""
+        """Return whether a notification is gone: a one-off is once it was sent or withdrawn."""
         over = found.progress.state in OVER
         return over and (json_object(found.definition.trigger) or {}).get("type") == "once"
 
@@ -153,7 +155,7 @@ class NotificationKind(KindHooks):
 
 def delivery_id(claim: Claim) -> str:
     """Return an id that is the same on every attempt at one message. A one-off has the id that its creator knows; each
-    run that was requested by hand, and each occurrence of a recurring one, is another message."""
+    run that was requested manually, and each occurrence of a recurring notification, is a separate message."""
     public_id = claim.definition.public_id
     goes_out_once = isinstance(trigger_from_json(claim.definition.trigger), OnceTrigger)
     return public_id if goes_out_once and claim.run.cause == Cause.TRIGGER else f"{public_id}.{claim.run.id}"

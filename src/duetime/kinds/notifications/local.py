@@ -35,7 +35,7 @@ CUT = "The message was longer than its receiver takes: the end was cut off."
 
 
 def is_decided(run: Run) -> bool:
-    """Check whether an attempt is over. A pending run with an error has failed once and waits for its retry."""
+    """Return whether an attempt is over. A pending run with an error has failed once and waits for its retry."""
     if run.status == RunStatus.PENDING:
         return run.error is not None
     return run.status not in (RunStatus.RUNNING, RunStatus.QUEUED, RunStatus.WAITING)
@@ -79,7 +79,7 @@ TOPIC_WARNING = (
 )
 declare(no_channel=INBOX_WARNING, unknown_channel=TOPIC_WARNING)
 MOST_LOOKED_AT = 1000
-"""Latest notifications of an owner among which another use of a topic is looked for."""
+"""Number of an owner's latest notifications that are searched for another use of a topic."""
 MOST_TOPICS = 10_000
 
 
@@ -94,7 +94,7 @@ class LocalNotifications:
         places: Destinations = NO_DESTINATIONS,
         patience: float = PATIENCE,
     ) -> None:
-        """`delivery` knows where a topic's messages go; `places` has what is set up for an owner."""
+        """`delivery` knows where the messages of a topic go; `places` describes what is set up for an owner."""
         self._scheduler = scheduler
         self._delivery = delivery or Inbox()
         self._places = places
@@ -122,8 +122,8 @@ class LocalNotifications:
         return Ok(decided._replace(warnings=first_use))
 
     def _decided(self, caller: Caller, public_id: str) -> Run | None:
-        """Return its run when the first attempt is over, or else as it is at the end of the wait. The number of polls
-        is limited too: the clock of a simulation stands still."""
+        """Return the notification's run when its first attempt is over, or as it is at the end of the wait. The number
+        of polls is limited too, because the clock of a simulation stands still."""
         pause, clock = threading.Event(), self._scheduler.clock
         began = clock.monotonic()
         runs: list[Run] = []
@@ -158,7 +158,7 @@ class LocalNotifications:
         if address := self._delivery.address_of(topic, owner):
             return [warning("subscribe", address=address, topic=topic)]
         channel = self._delivery.channel_of(topic, owner)
-        if channel != INBOX:  # a channel that has its name stands for a receiver, so only other topics can be new
+        if channel != INBOX:  # a channel of that name is a known receiver, so only other topics can be new
             return [warning("new_topic", topic=topic)] if channel != topic and self._is_new(topic, owner, but) else []
         if topic == INBOX:
             return []
@@ -167,7 +167,7 @@ class LocalNotifications:
         return [warning("unknown_channel", topic=topic, channels=", ".join(sorted(names)))]
 
     def _is_new(self, topic: str, owner: str, but: str) -> bool:
-        """Return whether no other notification has the topic; each is looked up once, then it is known."""
+        """Return whether no other notification uses the topic; each topic is looked up once, and then known."""
         if (owner, topic) in self._topics or topic == self._places.default_topic(owner):
             return False
         query = ScheduleQuery(kind=KIND, newest_first=True, limit=MOST_LOOKED_AT, count_to=0)
@@ -181,4 +181,4 @@ class LocalNotifications:
         return topic not in used
 
     def close(self) -> None:
-        """Do nothing: the store is closed by its owner."""
+        """Do nothing, because the store is closed by its owner."""

@@ -18,7 +18,7 @@ _LONGEST_LABEL = 200
 _LONGEST_URL = 2048
 _LABEL = re.compile(r"[A-Za-z0-9._-]+")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
-# A phone opens whatever link it is given: these would run code or show data of the reader's own device.
+# A phone opens any link it is given: these would run code or show data of the reader's own device.
 _UNSAFE_SCHEMES = frozenset({"javascript", "vbscript", "data", "file", "blob"})
 _METHODS = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
 

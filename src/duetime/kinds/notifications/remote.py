@@ -58,7 +58,8 @@ class RemoteNotifications:
         return Ok([ExternalSchedule(each.id, each.paused, each.next, each.cron, shown) for each, shown in rows])
 
     def upcoming(self, caller: Caller, asked: Window, zone: str) -> Elsewhere:
-        """Return what fires next at the service. If it fails, return a warning, so that what is kept here is shown."""
+        """Return what fires next at the service. If that fails, return a warning, so that what is kept here is still
+        shown."""
         if asked.kinds is not None and KIND not in asked.kinds:
             return Elsewhere([], [])
         found = self._service.scheduled(caller, asked.topic)

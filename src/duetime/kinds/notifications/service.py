@@ -40,7 +40,7 @@ def new_notification(
 
 
 def readable_trigger(stored: str) -> Trigger | None:
-    """Return the trigger, or None if it cannot be read any more, for example because its zone was removed."""
+    """Return the trigger, or None if it can no longer be read, for example because its zone was removed."""
     try:
         return trigger_from_json(stored)
     except (DuetimeError, ValueError, KeyError, TypeError):
@@ -48,7 +48,7 @@ def readable_trigger(stored: str) -> Trigger | None:
 
 
 class Notification(NamedTuple):
-    """A notification that recurs or has not been sent. It can be shown even if its trigger cannot be read any more."""
+    """A notification that recurs or has not been sent. It can be shown even if its trigger can no longer be read."""
 
     id: str
     topic: str
@@ -59,14 +59,14 @@ class Notification(NamedTuple):
     paused: bool = False
     last: Instant | None = None
     name: str | None = None
-    """None where it is the label or the beginning of the message, and elsewhere than in this store."""
+    """None if it is the label or the beginning of the message, or if the notification is not in this store."""
     note: str | None = None
     """Why it is paused or broken."""
     paused_until: Instant | None = None
     detail: str | None = None
     """What it waits for, if its time has come."""
     warnings: Sequence[ScheduleWarning] = ()
-    """What the creator of a new one should know."""
+    """Warnings for the creator of a new one."""
     limits: Mapping[str, Any] = MappingProxyType({})
     """The limits in force for a new one."""
 
@@ -80,7 +80,7 @@ class Notification(NamedTuple):
 
     @property
     def cron(self) -> str | None:
-        """The cron expression; None where the times follow none."""
+        """The cron expression; None if the times follow none."""
         trigger = self.trigger
         return trigger.expression if isinstance(trigger, CronTrigger) else None
 
@@ -100,7 +100,7 @@ class Notification(NamedTuple):
 
 
 def in_order(found: Iterable[Notification]) -> list[Notification]:
-    """Return recurring notifications as they come, then one-offs by time."""
+    """Return recurring notifications in the given order, then one-offs by time."""
     return sorted(found, key=lambda each: (each.is_once, (each.next or 0) if each.is_once else 0))
 
 
@@ -115,9 +115,9 @@ class Sent(NamedTuple):
     retried: bool = False
     """It has not arrived yet, and will be retried automatically."""
     note: str = ""
-    """What the sender should know about a message that arrived."""
+    """Warnings for the sender of a message that arrived."""
     warnings: Sequence[ScheduleWarning] = ()
-    """What was found when it was stored, and would not be found again."""
+    """Warnings that were found when it was stored, and would not be found again."""
 
     @property
     def reached(self) -> str:
@@ -133,19 +133,18 @@ declare(
     note="{note}",
 )
 PHONE, NOBODY = "phone", "nobody"
-"""What a message reached, besides the inbox."""
+"""The word for where a message arrived, if not in the inbox."""
 
 
 class NotificationService(Protocol):
-    """Operations on notifications. Expected errors: `not_found`; `api_error` with a reason that may be shown; else the
-    code and the message of invalid input, with its field in the details.
-    """
+    """Operations on notifications. Expected errors: `not_found`; `api_error` with a reason that may be shown; otherwise
+    the code and the message of invalid input, with its field in the details."""
 
     fires_here: bool
     """Whether our own workers send the notifications."""
 
     def send(self, caller: Caller, new: NewSchedule) -> Result[Sent]:
-        """Send what is due at once, with one attempt of a few seconds at most."""
+        """Send a notification at once, with one attempt of a few seconds at most."""
 
     def create(self, caller: Caller, new: NewSchedule) -> Result[Notification]:
         """Create a one-off or a recurring notification. A past time is refused."""
@@ -157,7 +156,7 @@ class NotificationService(Protocol):
         """Return a cheap value that differs after every create, delete, pause, resume and firing on a topic."""
 
     def warnings(self, topic: str, owner: str = LOCAL, but: str = "") -> list[ScheduleWarning]:
-        """Return what the creator of an owner's notification should know about where it will arrive. `but`: the id of
+        """Return warnings for the creator of an owner's notification about where it will arrive. `but` is the id of
         that notification, which does not count as another use of its topic."""
 
     def close(self) -> None: ...
@@ -170,11 +169,12 @@ class RemoteNotificationService(NotificationService, Protocol):
         """Pause, resume or delete a recurring notification, or delete a one-off that has not been sent."""
 
     def actions(self, caller: Caller, id: str) -> tuple[str, ...]:
-        """Return which of pause, resume and delete are possible for one that the caller has there; else none."""
+        """Return which of pause, resume and delete are possible for a notification that the caller has there; otherwise
+        none."""
 
 
 def arrival_warnings(service: NotificationService, sent: Sent, owner: str) -> list[ScheduleWarning]:
-    """Return what the sender should know. Where it arrived counts, not what the settings of this process say."""
+    """Return warnings for the sender. They depend on where the message arrived, not on the settings of this process."""
     found = service.warnings(sent.topic, owner, sent.message_id)
     reached = [each for each in found if sent.reached != PHONE or each.code not in ("no_channel", "unknown_channel")]
     return [*([warning("note", note=sent.note)] if sent.note else []), *sent.warnings, *reached]
@@ -184,7 +184,7 @@ _UNREACHABLE = Err("api_error", "the store cannot be reached right now; try agai
 
 
 def told(method: Callable[P, Result[T]]) -> Callable[P, Result[T]]:
-    """Return every error as a value. A message of the store contains paths, which are for the operator."""
+    """Return every error as a value. A message of the store contains paths, which are only for the operator."""
 
     @functools.wraps(method)
     def answered(*args: P.args, **kwargs: P.kwargs) -> Result[T]:

@@ -1,4 +1,4 @@
-"""Access of an agent's run to Duetime's tools: its own token, and the server or command to use it with."""
+"""Gives an agent's run access to Duetime's tools: its own token, and the server or command to use it with."""
 
 from __future__ import annotations
 
@@ -37,16 +37,17 @@ _ALWAYS = frozenset(("XDG_DATA_HOME", "PYTHONPATH", CONFIG, f"{PREFIX}SECRET"))
 _SETTINGS = environment_names()
 _TO_DELIVER = frozenset((f"{PREFIX}NOTIFICATIONS_TOKEN", f"{PREFIX}NOTIFICATIONS_QSTASH_TOKEN"))
 _GRACE = 60.0
-"""Seconds that a run's token and leases outlive its timeout: a run that is over is refused anyway."""
+"""Seconds that a run's token and leases outlive its timeout; a finished run is refused anyway."""
 
 
 def life_of(patience: float) -> int:
-    """Return the lifetime of a run's token and of its leases on prompts: equal, as the token finishes the prompts."""
+    """Return the lifetime of a run's token and of its leases on prompts, which is the same because the token finishes
+    the prompts."""
     return int((patience + _GRACE) * SECOND)
 
 
 class RunAccess:
-    """Creates access for runs. `url` is set by an HTTP server with tokens; otherwise an agent starts a stdio server."""
+    """Creates access for runs. An HTTP server with tokens sets `url`; otherwise, an agent starts a stdio server."""
 
     def __init__(self, settings: Settings, clock: Clock, zone: str) -> None:
         self._settings, self._clock, self._zone = settings, clock, zone
@@ -57,8 +58,8 @@ class RunAccess:
         return load_tokens(self._settings, self._clock)
 
     def __call__(self, claim: Claim, patience: float, depth: int, allowed: str) -> Access:
-        """Return the access for a run. `depth` is the depth of what the run may schedule, `allowed` what the run may
-        use, and so what it schedules."""
+        """Return the access for a run. `depth` is the depth of what the run may schedule; `allowed` is what the run may
+        use, and therefore what its schedules may use."""
         run, definition, _ = claim
         zone = zone_of(definition, self._zone)
         token = self._tokens.for_run(definition.owner, run.id, run.fence, depth, life_of(patience), zone, allowed)
@@ -69,7 +70,7 @@ class RunAccess:
 
 def stdio_access(settings: Settings, token: str = "", env: Mapping[str, str] = MappingProxyType({})) -> Access:
     """Return access to a stdio server of our own. The store is named in the environment, because everybody can read the
-    command lines of all processes, and a URL may hold a password."""
+    command lines of all processes and a URL may contain a password."""
     own = {RUN_FOLDER: str(Path.cwd()), f"{PREFIX}DB": _absolute(settings.path_of_db())}
     if settings.origin.file:
         own[CONFIG] = settings.origin.file  # the same file, even if it was changed and not trusted again
@@ -107,7 +108,7 @@ def load_tokens(settings: Settings, clock: Clock, store: Revocations | None = No
 
 
 def runs_under_way(store: Store) -> Callable[[int, int], bool]:
-    """Return a check whether a token's run is still under way: a later attempt has another fence."""
+    """Return a function that checks whether a token's run is still in progress; a later attempt has another fence."""
 
     def is_under_way(run: int, fence: int) -> bool:
         found = store.run(RunId(run))
@@ -133,8 +134,9 @@ def header_command(settings: Settings) -> list[str]:
 
 
 def store_options(settings: Settings) -> list[str]:
-    """Return the option that a command on a terminal needs to reach this store; none if it finds it by itself. A
-    terminal has the user's own settings file, but neither the environment nor the folder of this process."""
+    """Return the option that a command on a terminal needs to reach this store; empty if the command finds the store
+    without it. A terminal has the user's own settings file, but neither the environment nor the folder of this
+    process."""
     db = _absolute(settings.path_of_db())
     try:
         usual = _absolute(load_settings(environment={}, folder=user_file().parent).path_of_db())
@@ -144,7 +146,7 @@ def store_options(settings: Settings) -> list[str]:
 
 
 def _program() -> list[str]:
-    """Return the server command. -P keeps the folder that a client starts it in off the import path."""
+    """Return the server command. -P keeps the folder in which a client starts it off the import path."""
     return [sys.executable, "-P", "-m", "duetime", "mcp"]
 
 
@@ -157,7 +159,7 @@ def _absolute_file(task: str) -> str:
 
 
 def _found_anywhere(task: str) -> str:
-    """Return the path of a module that lies in this folder, which a server that is started elsewhere cannot find."""
+    """Return the path of a module in this folder, which a server that is started elsewhere cannot find by name."""
     beside = Path(f"{task}.py").resolve()
     return str(beside) if beside.is_file() else _absolute_file(task)
 
@@ -173,7 +175,7 @@ def _options(settings: Settings, shown: Callable[[str], str] = _absolute_file) -
 # The command that starts this installation of Duetime again, from any folder and at any later time.
 
 _UV_CACHE = ("archive-v0", "environments-v2")
-"""Folders of uv's cache in which `uvx` makes environments, which a later cleaning of the cache removes."""
+"""Folders of uv's cache in which `uvx` creates environments, which a later cache cleanup removes."""
 _EXTRAS = {"agent": "pydantic_ai", "channels": "apprise", "postgres": "psycopg", "qstash": "qstash"}
 """A module of each extra."""
 
@@ -181,11 +183,9 @@ _EXTRAS = {"agent": "pydantic_ai", "channels": "apprise", "postgres": "psycopg",
 def this_program(
     executable: str = sys.executable, environment: Mapping[str, str] | None = None, prefix: str = sys.prefix
 ) -> list[str]:
-    """Return the start of a command line, with absolute paths.
-
-    The interpreter of an environment of pip, pipx or `uv tool install` stays where it is; that of `uvx` does not, so
-    there uv is started with the same package. -P keeps the folder that it is started in off the import path.
-    """
+    """Return the start of a command line, with absolute paths. The interpreter of an environment of pip, pipx or `uv
+    tool install` stays in place; that of `uvx` does not, so uv is started with the same package instead. -P keeps the
+    folder in which it is started off the import path."""
     env = os.environ if environment is None else environment
     uv = env.get("UV", "")
     if uv and any(part in _UV_CACHE for part in Path(prefix).parts):
@@ -194,7 +194,8 @@ def this_program(
 
 
 def _requirement() -> str:
-    """Return the requirement that installs this version from where it came from, with the extras that are here."""
+    """Return the requirement that installs this version from its original source, with the extras that are installed
+    here."""
     from importlib.metadata import distribution
 
     found = distribution("duetime")

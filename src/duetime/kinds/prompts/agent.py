@@ -1,4 +1,4 @@
-"""Types that prompts and agents share: what an agent is woken with, what it answers, and which ones there are."""
+"""Types that prompts and agents share: the request that wakes an agent, its answer, and the roster of agents."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ class AgentRequest:
 
     run: int
     fence: int
-    """Fence of this attempt; `run` and `fence` together identify the holder of what it takes (`run_holder`)."""
+    """Fence of this attempt; `run` and `fence` together identify the holder of the prompts it takes (`run_holder`)."""
     task: int
     """The schedule's number, as people see it."""
     owner: str
     prompt: str
     """The prompt exactly as the owner stored it."""
     text: str
-    """The prompt in its envelope: who stored it, when, and that it is data. This is what an agent is given."""
+    """The prompt in its envelope, which says who stored it and when, and that it is data. This is what an agent
+    receives."""
     stored: Instant
     due: Instant
     depth: int
@@ -48,11 +49,12 @@ class AgentRequest:
     stop: StopSignal
     report: Callable[[str], None]
     deeper: Callable[[int, str], Access]
-    """Returns the same access at a given depth and allowance, for a run that also does prompts stored by others."""
+    """Returns the same access with another depth and allowance, for a run that also does prompts stored by others."""
     zone: str = ""
     """Time zone of its owner and its token; empty means that of the installation."""
     left: Left = UNLIMITED
-    """What the daily limits leave to this run. An agent that cannot enforce it is only stopped before its next run."""
+    """What the daily limits leave for this run. An agent that cannot enforce them is only stopped before its next
+    run."""
     allowance: Allowance | None = None
     """What the run may use besides Duetime's own tools; None means what its agent's settings allow."""
     lease: Lease | None = None
@@ -90,19 +92,20 @@ class Reply:
     permanent: bool = False
     """True if a retry cannot help: a missing program, a wrong setting."""
     waiting_until: Instant | None = None
-    """Set if the answer comes later, by a callback: the run waits until then."""
+    """Set if the answer comes later, through a callback; the run waits until then."""
     earlier_calls: int = 0
-    """Number of calls before `tool_calls`. Only a long run's last calls are kept: they tell more than its first."""
+    """Number of calls before `tool_calls`. Only the last calls of a long run are kept, because they say more than the
+    first."""
 
 
 CANNOT_START = "cannot be started here; its operator can tell why"
-"""What owners other than the local one are told: paths and variables are not theirs to know."""
+"""The error for owners other than the local one, who must not see paths and variables."""
 NO_REPLY_YET = Reply(error="it broke off")
 """Placeholder for an agent's answer until it gives one."""
 
 
 def answers_later(answer: Reply | Outcome) -> bool:
-    """Return whether the agent answers later, with the same token: the run then keeps what it took."""
+    """Return whether the agent answers later, with the same token, so that the run keeps the prompts it took."""
     return isinstance(answer, Reply) and answer.waiting_until is not None
 
 
@@ -117,25 +120,28 @@ class DuePrompt(NamedTuple):
     stored: Instant
     depth: int = 0
     allow: Allowance | None = None
-    """What it may be done with at most; None if nobody narrowed it."""
+    """The most that it may use; None if nobody narrowed it."""
     hold: str = ""
-    """Identifies this hold, to tell whether the run still has it."""
+    """Identifies this hold, to determine whether the run still has it."""
 
 
 class Agent(Protocol):
     def wake(self, request: AgentRequest) -> Reply | Outcome:
-        """Run one attempt, in a thread of the pool. It obeys `request.stop` and `request.patience`, ends what it
-        started before it returns, and never raises for what an agent, a network or a model does. A returned Outcome
-        is used as it is, for example `Returned` to give the work back."""
+        """Run one attempt, in a thread of the pool.
+
+        The attempt obeys `request.stop` and `request.patience`, ends everything it started before it returns, and never
+        raises because of an agent, a network or a model. A returned Outcome is used unchanged, for example `Returned`
+        to give the work back.
+        """
 
     def missing(self) -> str | None:
-        """Return what is missing to wake it from this process (program, key or folder), in one sentence; None if
-        nothing is. It is asked for at each create, so it starts nothing and loads nothing slow."""
+        """Return what is missing to wake the agent from this process (program, key or folder), in one sentence; None if
+        nothing is. This is called at each create, so it starts nothing and loads nothing slow."""
 
     def close(self) -> None: ...
 
 
-# The agents that prompts can name: the default one, names and types, and who may use them. No command, no address.
+# The agents that prompts can name: the default agent, names and types, and who may use them. No commands or addresses.
 
 
 class NamedAgent(NamedTuple):
@@ -160,14 +166,14 @@ class Roster:
         return {"default": self.default, "agents": agents}
 
     def differing(self, server: Roster) -> list[str]:
-        """Return the settings that say something here, and something else at the server."""
+        """Return the settings that have a value here and a different one at the server."""
         same = all(server.agents.get(name) == each for name, each in self.agents.items())
         default = [] if self.default in (INBOX, server.default) else ["agent"]
         return [*default, *([] if same else ["agents"])]
 
 
 def read_roster(published: Mapping[str, Any]) -> Roster | None:
-    """Return the agents that a server published; None if there are none, or in no form that is understood."""
+    """Return the agents that a server published; None if there are none, or in an unknown format."""
     try:
         agents = {
             str(each["name"]): NamedAgent(str(each["type"]), tuple(map(str, each["owners"])))
@@ -180,7 +186,7 @@ def read_roster(published: Mapping[str, Any]) -> Roster | None:
 
 
 def common_owners(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
-    """Return who may use an agent by both settings."""
+    """Return the owners who may use an agent according to both settings."""
     if EVERYBODY in first or EVERYBODY in second:
         return tuple(second if EVERYBODY in first else first)
     return tuple(owner for owner in first if owner in second)

@@ -1,6 +1,7 @@
-"""The tools that an agent may use besides Duetime's own: its settings allow it, and a schedule can narrow it.
+"""The tools that an agent may use besides Duetime's own: its settings allow them, and a schedule can narrow them.
 
-Patterns know `*` alone, so that "every text that one matches is matched by the other" can be decided exactly.
+Patterns only support `*`, so that it can be decided exactly whether one pattern matches every text that another one
+matches.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Allowance(NamedTuple):
     skills: tuple[str, ...] = ()
     """Names of skills."""
     folder: str = ""
-    """Where it works; empty means an empty folder of its own."""
+    """Working folder; empty means an empty folder of its own."""
     env: tuple[str, ...] = ()
     """Names of environment variables."""
 
@@ -46,7 +47,7 @@ class Allowance(NamedTuple):
 
     @classmethod
     def stored(cls, text: str | Mapping[str, Any] | None) -> Self | None:
-        """Return an allowance that `view` wrote; what it does not name is not allowed. None stays None."""
+        """Return an allowance that `view` wrote; parts that it does not name are not allowed. None stays None."""
         found = json_object(text) if isinstance(text, str) else text
         if text is None:
             return None
@@ -61,8 +62,8 @@ class Allowance(NamedTuple):
         return json.dumps(self.view(), ensure_ascii=False, separators=(",", ":"))
 
     def with_asked(self, asked: object) -> Self:
-        """Return the allowance with the parts that were asked for; the others stay. Raises InvalidInput, naming the
-        part. Whether so much is allowed is decided by `narrowed`, when a run begins."""
+        """Return the allowance with the requested parts; the others stay. Raises InvalidInput, naming the part.
+        `narrowed` decides whether so much is allowed, when a run begins."""
         return self._replace(**_checked(asked))
 
     def lacks(self, other: Allowance) -> str:
@@ -93,8 +94,8 @@ class Allowance(NamedTuple):
         return any(matches(pattern, f"{server}.{tool}") for pattern in self.tools)
 
     def allows_command(self, words: Sequence[str]) -> bool:
-        """Return whether a command is allowed. A program with a space in its name could pass as another one that is
-        allowed, followed by an argument, so that it needs a pattern for everything."""
+        """Return whether a command is allowed. A program with a space in its name could be mistaken for another,
+        allowed program followed by an argument, so it needs a pattern that allows everything."""
         if not words or ((len(words[0].split()) != 1 or words[0] != words[0].strip()) and "*" not in self.commands):
             return False
         return any(matches(pattern, " ".join(words)) for pattern in self.commands)
@@ -108,12 +109,12 @@ class Allowance(NamedTuple):
 NOTHING_MORE = Allowance()
 """Duetime's own tools alone."""
 EVERYTHING = Allowance(("*",), ("*",), True, ("*",), "/", ("*",))
-"""All that any agent may use: what a schedule does not narrow is left to the settings of its agent."""
+"""Everything that any agent may use: what a schedule does not narrow is left to the settings of its agent."""
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Return whether a text matches a pattern, in which `*` stands for any characters; one that ends with ` *` also
-    matches without anything after it. The time is linear: agents write such patterns too."""
+    """Return whether a text matches a pattern, in which `*` matches any characters; a pattern that ends with ` *` also
+    matches without anything after it. This takes linear time, because agents write such patterns too."""
     if pattern.endswith(" *") and _matches(pattern[:-2], text):
         return True
     return _matches(pattern, text)
@@ -128,7 +129,7 @@ def _matches(pattern: str, text: str) -> bool:
     if not text.startswith(first) or not text.endswith(last):
         return False
     place = len(first)
-    for part in middle:  # the earliest place of each leaves most for those that follow
+    for part in middle:  # the earliest position of each leaves most for those that follow
         found = text.find(part, place, end)
         if found < 0:
             return False
@@ -137,7 +138,7 @@ def _matches(pattern: str, text: str) -> bool:
 
 
 def covers(pattern: str, other: str) -> bool:
-    """Return whether a pattern matches every text that another pattern matches. The other one's `*` counts as a
+    """Return whether a pattern matches every text that another pattern matches. The other one's `*` is treated as a
     character that only a `*` matches."""
     return matches(pattern, other)
 

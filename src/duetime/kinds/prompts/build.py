@@ -77,7 +77,8 @@ def roster_of(settings: Settings) -> Roster:
 
 
 def _owners(own: Roster, roster: Roster) -> dict[str, tuple[str, ...]]:
-    """Return who may use which agent. One of this process's own is for nobody to whom its own settings close it."""
+    """Return who may use which agent. An agent of this process is closed to everybody to whom its own settings close
+    it."""
     known = {name: each.owners for name, each in (*own.agents.items(), *roster.agents.items())}
     both = own.agents.keys() & roster.agents.keys()
     return known | {name: common_owners(own.agents[name].owners, roster.agents[name].owners) for name in both}
@@ -91,7 +92,7 @@ def owners_of_agents(settings: Settings) -> dict[str, tuple[str, ...]]:
 
 
 def woken_agents(settings: Settings) -> Mapping[str, AgentSettings]:
-    """Return the agents that can be woken. A built-in agent that is needed is added without a table of its own."""
+    """Return the agents that can be woken. A built-in agent that is needed is added even without a table of its own."""
     named = {name: each for name, each in settings.agents.items() if each.type != INBOX}
     if settings.model or (settings.heartbeat.every and not settings.heartbeat.agent) or settings.agent == BUILTIN:
         named.setdefault(BUILTIN, AgentSettings(type=BUILTIN))

@@ -43,13 +43,13 @@ class Session(NamedTuple):
 
 
 class Sessions:
-    """Conversations on disk: one private file for each, written whole or not at all."""
+    """Conversations on disk: one private file each, which is always written completely."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def add(self, name: str, asked: str, messages: Sequence[Any], now: Instant) -> None:
-        """Append to what is stored by now: a second terminal may be in the same conversation."""
+        """Append to what is stored by now, because a second terminal may be in the same conversation."""
         found = self.read(name)
         document = {"updated": now, "first": (found.first or asked)[:200], "messages": [*found.messages, *messages]}
         make_private(self._folder)
@@ -142,7 +142,7 @@ class Chat:
         return INTERRUPTED if said.stopped else OK if said.error is None else FAILED
 
     def converse(self) -> int:
-        # Python sets no handler if SIGINT was ignored where it was started, as in the background of a script.
+        # Python sets no handler if SIGINT was ignored by the parent, as in the background of a script.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         terminal = Terminal()
         with self._open() as conversation:
@@ -156,7 +156,7 @@ class Chat:
         from duetime.kinds.prompts.agents.builtin import Conversation, messages_from_json
 
         kept = self._sessions.read(self._name).messages
-        access = stdio_access(self._settings)  # a server of our own works whatever else is running
+        access = stdio_access(self._settings)  # a server of our own works, whatever else is running
         conversation = Conversation(self._settings.model, access, self._clock, self._zone)
         try:
             conversation.resume(messages_from_json(kept))
@@ -241,7 +241,7 @@ class Terminal:
                 return text
 
     def show_event(self, news: str | ToolCall) -> None:
-        """Show a part of the answer or a tool call. ToolCall from the conversation's thread, one at a time."""
+        """Show a part of the answer or a tool call. The conversation's thread calls this, one event at a time."""
         from duetime.kinds.prompts.agents.model_turn import ToolCall
 
         if self._quiet:

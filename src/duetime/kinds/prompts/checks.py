@@ -31,11 +31,12 @@ from duetime.terminal.output import clean
 SUBJECT = "agents"
 _PATIENCE = 10.0
 LOOKED_AT = 1000
-"""Prompts whose agents are looked up: enough to notice a missing one, and still fast."""
+"""Number of prompts whose agents are looked up: enough to detect a missing one, and still fast."""
 
 
 def agent_checks(settings: Settings, clock: Clock) -> Iterator[Check]:
-    """Check all agents. The worker may have another environment: a program or key missing in this one is a warning."""
+    """Check all agents. The worker may have another environment, so a program or key that is missing in this one is a
+    warning."""
     woken = woken_agents(settings)
     with closing(Http(clock, None)) as http:
         yield from (_agent(name, given, settings, http) for name, given in woken.items())
@@ -67,7 +68,7 @@ def _tools(settings: Settings) -> Iterator[Check]:
 
 
 def _agent(name: str, given: AgentSettings, settings: Settings, http: Http) -> Check:
-    """Check one agent. Settings from which no agent can be built are refused before this."""
+    """Check one agent. Settings from which no agent can be built were refused before this."""
     who = f"agents.{clean(name)}"
     if given.folder and not Path(given.folder).expanduser().is_dir():
         return Check("fail", SUBJECT, f"{who}: there is no folder {clean(given.folder)}; make it, or name another")
@@ -86,7 +87,7 @@ def _agent(name: str, given: AgentSettings, settings: Settings, http: Http) -> C
 
 
 def _program(who: str, found: str) -> Check:
-    """Ask a known program for its version: one that cannot even say that could not be woken."""
+    """Ask a known program for its version, because a program that cannot report it could not be woken either."""
     try:
         done = subprocess.run(
             [found, "--version"],
@@ -103,7 +104,7 @@ def _program(who: str, found: str) -> Check:
 
 
 def _webhook(who: str, url: str, http: Http) -> Check:
-    """Ask the host of a webhook, without its path, whether it answers at all."""
+    """Check whether the host of a webhook, without its path, answers at all."""
     try:
         origin = read_url(url).origin
         http.send(Call("GET", f"{origin}/", {}, patience=5.0))
@@ -135,7 +136,7 @@ def _heartbeat(settings: Settings) -> Check:
 
 
 def unknown_agents(scheduler: Scheduler, settings: Settings) -> Iterator[Check]:
-    """Check the agents of prompts that may still fire: without its agent, a prompt would wait in vain."""
+    """Check the agents of prompts that may still fire, because a prompt without its agent would wait forever."""
     known = {REMINDERS, *(each["name"] for each in named_agents(settings))}
     query = ScheduleQuery(kind=KIND, status="living", limit=LOOKED_AT, count_to=0)
     living = unwrap(scheduler.search(OPERATOR, query)).items

@@ -118,7 +118,8 @@ class AgentOptions(NamedFields):
 def _payload(agent: AgentOptions) -> dict[str, Any]:
     given = agent.given()
     if "allow" in given:
-        given["allow"] = json_object(given["allow"]) or given["allow"]  # what is no object is refused with the rest
+        # a value that is not an object is refused with the rest
+        given["allow"] = json_object(given["allow"]) or given["allow"]
     return given
 
 

@@ -1,4 +1,4 @@
-"""Inbox prompts that an agent's run takes: its own token finishes them, and the end of the run releases them."""
+"""Inbox prompts that an agent's run takes: the run's own token finishes them, and the end of the run releases them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from duetime.settings.sections import INBOX
 log = logging.getLogger("duetime.agents")
 
 _MOST_DUE = 20
-"""Waiting prompts that one beat takes at most."""
+"""Maximum number of waiting prompts that one beat takes."""
 
 SchedulerOf = Callable[[], Scheduler]
 """Returns the scheduler. It holds the kinds, and these hold the agents, so it is created after them."""
@@ -37,12 +37,13 @@ class RunCheckout:
         self._scheduler_of, self._name = scheduler_of, name
 
     def take(self, request: AgentRequest) -> Sequence[DuePrompt]:
-        """Take the oldest prompts, so that nobody else does them while the request lasts. If the first was left
-        unfinished by its previous holder, take only that one."""
+        """Take the oldest prompts, so that nobody else does them while the request lasts. If the previous holder left
+        the first one unfinished, take only that one."""
         due: list[DuePrompt] = []
         lease = life_of(request.patience)
         while len(due) < _MOST_DUE:
-            # At least as long as this run, however short the prompt's own timeout: nobody else may do it meanwhile.
+            # At least as long as this run, however short the prompt's own timeout, so that nobody else does it
+            # meanwhile.
             accepts = partial(is_for, INBOX)
             taken = self._scheduler_of().take(_caller(request), KIND, INBOX, lease, least=lease, accepts=accepts)
             if isinstance(taken, Err) or taken.value is None:
@@ -76,21 +77,23 @@ class RunCheckout:
             log.warning("the answer of run %s to the prompt of run %s is lost: %s", request.run, due.run, ended.message)
 
     def left(self, request: AgentRequest) -> int:
-        """Return how many are still held."""
+        """Return how many prompts are still held."""
         caller = _caller(request)
         query = RunQuery(kind=KIND, holder=caller.holder, oldest_first=True, count_to=0)
         found = self._scheduler_of().runs(caller, query)
         return 0 if isinstance(found, Err) else len(found.value.items)
 
     def give_back(self, request: AgentRequest, reason: str) -> None:
-        """Give back all that are still held. If one given back as LEFT is the first to be taken next, it is alone."""
+        """Give back all prompts that are still held. If one that is given back as LEFT is the next to be taken, it is
+        taken alone."""
         given = self._scheduler_of().give_back(_caller(request), KIND, reason)
         if isinstance(given, Err):
             log.warning("what run %s took waits again only when its hold ends: %s", request.run, given.message)
 
 
 class ReleasingAgent:
-    """Wraps an agent to release what its run still holds at the end: with its token dead, nobody could finish it."""
+    """Wraps an agent to release what its run still holds at the end, because nobody could finish it once the token has
+    expired."""
 
     def __init__(self, inner: Agent, checkout: RunCheckout) -> None:
         self._inner, self._checkout = inner, checkout
@@ -112,16 +115,16 @@ class ReleasingAgent:
 
 
 def _caller(request: AgentRequest) -> Caller:
-    """Return the run as a caller: the same, to the scheduler, as anybody who presents the run's token."""
+    """Return the run as a caller; to the scheduler, this is the same caller as one that presents the run's token."""
     return Caller(request.owner, holder=run_holder(request.run, request.fence))
 
 
 def finish_later(services: Services, caller: Caller, run: Run, reply: Reply) -> Result[Run]:
-    """Finish a run with the reply that its agent gave later, on behalf of the holder of the run, and record the usage:
+    """Finish a run with the reply that its agent gave later, on behalf of the holder of the run, and record the usage,
     as if the reply had come at once."""
     scheduler = services.scheduler
     schedule = scheduler.schedule_of(caller, run)
-    if schedule is None:  # deleted meanwhile, and the run with it
+    if schedule is None:  # deleted meanwhile, together with the run
         return not_yours(run.id)
     definition, kind = schedule.definition, services.kind(PromptKind)
     name = kind.agent_of(definition)

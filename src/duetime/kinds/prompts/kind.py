@@ -45,11 +45,12 @@ KIND = "prompt"
 WAITS = "No agent is woken for it: it waits in the inbox until an agent takes it with take_prompt."
 declare(no_agent=WAITS)
 REMINDERS = "reminders"
-"""Topic of reminders that name none, where the settings have no default topic; and what reminders are filed under."""
+"""Topic of reminders that name none, if the settings have no default topic; also the subject of reminders."""
 UNKNOWN_WAIT = 1 * MINUTE
-"""Longest delay before a prompt whose agent this worker does not know is offered again; the first ones are shorter."""
+"""Longest delay before a prompt whose agent this worker does not know is offered again; the first delays are
+shorter."""
 UNKNOWN_TIMES = 5
-"""Times it is given back for that long before its owner is alerted: by then no other worker knows the agent either."""
+"""Number of returns with that delay before the owner is alerted: by then, no other worker knows the agent either."""
 
 _LIMITS = ("max_runs_per_day", "max_tokens_per_day", "max_dollars_per_day")
 _WARNING = 120
@@ -68,19 +69,19 @@ def prompt_of(definition: Definition) -> str:
 
 
 def allowance_of(definition: Definition) -> Allowance | None:
-    """Return what a prompt may be done with at most; None if nobody narrowed it."""
+    """Return the most that a prompt may use; None if nobody narrowed it."""
     return Allowance.stored(payload_of(definition).get("allow"))
 
 
 def may_take(caller: Caller, definition: Definition) -> bool:
-    """Return whether a caller may take a waiting prompt: not if it is an agent's run that may use more than the author
-    of the prompt could."""
+    """Return whether a caller may take a waiting prompt. An agent's run may not if it can use more than the author of
+    the prompt could."""
     most, held = allowance_of(definition), Allowance.stored(caller.grant)
     return most is None or held is None or not most.lacks(held)
 
 
 def named_agent(definition: Definition) -> str:
-    """Return the agent that the input of a run names, or else that of its schedule."""
+    """Return the agent that the input of a run names, otherwise that of its schedule."""
     return (
         str(payload_of(definition).get("agent", definition.subject))
         if '"agent"' in definition.payload
@@ -103,7 +104,7 @@ def harmless(text: str) -> str:
 
 
 def headline(prompt: str, longest: int = CUT) -> str:
-    """Return a prompt as a table shows it. Only the beginning of a huge one is read."""
+    """Return a prompt as a table shows it. Only the beginning of a very long one is read."""
     beginning = prompt[: 20 * longest]
     line = harmless(" ".join(beginning.split()))
     return line if len(line) <= longest and len(prompt) == len(beginning) else f"{line[:longest]}..."
@@ -129,8 +130,8 @@ class PromptKind(KindHooks):
         differing: Sequence[str] = (),
     ) -> None:
         """`owners` says who may use which agent; an agent that it does not name is open to all. `access` gives runs
-        their tokens, `heartbeat_of` is the owner whose heartbeat takes prompts from the inbox. `roster` has names and
-        types of all agents that can be named, and `differing` the settings in which this process says otherwise."""
+        their tokens; `heartbeat_of` is the owner whose heartbeat takes prompts from the inbox. `roster` has the names
+        and types of all agents that can be named, and `differing` the settings of this process that differ from it."""
         self.waking, self._default, self._owners = waking, default, owners
         self.inboxes = (*waking.inboxes, INBOX)
         """Agents whose due prompts wait until a connected agent takes them."""
@@ -191,8 +192,8 @@ class PromptKind(KindHooks):
         return Prepared({**prepared, "agent": agent} if "agent" in given else prepared, agent)
 
     def agent_of(self, definition: Definition) -> str:
-        """Return the agent that does a run, given its schedule with the input of the run: the one that the input names,
-        also if the schedule has gone to another one since; that of the schedule if the named one is not there."""
+        """Return the agent for a run, given its schedule with the input of the run: the agent that the input names,
+        even if the schedule has another one by now; that of the schedule if the named agent does not exist."""
         named = named_agent(definition)
         is_there = named in self.inboxes or named in self.waking.wakers
         return named if is_there and self._is_there(named, definition.owner) else definition.subject
@@ -218,7 +219,7 @@ class PromptKind(KindHooks):
         return definition.owner == self._heartbeat_of and definition.subject == INBOX
 
     def create_warnings(self, made: Definition, asked: Mapping[str, Any]) -> list[ScheduleWarning]:
-        """Warn of a prompt that waits in an inbox. A caller that asked for the inbox by name need not be warned."""
+        """Warn about a prompt that waits in an inbox. A caller that named the inbox explicitly need not be warned."""
         if '"remind"' in made.payload and payload_of(made).get("remind"):
             return []
         if made.subject not in self.inboxes:
@@ -228,7 +229,8 @@ class PromptKind(KindHooks):
         return [warning("no_agent")]
 
     def limits(self, made: Definition) -> dict[str, Any]:
-        """Return what an agent may use for it in a day and how long it may take, by the tightest of all limits."""
+        """Return what an agent may use for the schedule in a day and how long it may take, by the tightest of all
+        limits."""
         # Most payloads name neither, and need not be parsed for that.
         payload = payload_of(made) if '"remind"' in made.payload or '"max_' in made.payload else {}
         if payload.get("remind"):
@@ -249,11 +251,11 @@ class PromptKind(KindHooks):
         return KindStatus({"agents": agents, "spent": self.waking.usage(owner)})
 
     def _agent_status(self, described: Mapping[str, str], default: str, owner: str) -> dict[str, Any]:
-        """Return an agent, and whether it can be woken from this process. What it lacks may name a file, so that only
-        the local owner reads it."""
+        """Return an agent, and whether it can be woken from this process. What it lacks may name a file, so only the
+        local owner sees that."""
         view: dict[str, Any] = {**described, **({"default": True} if described["name"] == default else {})}
         waker = self.waking.wakers.get(described["name"])
-        if waker is None:  # one that is not woken, or that only the server's settings have
+        if waker is None:  # an agent that is not woken, or that only the server's settings have
             return view
         missing = waker.agent.missing()
         view["can_start"] = missing is None
@@ -266,7 +268,7 @@ class PromptKind(KindHooks):
         return list(self._differing)
 
     def _agent_warnings(self, made: Definition) -> list[ScheduleWarning]:
-        """Warn if the agent could not be woken from here: its program, key or folder is missing."""
+        """Warn if the agent could not be woken from here, because its program, key or folder is missing."""
         waker = self.waking.wakers.get(made.subject)
         missing = None if waker is None else waker.agent.missing()
         if missing is not None and made.owner != LOCAL:
@@ -274,7 +276,8 @@ class PromptKind(KindHooks):
         return [] if missing is None else [ScheduleWarning("agent_not_ready", _one_line(missing))]
 
     def _allow_warnings(self, made: Definition, asked: Mapping[str, Any]) -> list[ScheduleWarning]:
-        """Warn if more was asked for than the agent is allowed. Nobody asked for what follows from the caller's run."""
+        """Warn if more was requested than the agent is allowed. This leaves out what follows from the caller's run,
+        which nobody requested."""
         waker, wanted = self.waking.wakers.get(made.subject), asked.get("allow")
         if waker is None or wanted is None:
             return []
@@ -298,8 +301,8 @@ class PromptKind(KindHooks):
         return headline(str(payload.get("prompt", ""))) or KIND
 
     def adapt_edit(self, caller: Caller, found: Schedule, changes: Changes) -> Changes:
-        """Allow another agent for a due prompt that waits in vain, as when the settings no longer name its agent:
-        nothing else that is due can be edited."""
+        """Allow another agent for a due prompt that waits in vain, for example because the settings no longer name its
+        agent. Nothing else that is due can be edited."""
         retimed = changes.trigger_type is not None or changes.next is not None
         if self._scheduler is None or changes.payload is None or retimed:
             return changes
@@ -309,7 +312,7 @@ class PromptKind(KindHooks):
 
 
 def _waits_in_vain(scheduler: Scheduler, caller: Caller, found: Schedule) -> bool:
-    """Return whether it is due and was given back each time, so that no attempt has begun."""
+    """Return whether a run is due and was returned each time, so that no attempt has begun."""
     if not is_busy(found.progress):
         return False
     live = scheduler.runs(caller, RunQuery(schedule=found.definition.id, status="live", count_to=0))
@@ -319,7 +322,8 @@ def _waits_in_vain(scheduler: Scheduler, caller: Caller, found: Schedule) -> boo
 
 
 def _not_there(work: Work, agent: str) -> Returned:
-    """Give the run back. Its owner is alerted once per agent, topic and due day, as many prompts may wait for it."""
+    """Give the run back. Its owner is alerted once per agent, topic and due day, because many prompts may wait for the
+    agent."""
     run, definition, _ = work.claim
     reason = f"there is no agent {agent} in the worker's settings; name it there, or give the task another agent"
     told = Alert(
@@ -333,8 +337,8 @@ def _not_there(work: Work, agent: str) -> Returned:
 
 
 def _allowed(asked: Any, caller: Caller) -> Allowance | None:
-    """Return what a prompt may be done with at most; None if that is left to the agent's settings. What an agent's
-    run schedules gets no more than the run has, also if the settings allow more later."""
+    """Return the most that a prompt may use; None if that is left to the agent's settings. What an agent's run
+    schedules gets no more than the run has, even if the settings allow more later."""
     held = Allowance.stored(caller.grant)
     if asked is None:
         return held
@@ -342,7 +346,7 @@ def _allowed(asked: Any, caller: Caller) -> Allowance | None:
 
 
 def _one_line(text: str) -> str:
-    """Return a sentence of at most 120 characters; of a longer one, the beginning and the end are kept."""
+    """Return a sentence of at most 120 characters; a longer one keeps its beginning and its end."""
     sentence = f"{text[:1].upper()}{text[1:].rstrip('.')}."
     return sentence if len(sentence) <= _WARNING else f"{sentence[:60]}…{sentence[61 - _WARNING :]}"
 
@@ -367,7 +371,7 @@ def _is_heard(policy: Policy) -> None:
 
 
 def _prompt(given: object) -> str:
-    """Check the text. Its length is limited by the scheduler, as for any payload."""
+    """Check the text. The scheduler limits its length, as for any payload."""
     if not isinstance(given, str) or not given.strip():
         raise InvalidInput(field="prompt", problem="must be a non-empty text")
     if not is_text(given):

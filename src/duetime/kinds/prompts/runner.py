@@ -32,11 +32,12 @@ from duetime.kinds.prompts.allowance import NOTHING_MORE, Allowance
 log = logging.getLogger("duetime.agents")
 
 AWAY_WAIT = 5 * SECOND
-"""Delay before a prompt is retried whose limits could not be checked."""
+"""Delay before a prompt whose limits could not be checked is retried."""
 LEAST = 8 * 1024
-"""Bytes that a long text leaves to the outcome, and that both leave to the tool calls."""
+"""Bytes that a long text leaves for the outcome, and that both leave for the tool calls."""
 _MOST = 10**15
-"""Most tokens, or millionths of a dollar, counted for one run: agents report anything, and stores have bounds."""
+"""Maximum number of tokens, or millionths of a dollar, counted for one run, because agents may report anything and
+stores have bounds."""
 _MARK = " [… cut]"
 
 
@@ -57,9 +58,9 @@ def framed(prompt: str, definition: Definition, run: Run, zone: str) -> str:
 
 
 def kept(reply: Reply, agent: str) -> str:
-    """Return the stored form of an answer, as JSON without empty parts. If it is too long, each part is cut rather
-    than the whole. The text has priority, because people read it; of the calls the last are kept, because they
-    tell more than the first."""
+    """Return the stored form of an answer, as JSON without empty parts. If it is too long, its parts are cut rather
+    than the whole. The text has priority, because people read it; of the calls, the last are kept, because they say
+    more than the first."""
     whole = _parts(reply, agent)
     text = encode_whole(whole)
     if _size(text) <= LIMIT:
@@ -127,11 +128,11 @@ class Waker:
     patience: float = 900.0
     limit: Used = NOTHING
     wakes: Mapping[str, Used] = field(default_factory=dict)
-    """Other agents that do the work for it, whose limits apply as well."""
+    """Other agents that do its work, whose limits apply as well."""
     allowance: Allowance = NOTHING_MORE
     """What it may use besides Duetime's own tools."""
     failures_count: bool = True
-    """Whether a run that failed counts against the daily limits of runs; what it used always counts."""
+    """Whether a failed run counts towards the daily limits of runs; what it used always counts."""
 
 
 _ALL = "all"
@@ -158,7 +159,7 @@ class Waking:
         runs_per_day: int = 0,
         inboxes: Mapping[str, Used] = MappingProxyType({}),
     ) -> None:
-        """`store` counts daily usage, for all workers together. `inboxes`: the limits of the inboxes, which wake
+        """`store` counts daily usage, for all workers together. `inboxes` are the limits of the inboxes, which wake
         nobody."""
         self.wakers = wakers
         self._store, self._clock, self._zone = store, clock, zone
@@ -184,8 +185,8 @@ class Waking:
         return ending_of(reply, name)
 
     def admit(self, work: Work, name: str, limit: Used) -> Outcome:
-        """Admit a run to an inbox. It counts as a run: somebody will do it. If it is given back, it stays admitted. One
-        that replaces a run that nobody took was counted with that run."""
+        """Admit a run to an inbox. It counts as a run, because somebody will do it. If it is given back, it stays
+        admitted. A run that replaces one that nobody took was counted with that one."""
         definition = work.claim.definition
         if work.policy.untaken != Untaken.KEEP and recurs(definition) and self._replaces_untaken(work.claim):
             return Waiting()
@@ -221,8 +222,8 @@ class Waking:
         return Returned(reason, self._midnight(day, days=1) - self._clock.now(), told)
 
     def _spend(self, owner: str, day: Instant, caps: Sequence[Cap], spent: Spent, refund: int = 0) -> None:
-        """Record usage. An error here must not fail the run, because the agent's work is done. `refund`: number of runs
-        that were counted and do not count after all."""
+        """Record usage. An error here must not fail the run, because the agent's work is done. `refund` is the number
+        of runs that were counted and do not count after all."""
         used = Used(-refund, tokens=min(spent.tokens, _MOST), micros=min(round(spent.dollars * MICRO), _MOST))
         if not any(used):
             return
@@ -302,7 +303,8 @@ class Waking:
         return Used(*(min(filter(None, numbers), default=0) for numbers in zip(*limits, strict=True)))
 
     def patience(self, definition: Definition, name: str | None = None) -> float:
-        """Return the seconds that whoever does the prompt has for it: the agent of this name, or the schedule's."""
+        """Return how many seconds whoever does the prompt has for it: those of the agent of this name, or of the
+        schedule."""
         waker, timeout = self.wakers.get(name or definition.subject), policy_for_ending(definition.policy).timeout
         if timeout is None:
             return LEASE / SECOND if waker is None else waker.patience
@@ -325,7 +327,7 @@ def _failed_runs(reply: Reply | Outcome) -> int:
 
 
 def zone_of(definition: Definition, otherwise: str) -> str:
-    """Return the zone in which the owner gave the time: a run reads and shows times as its owner does."""
+    """Return the zone in which the owner gave the time, because a run reads and shows times as its owner does."""
     try:
         return trigger_from_json(definition.trigger).timezone
     except InvalidInput:

@@ -23,7 +23,8 @@ from duetime.security.private_files import load_secret
 from duetime.service.kind_spec import BuildContext
 
 KNOWN_FOR = 1.0
-"""Seconds for which the number of rotations is cached; another node's rotation takes effect here up to this late."""
+"""Seconds for which the number of rotations is cached; another node's rotation may take this long to take effect
+here."""
 MOST_PER_HOUR = 10
 MOST_REMEMBERED = 10_000
 
@@ -35,14 +36,13 @@ class TooManyRotations(DuetimeError):
 
 
 class SigningKeys:
-    """A sequence of keys for each owner, derived from the installation's secret.
-
-    Only the number of rotations is kept, in the store, so that every node signs with the same key. Older versions kept
-    it in files beside the secret; the higher number wins.
-    """
+    """A sequence of keys for each owner, derived from the installation's secret. Only the number of rotations is kept,
+    in the store, so that every node signs with the same key. Older versions kept it in files beside the secret; the
+    higher number wins."""
 
     def __init__(self, secret: Callable[[], bytes], folder: Path, store: Revocations, clock: Clock) -> None:
-        """`secret` is called for the first key only: most commands need none, and the call creates a missing secret."""
+        """`secret` is called only for the first key, because most commands need none and the call creates a missing
+        secret."""
         self._make_secret = secret
         self._rotations, self._store, self._clock = folder / "signing", store, clock
         self._monotonic = SystemClock().monotonic

@@ -80,8 +80,8 @@ def _payload(**given: Any) -> dict[str, Any]:
 
 
 def _attempts(chosen: dict[str, Any]) -> dict[str, Any]:
-    """Take the timeout and the backoff from the policy, as the fields of the payload that apply to the attempts of a
-    request. None takes both back."""
+    """Move the timeout and the backoff from the policy to the payload fields that apply to each attempt. None resets
+    both places."""
     found: dict[str, Any] = {}
     for name, field, convert in (("timeout", "timeout", _whole_seconds), ("backoff", "retry_delay", _doubled)):
         if name in chosen:

@@ -11,7 +11,7 @@ from duetime.dashboard.kind_forms import KindForm, Values, json_of, restored
 from duetime.service.masking import refuse_other_places
 
 _HELD_BACK: Final = ("headers", "about")
-"""Parts that are never shown. Unless given anew they are kept, and then the destination may not change."""
+"""Parts that are never shown. Unless new values are given they are kept, and then the destination may not change."""
 
 
 class RequestForm(KindForm):

@@ -41,7 +41,7 @@ from duetime.service.payload_model import Check, rule, whole_number
 if TYPE_CHECKING:
     from duetime.kinds.requests.build import SigningKeys
 
-# Validation of the parts of a request. An error names the part and says what would be valid.
+# Validation of the parts of a request. An error names the part and says what is valid.
 
 MOST_RETRIES = 99
 LONGEST_DELAY = 365 * 86_400
@@ -152,7 +152,7 @@ _CHECKS: dict[str, Check] = {
 PATIENCE = 300.0
 """Default timeout in seconds; long, because deferred calls are often to slow operations."""
 KEPT, KEPT_FOR_CALLBACK = 4 * 1024, 48 * 1024
-"""Bytes of an answer's body that are kept: to see what went wrong, and to pass it on to a callback."""
+"""Bytes of an answer's body that are kept, to see what went wrong and to pass it on to a callback."""
 
 
 class RequestKind(KindHooks):
@@ -170,7 +170,7 @@ class RequestKind(KindHooks):
     )
     counts_depth = True
     thread_use = ThreadUse.SHARED
-    # Messages of a deleted schedule stay in the logs and the DLQ and must show where they went, not what they carried.
+    # Messages of a deleted schedule stay in the logs and the DLQ, and must show where they went but not their content.
     remembered: tuple[str, ...] = ("url", "method", "label", "id", "retries", "delay")
 
     def __init__(self, requester: Requester, clock: Clock, keys: SigningKeys | None = None) -> None:
@@ -178,7 +178,7 @@ class RequestKind(KindHooks):
         self.requester, self._clock, self.keys = requester, clock, keys
 
     def public_id(self, now: Instant, trigger_type: str) -> str:
-        """Return an unguessable id: whoever knows it was given it."""
+        """Return an unguessable id, so that only those who were given it know it."""
         return f"{ONCE if trigger_type == 'once' else RECURRING}{secrets.token_hex(16)}"
 
     def prepare(self, payload: Mapping[str, Any], caller: Caller) -> Prepared:
@@ -225,7 +225,7 @@ def _outgoing(claim: Claim, payload: Mapping[str, Any], policy: Policy) -> Outgo
 
 
 def _headers(claim: Claim, payload: Mapping[str, Any]) -> dict[str, str]:
-    """Return the client's headers and those that tell the receiver which attempt at which message this is."""
+    """Return the client's headers, and those that identify the message and the attempt to the receiver."""
     public_id = claim.definition.public_id
     ours = {
         "Upstash-Message-Id": message_id(public_id, claim.run.id),
@@ -241,6 +241,6 @@ def _headers(claim: Claim, payload: Mapping[str, Any]) -> dict[str, str]:
 
 
 def outcome_of(result: Mapping[str, Any]) -> str | None:
-    """Return how the receiver answered, from the result of a run."""
+    """Return the receiver's answer, from the result of a run."""
     status = result.get("status")
     return f"Answered {status_name(status)}" if isinstance(status, int) else None

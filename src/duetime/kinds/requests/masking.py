@@ -1,4 +1,5 @@
-"""Redaction of displayed requests: parts that the client wants hidden are digests, as in QStash, but are sent whole."""
+"""Redaction of displayed requests: parts that the client wants hidden are shown as digests, as in QStash, but sent
+unchanged."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ _ADDRESSES: Final = ("url", *CALLBACKS)
 
 
 class RequestMasking(PayloadMasking):
-    """Also applies the client's own `redact` list, and looks into bodies, which are stored in base64."""
+    """Also applies the client's own `redact` list, and examines bodies, which are stored in base64."""
 
     knows_places = True
 
@@ -49,7 +50,7 @@ class RequestMasking(PayloadMasking):
         return masked(result)
 
     def brief(self, value: Any, hide: Callable[[Any], Any]) -> Any:
-        """Hide first, since base64 that was cut cannot be decoded."""
+        """Hide first, because base64 that was cut cannot be decoded."""
         return shortened(hide(value))
 
     def restore(self, given: Any, stored: Any) -> Any:

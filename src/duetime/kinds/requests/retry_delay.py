@@ -49,8 +49,8 @@ _FUNCTIONS: dict[str, tuple[Callable[..., float], int]] = {
 
 
 def retry_delay(formula: str, retried: int) -> int:
-    """Return the delay in microseconds, at most a day; the formula is in milliseconds. If it has no value for this
-    retry, the delay is a day, because a formula that overflows asks for a long delay."""
+    """Return the delay in microseconds, at most a day; the formula is in milliseconds. If the formula has no value for
+    this retry, the delay is a day, because a formula that overflows requests a long delay."""
     try:
         milliseconds = read_formula(formula)(float(retried))
     except (ArithmeticError, ValueError):
@@ -71,12 +71,13 @@ def read_formula(formula: str) -> Term:
             _refuse(f"{unknown.strip()[:20]!r} is not known")
         words.append(word)
     _check_order(words)
-    python = " ".join(f"{word}." if word.isdigit() else word for word in words)  # 007 is no number there, 007. is one
+    # 007 is not a number in Python, but 007. is one
+    python = " ".join(f"{word}." if word.isdigit() else word for word in words)
     return _term(ast.parse(python, mode="eval").body)
 
 
 def _check_order(words: list[str]) -> None:
-    """Check that each word may follow the one before it. For Python, the words then are the same arithmetic."""
+    """Check that each word may follow the one before it, so that Python reads the words as the same arithmetic."""
     depth = 0
     for before, word in pairwise(["", *words, ""]):
         if before in _FUNCTIONS:

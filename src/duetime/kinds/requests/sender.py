@@ -1,4 +1,4 @@
-"""Sender of requests to the URLs that clients gave: guards and signs them, and turns answers into outcomes."""
+"""Sends requests to the URLs that clients gave: guards and signs them, and turns answers into outcomes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from duetime.net.urls import BadAddress, Target, read_url
 SIGNATURE = "Upstash-Signature"
 SIGNATURE_LIFE = 5 * MINUTE
 GIVEN_UP, GIVES_UP = 489, "upstash-nonretryable-error"
-"""The status and header by which a receiver says that retrying is useless."""
+"""The status and the header with which a receiver says that retrying is useless."""
 _LARGEST_HEADERS = 8 * 1024
 """Maximum characters of an answer's headers that are kept."""
 _WAITS = ("retry-after", "x-ratelimit-reset", "x-ratelimit-reset-requests", "x-ratelimit-reset-tokens")
@@ -56,12 +56,13 @@ class Requests:
             answer = self._http.send(call)
         except CallFailed as failed:
             return Tried(outcome_of_failure(failed, outgoing.again), sign_of_failure(failed))
-        # A 5xx tells nothing about the host: one broken path must not block other owners' paths.
+        # A 5xx says nothing about the host: one broken path must not block other owners' paths.
         sign = Sign.NONE if answer.status >= 500 else Sign.ANSWERED
         return Tried(_judged(answer, outgoing, target.authority), sign)
 
     def _signature(self, outgoing: Outgoing) -> str:
-        """Return a JWT by which a receiver verifies sender, URL and body, and that the request is not an old one."""
+        """Return a JWT with which a receiver verifies the sender, the URL and the body, and that the request is
+        recent."""
         import jwt
 
         now = self._clock.now() // SECOND

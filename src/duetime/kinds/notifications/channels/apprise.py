@@ -32,7 +32,8 @@ class AppriseChannel:
         self._problem: str | None = None
 
     def problem(self) -> str | None:
-        """Return what is wrong with the settings. The first call loads the package: most commands send nothing."""
+        """Return what is wrong with the settings. The first call loads the package, because most commands send
+        nothing."""
         with self._loading:
             if self._apprise is None and self._problem is None:
                 self._problem = self._load()
@@ -57,7 +58,7 @@ class AppriseChannel:
         return None
 
     def _service(self, apprise: ModuleType) -> Any:
-        """Create a service for one attempt: it holds timeouts, and is not thread-safe."""
+        """Create a service for one attempt, because it contains timeouts and is not thread-safe."""
         asset = apprise.AppriseAsset(storage_mode="memory", service_timeout=0)
         return apprise.Apprise.instantiate(self._url, asset=asset)
 
@@ -68,7 +69,8 @@ class AppriseChannel:
         return self._hosts.pass_(f"channel {self._name}", lambda: self._tried(outgoing), outgoing.owner)
 
     def _tried(self, outgoing: OutgoingMessage) -> Tried:
-        """Attempt a delivery in a helper with one overall deadline: Apprise's timeouts apply to each read and step."""
+        """Attempt a delivery in a helper thread with one overall deadline, because Apprise's timeouts apply to each
+        read and step."""
         try:
             arrived, cut = _helpers.run(lambda: self._notify(outgoing), outgoing.patience, outgoing.owner)
         except NoneFree:
@@ -123,7 +125,8 @@ def fitted(apprise: ModuleType, service: Any, text: str, title: str, written_in:
 
 
 def text_of(fields: Mapping[str, Any]) -> str:
-    """Return the message with links as text: Apprise would fetch attachments itself, from any address of an agent."""
+    """Return the message with links as text, because Apprise would fetch attachments itself, from any address that an
+    agent gave."""
     links = [("", fields.get("click")), (fields.get("filename", "Attachment"), fields.get("attach"))]
     links += [(action["label"], action["url"]) for action in fields.get("actions", ()) if action["action"] == "view"]
     lines = [f"{label}: {url}" if label else url for label, url in links if url]
@@ -131,7 +134,7 @@ def text_of(fields: Mapping[str, Any]) -> str:
 
 
 def type_of(fields: Mapping[str, Any]) -> str:
-    """Return the type by which Apprise colours a message."""
+    """Return the type that determines the colour of a message in Apprise."""
     tags, priority = set(fields.get("tags", ())), fields.get("priority", 3)
     if priority >= 5 or tags & _ALARMING:
         return "failure"

@@ -1,4 +1,4 @@
-"""Delivery through an ntfy server by its JSON publishing API, with every field of a notification but its label."""
+"""Delivery through the JSON publishing API of an ntfy server, with every field of a notification except its label."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from duetime.net.outcomes import IDEMPOTENCY_KEY, posted
 from duetime.net.urls import BadAddress, read_url
 
 LARGEST_MESSAGE = 4096
-"""Bytes of UTF-8; a server turns a longer message into an attached file, or refuses it."""
+"""Maximum number of bytes in UTF-8; a server turns a longer message into an attached file, or refuses it."""
 LARGEST_BODY = 2 * LARGEST_MESSAGE
-"""Bytes that a server reads of a whole request."""
+"""Maximum number of bytes of a whole request that a server reads."""
 CUT = " … (cut)"
 _LONGEST_ESCAPE = 6
 """Bytes that one byte of a message may take in JSON, as in \\u0001: cutting a sixth of the excess is never too much."""
@@ -34,7 +34,7 @@ _SENT = ("title", "priority", "tags", "markdown", "click", "actions", "icon", "a
 class NtfyServer:
     url: str
     prefix: str = field(default="", repr=False)
-    """Put before topics, because whoever guesses a topic of a public server can read it."""
+    """Prefix of topics, because whoever guesses a topic on a public server can read it."""
     token: str = field(default="", repr=False)
 
 
@@ -81,10 +81,10 @@ def problem_of_topic(server: NtfyServer, topic: str, owner: str = LOCAL) -> str 
 
 
 def real_topic(server: NtfyServer, topic: str, owner: str = LOCAL) -> str:
-    """Return the topic on the server, on which nobody but this owner publishes through Duetime.
+    """Return the topic on the server, to which only this owner publishes through Duetime.
 
     Topics of owners other than `local` begin with a mark of the owner instead of the prefix: the prefix keeps the
-    topics of `local` unguessable, so nobody else may learn it. It is the key of the marks for the same reason.
+    topics of `local` unguessable, so nobody else may learn it. For the same reason, the prefix is the key of the marks.
     """
     return f"{server.prefix}{topic}" if owner == LOCAL else f"{owner_mark(server, owner)}{topic}"
 
@@ -96,14 +96,14 @@ def owner_mark(server: NtfyServer, owner: str) -> str:
 
 
 def address_of(server: NtfyServer, topic: str, owner: str) -> str:
-    """Return what an owner's phone subscribes to; empty for a server that cannot be used."""
+    """Return the address to which an owner's phone subscribes; empty for a server that cannot be used."""
     if problem_of(server) is not None:
         return ""
     return f"{read_url(server.url).origin}/{real_topic(server, topic, owner)}"
 
 
 def publish_call(server: NtfyServer, outgoing: OutgoingMessage) -> tuple[Call, bool]:
-    """Return the request to a server that has no problem, and whether the message had to be cut."""
+    """Return the request to a server without problems, and whether the message had to be cut."""
     body, cut = publication(outgoing, real_topic(server, outgoing.topic, outgoing.owner))
     headers = {"Content-Type": "application/json"}
     if outgoing.id:
@@ -116,11 +116,9 @@ def publish_call(server: NtfyServer, outgoing: OutgoingMessage) -> tuple[Call, b
 
 
 def publication(outgoing: OutgoingMessage, topic: str) -> tuple[bytes, bool]:
-    """Return the body of the request, and whether the message had to be cut.
-
-    The sequence id makes a phone replace the first copy of a message by its repeat instead of showing both; servers
-    that do not know it ignore it. A message without an id is a new message each time.
-    """
+    """Return the body of the request, and whether the message had to be cut. The sequence id makes a phone replace the
+    first copy of a message with its repetition instead of showing both; servers that do not know it ignore it. A
+    message without an id is a new message each time."""
     fields = {name: outgoing.fields[name] for name in _SENT if name in outgoing.fields}
     sequence = re.sub(r"[^-_A-Za-z0-9]", "-", outgoing.id)[:64]
     whole = outgoing.fields["message"]

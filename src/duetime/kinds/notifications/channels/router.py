@@ -1,4 +1,4 @@
-"""Delivery of each message by its topic: to a named channel, to an ntfy server, or into the inbox."""
+"""Delivers each message by its topic: to a named channel, to an ntfy server, or into the inbox."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class ChannelRouter(Delivery):
         channels: Mapping[str, ChannelSettings],
         alerts: str = ALERTS,
     ) -> None:
-        """Allow private addresses, because the operator set them. `alerts` replaces the default topic of alerts, which
-        are created in the store, where channels are unknown."""
+        """Private addresses are allowed, because the operator set them. `alerts` replaces the default topic of alerts,
+        which are created in the store, where channels are unknown."""
         self._http = Http(clock, None, connections=max(32, threads))
         hosts = Hosts(clock, threads)
         self._misnamed: list[str] = []
@@ -95,7 +95,8 @@ class ChannelRouter(Delivery):
         return address_of(self._server, self._meant(topic, owner), owner)
 
     def problems(self) -> list[str]:
-        """Return what is wrong with the settings. Also load what a delivery needs, so that the first one is fast."""
+        """Return what is wrong with the settings. This also loads what a delivery needs, so that the first one is
+        fast."""
         self._http.open()
         channels = [*self._channels.values(), *([] if self._ntfy is None else [self._ntfy])]
         found = [problem for channel in channels if (problem := channel.problem()) is not None]

@@ -15,7 +15,7 @@ from duetime.net.host_limits import Hosts
 from duetime.net.outcomes import IDEMPOTENCY_KEY, posted
 from duetime.settings.sections import ChannelSettings
 
-# Templates of bodies. Texts of agents are escaped for the format, so that each stays a single value.
+# Templates of bodies. Texts from agents are escaped for the format, so that each stays a single value.
 
 _HOLE = re.compile(r"\{(message|title|topic|id)\}")
 
@@ -100,5 +100,5 @@ class HttpChannel:
             "message": outgoing.fields["message"],
             "title": outgoing.fields.get("title", ""),
         }
-        # Filled in one pass, so that a message that contains {id} stays as it is.
+        # Filled in one pass, so that a message that contains {id} stays unchanged.
         return _HOLE.sub(lambda hole: self._escape(values[hole[1]]), self._template)

@@ -151,7 +151,7 @@ def _check_cron(cron: str) -> None:
 
 
 def _facts(made: Notification, zone: str) -> dict[str, Any]:
-    """Return what every create answers: the next time, the rule in words, the limits in force."""
+    """Return the fields that every create returns: the next time, the rule in words, the limits in force."""
     return {
         "next_run": instant_view(made.next, zone),
         "reads_as": reads_as(made.stored_trigger),
@@ -173,7 +173,7 @@ def _cron_of(given: Arguments) -> tuple[str, dict[str, Any]]:
 
 
 def _in_words(call: Call, given: Arguments) -> Reply:
-    """Schedule what `when` says, once or again and again."""
+    """Schedule what `when` says, once or repeatedly."""
     if also := next((name for name in ("datetime", "time", "date", "delay") if name in given), None):
         raise ToolProblem(f"when: goes without {also}; give one of them.")
     zone = zone_of(call, given)
@@ -273,7 +273,8 @@ def listing_view(found: Sequence[Notification], zone: str, depth: int) -> dict[s
 
 
 def _further(found: Notification, zone: str) -> dict[str, Any]:
-    """Return what few notifications have: a name of their own, why and until when they rest, what they wait for."""
+    """Return fields that few notifications have: a name of their own, why and until when they are paused, what they
+    wait for."""
     further: dict[str, Any] = {
         "name": masked(found.name),
         "note": masked(found.note),

@@ -1,4 +1,4 @@
-"""Parsing of the time of a one-off notification: a time with offset, a wall-clock time with its zone, or a delay."""
+"""Parses the time of a one-off notification: a time with offset, a wall-clock time with its zone, or a delay."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def requested_time(call: Call, given: Arguments) -> RequestedTime:
 
 
 def past(call: Call, when: RequestedTime, reason: str) -> ToolProblem:
-    """Return the engine's error about the time, with the name of the argument that it came from."""
+    """Return the engine's error about the time, with the name of the argument that contained it."""
     name = "date" if when.day else when.argument
     later = f"Give a later one, such as {_example(call, when.zone)}."
     if when.argument == "time":
@@ -125,7 +125,7 @@ def _phrase(call: Call, text: str, zone: str) -> str | None:
 
 
 def _readable(call: Call, text: str, zone: str) -> bool:
-    """Check whether the text is an instant that can be represented."""
+    """Return whether the text is an instant that can be represented."""
     try:
         read_time(text, zone=zone, now=call.scheduler.clock.now())
     except UnreadableTime:

@@ -36,9 +36,9 @@ class QStashError(Exception):
         super().__init__(reason)
         self.reason = reason
         self.unheard = unheard
-        """There was no usable response, so that the request may have succeeded."""
+        """There was no usable response, so the request may have succeeded."""
         self.missing = missing
-        """What was requested does not exist."""
+        """The requested object does not exist."""
         self.repeated = False
         """An earlier attempt got no response, and may have succeeded."""
 
@@ -60,7 +60,7 @@ def _error_of(answer: Answer) -> QStashError:
         reason = f"QStash answered {status}, and not in its own words; check notifications.qstash_url"
     else:
         reason = f"QStash answered {status}: {said}"
-    # Without an error in its own form, another server at a mistyped address may have answered.
+    # Without an error in QStash's format, another server at a mistyped address may have answered.
     missing = said is not None and (status == 404 or "not found" in said.lower())
     return QStashError(reason, missing=missing)
 
@@ -68,7 +68,7 @@ def _error_of(answer: Answer) -> QStashError:
 class Account(NamedTuple):
     token: str
     url: str = ""
-    """Address of a server of one's own; empty means QStash's."""
+    """Address of a self-hosted server; empty means QStash's own."""
 
 
 def problem_with(account: Account, server: NtfyServer) -> str | None:
@@ -106,12 +106,12 @@ log = logging.getLogger("duetime.delivery")
 
 ATTEMPTS = 2
 _SECRET = 6
-"""Minimum length of secrets to redact: a shorter one may be in any text by chance."""
+"""Minimum length of secrets to redact, because a shorter one may occur in any text by chance."""
 _OF_THE_CONNECTION = frozenset({"accept-encoding", "connection", "content-length", "host"})
 
 
 class QStashClient:
-    """Client that retries when a response is lost, so that every request has to be idempotent."""
+    """A client that retries when a response is lost, so every request has to be idempotent."""
 
     def __init__(self, http: Http, url: str, token: str, patience: float, hidden: Sequence[str] = ()) -> None:
         import httpx
@@ -125,7 +125,7 @@ class QStashClient:
         self._sdk.http._client = httpx.Client(transport=httpx.MockTransport(self._send))
 
     def ask(self, question: Callable[[QStash], T]) -> T:
-        """Make a request. Raise QStashError, and nothing else."""
+        """Make a request. Raise only QStashError."""
         unheard: QStashError | None = None
         for _ in range(ATTEMPTS):
             try:
@@ -183,8 +183,8 @@ Request: TypeAlias = "Callable[[QStash], Accepted]"
 def publishing(
     remote: Remote, not_before: Instant | None, server: NtfyServer, policy: Mapping[str, Any], *, again: bool
 ) -> Request:
-    """Return a request to publish a message. `again`: an earlier one got no response, and may be older than the minutes
-    for which QStash remembers deduplication ids, so the logs are searched first."""
+    """Return a request to publish a message. With `again`, an earlier one got no response and may be older than the
+    minutes for which QStash remembers deduplication ids, so the logs are searched first."""
     url, shared = _message(remote, server, policy, repeat_id=remote.id)
     shared["label"] = remote.id  # to find it in the logs
     seconds = None if not_before is None else -(-not_before // SECOND)  # never early
@@ -223,7 +223,7 @@ def _message(
         "content_type": forwarded.pop("Content-Type"),
         "headers": forwarded,
         "redact": {"header": ["Authorization"]} if server.token else None,
-        # Only what was requested: QStash has its own defaults, which depend on the account's plan.
+        # Only the requested options: QStash has its own defaults, which depend on the account's plan.
         "retries": None if attempts is None else attempts - 1,
         "timeout": None if timeout is None else -(-timeout // SECOND),
     }
@@ -239,9 +239,9 @@ def logged(remote: Remote, sdk: QStash) -> str | None:
 
 
 def changing(remote: Remote, change: str) -> Callable[[QStash], None]:
-    """Return a request to pause, resume or delete. It is looked up first, because a change alone may succeed on what
-    does not exist."""
-    # The SDK puts the id into the URL as it is; `..` would lead to another path.
+    """Return a request to pause, resume or delete. The object is looked up first, because a change alone may succeed on
+    an object that does not exist."""
+    # The SDK inserts the id into the URL unchanged; `..` would lead to another path.
     name = quote(remote.remote or remote.id, safe="").replace(".", "%2E")
 
     def question(sdk: QStash) -> None:

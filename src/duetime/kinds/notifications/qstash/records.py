@@ -22,7 +22,7 @@ _LATEST = 253_402_214_400_000
 
 
 def record_of(draft: Draft, fingerprint: str) -> Remote:
-    """Return the record that is stored before QStash is called. By the fingerprint, a repeated request is found."""
+    """Return the record that is stored before QStash is called. The fingerprint identifies a repeated request."""
     definition, first = draft
     once = trigger_from_json(definition.trigger).type == "once"
     return Remote(
@@ -43,7 +43,7 @@ def record_of(draft: Draft, fingerprint: str) -> Remote:
 
 
 def notification(remote: Remote, now: Instant, there: Schedule | None = None) -> Notification:
-    """Return the notification. QStash's own data is preferred if there is any, because it knows when it fires."""
+    """Return the notification. QStash's own data is preferred if there is any, because QStash knows when it fires."""
     found = Notification(remote.id, remote.topic, remote.trigger, remote.payload, remote.at or remote.created)
     if remote.kind == RemoteKind.MESSAGE:
         return found
@@ -73,7 +73,7 @@ def fields_of(remote: Remote) -> dict[str, Any]:
 
 
 def cron_of(remote: Remote) -> str:
-    """Return the cron expression with its zone, as QStash reads it."""
+    """Return the cron expression with its zone, in QStash's syntax."""
     trigger = trigger_from_json(remote.trigger)
     assert isinstance(trigger, CronTrigger)
     return f"CRON_TZ={trigger.timezone} {trigger.expression}"

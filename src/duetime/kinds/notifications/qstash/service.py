@@ -51,7 +51,7 @@ T = TypeVar("T")
 
 QSTASH = "qstash"
 UNHURRIED = 10.0
-"""Seconds that anything but a send may take; a change makes two requests, each with half of them."""
+"""Seconds that any operation except a send may take; a change makes two requests, each with half of them."""
 LARGEST_ANSWER = 32 * 1024 * 1024
 """Maximum bytes of a response: all schedules of an account come in one."""
 FEW = 10
@@ -72,7 +72,7 @@ def _check_trigger(trigger: Trigger) -> None:
 def _ready(
     method: Callable[Concatenate[QStashNotifications, P], Result[T]],
 ) -> Callable[Concatenate[QStashNotifications, P], Result[T]]:
-    """Return whatever goes wrong as an error value, without the secrets that QStash may quote."""
+    """Return every exception as an error value, without the secrets that QStash may quote."""
 
     @functools.wraps(method)
     def answered(self: QStashNotifications, /, *args: P.args, **kwargs: P.kwargs) -> Result[T]:
@@ -143,15 +143,16 @@ class QStashNotifications:
         return made
 
     def _make(self, client: QStashClient, caller: Caller, asked: NewSchedule) -> Result[Remote]:
-        """Create a notification. If QStash fails, the error's details hold the id that it would have had.
+        """Create a notification. If QStash fails, the error's details contain the id that it would have had.
 
         The record, with the id, is stored first: a request whose response was lost is repeated with the same id, so
-        nothing is created twice."""
+        nothing is created twice.
+        """
         known = self._made_before(caller, asked)
         if isinstance(known, Err) or (known is not None and known.value.state in CONFIRMED):
             return known
         for name in _KNOWN_HERE_ALONE:
-            if name in asked.policy:  # refused, since it would be sent more often than it should if this were ignored
+            if name in asked.policy:  # refused, because it would be sent more often than it should if this were ignored
                 rule = "QStash, which keeps notifications here, has no such rule; leave it out, or keep them in this"
                 raise InvalidInput(field=name, problem=f'{rule} store with notifications.backend = "local"')
         drafts = self._scheduler.drafts(caller, [asked])
@@ -173,7 +174,8 @@ class QStashNotifications:
         return self._ask_for(client, remote, request, again=again)
 
     def _made_before(self, caller: Caller, asked: NewSchedule) -> Result[Remote] | None:
-        """Find it by its key before anything is validated, because the requested time may be in the past by now."""
+        """Find the notification by its key before anything is validated, because the requested time may have passed by
+        now."""
         if asked.idempotency_key is None:
             return None
         key = self._scheduler.drafter.key(asked.idempotency_key, Instant(0))
@@ -183,7 +185,7 @@ class QStashNotifications:
         return Ok(known) if is_same_request(known.fingerprint, asked, self._scheduler.zone) else KEY_REUSED
 
     def _asked_in_vain(self, asked: NewSchedule, fresh: Remote) -> Ok[Remote] | None:
-        """Find a recent failed request that the caller repeats without a key; QStash may have carried it out."""
+        """Find a recent failed request that the caller repeats without a key, because QStash may have executed it."""
         if asked.idempotency_key is not None:
             return None
         since = Instant(fresh.created - WINDOW)
@@ -203,7 +205,7 @@ class QStashNotifications:
             raise InvalidInput(field="topic", problem=f"{problem}")
 
     def _ask_for(self, client: QStashClient, remote: Remote, request: Request, *, again: bool) -> Result[Remote]:
-        """Make the request and record its result. `again`: an earlier request for it got no response."""
+        """Make the request and record its result. With `again`, an earlier request got no response."""
         try:
             name, at = client.ask(request)
         except QStashError as error:
@@ -250,7 +252,7 @@ class QStashNotifications:
                 yield notification(each, now)
 
     def _reconcile(self, remote: Remote, name: str | None, now: Instant) -> None:
-        """Confirm an unconfirmed record if QStash has it, by this name; otherwise delete it after the window."""
+        """Confirm an unconfirmed record if QStash has an object of this name; otherwise delete it after the window."""
         if name is not None:
             self._keep(remote._replace(remote=name), RemoteState.THERE)
         elif remote.updated < now - WINDOW:
@@ -263,7 +265,7 @@ class QStashNotifications:
         return ("pause", "resume", "delete") if remote.kind == RemoteKind.SCHEDULE else ("delete",)
 
     def changes(self, caller: Caller, topic: str) -> object:
-        """Use the local record, which also tells when it fires, so that QStash is not polled several times a second."""
+        """Use the local record, which also says when it fires, so that QStash is not polled several times a second."""
         now = self._clock.now()
         return [
             (id, state, updated, at or (None if state == RemoteState.PAUSED else following(trigger, now)))
@@ -293,7 +295,7 @@ class QStashNotifications:
         except QStashError as error:
             if not error.missing:
                 raise
-            if action != "delete" or not error.repeated:  # else an attempt whose response was lost deleted it
+            if action != "delete" or not error.repeated:  # otherwise, an attempt whose response was lost has deleted it
                 return _NOT_FOUND
         if action == "delete":
             self._store.forget_remote(remote.id)
@@ -302,6 +304,6 @@ class QStashNotifications:
         return Ok(None)
 
     def _own(self, caller: Caller, schedule_id: str) -> Remote | None:
-        """Return the record, or None for another owner's, exactly as for one that does not exist."""
+        """Return the record; None if it belongs to another owner, exactly as if it did not exist."""
         remote = self._store.remote(schedule_id) if could_be_an_id(schedule_id) else None
         return remote if remote is not None and (caller.operator or remote.owner == caller.owner) else None

@@ -48,7 +48,7 @@ STOP_CHECK_SECONDS = 0.1
 GRACE = 5.0
 """Seconds for the work to end once it was cancelled."""
 TURNS = 40
-"""Model responses in one run: a model that goes round in circles costs money."""
+"""Maximum number of model responses in one run, because a model that goes round in circles costs money."""
 
 
 class BuiltinAgent:
@@ -63,7 +63,8 @@ class BuiltinAgent:
         allowance: Allowance | None = None,
         sources: ToolSources | None = None,
     ) -> None:
-        """`model` is maker:name; a missing one is reported when a prompt is due, so everything else still works."""
+        """`model` is maker:name; a missing one is reported when a prompt is due, so that everything else still
+        works."""
         self._model, self._clock, self._zone = model, clock, zone
         self._instructions, self._turns = instructions, turns
         self._allowance, self._sources = allowance or Allowance(), sources or ToolSources()
@@ -76,7 +77,7 @@ class BuiltinAgent:
         turn = Turn()
         allowance = self._allowance if request.allowance is None else request.allowance
         gateway = gateway_for(request, allowance, self._sources, os.environ, web=True)
-        # The pool's thread has no event loop; one that lives only as long as the run leaves nothing behind.
+        # The pool's thread has no event loop; one that exists only for the run leaves nothing behind.
         failure = asyncio.run(_with_timeout(self._work(request, model, turn, gateway), request))
         reply = _reply(turn, failure, request)
         if gateway is not None and isinstance(reply, Reply):
@@ -118,7 +119,8 @@ class BuiltinAgent:
 async def _open_tools(
     opened: AsyncExitStack, access: Access, gateway: ToolGateway | None
 ) -> list[AbstractToolset[Any]]:
-    """Connect to Duetime's tools, and to the gateway's if there is one: those have a prefix, as any names may occur."""
+    """Connect to Duetime's tools, and to the gateway's if there is one; the latter get a prefix, because their names
+    are arbitrary."""
     own = mcp_toolset(access)
     await opened.enter_async_context(own)
     if gateway is None:
@@ -130,7 +132,7 @@ async def _open_tools(
 
 
 async def _with_timeout(work: Coroutine[None, None, Failure | None], request: AgentRequest) -> Failure | None:
-    """Cancel the work when the run is to stop or times out, and wait for it to end."""
+    """Cancel the work when the run is to stop or times out, and wait for the work to end."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + request.patience
     task = loop.create_task(work)
@@ -156,7 +158,7 @@ def _reply(turn: Turn, failure: Failure | None, request: AgentRequest) -> Reply 
 
 
 MOST_RECENT = 200
-"""Past messages that a model is shown; all of them stay on disk."""
+"""Number of past messages that a model is shown; all of them stay on disk."""
 WAITING = "prompts://due"
 
 
@@ -215,14 +217,14 @@ class Conversation:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._open.__exit__(kind, error, at)  # an interruption ends what is still under way
+        self._open.__exit__(kind, error, at)  # an interruption ends whatever is still in progress
 
     def resume(self, messages: Sequence[ModelMessage]) -> None:
         """Continue with earlier messages, as `ChatAnswer.turn.messages` gave them."""
         self._history += messages
 
     def ask(self, text: str, on_event: OnEvent) -> ChatAnswer:
-        """Ask a question. `on_event` is called in another thread. Ctrl-C stops the answer and keeps what it did."""
+        """Ask a question. `on_event` is called in another thread. Ctrl-C stops the answer but keeps what was done."""
         assert self._portal is not None
         turn = Turn()
         answering = self._portal.start_task_soon(self._answer, turn, clean_text(text), on_event)
@@ -240,7 +242,7 @@ class Conversation:
         assert self._tools is not None
         past = recent_messages(self._history)
         try:
-            self.waiting = await _read_waiting(self._tools)  # what waited a moment ago may be done by now
+            self.waiting = await _read_waiting(self._tools)  # a prompt that was waiting a moment ago may be done by now
             waiting = SOME_WAIT.format(count=len(self.waiting)) if self.waiting else ""
             instructions = system_prompt(LOCAL, self._zone, self._clock.now(), CONVERSING, waiting)
             await take_turn(
@@ -261,7 +263,8 @@ async def _read_waiting(tools: MCPToolset[Any]) -> list[WaitingPrompt]:
 
 
 def recent_messages(history: Sequence[ModelMessage], most: int = MOST_RECENT) -> list[ModelMessage]:
-    """Return the latest messages, from a question on: models refuse a tool result whose call they do not see."""
+    """Return the latest messages, starting with a question, because models refuse a tool result whose call they do not
+    see."""
     from pydantic_ai.messages import ModelRequest, UserPromptPart
 
     latest = list(history[-most:])
@@ -272,7 +275,8 @@ def recent_messages(history: Sequence[ModelMessage], most: int = MOST_RECENT) ->
 
 
 def messages_to_json(messages: Sequence[ModelMessage]) -> list[Any]:
-    """Return plain JSON values. Lone surrogates from a model are replaced: they could be stored but never sent."""
+    """Return plain JSON values. Lone surrogates from a model are replaced, because they could be stored but never
+    sent."""
     from pydantic_ai.messages import ModelMessagesTypeAdapter
 
     plain = ModelMessagesTypeAdapter.dump_python(list(messages), mode="json")

@@ -36,7 +36,7 @@ _LONGEST_ARGUMENT = 128 * 1024 - 1
 _REPORTS = 1.0
 """Seconds between two reports of what the program is doing."""
 _HURRIED = 0.5
-"""Seconds of grace if the worker itself is about to end: it still has to record the outcome of the run."""
+"""Seconds of grace if the worker itself is about to end, because it still has to record the outcome of the run."""
 
 
 class Woken(NamedTuple):
@@ -125,7 +125,7 @@ class CommandAgent:
         return visible(self._environment, (*allowance.env, *(self._preset.env if self._preset else ())))
 
     def _missing(self, allowance: Allowance, program: str | None, owner: str) -> str | None:
-        """Return which part of the settings cannot be found here. Its path is for the local owner and the log."""
+        """Return which part of the settings cannot be found here. Its path is only for the local owner and the log."""
         if allowance.folder and not os.access(allowance.folder, os.R_OK | os.X_OK):
             found = f"agents.{self._name} cannot work: its folder {allowance.folder} does not exist or cannot be read"
         elif program is None:
@@ -142,7 +142,7 @@ class CommandAgent:
         self._closed = True
 
     def _permanent_problem(self, request: AgentRequest) -> str | None:
-        """Return why the prompt cannot be given to the program, which no retry would solve."""
+        """Return the reason why the prompt cannot be given to the program, if a retry could not succeed."""
         if self._as_argument and "\0" in request.text:
             return f'the prompt holds a NUL, which no argument can; set prompt = "{STDIN}" for agents.{self._name}'
         if self._as_argument and (size := len(request.text.encode(errors="replace"))) > _LONGEST_ARGUMENT:
@@ -163,7 +163,7 @@ class CommandAgent:
         reported = _clock.monotonic()
 
         def report() -> bool:
-            """Report what is new, if it is time; return False, because the run goes on."""
+            """Report what is new, if it is time; return False, because the run continues."""
             nonlocal reported
             now, progress = _clock.monotonic(), reader.transcript.progress
             if now - reported >= _REPORTS and progress is not None:
@@ -176,7 +176,7 @@ class CommandAgent:
             why = process.watch(stop_request, report)
         finally:
             process.close()
-        if why is None and process.expired:  # by its deadline, so by no fault of its own
+        if why is None and process.expired:  # ended by its deadline, which is not its own fault
             request.stop.set(StopReason.LEASE)
             why = STOPPED[StopReason.LEASE]
         reader.finish()
@@ -202,7 +202,7 @@ class CommandAgent:
         invocation, private = self._invocation(woken), woken.private
         work, scratch = private / "work", private / "tmp"
         work.mkdir()
-        scratch.mkdir()  # programs leave error reports there, with the prompt
+        scratch.mkdir()  # programs leave error reports there, including the prompt
         return ProcessSpec(
             (*self._command_for(program, private), *invocation.flags),
             invocation.stdin.encode(),
@@ -223,7 +223,8 @@ class CommandAgent:
 
     def _command_for(self, program: str, private: Path) -> tuple[str, ...]:
         """Return the command; only the operator's own arguments have placeholders. The program is looked up from the
-        worker's folder: where it works, somebody else may have put one of the same name."""
+        worker's folder, because somebody else may have put a program of the same name into the folder where it
+        works."""
         config = str(private / MCP_CONFIG)
         words = (word.replace("{mcp_config}", config).replace("{model}", self._model) for word in self._command[1:])
         return (str(Path(program).absolute()), *words)

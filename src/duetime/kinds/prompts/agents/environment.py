@@ -19,7 +19,7 @@ _ALWAYS_BY_PREFIX = ("LC_", "SSL_CERT_")
 
 
 def visible(environment: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
-    """Return the allowed variables: those not known to be harmless have to be named by the operator."""
+    """Return the allowed variables; the operator has to name those that are not known to be harmless."""
     wanted = {*ALWAYS, *names}
     shown = {name: value for name, value in environment.items() if name in wanted or name.startswith(_ALWAYS_BY_PREFIX)}
     return {**shown, "TERM": "dumb", "NO_COLOR": "1"}
@@ -49,7 +49,7 @@ def mcp_toolset(access: Access, name: str = "duetime") -> MCPToolset[Any]:
 
 SERVER = "duetime"
 TOOLS = "tools"
-"""Name of the gateway, the server of what an agent may use besides Duetime's tools."""
+"""Name of the gateway, the server for everything that an agent may use besides Duetime's tools."""
 MCP_CONFIG = "mcp.json"
 TOKEN_VARIABLE = "DUETIME_TOKEN"  # noqa: S105 - the name of a variable
 """For programs that take the name of a variable instead of the token."""
@@ -69,7 +69,7 @@ def standard_config(servers: Mapping[str, Access]) -> dict[str, Any]:
 
 
 def server_config(access: Access, **names: str) -> dict[str, Any]:
-    """Return the server. `names` are those of a program that has others for `url`, `command`, `args` or `env`."""
+    """Return the server. `names` are the keys of a program that has its own for `url`, `command`, `args` or `env`."""
     if access.url is not None:
         server: dict[str, Any] = {"url": access.url, "headers": headers(access)}
     else:

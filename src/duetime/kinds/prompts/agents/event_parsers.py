@@ -10,7 +10,7 @@ from duetime.kinds.prompts.agent import Spent
 from duetime.kinds.prompts.agents.transcript import Transcript, as_list, lookup, number, read_document, text_of
 
 _GOOSE_TROUBLE = "Ran into this error: "
-"""Prefix by which goose reports, in place of the model's answer, that there is none."""
+"""Prefix with which goose reports, in place of the model's answer, that there is none."""
 _FORBIDDEN = ("The user rejected permission", "The user has specified a rule which prevents")
 """Prefixes of opencode's messages that a tool was not allowed."""
 _OUTSIDE = "Path not in workspace"
@@ -74,7 +74,7 @@ def _codex_item(transcript: Transcript, item: object, *, over: bool) -> None:
 
 
 def read_gemini(transcript: Transcript, event: Mapping[str, Any]) -> None:
-    """Read `gemini -o stream-json`. What it said before a tool call is not its answer."""
+    """Read `gemini -o stream-json`. Text before a tool call is not part of the answer."""
     match event.get("type"):
         case "tool_use":
             transcript.text = ""

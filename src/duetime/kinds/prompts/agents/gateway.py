@@ -1,4 +1,4 @@
-"""The gateway: an MCP server for one run, through which an agent uses what it is allowed besides Duetime's tools.
+"""The gateway: an MCP server for one run, through which an agent uses whatever it is allowed besides Duetime's tools.
 
 It forwards calls to the user's own MCP servers and offers commands, web pages and skills. It listens on the loopback
 interface while the run lasts, with a token of its own. So every agent gets the same tools with the same checks, and no
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 NOT_ALLOWED = "Not allowed in this run: a call is refused. Say so if it is needed."
-"""Description of a tool that the run may not use: the agent can tell that it exists and is not allowed."""
+"""Description of a tool that the run may not use, so that the agent knows that it exists but is not allowed."""
 _MOST_DENIED = 20
 _END = 2.0
 """Seconds for the server to end."""
@@ -49,7 +49,7 @@ class GatewayTool(NamedTuple):
 
     shown: types.Tool
     answer: Answer | None
-    """Calls it; None if it is not allowed."""
+    """Calls the tool; None if it is not allowed."""
     full_name: str
     """Its name in the settings, such as `github.get_build`."""
 
@@ -69,7 +69,7 @@ class ToolGateway:
         environment: Mapping[str, str] | None = None,
         end: Callable[[], None] = lambda: None,
     ) -> None:
-        """`own`: tools that the gateway answers itself. `end` stops what these have under way, and waits for it."""
+        """`own`: tools that the gateway implements itself. `end` stops their calls in progress, and waits for them."""
         self._allowance, self._servers = allowance, servers
         self._environment = os.environ if environment is None else environment
         self._tools = {each.shown.name: each for each in own}
@@ -97,7 +97,7 @@ class ToolGateway:
 
     async def __aexit__(self, *error: object) -> None:
         try:
-            with anyio.CancelScope(shield=True):  # a stopped run, too, waits for what it started
+            with anyio.CancelScope(shield=True):  # a stopped run also waits for what it started
                 await asyncio.to_thread(self._end)  # first, while the server can still answer the calls
         finally:
             await self._open.aclose()
@@ -140,7 +140,7 @@ class ToolGateway:
             return self._refuse(str(refused))
 
     def _refuse(self, name: str) -> types.CallToolResult:
-        """Refuse a call and record it: the run then says what it was denied."""
+        """Refuse a call and record it, so that the run reports what it was denied."""
         if name not in self.denied and len(self.denied) < _MOST_DENIED:
             self.denied.append(name)
         return problem(f"Not allowed: {name}. The operator's settings, or the schedule, do not allow it in this run.")
@@ -174,7 +174,7 @@ def opened(gateway: ToolGateway | None, stop_request: Callable[[], StopRequest |
 
 
 async def _hold(gateway: ToolGateway, ready: concurrent.futures.Future[None], close: asyncio.Event) -> None:
-    """Hold the gateway open, in one task, because what it opens must be closed by the task that opened it."""
+    """Hold the gateway open in one task, because connections must be closed by the task that opened them."""
     async with gateway:
         ready.set_result(None)
         await close.wait()
@@ -183,7 +183,7 @@ async def _hold(gateway: ToolGateway, ready: concurrent.futures.Future[None], cl
 def _wait(
     futures: set[concurrent.futures.Future[None]], stop_request: Callable[[], StopRequest | None]
 ) -> StopRequest | None:
-    """Wait until one of them is done; return the stop request if that comes first."""
+    """Wait until one of the futures is done; return the stop request if that comes first."""
     while not concurrent.futures.wait(futures, TICK, concurrent.futures.FIRST_COMPLETED).done:
         if (stopped := stop_request()) is not None:
             return stopped
@@ -191,7 +191,7 @@ def _wait(
 
 
 def _redacted(result: types.CallToolResult, credentials: Sequence[str]) -> types.CallToolResult:
-    """Return what a server answered without the credentials that it was given."""
+    """Return a server's answer without the credentials that the server was given."""
     text = result.model_dump_json(by_alias=True)
     clean = without_values(text, credentials)
     return result if clean == text else type(result).model_validate_json(clean)
@@ -244,7 +244,7 @@ async def _serving(app: ASGIApp, listening: socket.socket) -> AsyncIterator[None
 
 
 def _guarded(app: ASGIApp, token: str) -> ASGIApp:
-    """Return the application for whoever has the token."""
+    """Return an application that answers only requests with the token."""
     expected = f"Bearer {token}".encode()
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:

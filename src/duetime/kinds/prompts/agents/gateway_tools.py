@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 LONGEST_COMMAND = 600.0
 """Seconds for one command; a run that ends sooner ends its commands with it."""
 _END = 10.0
-"""Seconds at most that a run waits for its commands to end; each is killed at once."""
+"""Maximum number of seconds that a run waits for its commands to end; each is killed at once."""
 _RUN_OVER = "the run is over"
 _MOST_OUTPUT = 64 * 1024
 _MOST_READ = 128 * 1024
@@ -48,14 +48,14 @@ class ToolSources(NamedTuple):
     skills: Sequence[str] = ()
     """Folders of skills."""
     allowed_hosts: tuple[str, ...] = ()
-    """Private hosts that the web tool may reach all the same."""
+    """Private hosts that the web tool may reach nevertheless."""
 
 
 def gateway_for(
     request: AgentRequest, allowance: Allowance, sources: ToolSources, environment: Mapping[str, str], *, web: bool
 ) -> ToolGateway | None:
-    """Return the gateway for a run, or None if the run may use nothing that needs one. `web`: whether the agent has no
-    tool of its own for the web."""
+    """Return the gateway for a run, or None if the run may use nothing that needs one. `web`: whether the agent needs
+    the gateway's web tool, because it has none of its own."""
     paths = (Path(each).expanduser() for each in sources.skills)
     folders = {path.name: path for path in paths if path.name in allowance.skills}
     own: list[GatewayTool] = []
@@ -104,7 +104,7 @@ class Commands:
                 self._changed.notify_all()
 
     def end(self) -> None:
-        """Stop the commands that are under way, and wait until they have ended: a retry may use the same folder."""
+        """Stop the commands in progress, and wait until they have ended, because a retry may use the same folder."""
         with self._changed:
             self._over = True
             self._changed.wait_for(lambda: not self._running, _END)

@@ -30,13 +30,13 @@ from duetime.kinds.prompts.kind import KIND
 from duetime.settings.sections import HEARTBEAT
 
 BEAT = "Heartbeat: follow the standing instructions, and do what is due."
-"""Prompt stored in the heartbeat's schedule; the actual instructions are read from the file at each beat."""
+"""The prompt stored in the heartbeat's schedule; the actual instructions are read from the file at each beat."""
 LONGEST = 64 * 1024
 """Most bytes of standing instructions."""
 NOTHING_DUE = "Nothing is due now."
 NOT_REACHED = "the heartbeat did others and did not come to it"
 _NO_FAULT = (StopReason.SHUTDOWN, StopReason.LEASE)
-"""The worker ended: a beat that was cut short is run again, and so are the prompts that it took."""
+"""The worker ended: a beat that was interrupted runs again, and so do the prompts that it took."""
 
 
 class MissingInstructions(NamedTuple):
@@ -46,7 +46,7 @@ class MissingInstructions(NamedTuple):
 
 
 class HeartbeatAgent:
-    """Wakes another agent. It is woken by the heartbeat's schedule, and by any due prompt that names it."""
+    """Wakes another agent. The heartbeat's schedule wakes it, and so does any due prompt that names it."""
 
     def __init__(self, inner: Agent, instructions: Path, owner: str, zone: str, checkout: RunCheckout) -> None:
         self._inner, self._instructions = inner, instructions
@@ -75,7 +75,8 @@ class HeartbeatAgent:
         return answer
 
     def _return_reason(self, answer: Reply | Outcome, request: AgentRequest, taken: int) -> str:
-        """Return the reason to show. An agent that finished none of several might never: it gets them one by one."""
+        """Return the reason to show. An agent that finished none of several prompts might never do so, so it gets them
+        one by one."""
         if request.stop.reason is not None:
             return f"the heartbeat was stopped ({request.stop.reason})"
         error = answer.error if isinstance(answer, Reply | Retry | Failed) else None
@@ -91,14 +92,14 @@ class HeartbeatAgent:
 
 
 def _is_about(own: Sequence[DuePrompt], taken: Sequence[DuePrompt]) -> bool:
-    """Return whether the answer is about the one prompt taken. One answer says nothing of each of several prompts, and
-    is only for those who asked for it."""
+    """Return whether the answer is about the one prompt taken. One answer does not say anything about each of several
+    prompts, and is only for those who asked for it."""
     return len(taken) == 1 and not own
 
 
 def _ends_prompt(reply: Reply, request: AgentRequest) -> bool:
     """Return whether a reply ends the prompt. A failure does only if something was done; otherwise (no model, no
-    capacity, no program) others may still do it."""
+    capacity, no program), others may still do it."""
     if answers_later(reply):
         return False
     if reply.error is None:
@@ -107,8 +108,9 @@ def _ends_prompt(reply: Reply, request: AgentRequest) -> bool:
 
 
 def _limited_by(request: AgentRequest, taken: Sequence[DuePrompt]) -> AgentRequest:
-    """Raise the depth to that of the prompts taken, and allow only what all of them allow: each beat begins anew, so
-    prompts that agents store for agents would be unbounded otherwise, and could use what their authors could not."""
+    """Raise the depth to that of the prompts taken, and allow only what all of them allow. Each beat starts at its own
+    depth, so prompts that agents store for agents would otherwise be unbounded, and could use what their authors could
+    not."""
     depth = max((request.depth, *(each.depth + 1 for each in taken)))
     given = request.allowance or Allowance()
     allowance = given
@@ -120,7 +122,7 @@ def _limited_by(request: AgentRequest, taken: Sequence[DuePrompt]) -> AgentReque
 
 
 def read_standing(path: Path) -> str | MissingInstructions:
-    """Read the standing instructions. This is done at each beat, so that an edit of the file changes the next one."""
+    """Read the standing instructions. This is done at each beat, so that an edit of the file affects the next beat."""
     fix = "write it, or name another one with `instructions` under [heartbeat]"
     try:
         with path.open("rb") as file:
@@ -136,8 +138,8 @@ def read_standing(path: Path) -> str | MissingInstructions:
 
 
 def beat_text(standing: str, own: Sequence[DuePrompt], taken: Sequence[DuePrompt], zone: str, mark: str) -> str:
-    """Return the text of a beat. `own` asked for this beat, `taken` waited for one. `mark` is unknown to whoever stored
-    the prompts, so that none of them can close its envelope."""
+    """Return the text of a beat. `own` requested this beat, `taken` waited for one. Whoever stored the prompts does not
+    know `mark`, so none of them can close its envelope."""
     parts = [
         "You are woken by the heartbeat of Duetime, a scheduler. First come the standing instructions of"
         " your owner, then what is due now. Nobody watches this run: do not ask questions. Your last"
@@ -188,15 +190,15 @@ _POLICY = {"overlap": "skip", "catch_up": "skip"}
 def sync_heartbeat(
     scheduler: Scheduler, caller: Caller, every: str, between: str = "", *, alone: bool
 ) -> Schedule | None:
-    """Bring the heartbeat's schedule up to date at each start; return it, or None if the settings ask for none.
+    """Update the heartbeat's schedule at each start; return it, or None if the settings have no heartbeat.
 
-    A pause is kept: a person asked for it, or too many beats failed. A cancelled schedule is created anew if wanted.
-    `alone`: no other worker is alive whose settings might ask for the heartbeat that these do not.
+    A pause is kept: a person requested it, or too many beats failed. A cancelled schedule is created again if needed.
+    `alone`: no other worker is alive whose settings might have a heartbeat that these do not.
     """
     found = scheduler.find_by_key(caller, KEY, KIND)
     if not every:
-        # If no worker knows the heartbeat, each beat would be retried again and again. A paused one is not retried, so
-        # it is kept for whoever paused it.
+        # If no worker knew the heartbeat, each beat would be retried again and again. A paused schedule is not retried,
+        # so it is kept for whoever paused it.
         if found is not None and alone and found.progress.state == ScheduleState.ACTIVE:
             log.info("no settings ask for a heartbeat any more: its schedule is cancelled")
             scheduler.cancel(caller, found.definition.public_id, KIND)
@@ -210,7 +212,7 @@ def sync_heartbeat(
     if found is None:
         new = NewSchedule(KIND, HEARTBEAT, "interval", rule, _PAYLOAD, _POLICY, idempotency_key=KEY)
         result = scheduler.create(caller, new)
-    else:  # even during a beat: that one goes on as it began, and the next follows the new rule
+    else:  # even during a beat, which continues as it began; the next one follows the new rule
         whole = {**WHOLE_RULE, **rule}
         changes = Changes(None, "interval", whole, _PAYLOAD, _POLICY, timezone=scheduler.zone, amid_runs=True)
         result = scheduler.edit(caller, found.definition.public_id, changes, KIND)
@@ -247,8 +249,8 @@ def _rule(every: str, between: str, zone: str) -> dict[str, Any]:
 
 
 def _matches(definition: Definition, rule: Mapping[str, Any], zone: str) -> bool:
-    """Return whether the schedule beats as the settings say; when it began does not matter, and the time zone only if
-    it beats within certain hours."""
+    """Return whether the schedule fires as the settings say; when it began does not matter, and the time zone matters
+    only if it is limited to certain hours."""
     stored = json_object(definition.trigger) or {}
     wanted = json.loads(trigger_to_json(build_trigger("interval", rule, zone=zone, now=Instant(0))))
     parts = (*_RULE, "timezone") if "between" in rule else _RULE

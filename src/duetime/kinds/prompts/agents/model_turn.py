@@ -1,4 +1,4 @@
-"""A turn of a model: it calls tools and answers. What it has done so far can be read at any moment."""
+"""A turn of a model, which calls tools and answers. Its progress can be read at any moment."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pydantic_ai.usage import RunUsage, UsageLimits
 
 MISTAKES = 3
-"""Invalid tool calls in a row (unknown tool, bad arguments) before the turn is given up."""
+"""Number of consecutive invalid tool calls (unknown tool, bad arguments) after which the turn is given up."""
 UNANSWERED = "(it was stopped before an answer came)"
 
 
@@ -45,7 +45,7 @@ class ToolCall(NamedTuple):
 
 
 OnEvent = Callable[[str | ToolCall], None]
-"""Takes a piece of the answer, or a tool call that has ended."""
+"""Receives a piece of the answer, or a tool call that has ended."""
 
 
 @dataclass(slots=True)
@@ -84,8 +84,8 @@ async def take_turn(
     left: Left = UNLIMITED,
     on_event: OnEvent,
 ) -> None:
-    """Run a turn of at most `most` model responses, and none after what is `left` of the day is used up. Raises what
-    the model or its provider's client raises; what was done until then is in `turn`."""
+    """Run a turn of at most `most` model responses, and none once what is `left` of the day is used up. Raises what the
+    model or its provider's client raises; everything done until then is in `turn`."""
     from pydantic_ai import Agent
     from pydantic_ai.exceptions import RunCancelled
     from pydantic_ai.messages import ModelResponse
@@ -155,8 +155,8 @@ def _bounded(text: str) -> str:
 
 
 def _limits(turns: int, left: Left) -> UsageLimits:
-    """Return limits that are checked only before each request: a response that came is paid for, so it is used even if
-    it cost more than was left. The limits are exceeded by at most one response."""
+    """Return limits that are checked only before each request: a response that has arrived is paid for, so it is used
+    even if it cost more than was left. The limits are exceeded by at most one response."""
     from pydantic_ai.usage import UsageLimits
 
     def used_up(rest: str) -> LimitExceeded:
@@ -175,7 +175,7 @@ def _limits(turns: int, left: Left) -> UsageLimits:
     return TurnLimits(request_limit=None)
 
 
-# System prompts of the built-in agents, which come before anything that somebody stored.
+# System prompts of the built-in agents, which come before any stored text.
 
 ABOUT = (
     "You act for {owner} through Duetime, a scheduler: what {owner} or an agent asked for earlier happens when it is "

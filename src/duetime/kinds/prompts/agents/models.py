@@ -26,14 +26,15 @@ _VARIABLE = re.compile(r"`([A-Z][A-Z0-9_]+)` environment variable")
 
 
 def model_named(name: str) -> Model:
-    """Return a model. Raises InvalidInput, which says exactly what to set. The slow packages are imported late."""
+    """Return a model. Raises InvalidInput, which says exactly what to set. Slow packages are imported only when
+    needed."""
     if not name:
         raise InvalidInput(NO_MODEL, field="model")
-    if ":" not in name:  # it may be the name of a test model, which calls every tool it sees
+    if ":" not in name:  # otherwise, it may be the name of a test model, which calls every tool it sees
         raise InvalidInput(_missing(name, ""), field="model")
     os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")  # keeps an advertisement out of the log
     try:
-        with _importing:  # its modules import each other, so that a second thread could find them half loaded
+        with _importing:  # its modules import each other, so a second thread could find them half loaded
             from pydantic_ai.exceptions import UserError
             from pydantic_ai.models import infer_model
     except ImportError as error:
@@ -67,11 +68,11 @@ _KEYS = {
     "openai": ("OPENAI_API_KEY",),
     "google": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
 }
-"""Variables of which one holds the key, by maker. Others have further ways to sign in."""
+"""Variables of which one contains the key, by maker. Other makers have further ways to sign in."""
 
 
 def missing_for(name: str) -> str | None:
-    """Return what a model lacks, as far as it can be told without loading anything slow; None if nothing."""
+    """Return what a model lacks, as far as that is known without loading anything slow; None if nothing."""
     if find_spec("pydantic_ai") is None:
         return NO_EXTRA
     if not name:
@@ -83,7 +84,7 @@ def missing_for(name: str) -> str | None:
 
 
 class Failure(NamedTuple):
-    """A failure of a model; the message says what to do and holds no secret."""
+    """A failure of a model; the message says what to do and contains no secret."""
 
     message: str
     permanent: bool = False
@@ -116,7 +117,8 @@ def failure_of(error: BaseException, model: str) -> Failure:
     from pydantic_ai import exceptions
 
     cause = error
-    while isinstance(cause, BaseExceptionGroup):  # concurrent tasks fail as a group, and the first says why
+    # concurrent tasks fail as a group, and the first error gives the reason
+    while isinstance(cause, BaseExceptionGroup):
         cause = cause.exceptions[0]
     said = masked(_provider_message(cause))
     if isinstance(cause, LimitExceeded):
@@ -129,7 +131,7 @@ def failure_of(error: BaseException, model: str) -> Failure:
 
 
 def masked(text: str, token: str = "") -> str:
-    """Redact secrets: an error may quote the failed request, and with it the key that the request carried."""
+    """Redact secrets, because an error may quote the failed request with its key."""
     return Secrets(token, os.environ).in_short(text)
 
 

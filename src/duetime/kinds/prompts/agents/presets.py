@@ -1,10 +1,10 @@
 """Presets for known programs: how each is started without a person, connected to Duetime's tools, and parsed.
 
-They are offered Duetime's tools, the gateway's if the settings allow anything that it serves, and the web if they allow
-that; nothing else, whatever the operator's own configuration offers: a prompt was stored by somebody who may not be
-allowed what the operator is. If a folder to work in is named, they may read there too (Codex by a shell in its
-read-only sandbox, which sees the whole disk). What each program offers its model was examined, and is checked by
-tests/agents.
+The programs are offered Duetime's tools, the gateway's tools if the settings allow anything that it serves, and the web
+if they allow that. They are offered nothing else, whatever the operator's own configuration contains, because a prompt
+was stored by somebody who may have fewer permissions than the operator. If the settings name a working folder, they may
+read there too (Codex through a shell in its read-only sandbox, which sees the whole disk). What each program offers its
+model was examined, and is checked by tests/agents.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class PresetInput(NamedTuple):
     web: bool = False
     """Whether it may search and read the web."""
     dollars: float | None = None
-    """What the run may cost; None if unlimited. Only some programs can be told."""
+    """What the run may cost; None if unlimited. Only some programs accept such a limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,8 @@ class Preset(NamedTuple):
     prepare: Callable[[PresetInput], Invocation]
     read: Read
     env: tuple[str, ...]
-    """Variables that it may see in addition to those of every program: keys, addresses, where its settings are."""
+    """Variables that it may see in addition to those of every program: keys, addresses, the location of its
+    settings."""
     has_web: bool = True
     """Whether it has tools of its own for the web; otherwise the gateway has one."""
 
@@ -76,8 +77,9 @@ def preset_named(name: str) -> Preset:
 
 
 def _claude(given: PresetInput) -> Invocation:
-    """With a key, start bare in a configuration folder of its own; a login is only found in the operator's. Settings
-    are not read: their hooks and permissions are not meant for this. Bare, it has no tools for the web."""
+    """With a key, start in bare mode with a separate configuration folder; a login is only found in the operator's.
+    Settings are not read, because their hooks and permissions are not meant for this. In bare mode, it has no web
+    tools."""
     has_key = "ANTHROPIC_API_KEY" in given.env
     web = ("WebFetch", "WebSearch") if given.web else ()
     reads = ("Read", "Glob", "Grep") if given.has_folder else ()
@@ -100,7 +102,7 @@ def _claude(given: PresetInput) -> Invocation:
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "DISABLE_AUTOUPDATER": "1",
         "ENABLE_TOOL_SEARCH": "false",  # all tools are listed at once
-        "XDG_CACHE_HOME": str(given.private / "cache"),  # it writes a log there for each folder it works in
+        "XDG_CACHE_HOME": str(given.private / "cache"),  # it writes a log there for each working folder
         **({"CLAUDE_CONFIG_DIR": str(given.private / "claude")} if has_key else {}),
     }
     return Invocation(flags, given.text, env)
@@ -127,8 +129,9 @@ def _codex_server(name: str, access: Access) -> tuple[dict[str, Any], dict[str, 
 
 
 def _codex(given: PresetInput) -> Invocation:
-    """Configure it by flags, so the token is in an environment variable that they name. Codex ignores unknown features
-    in `--config` but exits on an unknown one in `--disable`: the latter is used for the shell, which must be off."""
+    """Configure Codex with flags, so the token is in an environment variable that they name. Codex ignores unknown
+    features in `--config` but exits on an unknown one in `--disable`, so the latter is used for the shell, which must
+    be off."""
     settings: list[str] = []
     env: dict[str, str] = {}
     for server, access in given.servers.items():
@@ -163,8 +166,9 @@ _GEMINI_WEB = ("google_web_search", "web_fetch")
 
 
 def _gemini(given: PresetInput) -> Invocation:
-    """Give it a home of its own for its settings: it reads no settings file below a folder such as /tmp. Tools that
-    need a confirmation are not offered, because nobody can be asked; of the rest, those that `core` names are."""
+    """Give Gemini CLI a home folder for its settings, because it reads no settings file below a folder such as /tmp.
+    Tools that need a confirmation are not offered, because nobody can be asked; of the others, only those that `core`
+    names are."""
     servers = {name: server_config(access, url="httpUrl") for name, access in given.servers.items()}
     reads = _GEMINI_READS if given.has_folder else ()
     web = _GEMINI_WEB if given.web else ()
@@ -194,8 +198,8 @@ def _opencode_server(access: Access) -> dict[str, Any]:
 
 
 def _opencode(given: PresetInput) -> Invocation:
-    """Configure it by the environment, which overrides every file, the folder's own included. Its read permission also
-    covers resources of other MCP servers that the operator may have, so these are denied."""
+    """Configure opencode with the environment, which overrides every file, including those in the folder. Its read
+    permission also covers resources of other MCP servers that the operator may have, so these are denied."""
     web = {"webfetch": "allow", "websearch": "allow"} if given.web else {}
     files = {"*": "allow", "mcp:*": "deny", f"mcp:{SERVER}:*": "allow"}
     reading = {"read": files, "glob": "allow", "grep": "allow", "list": "allow"} if given.has_folder else {}
@@ -210,8 +214,8 @@ def _opencode(given: PresetInput) -> Invocation:
 
 
 def _goose(given: PresetInput) -> Invocation:
-    """Write a recipe, which names the only extensions. It is a template, so braces in the prompt are escaped, to come
-    out as they were."""
+    """Write a recipe for goose, which names the only extensions. It is a template, so braces in the prompt are
+    escaped."""
     extensions = [
         {
             "type": "stdio" if access.url is None else "streamable_http",

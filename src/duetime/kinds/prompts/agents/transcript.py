@@ -1,4 +1,4 @@
-"""Reads the output of a program (its answer, tool calls, usage and errors), and makes the reply of its run from it."""
+"""Reads the output of a program (its answer, tool calls, usage and errors), and builds the reply of its run."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Transcript:
     text: str = ""
     outcome: Any = None
     ended: bool = False
-    """Whether it said that it is done: what is missing then will not come."""
+    """Whether it said that it is done, so that missing parts will not arrive."""
     error: str | None = None
     denied: list[str] = field(default_factory=list)
     calls: list[dict[str, Any]] = field(default_factory=list)
@@ -46,9 +46,9 @@ class Transcript:
     progress: str | None = None
     """The latest progress to report."""
     beginning: str = ""
-    """Beginning of what it wrote instead of an answer."""
+    """Beginning of the text that it wrote instead of an answer."""
     unreadable: str | None = None
-    """What is wrong with an answer that is not complete."""
+    """The problem of an incomplete answer."""
 
     def append_text(self, text: str) -> None:
         self.text = (self.text + text)[:MOST_KEPT]
@@ -57,7 +57,7 @@ class Transcript:
         name = without_prefix(str(name or "?"))
         self.progress = f"called {name}"
         self.calls.append({"id": str(id), "name": name, "arguments": bounded(arguments)})
-        if len(self.calls) > MOST_CALLS:  # a long run's last calls tell more than its first
+        if len(self.calls) > MOST_CALLS:  # the last calls of a long run say more than its first
             del self.calls[0]
             self.earlier_calls += 1
 
@@ -93,7 +93,7 @@ Read = Callable[[Transcript, Mapping[str, Any]], None]
 
 
 class AnswerReader:
-    """Reads a program without a preset: all of its output is the answer."""
+    """Reads the output of a program without a preset: all of it is the answer."""
 
     def __init__(self) -> None:
         self.transcript = Transcript()
@@ -135,8 +135,9 @@ Reader = AnswerReader | EventReader
 
 
 def read_answer(transcript: Transcript, text: str, *, as_json: bool = False) -> None:
-    """Read a text, or one JSON object with a `result` or `text` and optional other fields, as `claude --output-format
-    json` prints and a webhook may send. `as_json`: it was declared as JSON; an empty answer is valid too."""
+    """Read a text, or one JSON object with a `result` or `text` and optional other fields, as `claude
+    --output-format json` prints and a webhook may send. With `as_json`, the answer was declared as JSON; an empty
+    answer is valid too."""
     transcript.ended = True
     document = parse_json(text)
     if document is None and (_is_cut_off(text) or (as_json and text.strip() not in ("", "null"))):
@@ -148,7 +149,7 @@ def read_answer(transcript: Transcript, text: str, *, as_json: bool = False) -> 
 
 
 def read_document(transcript: Transcript, document: Mapping[str, Any]) -> None:
-    """Read a result: `result` or `text`, and what came of the run, by the names that programs and webhooks use."""
+    """Read a result: `result` or `text`, and the outcome of the run, under the names that programs and webhooks use."""
     said = document.get("result", document.get("text"))
     transcript.text = said if isinstance(said, str) else "" if said is None else bounded_text(said)
     transcript.outcome = document.get("outcome", document.get("structured_output"))
@@ -170,7 +171,8 @@ def read_document(transcript: Transcript, document: Mapping[str, Any]) -> None:
 
 
 def _is_cut_off(text: str) -> bool:
-    """Return whether it begins like a JSON object but is none. An object with text after it is not meant as JSON."""
+    """Return whether a text begins like a JSON object but is not one. An object with text after it is not meant as
+    JSON."""
     if _OBJECT_BEGINS.match(text) is None:
         return False
     try:
@@ -221,14 +223,15 @@ def as_list(value: object) -> list[Any]:
 
 
 def number(value: object) -> float:
-    """Return a reported number; 0 if it is negative, too large or not a number, because limits are counted with it."""
+    """Return a reported number; 0 if it is negative, too large or not a number, because it is counted towards
+    limits."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 0.0
     return float(value) if 0 < value < _ENDLESS else 0.0
 
 
 def bounded(value: object) -> Any:
-    """Return the value if it is short enough to be kept, else the beginning of its text."""
+    """Return the value if it is short enough to be stored, otherwise the beginning of its text."""
     if isinstance(value, str):
         return value if len(value) <= LONGEST else value[: LONGEST - 3] + "..."
     return value if len(bounded_text(value)) < LONGEST else bounded_text(value)
@@ -260,7 +263,7 @@ def reply_of(
 
 
 def to_reply(transcript: Transcript, error: str | None, secrets: Secrets) -> Reply:
-    """Return what an agent said, with the secrets that it was given redacted."""
+    """Return an agent's answer, with the secrets that it was given redacted."""
     return Reply(
         text=secrets.without(transcript.text),
         outcome=secrets.cleaned(transcript.outcome),

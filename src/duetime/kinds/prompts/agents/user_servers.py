@@ -1,4 +1,4 @@
-"""Connections to the user's own MCP servers, made by the worker for one run. What goes wrong is told without addresses
+"""Connections to the user's own MCP servers, which the worker opens for one run. Errors are reported without addresses
 and credentials."""
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ CONNECT = 30.0
 ANSWER = 300.0
 """Seconds for the answer to one call."""
 _CLOSE = 8.0
-"""Seconds to close a connection: a program is killed sooner, so only a server that does not answer reaches it."""
+"""Seconds to close a connection; a program is killed sooner, so only a server that does not answer takes this long."""
 _MOST_PAGES, _MOST_TOOLS = 50, 2_000
 """The longest list of tools that is read from one server."""
 _SECRET_NAME = re.compile(r"key|token|secret|password|credential|auth", re.IGNORECASE)
 _SHORTEST = 8
-"""Minimum length of a secret: shorter values occur in any text."""
+"""Minimum length of a secret, because shorter values occur in any text."""
 VARIABLE = re.compile(r"\$\{(\w+)\}")
 """A reference to an environment variable in the settings of a server."""
 
@@ -47,7 +47,7 @@ class UserServer:
         self._name, self._given, self._environment = name, given, environment
         self._open = AsyncExitStack()
         self.credentials: list[str] = []
-        """Values of its headers and variables that are secrets by their names or come from the environment, and long
+        """Values of its headers and variables that are secret by their names or come from the environment, and long
         parts of its address."""
 
     async def __aenter__(self) -> Client:
@@ -67,7 +67,7 @@ class UserServer:
             raise ServerUnreachable(f"the MCP server {self._name} cannot be used ({_cause(error)})") from error
 
     async def __aexit__(self, *error: object) -> None:
-        with suppress(Exception):  # what it does at its end is of no use to anybody
+        with suppress(Exception):  # errors while it closes are of no use to anybody
             async with asyncio.timeout(_CLOSE):
                 await self._open.aclose()
 

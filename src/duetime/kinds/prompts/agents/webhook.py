@@ -1,4 +1,4 @@
-"""An agent behind a URL of the operator: it is sent the prompt, and answers at once or later."""
+"""An agent behind a URL of the operator, which receives the prompt and answers at once or later."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from duetime.security.redaction import Secrets
 
 SIGNATURE = "Duetime-Signature"
 AT_ONCE = 60.0
-"""Seconds for the response to the request itself: an agent that takes longer responds with 202 and answers later."""
+"""Seconds for the response to the request itself; an agent that takes longer responds with 202 and answers later."""
 _TRY_AGAIN = frozenset({408, 425, 429})
 _PAGES = frozenset({"text/html", "application/xhtml+xml"})
 _SHOWN = 200
@@ -44,7 +44,8 @@ class WebhookAgent:
         body = json.dumps(self._message(request)).encode()
         headers = {
             "Content-Type": "application/json",
-            "Idempotency-Key": str(request.run),  # the same on every attempt, so that a receiver can tell
+            # the same on every attempt, so that a receiver can recognize a repetition
+            "Idempotency-Key": str(request.run),
             SIGNATURE: signature(self._secret, self._clock.now() // SECOND, body),
         }
         try:
@@ -63,7 +64,7 @@ class WebhookAgent:
         return self._refused(answered, secrets)
 
     def missing(self) -> str | None:
-        """Return None: whether it answers is only known when it is called."""
+        """Return None, because whether it answers is only known when it is called."""
         return None
 
     def close(self) -> None:
@@ -71,8 +72,8 @@ class WebhookAgent:
 
     def _message(self, request: AgentRequest) -> dict[str, Any]:
         access = request.access
-        # How to answer later with the run's token: by the tool, or by sending what could have been answered at once to
-        # the API of the same server.
+        # How to answer later with the run's token: with the tool, or by sending to the API of the same server what
+        # could have been answered at once.
         callback: dict[str, Any] = {"tool": "finish_prompt", "run_id": request.run}
         if access.url is not None and access.url.endswith("/mcp"):
             callback["url"] = f"{access.url.removesuffix('/mcp')}/api/v1/runs/{request.run}/finish"

@@ -1,5 +1,5 @@
-"""The inbox: tools by which an agent takes a due prompt and reports its result, and the resources `prompts://due`, the
-prompts that wait, and `prompts://runs/{run_id}`, one run and its result."""
+"""The inbox: the tools with which an agent takes a due prompt and reports its result, and the resources
+`prompts://due`, the waiting prompts, and `prompts://runs/{run_id}`, one run and its result."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _read_due(call: Call, _: str) -> dict[str, Any]:
 
 
 def _prompt_text(call: Call, run: Run) -> str:
-    """Return the text that whoever takes the run gets; the beginning of a long one."""
+    """Return the text that whoever takes the run receives; only the beginning of a long one."""
     schedule = call.scheduler.schedule_of(call.caller, run)
     if schedule is None:
         return str(masked(run.name))

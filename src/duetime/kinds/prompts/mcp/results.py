@@ -29,7 +29,7 @@ from duetime.service.services import Call
 from duetime.service.state_details import run_detail
 
 EARLIER = 10
-"""Earlier runs that are listed: enough to ask for the one that is meant."""
+"""Number of earlier runs that are listed: enough to choose the one that is meant."""
 _DID_NOT_RUN = (RunStatus.SKIPPED, RunStatus.MISSED)
 
 
@@ -52,7 +52,7 @@ def prompt_result(call: Call, given: Arguments) -> Reply:
 
 
 class Latest(NamedTuple):
-    """A run, the ones before it, and later occurrences that did not run. The newest is first in each list."""
+    """A run, the runs before it, and later occurrences that did not run. Each list begins with the newest."""
 
     run: Run
     earlier: Sequence[Run] = ()
@@ -65,7 +65,7 @@ def run_of_prompt(call: Call, number: int) -> Run | None:
 
 
 def whole_view(call: Call, run: Run, zone: str) -> dict[str, Any]:
-    """Return all that is known of a run, tool calls and earlier attempts included."""
+    """Return everything that is known about a run, including tool calls and earlier attempts."""
     view = run_view(run, zone)
     return {
         "id": run.schedule,
@@ -93,7 +93,7 @@ def _latest(call: Call, given: Arguments, zone: str) -> Latest:
 
 
 def _view(call: Call, found: Latest, zone: str) -> dict[str, Any]:
-    """Return a run without its tool calls, which may be long: the resource has them."""
+    """Return a run without its tool calls, which may be long; the resource contains them."""
     run = found.run
     kept = None if run.result is None else json.loads(run.result)
     parts = kept if isinstance(kept, dict) else {}
@@ -124,7 +124,7 @@ def _brief(run: Run, zone: str) -> dict[str, Any]:
 
 
 def _prompt_view(call: Call, run: Run, zone: str) -> dict[str, Any]:
-    """Return the prompt as it was for this run. Only the present text is stored: if the task was edited since, the run
+    """Return the prompt as it was for this run. Only the current text is stored: if the task was edited since, the run
     has only its name."""
     found = call.scheduler.find(call.caller, str(run.schedule), KIND)
     view: dict[str, Any] = {"name": masked(run.name), "prompt": None}
@@ -136,7 +136,7 @@ def _prompt_view(call: Call, run: Run, zone: str) -> dict[str, Any]:
 
 
 def _answered(run: Run) -> str:
-    """Return the result without what looks like a credential, as every interface shows it."""
+    """Return the result without anything that looks like a credential, as every interface shows it."""
     return str(masked(result_text(run.result)))
 
 

@@ -42,10 +42,10 @@ from duetime.service.warnings import TIME, ScheduleWarning
 from duetime.service.when import When, limits_of, parse_when, read_phrase
 
 MOST = 1000
-"""Rows of one answer; beyond that, an agent is told to narrow its query."""
+"""Maximum number of rows in one answer; beyond it, the answer asks the agent to narrow its query."""
 NOTHING = "No scheduled tasks found matching filters."
 SOON = "in 1 second"
-"""Replaces `now` where the time must still be in the future when it is checked."""
+"""Replaces `now` if the time must still be in the future when it is checked."""
 _EDITABLE = ("pending", "broken")  # an edit can repair a broken one
 
 
@@ -74,7 +74,7 @@ def schedule(call: Call, given: Arguments) -> Reply:
         raise _past(first, zone, now)
     created = accepted(call.services.create(call.caller, new), **_argument_names(when.type, given))
     made, warnings = created.first_result, created.warnings
-    if not created.fresh:  # as it was understood then; after an edit, its time may be another
+    if not created.fresh:  # as it was understood then; after an edit, its time may be different
         _, first = _when(given, zone, made.definition.created) if made.definition.version == 1 else (when, None)
     fires, rule, note = fire_time(made), repeats(made.definition), first and first.note
     view = {**task_view(made, zone, call.caller.depth), "fire_at": instant_view(fires, zone), "timezone": zone}
@@ -90,8 +90,8 @@ def schedule(call: Call, given: Arguments) -> Reply:
 
 
 def _doer_of(call: Call, made: Schedule, *, asked_for: bool) -> tuple[str | None, str | None]:
-    """Return the agent that is woken, if any, and a note on who does the prompt. What waits in the inbox without having
-    been sent there by name has no note, because a warning tells of it."""
+    """Return the agent that is woken, if any, and a note on who does the prompt. A prompt that waits in the inbox, but
+    was not sent there explicitly, has no note, because there is a warning about it."""
     definition, kind = made.definition, call.services.kind(PromptKind)
     agent = definition.subject
     if payload_of(definition).get("remind"):
@@ -144,8 +144,9 @@ def _row(found: Schedule, zone: str, depth: int, details: Mapping[ScheduleId, st
 
 
 def _range(given: Arguments, zone: str, now: Instant, *, past: bool) -> tuple[dict[str, Instant], list[str]]:
-    """Return the ends of the range, both included, and notes. A day without a time is included whole, so no midnight is
-    assumed. With `past`, the question is also about what happened, so that it may begin on the latest Monday."""
+    """Return the ends of the range, both inclusive, and notes. A day without a time is included whole, so no
+    midnight is assumed. With `past`, the question is also about what happened, so the range may begin on the most
+    recent Monday."""
     ends: dict[str, Instant] = {}
     notes: list[str] = []
     for name in ("from", "to"):
@@ -192,7 +193,7 @@ def schedule_edit(call: Call, given: Arguments) -> Reply:
 
 
 def _refuse_hidden(call: Call, given: Arguments, found: Schedule) -> None:
-    """Refuse to pass credentials on to another agent that are hidden from the calling agent's run."""
+    """Refuse to pass credentials that are hidden from the calling agent's run on to another agent."""
     hidden = prompt_shown(found.definition, call.caller.depth) != prompt_shown(found.definition, 0)
     if hidden and "prompt" not in given and given.get("agent", found.definition.subject) != found.definition.subject:
         raise error("agent: the prompt holds values that are hidden from you (***); give the prompt anew.")
@@ -269,8 +270,8 @@ def _not_editable(named: str, verb: str) -> str:
 
 
 def _when(given: Arguments, zone: str, now: Instant) -> tuple[When, ReadTime | None]:
-    """Return the trigger and the time in `at`. Times stay as written in the trigger: a create that is repeated under
-    its key must be the same request. The caller checks whether the time is past."""
+    """Return the trigger and the time in `at`. Times stay as written in the trigger, because a create that is repeated
+    under its key must be the same request. The caller checks whether the time has passed."""
     named = [name for name in ("at", "cron", "rrule", "every", "when") if name in given]
     if named == ["when"]:
         return _in_words(given["when"], zone, now)
@@ -309,7 +310,8 @@ def _read(text: str, zone: str, now: Instant) -> ReadTime:
 
 
 def _read_past(text: str, zone: str, now: Instant, *, first: bool) -> ReadTime:
-    """Read a time that may be past, such as yesterday: a past one if possible, or only if it means no other time."""
+    """Parse a time that may be in the past, such as yesterday: with `first`, prefer a past time; otherwise, use one
+    only if the text has no other meaning."""
     if not first:
         with suppress(UnreadableTime):
             return read_time(text, zone=zone, now=now)
@@ -321,7 +323,7 @@ def _read_past(text: str, zone: str, now: Instant, *, first: bool) -> ReadTime:
 
 def _past(found: ReadTime, zone: str, now: Instant) -> Refusal:
     past, present = format_local(found.instant, zone), format_local(now, zone)
-    if past == present:  # within the same minute, only the seconds tell them apart
+    if past == present:  # within the same minute, only the seconds distinguish them
         past, present = iso_local(found.instant, zone), iso_local(now, zone)
     return error(f"{past} is in the past; it is now {present}.")
 

@@ -1,4 +1,4 @@
-"""Text of the prompt tools: their answers are text for an agent to read, and so are their refusals."""
+"""Text of the prompt tools, whose answers and refusals are text for an agent to read."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ KEPT = 1000
 
 
 class Refusal(Exception):
-    """A refusal, which is answered as a normal result with just this text, and with further fields as data."""
+    """A refusal, which is returned as a normal result with exactly this text, and with further fields as data."""
 
     def __init__(self, text: str, **fields: Any) -> None:
         super().__init__(text)
@@ -70,7 +70,7 @@ def accepted(result: Result[T], **arguments: str) -> T:
 
 
 def number_in(given: Arguments, name: str) -> int:
-    """Return an integer argument. Any may be asked for, but one that is too long to be printed is not an id."""
+    """Return an integer argument. Any may be given, but one that is too long to be printed is not an id."""
     number: int = given[name]
     if abs(number) >= 10**30:
         raise error(f"{name} is too large a number for an id.")
@@ -78,7 +78,7 @@ def number_in(given: Arguments, name: str) -> int:
 
 
 def task_named(given: Arguments) -> str:
-    """Return how a text refers to the task that an argument names: `#12`, or its name."""
+    """Return how a text refers to the task in an argument: `#12`, or its name."""
     if isinstance(given["id"], int):
         return f"#{number_in(given, 'id')}"
     named = given["id"].strip().removeprefix("#")
@@ -86,8 +86,8 @@ def task_named(given: Arguments) -> str:
 
 
 def found_task(call: Call, given: Arguments, refusal: str, tool: str | None, *, deleted: bool = False) -> Schedule:
-    """Return the prompt that the argument `id` names, or raise the refusal; `tool` takes an id of another kind. Without
-    `tool`, it is the one that cancels that kind."""
+    """Return the prompt that the argument `id` names, or raise the refusal, which suggests `tool` for an id of another
+    kind. Without `tool`, it suggests the tool that cancels that kind."""
     task_named(given)
     found = find_schedule(call.scheduler, call.caller, given["id"], KIND, deleted=deleted)
     if not isinstance(found, Err):
@@ -100,7 +100,7 @@ def found_task(call: Call, given: Arguments, refusal: str, tool: str | None, *, 
 
 
 def fire_time(schedule: Schedule) -> Instant | None:
-    """Return when it fires next, or, once nothing is to come, when it last did or would have."""
+    """Return when a prompt fires next or, once nothing is to come, when it last fired or would have."""
     progress = schedule.progress
     return progress.through if progress.next is None else progress.next
 
@@ -156,6 +156,6 @@ def table_row(schedule: Schedule, zone: str, depth: int) -> str:
 
 
 def lines(first: str, notes: Sequence[str | None], warnings: Sequence[str] = ()) -> str:
-    """Return the first sentence, then what had to be assumed, then what might keep it from firing."""
+    """Return the first sentence, then what had to be assumed, then what might prevent it from firing."""
     further = [f"Note: {note.rstrip('.')}." for note in notes if note]
     return "\n".join([first, *further, *(f"Warning: {warning}" for warning in warnings)])

@@ -54,7 +54,7 @@ def message_for(err: Err) -> str:
 
 
 def not_found(what: str, id: str) -> Refused:
-    """Return the same error for what does not exist and for what belongs to another owner."""
+    """Return the same error for an object that does not exist and for one that belongs to another owner."""
     return refuse("not_found", f"{what} {id[:200]} not found")
 
 
@@ -103,7 +103,7 @@ class Asking(NamedTuple):
         return listed
 
     def few_ids(self, name: str) -> list[str] | None:
-        """Return the ids of what is to be changed. An agent's run must name exactly one."""
+        """Return the ids of the objects to change. An agent's run must name exactly one."""
         listed = self.ids(name)
         if listed is None or len({*listed}) > 1:
             refuse_many(self.caller, "change many messages", f"name one in {name}")
@@ -179,7 +179,7 @@ _ZONED = re.compile(r"(?:CRON_)?TZ=(\S+)\s+(.*)", re.DOTALL)
 _SETTINGS = frozenset({"method", "retries", "retry-delay", "timeout", "delay"})
 """Settings of a callback; its other headers are forwarded."""
 _GROUP = re.compile(r"[-._A-Za-z0-9]+", re.ASCII)
-"""The form of a URL group's name; QStash takes any destination of this form for one."""
+"""The pattern of a URL group's name; QStash takes any destination of this form for one."""
 
 
 class Request(NamedTuple):
@@ -240,7 +240,8 @@ def _sending(own: Mapping[str, str], content_type: str | None, prefix: str = "Up
 
 
 def _callback(own: Mapping[str, str], name: str, retries: int) -> dict[str, Any]:
-    """Return a callback from its own headers; all but settings are forwarded, with the prefix Forward- or without."""
+    """Return a callback from its own headers; all except settings are forwarded, with the prefix Forward- or
+    without."""
     mine = {key.removeprefix(f"{name}-"): value for key, value in own.items() if key.startswith(f"{name}-")}
     settings = {key: value for key, value in mine.items() if key in _SETTINGS}
     forwarded = {FORWARD + key.removeprefix(FORWARD): value for key, value in mine.items() if key not in _SETTINGS}
@@ -297,7 +298,7 @@ def _seconds(name: str, given: str | None) -> int | None:
 
 
 def read_moment(headers: Mapping[str, str], now: Instant) -> When:
-    """Read when to send: now, after a delay, or not before an instant; the latter wins if both are given."""
+    """Read when to send: now, after a delay, or not before an instant, which takes precedence if both are given."""
     not_before = whole_number("Upstash-Not-Before", headers.get(f"{PREFIX}not-before"))
     if not_before is not None:
         if not_before >= 253_402_300_800:

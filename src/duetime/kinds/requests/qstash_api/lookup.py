@@ -132,7 +132,7 @@ def _read(cursor: str | None, sources: int) -> tuple[int, str | None, int]:
 
 
 def chosen(asking: Asking, ids: str, *besides: str) -> tuple[list[str] | None, Filter]:
-    """Return what an action is for: the ids that are named in the field `ids`, or a filter."""
+    """Return the selection for an action: the ids in the field `ids`, or a filter."""
     named, wanted = asking.few_ids(ids), Filter(asking.filters(ids)).must_be_known(*besides)
     if named is not None and not wanted.is_empty:
         raise InvalidInput(f"{ids}: give it or a filter, not both")

@@ -102,7 +102,8 @@ def _create(asking: Asking, wanted: list[Request], tries: int = 2) -> list[dict[
     fresh = [each for each, known in zip(wanted, before, strict=True) if known is None]
     made = scheduler.create_unless_known(caller, [_new(each, now) for each in fresh])
     if isinstance(made, Err) and tries > 1 and made.code == InvalidTrigger.code:
-        return _create(asking, wanted, tries - 1)  # the time may just have passed: then send it now
+        # the time may just have passed, in which case the message is sent now
+        return _create(asking, wanted, tries - 1)
     return _answers(before, unwrap(made))
 
 
@@ -143,7 +144,7 @@ def cancel_messages(asking: Asking) -> ApiResponse:
 
 
 def _all(asking: Asking) -> Iterator[Message]:
-    """Yield every message that is not over. One at a time, since their bodies together may not fit into memory."""
+    """Yield every unfinished message, one at a time, because their bodies together may not fit into memory."""
     yield from (Message(each, None) for each in living_schedules(asking, ONCE))
     for run in living_runs(asking):
         message = message_of(asking, run)
@@ -159,7 +160,7 @@ def _cancel(asking: Asking, message: Message) -> bool:
 
 
 def _key(request: Request, now: Instant) -> str | None:
-    """Return the key of its deduplication id or of its content in a window; None if it is not deduplicated."""
+    """Return the key of the message's deduplication id or content in a window; None if it is not deduplicated."""
     given = request.headers.get(f"{PREFIX}deduplication-id", "").strip()
     if given:
         said = f"id:{given}"
@@ -172,7 +173,7 @@ def _key(request: Request, now: Instant) -> str | None:
 
 
 def _digest(text: str) -> str:
-    """Return a digest of what a client gave, because a key cannot be any text."""
+    """Return a digest of a client's text, because a key cannot contain every character."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:40]
 
 
@@ -233,7 +234,8 @@ def _upsert(scheduler: Scheduler, caller: Caller, new: NewSchedule) -> None:
 
 
 def list_schedules(asking: Asking) -> ApiResponse:
-    """List the schedules. Bodies are left out once they together exceed a limit; each schedule alone shows its own."""
+    """List the schedules. Bodies are left out once they exceed a limit together; a single schedule always shows its
+    own."""
     views, room = [], MOST_BODY_BYTES
     for each in living_schedules(asking, RECURRING):
         view = schedule_view(each, asking.caller.depth)

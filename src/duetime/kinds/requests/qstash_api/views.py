@@ -61,12 +61,12 @@ def last_states(schedule: Schedule, run: Run | None) -> dict[str, str]:
 
 
 def shown_to(depth: int, payload: Mapping[str, Any]) -> View:
-    """Return what a caller may see of a request. An owner's program has the owner's rights; a woken agent may act on
-    text from strangers and could pass on what it reads."""
+    """Return the part of a request that a caller may see. An owner's program has the owner's permissions; a woken agent
+    may act on text from strangers and could pass on what it reads."""
     shown = redacted(payload)
     if not depth:
         return shown
-    if "about" in shown:  # contains base64 and JSON within JSON, to be decoded before masking
+    if "about" in shown:  # contains base64 and JSON within JSON, which have to be decoded before masking
         body = callback_body(shown.pop("about"))
         body |= {name: masked_base64(body[name]) for name in ("body", "sourceBody") if name in body}
         shown["body"] = json.dumps(body, separators=(",", ":"))
