@@ -154,14 +154,14 @@ class Creating(Base):
 
     def _create(self, new: NewSchedule) -> Created:
         made = self._created(new)
-        told = {"created": made.fresh, **made.warning_facts, "limits": self._services.limits(made.schedule)}
-        return cast("Created", {**self._view(made.schedule), **told})
+        view = cast("dict[str, Any]", self._view(made.schedule))
+        view |= {"created": made.fresh, **made.warning_facts, "limits": self._services.limits(made.schedule)}
+        return cast("Created", view)
 
     def _created(self, new: NewSchedule) -> services.Created:
         """Create a schedule, and warn once if no worker would run it."""
         made = unwrap(self._services.create(self.caller, new))
-        idle = any(each.code == NO_WORKER for each in made.warnings)
-        if idle and self._engine is None and not self._warned:
+        if self._engine is None and not self._warned and any(each.code == NO_WORKER for each in made.warnings):
             self._warned = True
             text = "nothing fires yet: call start(), or run `duetime worker` on the same database"
             warnings.warn(text, NotStartedWarning, stacklevel=4)

@@ -210,11 +210,12 @@ class Services:
 
     def _work_warnings(self, definition: Definition) -> list[ScheduleWarning]:
         """Return a warning if every worker for this kind has published what it can run, and none can run this."""
-        kind = definition.kind
-        published, wanted = work_entry(kind, ""), f",{work_entry(kind, definition.subject)},"
         workers = self.scheduler.store.recent_workers()
+        kind = definition.kind
+        published = work_entry(kind, "")
         if not any(published in worker.lanes for worker in workers):
             return []
+        wanted = f",{work_entry(kind, definition.subject)},"
         alive = living(workers, self.scheduler.clock.now(), kind)
         for worker in alive:
             if wanted in f",{worker.lanes}," or published not in worker.lanes:

@@ -220,6 +220,7 @@ def _microseconds(amount: float, unit: int) -> int:
 
 
 _SHARED: Final = ("timezone", "start", "end", "jitter")
+_OBJECT: Final = (dict, Mapping)  # first what nearly every configuration is: the abstract class takes longer to tell
 
 
 def build_trigger(type: object, config: Config, *, zone: str, now: Instant, must_fire: bool = True) -> Trigger:
@@ -229,7 +230,7 @@ def build_trigger(type: object, config: Config, *, zone: str, now: Instant, must
     if builder is None:
         raise unknown_type(type)
     keys, example, build = builder
-    if not isinstance(config, Mapping):
+    if not isinstance(config, _OBJECT):
         raise InvalidTrigger(f"trigger_config must be an object such as {example}.", field="trigger_config")
     for key in config:
         if key not in keys and key not in _SHARED:
@@ -246,7 +247,7 @@ def _shared(config: Config, zone: str, now: Instant) -> Common:
     given = config.get("timezone")
     name = known_zone(zone if given is None else given).key
     if "start" not in config and "end" not in config and "jitter" not in config:  # nearly always the case
-        return Common(timezone=name, start=None, end=None, jitter=0)
+        return {"timezone": name, "start": None, "end": None, "jitter": 0}
     start = time_of(config, "start", name, now)
     end = time_of(config, "end", name, now)
     if end is not None and end < now:
