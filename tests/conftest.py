@@ -73,12 +73,13 @@ def new_stores(request: pytest.FixtureRequest) -> Iterator[None]:
     """Let new SQLite files begin with all tables, except where stores themselves are tested: applying every migration
     takes longer than most tests. A file appears whole, as it may be opened by several at once."""
     from duetime.stores.sqlite import store
+    from duetime.stores.sqlite.store_file import make_private
 
     folder = request.path.relative_to(Path(__file__).parent).parts[0]
     if folder in ("faults", "perf", "scorecard", "stores"):
         yield
         return
-    make, content = store._make_private, request.getfixturevalue("migrated_file")
+    make, content = make_private, request.getfixturevalue("migrated_file")
 
     def make_with_tables(path: str) -> None:
         whole = Path(f"{path}.{os.getpid()}.{threading.get_ident()}")
@@ -93,7 +94,7 @@ def new_stores(request: pytest.FixtureRequest) -> Iterator[None]:
                 whole.unlink(missing_ok=True)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(store, "_make_private", make_with_tables)
+        patch.setattr(store, "make_private", make_with_tables)
         yield
 
 

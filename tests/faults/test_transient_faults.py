@@ -22,7 +22,8 @@ from duetime.engine.triggers import build as serialization
 from duetime.engine.worker.lease import ExchangeAge
 from duetime.engine.worker.threads import Engine
 from duetime.engine.worker.worker import WorkerOptions
-from duetime.stores.sqlite.store import SqliteStore, translated
+from duetime.stores.sqlite.error_translation import translated
+from duetime.stores.sqlite.store import SqliteStore
 from tests.support.drafts import T0, draft, once
 from tests.support.hand import Hand, create_one, the
 from tests.support.unreliable import Play

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
-import re
-import sys
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import apsw
 
 from duetime.engine.clock import SECOND, Clock, Instant, SystemClock
-from duetime.engine.errors import DuetimeError, InvalidInput, StoreUnavailable, StoreUnusable
+from duetime.engine.errors import StoreUnusable
 from duetime.engine.model import LEASE, ScheduleId, WorkerId
 from duetime.engine.policy.bulk import begin_all
 from duetime.engine.policy.follow_ups import Messenger
@@ -28,51 +24,11 @@ from duetime.stores.base import BaseStore
 from duetime.stores.byte_limits import size_of
 from duetime.stores.create import Additions, NotAtOnce
 from duetime.stores.search import load_migrations, load_queries
+from duetime.stores.sqlite.error_translation import translated
+from duetime.stores.sqlite.store_file import Inode, guard, inode, make_private
 from duetime.stores.sqlite.transaction import SqliteTransaction, grouped
 from duetime.stores.sqlite.watch import CommitWatch
 from duetime.stores.transaction import Taken, Transaction
-
-# Keeps the sqlite3 module off our files: two SQLite libraries in one process lose acknowledged commits.
-
-_guarded: set[str] = set()
-_LOCAL = re.compile(r"file:(?://(?:localhost)?(?=/))?", re.IGNORECASE)
-_installed = False
-
-
-def guard(path: str) -> None:
-    """Refuse `sqlite3.connect` on this file in this process from now on."""
-    global _installed  # noqa: PLW0603 - an audit hook can be installed once and never removed
-    _guarded.add(os.path.realpath(path))
-    if not _installed:
-        sys.addaudithook(_refuse)
-        _installed = True
-
-
-def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
-    if event != "sqlite3.connect" or not arguments:
-        return
-    target = arguments[0]
-    if isinstance(target, bytes | bytearray):
-        target = os.fsdecode(bytes(target))
-    if not isinstance(target, str | os.PathLike):
-        return
-    path = os.fsdecode(target)
-    if _LOCAL.match(path):
-        path = unquote(_LOCAL.sub("", path, count=1).split("?", 1)[0].split("#", 1)[0])
-    if any(_same(path, guarded) for guarded in _guarded):
-        raise RuntimeError(
-            "sqlite3 must not open a Duetime store in this process: closing it would drop the store's file locks;"
-            " use Duetime's own API, or another process"
-        )
-
-
-def _same(path: str, guarded: str) -> bool:
-    """Compare the files themselves: locks belong to a file, whatever name it is opened by."""
-    try:
-        return os.path.samefile(path, guarded)  # noqa: PTH121 - no Path: it may hold a NUL, which is handled below
-    except (OSError, ValueError):
-        return False
-
 
 SQL = load_queries("sqlite")
 MEMORY = ":memory:"
@@ -90,7 +46,6 @@ OURS = {"schedules", "progress", "due", "runs"}
 FEW_DRAFTS = 32
 """Maximum number of schedules that one statement creates: each number needs its own statement, and the driver caches a
 hundred."""
-Inode = tuple[int, int]
 
 
 class KnownId(Exception):
@@ -147,7 +102,7 @@ class SqliteStore(BaseStore):
         if self.in_memory:
             return
         if not Path(self.path).exists():
-            _make_private(self.path)
+            make_private(self.path)
             return
         connection = apsw.Connection(self.path)
         try:
@@ -184,7 +139,7 @@ class SqliteStore(BaseStore):
 
     def _identity(self) -> tuple[Inode | None, Inode | None]:
         """Return the inodes of the file and of its WAL, which exists from the first transaction on."""
-        return (None, None) if self.in_memory else (_inode(self.path), _inode(f"{self.path}-wal"))
+        return (None, None) if self.in_memory else (inode(self.path), inode(f"{self.path}-wal"))
 
     def _check_file(self) -> None:
         """Check that neither the file nor its WAL was replaced, because nobody would ever see writes to the old one."""
@@ -402,7 +357,7 @@ class SqliteStore(BaseStore):
     def backup(self, target: str, told: Callable[[float], None] = lambda done: None) -> None:
         """Write a consistent copy with SQLite's backup API; the copy gets its name only when it is complete."""
         partial = f"{target}.{uuid.uuid4().hex}.partial"
-        _make_private(partial)  # before SQLite opens it, because the umask would leave it readable by others
+        make_private(partial)  # before SQLite opens it, because the umask would leave it readable by others
         try:
             with translated(target), self._standing_still() as source:
                 copy = apsw.Connection(partial)
@@ -442,78 +397,3 @@ class SqliteStore(BaseStore):
             for connection in (self._watch, self._reader, self._worker_reader, self._scanner, self._writer):
                 if connection is not None:
                     connection.close()
-
-
-def _inode(path: str) -> Inode | None:
-    try:
-        seen = os.stat(path)  # noqa: PTH116 - in every transaction, and a Path costs as much as the call
-    except FileNotFoundError:
-        return None
-    return seen.st_dev, seen.st_ino
-
-
-def _make_private(path: str) -> None:
-    """Create an empty file that only its owner can read, because payloads may be private; the WAL inherits its mode."""
-    try:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
-    except OSError as error:
-        if error.errno not in (errno.EEXIST, errno.ENOENT, errno.EACCES, errno.EROFS, errno.ENOTDIR):
-            raise StoreUnusable(f"{path} cannot be created ({error.strerror}); choose another place") from error
-
-
-def _not_opened(path: str) -> DuetimeError:
-    """Return a permanent error for a file that cannot be opened, but a temporary one if descriptors or memory are
-    short."""
-    folder = os.path.dirname(path) or "."  # noqa: PTH120 - no Path: this runs where memory or descriptors are short
-    is_there = os.path.isfile(path) and os.access(path, os.R_OK | os.W_OK)  # noqa: PTH113
-    if is_there and os.access(folder, os.W_OK):
-        return StoreUnavailable(f"{path} cannot be opened just now; it will be retried")
-    return StoreUnusable(f"{path} cannot be opened; check that its folder exists and may be written")
-
-
-def _read_only(path: str, wrote: bool) -> DuetimeError:
-    if wrote:
-        return StoreUnavailable(f"{path} cannot be written any more; check its disk and its permissions")
-    return StoreUnusable(f"{path} cannot be written; check the permissions of the file and its folder")
-
-
-class translated:
-    """Raise SQLite's errors as Duetime errors, which say what to do next. A file that this process `wrote` to before
-    may become writable again: a disk that was remounted read-only after an error is a temporary fault."""
-
-    def __init__(self, path: str) -> None:
-        self._path, self.wrote = path, False
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _type: object, error: BaseException | None, _trace: object) -> None:
-        if error is not None:  # a generator costs too much for every read and write
-            with _raised_as_ours(self._path, self.wrote):
-                raise error
-
-
-@contextmanager
-def _raised_as_ours(path: str, wrote: bool) -> Iterator[None]:
-    try:
-        yield
-    except apsw.BusyError as error:
-        raise StoreUnavailable(f"{path} is locked by another process; it will be retried") from error
-    except apsw.FullError as error:
-        raise StoreUnavailable(f"{path}: the disk is full; free some space, and work continues") from error
-    except apsw.ReadOnlyError as error:
-        raise _read_only(path, wrote) from error
-    except apsw.NotADBError as error:
-        raise StoreUnusable(f"{path} is not a SQLite database; choose another file") from error
-    except apsw.CorruptError as error:
-        raise StoreUnusable(f"{path} is damaged; restore it from a backup") from error
-    except apsw.CantOpenError as error:
-        raise _not_opened(path) from error
-    except (apsw.IOError, apsw.NoMemError, MemoryError) as error:
-        raise StoreUnavailable(f"{path}: reading or writing failed ({error}); check the disk and the memory") from error
-    except apsw.TooBigError as error:
-        raise InvalidInput("too large to be stored") from error
-    except UnicodeEncodeError as error:
-        raise InvalidInput("text with lone surrogates cannot be stored") from error
-    except apsw.ConnectionClosedError as error:
-        raise StoreUnavailable(f"{path} was closed") from error
