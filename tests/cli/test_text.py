@@ -77,6 +77,8 @@ def test_a_terminal_breaks_lines_between_words_and_leaves_commands_whole(
 def test_times_that_agents_read_are_written_as_all_others_here() -> None:
     said = "Feb 9, 2026 12:05 AM PST is in the past; it is now Feb 10, 2026 3:00 PM PST."
     assert one_date_format(said) == "2026-02-09 00:05 PST is in the past; it is now 2026-02-10 15:00 PST."
+    with_offsets = "--at: 2026-02-09T00:05:00-08:00 is in the past; it is now 2026-02-10T15:00:07-08:00."
+    assert one_date_format(with_offsets) == "--at: 2026-02-09 00:05 is in the past; it is now 2026-02-10 15:00:07."
     assert one_date_format('could not parse "Feb 30, 2026 3:00 PM"') == 'could not parse "Feb 30, 2026 3:00 PM"'
 
 

@@ -17,6 +17,7 @@ from duetime.engine.result import Err
 from duetime.engine.scheduler import Scheduler
 from duetime.service.masking import masked
 from duetime.service.presenters import View, policy_given, policy_shape, trigger_shape
+from duetime.service.text import plain_times
 from duetime.service.when import When, about_when, duration, when_of
 
 UNITS: Final = ("seconds", "minutes", "hours", "days", "weeks")
@@ -116,7 +117,13 @@ LABELS: Final = {
 
 
 def about_times(values: Values, err: Err) -> Err:
-    """Return an error about the trigger as one about the input in which it was typed."""
+    """Return an error about the trigger as one about the input in which it was typed, with times for people."""
+    found = _about_input(values, err)
+    details = {**found.details, "problem": plain_times(found.problem)} if "problem" in found.details else found.details
+    return replace(found, message=plain_times(found.message), details=details)
+
+
+def _about_input(values: Values, err: Err) -> Err:
     if values["when"] == "phrase":
         return about_when(err, values["phrase"])
     if err.field not in (*UNITS, "trigger_config"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
@@ -57,6 +58,21 @@ def gist(error: str | None, report: str | None, result: Any) -> str:
         result = next((text for text in texts if isinstance(text, str) and text), result)
     said = error or report or result
     return "" if said is None else compact(said)
+
+
+_ISO: Final = r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)[+-]\d\d:\d\d"
+_PAST: Final = re.compile(rf"{_ISO} is in the past; it is now {_ISO}")
+
+
+def plain_times(text: str) -> str:
+    """Rewrite the times in an error about a past time, which programs read too, as people write them."""
+    return _PAST.sub(
+        lambda found: f"{_plain(*found.groups()[:2])} is in the past; it is now {_plain(*found.groups()[2:])}", text
+    )
+
+
+def _plain(day: str, time: str) -> str:
+    return f"{day} {time.removesuffix(':00')}"
 
 
 def whole_number(text: str, digits: int) -> int | None:

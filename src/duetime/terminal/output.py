@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from duetime.engine.clock import Instant, datetime_of
 from duetime.engine.encoding import UNSAFE, clean
-from duetime.service.text import ahead, gist, plural, relative, span
+from duetime.service.text import ahead, gist, plain_times, plural, relative, span
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -99,7 +99,7 @@ def one_date_format(text: str) -> str:
         number = _MONTHS.split("|").index(month) + 1
         return f"{year}-{number:02d}-{int(day):02d} {int(hour) % 12 + 12 * (half == 'PM'):02d}:{minute} "
 
-    return re.sub(_LONG_DATE, rewritten, text)
+    return re.sub(_LONG_DATE, rewritten, plain_times(text))
 
 
 def shortened(name: str) -> str:

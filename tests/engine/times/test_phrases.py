@@ -98,6 +98,25 @@ def test_phrases_across_a_clock_change(text: str, zone: str, now: str, due: str)
     assert read(text, zone, now) == due
 
 
+@pytest.mark.parametrize(
+    ("text", "now", "due"),
+    [
+        ("tonight", "2027-03-12T18:59Z", "2027-03-12T19:00Z"),
+        ("tonight", "2027-03-12T19:00Z", "2027-03-12T20:00Z"),
+        ("tonight", "2027-03-12T20:09Z", "2027-03-12T21:00Z"),
+        ("tonight", "2027-03-12T22:00Z", "2027-03-12T19:00Z"),  # no full hour is left, so it is refused as past
+        ("tonight at 8", "2027-03-12T20:09Z", "2027-03-12T19:00Z"),
+        ("this evening", "2027-03-12T20:09Z", "2027-03-12T21:00Z"),
+        ("this afternoon", "2027-03-12T15:30Z", "2027-03-12T16:00Z"),
+        ("this afternoon", "2027-03-12T16:30Z", "2027-03-12T14:00Z"),
+        ("this morning", "2027-03-12T09:30Z", "2027-03-12T10:00Z"),
+        ("tomorrow evening", "2027-03-12T20:09Z", "2027-03-13T17:00Z"),
+    ],
+)
+def test_a_part_of_today_that_has_begun_means_its_next_full_hour(text: str, now: str, due: str) -> None:
+    assert read(text, BERLIN, now) == due
+
+
 @pytest.mark.parametrize("text", ["03/04/2026", "03/04/2026 18:00", "3-4-2026"])
 def test_an_ambiguous_date_is_refused_with_both_readings(text: str) -> None:
     with pytest.raises(UnreadableTime) as refused:

@@ -132,6 +132,8 @@ DAY_PARTS: Final = {
     "end of the day": END_OF_DAY,
 }
 """The time that is meant by each part of a day, in seconds."""
+_OVER: Final = {"morning": 12 * 3600, "afternoon": 18 * 3600, "evening": 24 * 3600, "night": 24 * 3600}
+"""When each part of a day is over, in seconds."""
 
 _YEAR = r"(?:,? (\d{4}))?"
 _MONTH_FIRST = re.compile(rf"([a-z]+)\.? (\d{{1,2}})(?:st|nd|rd|th)?{_YEAR}", re.ASCII)
@@ -153,6 +155,8 @@ class DateWords(NamedTuple):
     yearly: bool = False
     usual: int | None = None
     """The time in seconds that is meant if none is given, as in "tomorrow morning"."""
+    over: int = 0
+    """When this part of today is over, in seconds. Once its usual time has passed, the next full hour is meant."""
 
 
 def read_date(text: str, today: date) -> DateWords | None:
@@ -246,7 +250,7 @@ def _usual_time(text: str, today: date) -> DateWords | None:
     """Parse a phrase that names a day and a rough time: "tonight", "friday morning", "end of day", "next week"."""
     plain = text.replace("end of the ", "end of ")
     if plain == "tonight":
-        return DateWords(today, text, usual=DAY_PARTS["night"])
+        return DateWords(today, text, usual=DAY_PARTS["night"], over=_OVER["night"])
     if plain == "next week":
         return DateWords(shifted(today, 7 - today.weekday()), text, usual=MORNING)
     if plain == "next month":
@@ -263,6 +267,7 @@ def _usual_time(text: str, today: date) -> DateWords | None:
     if match[1] in (None, "this", "in the", "the"):
         if match[1] is None and "end" not in match[2]:
             return None
-        return DateWords(today, text, retry_days=1 if match[1] == "in the" else 0, usual=usual)
+        retry_days, over = (1, 0) if match[1] == "in the" else (0, _OVER.get(match[2], 0))
+        return DateWords(today, text, retry_days=retry_days, usual=usual, over=over)
     found = read_date(match[1], today)
     return found._replace(floating=text, usual=usual) if found and found.usual is None else None

@@ -88,10 +88,17 @@ def _phrase(text: str, zone: str, clock: WallClock, now: Instant) -> ReadTime | 
             return _next_showing(words, of_day, zone, clock, now)
     if words := read_date(text.removeprefix("on "), today):
         if words.usual is not None:
-            return _next_showing(words, ClockWords(words.usual), zone, clock, now)
+            return _next_showing(words, ClockWords(_usual_second(words, words.usual, zone, now)), zone, clock, now)
         midnight = _next_showing(words, ClockWords(0), zone, clock, now)
         return midnight and from_midnight(midnight, zone)
     return None
+
+
+def _usual_second(words: DateWords, usual: int, zone: str, now: Instant) -> int:
+    """Return the time of a day that gives none: "tonight" at 21:09 is 22:00."""
+    local = datetime_of(now).astimezone(known_zone(zone))
+    full_hour = (local.hour + 1) * 3600
+    return full_hour if usual < full_hour < words.over else usual
 
 
 def _splits(text: str) -> list[tuple[str, str]]:
