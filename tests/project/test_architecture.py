@@ -25,7 +25,8 @@ def test_every_module_that_the_page_names_exists() -> None:
 
 
 def test_every_path_that_the_page_names_exists() -> None:
-    named = set(re.findall(r"`((?:kinds|stores|cli)/[a-z_./]+)`", PAGE))
-    assert len(named) > 5
+    packages = "api|cli|dashboard|engine|kinds|mcp|rest|service|settings|stores|terminal"
+    named = set(re.findall(rf"`((?:{packages})/[a-z_./]+)`", PAGE))
+    assert len(named) > 30
     for name in named:
         assert (SOURCE / "duetime" / name).exists(), name
