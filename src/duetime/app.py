@@ -35,9 +35,9 @@ from duetime.kinds.prompts.access import load_tokens, runs_under_way
 from duetime.security.redaction import secrets_of
 from duetime.service.errors import refuse
 from duetime.service.kind_spec import BuildContext, load
-from duetime.service.presenters import is_alive, work_entry
 from duetime.service.published import SERVER_IS_OLDER, differences, publication, read_publication, without_address
 from duetime.service.services import OPERATOR, Services, process_name
+from duetime.service.workers import is_alive, work_entry
 from duetime.settings import RUNS_PER_HOUR, Settings, data_folder, is_postgres, local_zone
 from duetime.settings.locations import make_folder
 

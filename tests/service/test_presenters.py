@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import json
 import time
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from duetime.engine.clock import HOUR, SECOND, Instant
-from duetime.engine.model import Schedule, WorkerId, WorkerRow
+from duetime.engine.model import Schedule
 from duetime.engine.policy.options import make_policy, policy_to_json
 from duetime.engine.policy.rows import begin
 from duetime.engine.redaction import DEEPEST, MASK
-from duetime.engine.scheduler import Scheduler
 from duetime.engine.triggers import build_trigger, trigger_to_json
 from duetime.service.masking import masked, masked_payload, unmasked, unmasked_payload
 from duetime.service.presenters import (
-    living,
     message_shape,
     next_instants,
     policy_given,
@@ -27,10 +24,8 @@ from duetime.service.presenters import (
     schedule_shape,
     trigger_shape,
 )
-from duetime.service.services import Services
 from tests.support.drafts import T0, every, once
 from tests.support.jobs import make_work
-from tests.support.wordings import SESSION_WARNING
 
 SECRETS: list[tuple[Any, Any]] = [
     ({"Authorization": "Bearer abc"}, {"Authorization": MASK}),
@@ -289,29 +284,7 @@ def test_a_message_without_words_is_still_a_message(result: str | None) -> None:
     assert once().definition.kind == "job"
 
 
-def test_a_worker_that_does_not_take_a_kind_is_none_for_it() -> None:
-    worker = WorkerRow(WorkerId(1), "one", "notification,notification:exact", 0, T0, 0, T0)
-    assert living([worker], T0, "notification") == living([worker], T0) == [worker]
-    assert living([worker], T0, "job") == living([worker], Instant(T0 + HOUR)) == []
-
-
 def test_only_what_is_in_hands_is_taken_until_then() -> None:
     run = make_work("echo").claim.run._replace(expires=T0, holder=None)
     assert run_shape(run, {}, "UTC")["taken_until"] is None
     assert run_shape(run._replace(holder="ada"), {}, "UTC")["taken_until"] == "2027-01-15T08:00:00+00:00"
-
-
-def idle_warnings(workers: list[WorkerRow], kind: str, now: Instant) -> list[str]:
-    scheduler = SimpleNamespace(workers=lambda: workers, clock=SimpleNamespace(now=lambda: now))
-    return [each.text for each in Services(cast(Scheduler, scheduler)).worker_warnings(kind)]
-
-
-def test_a_worker_that_lives_with_its_client_is_no_promise() -> None:
-    staying = WorkerRow(WorkerId(1), "one", "job", 0, T0, 0, T0)
-    [warning] = idle_warnings([staying._replace(session=1)], "job", T0)
-    assert warning == SESSION_WARNING
-    assert idle_warnings([staying, staying._replace(session=1)], "job", T0) == []
-    [warning] = idle_warnings([staying], "job", Instant(T0 + HOUR))
-    assert warning.startswith("No worker is running")
-    [warning] = idle_warnings([staying], "prompt", T0)
-    assert warning.startswith("No worker that is running takes a prompt"), "though one runs"

@@ -13,8 +13,9 @@ from duetime import Duetime
 from duetime.engine.kind import LOCAL, Caller
 from duetime.kinds import load_specs
 from duetime.service.kind_spec import load
-from duetime.service.presenters import kinds_taken, schedule_shape, worker_shape
+from duetime.service.presenters import schedule_shape, worker_shape
 from duetime.service.services import process_name
+from duetime.service.workers import kinds_taken
 from duetime.settings import Settings
 from tests.support.agent import Agent
 from tests.support.browsing import signed_in

@@ -28,7 +28,7 @@ from duetime.engine.store import RunQuery, Store
 from duetime.engine.store_interfaces import BOUNDS, UNKNOWN, Living, Tally, tally_of
 from duetime.engine.worker.lease import ExchangeAge
 from duetime.http.auth import WebContext
-from duetime.service.presenters import is_alive
+from duetime.service.workers import is_alive
 
 # -- statistics of runs, summed up from the store, whichever process executed them -----------------------------------
 

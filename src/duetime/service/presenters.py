@@ -21,7 +21,6 @@ from duetime.engine.model import (
     ScheduleState,
     WorkerRow,
     executed,
-    lane_of,
     status_of,
 )
 from duetime.engine.policy.options import IN_SECONDS, Policy, policy_from_json
@@ -33,6 +32,7 @@ from duetime.engine.triggers.base import instant_from
 from duetime.service.kind_spec import known_specs, load
 from duetime.service.masking import masked, masking_of
 from duetime.service.state_details import run_detail
+from duetime.service.workers import is_alive
 from duetime.settings.sections import INBOX
 
 _decode = json.JSONDecoder().decode  # the function that `json.loads` calls after checking its argument
@@ -190,31 +190,6 @@ def preview_view(english: str, instants: Sequence[Instant], warnings: Sequence[s
         "next": [{"local": instant_view(instant, zone), "utc": instant_view(instant, "UTC")} for instant in instants],
         "warnings": list(warnings),
     }
-
-
-_SILENCE = 30 * SECOND
-"""How long after its last heartbeat a worker counts as alive, whatever its lease; longer than any heartbeat
-interval."""
-
-
-def is_alive(worker: WorkerRow, now: Instant) -> bool:
-    return now - worker.seen < _SILENCE
-
-
-def living(workers: Sequence[WorkerRow], now: Instant, kind: str | None = None) -> list[WorkerRow]:
-    """Return the live workers that claim runs of this kind, or of any kind."""
-    alive = [worker for worker in workers if is_alive(worker, now)]
-    return alive if kind is None else [worker for worker in alive if lane_of(kind) in worker.lanes.split(",")]
-
-
-def work_entry(kind: str, subject: str) -> str:
-    """Return the entry in a worker's lanes that says that the worker can run this subject of a kind, such as a task."""
-    return f"{kind}:knows:{subject}"
-
-
-def kinds_taken(worker: WorkerRow) -> list[str]:
-    """Return the kinds whose runs a worker claims, without the separate lanes that each kind has."""
-    return list(dict.fromkeys(lane.partition(":")[0] for lane in worker.lanes.split(",")))
 
 
 # -- complete views of schedules, runs and messages, in the terms that requests use ----------------------------------

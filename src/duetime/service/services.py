@@ -23,7 +23,7 @@ from duetime.engine.triggers.step_budget import LIST_STEPS, step_budget
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.service.errors import unwrap
 from duetime.service.kind_spec import ExternalSchedules, KindHooks, KindSpec, known_specs
-from duetime.service.presenters import instant_view, living, next_of, policy_shape, reads_as, work_entry
+from duetime.service.presenters import instant_view, next_of, policy_shape, reads_as
 from duetime.service.warnings import (
     DELIVERY_PREFIX,
     ScheduleWarning,
@@ -33,6 +33,7 @@ from duetime.service.warnings import (
     warning_facts,
 )
 from duetime.service.when import time_notes
+from duetime.service.workers import living, work_entry
 
 K = TypeVar("K", bound=Kind)
 Q = TypeVar("Q", RunQuery, ScheduleQuery)

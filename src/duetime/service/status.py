@@ -16,9 +16,10 @@ from duetime.engine.store import ScheduleQuery
 from duetime.engine.store_interfaces import Timing
 from duetime.service.history import HistoryQuery, history
 from duetime.service.kind_spec import ScheduleWarning
-from duetime.service.presenters import View, instant_view, kinds_taken, living
+from duetime.service.presenters import View, instant_view
 from duetime.service.services import Call
 from duetime.service.warnings import EXPLANATIONS
+from duetime.service.workers import kinds_taken, living
 
 WHEN_OFF: Final = (
     "Nothing fires while no worker runs, and nothing is lost: once one runs again, a schedule whose time has passed "

@@ -11,9 +11,10 @@ from duetime.cli.serve.shutdown import StopButton
 from duetime.engine.model import LIVE, ScheduleState
 from duetime.engine.result import Err, Result
 from duetime.service.changes import ChangeRequest, change_found
-from duetime.service.presenters import is_alive, next_instants
+from duetime.service.presenters import next_instants
 from duetime.service.services import OPERATOR
 from duetime.service.state_details import detail_of
+from duetime.service.workers import is_alive
 from duetime.terminal import output
 from duetime.terminal.context import Application, Db, Json, opened
 from duetime.terminal.input import DOWN, ENTER, ESCAPE, UP, Keys

@@ -12,8 +12,9 @@ from duetime.engine.store import Health, RunQuery
 from duetime.service.errors import unwrap
 from duetime.service.history import next_attempt
 from duetime.service.lookup import short_id
-from duetime.service.presenters import coming_shape, instant_view, is_alive, kinds_taken, reads_as, worker_shape
+from duetime.service.presenters import coming_shape, instant_view, reads_as, worker_shape
 from duetime.service.services import OPERATOR
+from duetime.service.workers import is_alive, kinds_taken
 from duetime.terminal import output
 from duetime.terminal.context import Application
 from duetime.terminal.output import ahead, plural, relative, run_document, shortened, span

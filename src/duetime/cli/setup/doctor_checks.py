@@ -32,8 +32,8 @@ from duetime.service.errors import unwrap
 from duetime.service.kind_spec import known_specs
 from duetime.service.lookup import short_id
 from duetime.service.masking import masked
-from duetime.service.presenters import is_alive
 from duetime.service.services import OPERATOR
+from duetime.service.workers import is_alive
 from duetime.settings import Settings, local_zone
 from duetime.terminal.context import Check, again, program, store_file
 from duetime.terminal.output import clean, plural, relative, span

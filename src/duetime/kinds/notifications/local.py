@@ -23,10 +23,10 @@ from duetime.kinds.notifications.service import (
     in_order,
     told,
 )
-from duetime.service.presenters import living
 from duetime.service.services import Services, pages_of
 from duetime.service.state_details import details_of
 from duetime.service.warnings import ScheduleWarning, declare, warning
+from duetime.service.workers import living
 from duetime.settings.sections import INBOX
 
 # Conversion of stored schedules and runs to notifications.
