@@ -1,7 +1,7 @@
 """Assembles Duetime from its parts. This is the only module that names concrete stores.
 
-It contains `App` and `build`, which opens the store and creates the kinds and the scheduler; the functions that build
-the MCP server, the tokens and the HTTP application; and revocations that open the store only when needed.
+It contains `App` and `build`, which opens the store and creates the kinds and the scheduler, and the functions that
+build the MCP server, the tokens and the HTTP application.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from duetime.engine.clock import DAY, SECOND, Clock, Instant, SystemClock
+from duetime.engine.clock import DAY, SECOND, Clock, SystemClock
 from duetime.engine.errors import InvalidInput, StoreUnusable
 from duetime.engine.kind import LOCAL, Kind
 from duetime.engine.limits import Limits
@@ -23,7 +23,6 @@ from duetime.engine.policy.fair_share import Budget
 from duetime.engine.redaction import remember_secrets, without_password
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import Store
-from duetime.engine.store_interfaces import Revocation, Revocations
 from duetime.engine.worker.lease import ExchangeAge
 from duetime.kinds import load_specs
 from duetime.kinds.jobs.kind import JobKind
@@ -51,49 +50,6 @@ if TYPE_CHECKING:
     from duetime.security.tokens import Tokens
     from duetime.service.owner_limits import OwnerLimits
     from duetime.service.services import Call
-
-
-# Revocations for commands that open the store only when they need it.
-
-
-class RevocationsByUse(Revocations):
-    """Revocations that open the store on first use. If the SQLite file does not exist yet, nothing is revoked in it."""
-
-    def __init__(self, open_store: Callable[[], Store], file: Path | None) -> None:
-        """`file` is the path of a SQLite store, which may not exist yet."""
-        self._open, self._file = open_store, file
-        self._opened: Store | None = None
-
-    def _store(self) -> Store:
-        if self._opened is None:
-            store = self._open()
-            try:
-                store.migrate()
-            except BaseException:
-                store.close()
-                raise
-            self._opened = store
-        return self._opened
-
-    def _is_absent(self) -> bool:
-        return self._opened is None and self._file is not None and not self._file.exists()
-
-    def revoke(self, revocations: Sequence[Revocation], now: Instant) -> list[str]:
-        return self._store().revoke(revocations, now)
-
-    def revoked(self, first: str, second: str) -> list[str]:
-        return [] if self._is_absent() else self._store().revoked(first, second)
-
-    def signing_generation(self, owner: str) -> int:
-        return 0 if self._is_absent() else self._store().signing_generation(owner)
-
-    def rotate_signing_key(self, owner: str, now: Instant, least: int, limit: int) -> int | None:
-        return self._store().rotate_signing_key(owner, now, least, limit)
-
-    def close(self) -> None:
-        if self._opened is not None:
-            self._opened.close()
-            self._opened = None
 
 
 # The app: its components, and the functions that create them.
@@ -321,6 +277,8 @@ def tokens_of(settings: Settings, clock: Clock, store: Store) -> Tokens:
 @contextmanager
 def tokens_at_hand(settings: Settings) -> Iterator[Tokens]:
     """Yield the tokens for one command. The store is opened when a revocation is first checked, if at all."""
+    from duetime.security.revocations import RevocationsByUse
+
     clock, db = SystemClock(), settings.path_of_db()
     path = db.removeprefix("sqlite:///").removeprefix("sqlite://")
     file = None if is_postgres(db) else Path(path).expanduser()

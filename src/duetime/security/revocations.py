@@ -7,11 +7,12 @@ what was revoked then stays revoked.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from duetime.engine.clock import DAY, SECOND, Clock, Instant, SystemClock
+from duetime.engine.store import Store
 from duetime.engine.store_interfaces import Revocation, Revocations
 from duetime.security.private_files import create_private, make_private
 
@@ -121,3 +122,43 @@ class StoreRevocations:
         found = [Revocation(id, now, Instant(now + LONGEST)) for id in self._files.all() if not id.startswith("link_")]
         if found:
             self._store.revoke(found, now)
+
+
+class RevocationsByUse(Revocations):
+    """Revocations that open the store on first use. If the SQLite file does not exist yet, nothing is revoked in it."""
+
+    def __init__(self, open_store: Callable[[], Store], file: Path | None) -> None:
+        """`file` is the path of a SQLite store, which may not exist yet."""
+        self._open, self._file = open_store, file
+        self._opened: Store | None = None
+
+    def _store(self) -> Store:
+        if self._opened is None:
+            store = self._open()
+            try:
+                store.migrate()
+            except BaseException:
+                store.close()
+                raise
+            self._opened = store
+        return self._opened
+
+    def _is_absent(self) -> bool:
+        return self._opened is None and self._file is not None and not self._file.exists()
+
+    def revoke(self, revocations: Sequence[Revocation], now: Instant) -> list[str]:
+        return self._store().revoke(revocations, now)
+
+    def revoked(self, first: str, second: str) -> list[str]:
+        return [] if self._is_absent() else self._store().revoked(first, second)
+
+    def signing_generation(self, owner: str) -> int:
+        return 0 if self._is_absent() else self._store().signing_generation(owner)
+
+    def rotate_signing_key(self, owner: str, now: Instant, least: int, limit: int) -> int | None:
+        return self._store().rotate_signing_key(owner, now, least, limit)
+
+    def close(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
