@@ -38,7 +38,7 @@ def test_thousands_of_occurrences_run_once_each(team: Crew) -> None:
     team.start(4)
     eventually(lambda: len({event.pid for event in team.events("begun")}) == 4, 60, "every worker has its share")
     gate.touch()
-    team.settled(300, HELD + number)
+    team.settled(90, HELD + number)
 
     executed = team.count("ran")
     assert len(executed) == number

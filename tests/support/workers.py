@@ -238,9 +238,10 @@ class Crew:
 
         def done() -> bool:
             health = self.app.store.health(CLOCK.now())
-            return health.due == 0 and health.running == 0 and self.app.store.runs(RunQuery(limit=1)).total >= number
+            ended = self.app.store.runs(RunQuery(limit=1, count_to=number)).total
+            return health.due == 0 and health.running == 0 and ended >= number
 
-        eventually(done, seconds, f"{number} runs ended: {self.app.store.health(CLOCK.now())}")
+        eventually(done, seconds, f"{number} runs ended, and nothing is due")
 
     def check(self) -> None:
         """Nothing in the store contradicts itself."""
