@@ -290,13 +290,30 @@ def generic_plan(connection: psycopg.Connection[Any], name: str) -> list[str]:
     return [line for (line,) in plan]
 
 
-def test_a_create_stores_none_of_the_columns_apart(store: PostgresStore) -> None:
+def test_creates_and_runs_store_none_of_the_columns_apart(store: PostgresStore) -> None:
     """A function in FROM stores what it returns first, and a create has 18 arrays."""
+    found = {}
+    with store._writers.lend() as connection:
+        for name in (
+            *("create_at_once", "insert_schedules", "insert_progress", "insert_due", "insert_runs"),
+            *("insert_claimed_runs", "insert_plain_runs", "update_progress", "start_progress", "update_runs"),
+            *("complete_progress", "delete_due"),
+        ):
+            plan = generic_plan(connection, name)
+            assert any("ProjectSet" in line for line in plan), name
+            found[name] = sum("Function Scan" in line for line in plan)
+        connection.rollback()
+    assert found.pop("create_at_once") == 2, "those of the counters"
+    assert not any(found.values()), found
+
+
+def test_a_create_queues_its_entries_by_time(store: PostgresStore) -> None:
+    """Entries that follow each other in the indexes of the queue are written to one page."""
     with store._writers.lend() as connection:
         plan = generic_plan(connection, "create_at_once")
         connection.rollback()
-    assert sum("Function Scan" in line for line in plan) == 2, "those of the counters"
-    assert any("ProjectSet" in line for line in plan)
+    queued = next(number for number, line in enumerate(plan) if "Insert on due" in line)
+    assert "Sort" in plan[queued + 1] or "Sort" in plan[queued + 2], plan[queued:]
 
 
 def test_durability_is_never_switched_off(postgres_url: str) -> None:
