@@ -275,14 +275,14 @@ def tokens_of(settings: Settings, clock: Clock, store: Store) -> Tokens:
 
 
 @contextmanager
-def tokens_at_hand(settings: Settings) -> Iterator[Tokens]:
+def tokens_for_command(settings: Settings) -> Iterator[Tokens]:
     """Yield the tokens for one command. The store is opened when a revocation is first checked, if at all."""
-    from duetime.security.revocations import RevocationsByUse
+    from duetime.security.revocations import LazyRevocations
 
     clock, db = SystemClock(), settings.path_of_db()
     path = db.removeprefix("sqlite:///").removeprefix("sqlite://")
     file = None if is_postgres(db) else Path(path).expanduser()
-    with closing(RevocationsByUse(lambda: open_store(db, clock), file)) as revocations:
+    with closing(LazyRevocations(lambda: open_store(db, clock), file)) as revocations:
         yield load_tokens(settings, clock, revocations)
 
 

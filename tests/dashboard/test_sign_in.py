@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from duetime.app import tokens_at_hand
+from duetime.app import tokens_for_command
 from duetime.engine.clock import SECOND, SystemClock, instant_of
 from duetime.http.sessions import Sessions
 from duetime.security.claims import InvalidToken
@@ -56,7 +56,7 @@ def test_the_command_line_makes_such_links_for_a_server_that_runs(cli: Cli) -> N
     link = cli("token", "link", "--port", "1").out.strip()
     address, _, token = link.partition("?token=")
     assert address == "http://127.0.0.1:1/login"
-    with tokens_at_hand(load_settings()) as tokens:
+    with tokens_for_command(load_settings()) as tokens:
         sessions = Sessions(tokens, SystemClock())
         assert sessions.verify(sessions.by_link(token)).owner == "local"
     assert "browser" in cli("token", "list").out, "where it can be revoked"

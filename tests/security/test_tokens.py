@@ -15,7 +15,7 @@ from unittest.mock import patch
 import jwt
 import pytest
 
-from duetime.app import tokens_at_hand
+from duetime.app import tokens_for_command
 from duetime.engine.clock import DAY, SECOND, Instant, SystemClock
 from duetime.engine.errors import InvalidInput, StoreUnavailable
 from duetime.http.sessions import Sessions
@@ -329,7 +329,7 @@ def test_what_each_token_is_for(cli: Cli) -> None:
     """A session in a browser ends by its id as well; who revokes one should know which it is."""
     made = issued(cli)
     feed = cli("token", "calendar", "--port", "1", "--json").document
-    with tokens_at_hand(load_settings()) as tokens:
+    with tokens_for_command(load_settings()) as tokens:
         Sessions(tokens, SystemClock()).by_token(made["token"])
     listed = {each["id"]: each["for"] for each in cli("token", "list", "--json").document["tokens"]}
     assert sorted(listed.values()) == ["browser", "calendar", "program"]

@@ -11,7 +11,7 @@ from duetime.engine.clock import MINUTE, SECOND, Instant
 from duetime.engine.model import Schedule, ScheduleState
 from duetime.engine.outcome import Alert, Cancelled, Completed, Failed, Outcome, Returned
 from duetime.engine.policy import changes
-from duetime.engine.policy.finish import HeldRun, paused_itself
+from duetime.engine.policy.finish import HeldRun, was_paused_by_engine
 from duetime.engine.policy.record import Answer, Finished, plan_settlement
 from duetime.engine.store import ScheduleQuery
 from duetime.stores.base import BaseStore
@@ -123,7 +123,7 @@ def test_a_schedule_that_keeps_failing_is_paused_and_tells_once(store: BaseStore
     progress = the(store, schedule).progress
     assert (progress.state, progress.failures) == (ScheduleState.PAUSED, 3)
     assert progress.note is not None and "3 failures in a row" in progress.note
-    assert paused_itself(progress)
+    assert was_paused_by_engine(progress)
     assert hand.claim(T0 + 10 * MINUTE) == []
     (told,) = payloads(store)
     assert (told["topic"], told["title"]) == ("duetime-alerts", "water the plants is paused")

@@ -11,7 +11,7 @@ from duetime.engine.errors import WorkerGone
 from duetime.engine.model import RunStatus, ScheduleState
 from duetime.engine.outcome import Failed
 from duetime.engine.policy import changes
-from duetime.engine.policy.finish import paused_itself
+from duetime.engine.policy.finish import was_paused_by_engine
 from duetime.engine.store import RunQuery
 from duetime.stores.base import BaseStore
 from tests.stores.conftest import Opener
@@ -154,7 +154,7 @@ def test_a_run_that_kills_three_is_quarantined_and_its_schedule_paused(store: Ba
     assert progress.state == ScheduleState.PAUSED
     assert progress.note is not None
     assert f"run {run.id}" in progress.note
-    assert paused_itself(progress)
+    assert was_paused_by_engine(progress)
     assert Hand(store).claim(T0 + HOUR) == []
 
 

@@ -13,7 +13,7 @@ from duetime.dashboard.timeline.axis import Zoom, window
 from duetime.dashboard.timeline.charts import chart, line
 from duetime.engine.clock import DAY, MINUTE, SECOND, Instant
 from duetime.engine.model import READ, Run, RunId, RunStatus, Schedule, ScheduleState
-from duetime.engine.policy.finish import paused_itself
+from duetime.engine.policy.finish import was_paused_by_engine
 from duetime.engine.store import RunQuery, ScheduleQuery
 from duetime.service.dead_letters import count_dead
 from duetime.service.errors import unwrap
@@ -186,7 +186,7 @@ def _stopped(request: PageRequest, status: str) -> tuple[list[Schedule], bool]:
 
 
 def _stopped_itself(schedule: Schedule) -> bool:
-    return schedule.progress.state == ScheduleState.BROKEN or paused_itself(schedule.progress)
+    return schedule.progress.state == ScheduleState.BROKEN or was_paused_by_engine(schedule.progress)
 
 
 def _paused_item(request: PageRequest, schedule: Schedule) -> Item:

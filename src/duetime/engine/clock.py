@@ -101,7 +101,7 @@ class StoreClock:
         """True for the system clock; a settable clock does not follow the store."""
         return isinstance(self._base, SystemClock)
 
-    def _carried_on(self) -> Instant:
+    def _estimate(self) -> Instant:
         sample = self._sample  # read once, because another thread replaces it
         if sample is None:
             return self._base.now()
@@ -122,7 +122,7 @@ class StoreClock:
         fresh, kept = Sample(asked, theirs, answered), self._sample
         if kept is None or not fresh.theirs < kept.earliest(answered) <= fresh.latest(answered):
             self._sample = fresh
-            self.now = self._carried_on
+            self.now = self._estimate
 
 
 def is_real(clock: Clock) -> bool:

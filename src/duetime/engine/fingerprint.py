@@ -39,10 +39,10 @@ def fingerprint(new: NewSchedule, zone: str) -> str:
 def is_same_request(stored: str, new: NewSchedule, zone: str) -> bool:
     """Return whether a stored fingerprint is of this request. This includes fingerprints from earlier versions, which
     hashed the arguments as one interface wrote them."""
-    return _agree(stored, fingerprint(new, zone)) or any(stored == _as_written(each) for each in _earlier_readings(new))
+    return _match(stored, fingerprint(new, zone)) or any(stored == _as_written(each) for each in _earlier_readings(new))
 
 
-def _agree(stored: str, said: str) -> bool:
+def _match(stored: str, said: str) -> bool:
     """Return whether two fingerprints are equal; if neither request named a zone, the default may have changed in
     between."""
     same = stored[:_REQUEST] == said[:_REQUEST]

@@ -12,7 +12,7 @@ from duetime.engine.clock import DAY, Clock, Instant
 from duetime.engine.errors import DuetimeError, StoreUnavailable
 from duetime.engine.fingerprint import fingerprint, is_same_request
 from duetime.engine.kind import Caller, Kind
-from duetime.engine.lazily import Lazily
+from duetime.engine.lazy_sequence import LazyMap
 from duetime.engine.limits import Limits
 from duetime.engine.model import LOCAL, OVER, Definition, Run, RunStatus, Schedule, ScheduleState, status_of
 from duetime.engine.outcome import Alert
@@ -78,7 +78,7 @@ class Scheduler(Checkout):
     def create_many(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[Sequence[Schedule]]:
         """Create all or none, in one commit."""
         created = self.create_all(caller, news)
-        return created if isinstance(created, Err) else Ok(Lazily(created.value, _schedule_of))
+        return created if isinstance(created, Err) else Ok(LazyMap(created.value, _schedule_of))
 
     @expected
     def create_all(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[Sequence[Created]]:

@@ -20,10 +20,10 @@ from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import Store
 from duetime.http.auth import Bearer
-from duetime.http.browser_sessions import Browsers, Unasked
+from duetime.http.browser_sessions import BrowserGuard, Browsers
 from duetime.http.compression import Compression
 from duetime.http.connection_limits import OWNER
-from duetime.http.middleware import Answers, BodyLimit, Guard, NoPage, OpenAnswers, SafeHeaders, Strays
+from duetime.http.middleware import Answers, BodyLimit, ErrorPages, Guard, NoPage, OpenAnswers, SafeHeaders
 from duetime.http.probe import PROOF, SERVICE, proof_of
 from duetime.http.problems import refusal
 from duetime.security.claims import InvalidToken
@@ -124,7 +124,7 @@ def http_app(
 
     answers = OpenAnswers()
     authentication = (
-        Middleware(Unasked, browsers=browsers)
+        Middleware(BrowserGuard, browsers=browsers)
         if tokens is None
         else Middleware(Bearer, tokens=tokens, browsers=browsers)
     )
@@ -133,7 +133,7 @@ def http_app(
         Middleware(Compression),
         Middleware(Guard, hosts=tuple(hosts)),
         Middleware(Answers, open_answers=answers),
-        Middleware(Strays, no_page=no_page),
+        Middleware(ErrorPages, no_page=no_page),
         authentication,
         Middleware(BodyLimit, most=MAX_REQUEST_BYTES),
         Middleware(OwnerShare, limits=limits or OwnerLimits()),

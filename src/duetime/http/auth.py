@@ -78,7 +78,7 @@ class Bearer:
             return
         headers = Headers(scope=scope)
         if "authorization" not in headers and takes_sessions(scope["path"]):
-            await self._visited(scope, receive, send)
+            await self._authenticate_browser(scope, receive, send)
             return
         scheme, _, token = headers.get("authorization", "").partition(" ")
         token = token.strip()
@@ -97,7 +97,7 @@ class Bearer:
             return
         await self._answered(scope, receive, send, grant, partial(self._tokens.verify, token))
 
-    async def _visited(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _authenticate_browser(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Authenticate a browser by its session cookie instead of a token."""
         sessions = self._browsers.sessions
         try:

@@ -88,7 +88,7 @@ class Browsers:
         return refusal(scope, 403, "foreign", _FOREIGN)
 
 
-class Unasked:
+class BrowserGuard:
     """Middleware for a server without tokens. Programs may change anything. A browser is answered only if no page of
     another site or port caused the request, and needs a CSRF token for a change."""
 

@@ -240,7 +240,7 @@ NoPage = Callable[[Scope, int], Response]
 _STRAYED: Final = frozenset({401, 404, 405})
 
 
-class Strays:
+class ErrorPages:
     """Turns error responses into pages for browsers. It comes before authentication, so that it also covers refusals by
     it. The status and the WWW-Authenticate header stay the same."""
 
@@ -248,14 +248,14 @@ class Strays:
         self._app, self._no_page = app, no_page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not _reads_pages(scope):
+        if not _is_browser(scope):
             await self._app(scope, receive, send)
             return
         strayed = False
 
         async def sent(message: Message) -> None:
             nonlocal strayed
-            if message["type"] == "http.response.start" and _is_none_of_ours(message):
+            if message["type"] == "http.response.start" and _is_plain_error(message):
                 strayed = True
                 answer = self._no_page(scope, message["status"])
                 challenge = Headers(raw=message["headers"]).get("www-authenticate")
@@ -268,14 +268,14 @@ class Strays:
         await self._app(scope, receive, sent)
 
 
-def _reads_pages(scope: Scope) -> bool:
+def _is_browser(scope: Scope) -> bool:
     """Return whether the client is a browser: browsers ask for HTML explicitly, unlike programs that accept
     anything."""
     asked = scope["method"] == "GET" and not is_api(scope["path"])
     return asked and "text/html" in Headers(scope=scope).get("accept", "")
 
 
-def _is_none_of_ours(message: Message) -> bool:
+def _is_plain_error(message: Message) -> bool:
     """Return whether this is an error that is not already a page."""
     kind = Headers(raw=message["headers"]).get("content-type", "")
     return message["status"] in _STRAYED and not kind.startswith("text/html")

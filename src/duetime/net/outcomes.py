@@ -86,23 +86,23 @@ def posted(
 
 # Logs of packages that would show addresses and answers, including any credentials in them.
 
-_working_for_us: ContextVar[bool] = ContextVar("duetime_muffled", default=False)
+_is_silenced: ContextVar[bool] = ContextVar("duetime_silenced", default=False)
 _reached = 0
 
 
 @contextmanager
 def silenced() -> Iterator[None]:
     """Suppress logs in this thread only, so that other users of the same packages still get theirs."""
-    before = _working_for_us.set(True)
+    before = _is_silenced.set(True)
     try:
-        _reach_every_logger()
+        _filter_every_logger()
         yield
-        _reach_every_logger()  # loggers that were created meanwhile
+        _filter_every_logger()  # loggers that were created meanwhile
     finally:
-        _working_for_us.reset(before)
+        _is_silenced.reset(before)
 
 
-def _reach_every_logger() -> None:
+def _filter_every_logger() -> None:
     """Add the filter to every logger, because a filter applies to its own logger only; adding it twice changes
     nothing."""
     global _reached  # noqa: PLW0603 - loggers are never removed, so that their number tells whether there are new ones
@@ -115,4 +115,4 @@ def _reach_every_logger() -> None:
 
 
 def _may_pass(_record: logging.LogRecord) -> bool:
-    return not _working_for_us.get()
+    return not _is_silenced.get()

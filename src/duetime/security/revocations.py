@@ -124,7 +124,7 @@ class StoreRevocations:
             self._store.revoke(found, now)
 
 
-class RevocationsByUse(Revocations):
+class LazyRevocations(Revocations):
     """Revocations that open the store on first use. If the SQLite file does not exist yet, nothing is revoked in it."""
 
     def __init__(self, open_store: Callable[[], Store], file: Path | None) -> None:

@@ -239,13 +239,13 @@ class Tokens:
 
     def of_browsers(self) -> Tokens:
         """Return the tokens for cookies."""
-        return self._apart(BROWSER)
+        return self._for_purpose(BROWSER)
 
     def of_calendars(self) -> Tokens:
         """Return the tokens for URLs of calendar feeds, which give access to nothing else."""
-        return self._apart(CALENDAR)
+        return self._for_purpose(CALENDAR)
 
-    def _apart(self, purpose: str) -> Tokens:
+    def _for_purpose(self, purpose: str) -> Tokens:
         """Return tokens with a separate audience, so that neither kind is accepted in place of the other."""
         named = {"issuer": self._issuer, "audience": self._audience}
         return Tokens(self._secret, self._folder, self._clock, **named, purpose=purpose, revocations=self.revocations)

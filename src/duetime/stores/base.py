@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import WorkerGone
-from duetime.engine.lazily import Lazily
+from duetime.engine.lazy_sequence import LazyMap
 from duetime.engine.model import (
     LEASE,
     Cap,
@@ -168,7 +168,7 @@ class BaseStore(ReadsMixin, TrimMixin, Store, ABC):
         if self._listeners:
             self._announce(soon=earliest_of(made) - additions.now <= SOON)
         if len(requests) == 1:
-            return [[_created(rows) for rows in made] if isinstance(made, list) else Lazily(made, _created)]
+            return [[_created(rows) for rows in made] if isinstance(made, list) else LazyMap(made, _created)]
         rest = map(_created, made)
         return [[next(rest) for _ in request.drafts] for request in requests]
 

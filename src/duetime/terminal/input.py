@@ -20,7 +20,7 @@ ENDED = "the input ended, so nothing was changed"
 _WHEN = 'When, such as "tomorrow 9am" or "every weekday at 8:30"'
 
 
-def somebody_there() -> bool:
+def is_interactive() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
@@ -77,7 +77,7 @@ def _answer(words: str) -> str:
 def answers_for(error: Exception, arguments: Sequence[str]) -> list[str]:
     """Return what to add to the command line because of an error; nothing if that would not help."""
     options = {word.partition("=")[0] for word in arguments if word.startswith("--")}
-    if "--json" in options or "--" in arguments or not somebody_there():
+    if "--json" in options or "--" in arguments or not is_interactive():
         return []
     param = getattr(error, "param", None)
     if type(error).__name__ == "MissingParameter" and param is not None:

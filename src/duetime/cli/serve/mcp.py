@@ -69,15 +69,15 @@ def _serve(flags: dict[str, Any], wire: Wire, exit_: QuickExit) -> None:
     app = build(settings, use_published=True)
     for _, text in app.scheduler.notices:
         logging.getLogger("duetime.mcp").warning("%s", text)
-    stand_in = Standby(app.store, app.clock, settings.lease, partial(app.engine, session=True), settings.drain)
-    exit_.parts = (app, stand_in)
+    standby = Standby(app.store, app.clock, settings.lease, partial(app.engine, session=True), settings.drain)
+    exit_.parts = (app, standby)
     followed = FollowedServices(app)
-    server = mcp_server(settings.tools, _identify(followed, stand_in), services=app.services)
+    server = mcp_server(settings.tools, _identify(followed, standby), services=app.services)
     followed.on_change = lambda services: server.offer(catalog_for(settings.tools, services))
     gc.freeze()
     gc.enable()
     if RUN_TOKEN not in os.environ:  # a server for one agent run ends with it, so it claims no work
-        stand_in.start()
+        standby.start()
     serve_stdio(server, wire)
 
 
@@ -128,7 +128,7 @@ class FollowedServices:
             logging.getLogger("duetime.mcp").warning("the server's settings could not be read: %s", error.message)
 
 
-def _identify(followed: FollowedServices, stand_in: Standby) -> Callable[[], Call]:
+def _identify(followed: FollowedServices, standby: Standby) -> Callable[[], Call]:
     from duetime.kinds.prompts.access import RUN_TOKEN
     from duetime.service.services import local_call
 
@@ -138,7 +138,7 @@ def _identify(followed: FollowedServices, stand_in: Standby) -> Callable[[], Cal
 
     def identify() -> Call:
         # Whether anything would fire is only known once this process has checked for other workers.
-        stand_in.decided.wait(1.0)
+        standby.decided.wait(1.0)
         return local_call(followed.now())
 
     return identify
@@ -198,6 +198,6 @@ class QuickExit:
 
     def _close(self) -> None:
         if self.parts is not None:
-            app, stand_in = self.parts
-            stand_in.stop(PATIENCE)
+            app, standby = self.parts
+            standby.stop(PATIENCE)
             app.close()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from duetime.app import build, server_url, sign_in_link, tokens_at_hand, tokens_of, web
+from duetime.app import build, server_url, sign_in_link, tokens_for_command, tokens_of, web
 from duetime.cli.serve.demo import LOG, demo_settings
 from duetime.cli.serve.shutdown import log_to
 from duetime.cli.serve.worker import Lease, Live, Quiet, Threads, Verbose, work_until_stopped
@@ -146,7 +146,7 @@ def _print_client_config(settings: Settings, name: str, no_auth: bool) -> None:
         raise InvalidInput("--print-config: needs the port that is served; give --port")
     token = None
     if not no_auth:
-        with tokens_at_hand(settings) as tokens:
+        with tokens_for_command(settings) as tokens:
             token = tokens.local()
     url = f"{url_for(settings.host, settings.port)}/mcp"
     print(render(Reach(url, token, stdio_command(settings), header_command(settings))))
@@ -169,7 +169,7 @@ def open_dashboard(
     url, is_running = server_url(settings, given=host is not None or port is not None)
     if not is_running:
         raise refuse("not_possible", f"no Duetime server answers at {url}; start one: {program('serve')}")
-    with tokens_at_hand(settings) as tokens:
+    with tokens_for_command(settings) as tokens:
         made = sign_in_link(url, tokens)
     opened = not link and not json_ and output.is_terminal() and _show(made)
     text = f"Opened {url}/ in your browser." if opened else made

@@ -255,14 +255,14 @@ def _add(file: Path, json_: bool) -> None:
     if found is None:
         raise InvalidInput(f"there is no {file}, so there is nothing to trust; name the folder that has it")
     # Loading refuses a file that no command could use, before anything is recorded.
-    names = _powers(load_settings(environment={"DUETIME_CONFIG": str(found.path)}))
+    names = _settings_to_review(load_settings(environment={"DUETIME_CONFIG": str(found.path)}))
     TrustedFiles(data_folder()).add(found)
     sets = f" It sets {', '.join(names)}." if names else ""
     text = clean(f"{found.path} is now trusted.{sets}")
     output.print_result(json_, {"file": str(found.path), "trusted": True, "sets": names}, text)
 
 
-def _powers(settings: Settings) -> list[str]:
+def _settings_to_review(settings: Settings) -> list[str]:
     """Return the settings to review before trusting a file: where data goes, and what is run."""
     powers = ("tasks", "db", "agents", "channels", "heartbeat.every", "notifications.server", "allowed_hosts")
     return [name.removesuffix(".every") for name in powers if attrgetter(name)(settings)]

@@ -84,7 +84,7 @@ def _change(target: Target, entry: Entry | None, *, yes: bool, json_: bool, sett
     before = read_text(target.path)
     after = client_files.changed(target.path, target.client, before, entry)
     facts = {"client": target.name, "file": str(target.path), "connected": entry is not None}
-    warnings = _unseen() if settings is not None else []
+    warnings = _environment_warning() if settings is not None else []
     if after == (before or ""):
         state = "is connected already" if entry is not None else "is not connected"
         text = clean(f"{target.client.title} {state} ({target.path}).")
@@ -152,7 +152,7 @@ def _refuse_password(settings: Settings) -> None:
     raise InvalidInput(f"the password of the database is not written to the client's file; keep it in {file}: {how}")
 
 
-def _unseen() -> list[str]:
+def _environment_warning() -> list[str]:
     """Return a warning if settings of this environment are not in any file that the client's server reads."""
     names = sorted(name for name in environment_names() - _NAMED if os.environ.get(name))
     if not names:

@@ -24,7 +24,7 @@ from duetime.settings.sections import INBOX
 from duetime.settings.settings_file import Key, change_file, load_only, text_of, value_at
 from duetime.terminal import output
 from duetime.terminal.context import Json, program
-from duetime.terminal.input import agreed, somebody_there
+from duetime.terminal.input import agreed, is_interactive
 from duetime.terminal.output import clean
 from duetime.terminal.typer_ext import PlainCommand, bundled, option, single
 
@@ -50,7 +50,7 @@ def init(
             flags = replace(flags, token=sys.stdin.read().strip())
         choices = flags.checked(settings)
     else:
-        if not somebody_there():
+        if not is_interactive():
             raise InvalidInput("not a terminal; pass --yes, with the options that duetime init --help shows")
         output.say(f"Settings for Duetime, kept in {clean(path)}. Press Enter to accept the default in brackets.")
         choices = init_choices.from_questions(settings)

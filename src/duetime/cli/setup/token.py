@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from duetime.app import server_url, sign_in_link, tokens_at_hand
+from duetime.app import server_url, sign_in_link, tokens_for_command
 from duetime.engine.clock import SECOND, Instant, SystemClock
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import LOCAL
@@ -38,7 +38,7 @@ commands = group("Issue, show, list and revoke access tokens for the HTTP server
 @contextmanager
 def _tokens() -> Iterator[tuple[Tokens, str]]:
     settings = settings_for()
-    with tokens_at_hand(settings) as tokens:
+    with tokens_for_command(settings) as tokens:
         yield tokens, local_zone(settings)
 
 
@@ -118,7 +118,7 @@ def link(host: Host = None, port: Port = None, db: Db = None, json_: Json = Fals
     minutes."""
     settings = settings_for({"host": host, "port": port, "db": db})
     url, is_running = server_url(settings, given=host is not None or port is not None)
-    with tokens_at_hand(settings) as tokens:
+    with tokens_for_command(settings) as tokens:
         made = sign_in_link(url, tokens)
     output.print_result(json_, {"link": made}, made)
     if not json_ and not is_running:
@@ -136,7 +136,7 @@ def calendar(
     """Make the address of a calendar feed. Anyone who has the address can read it until its token is revoked."""
     settings = settings_for({"host": host, "port": port})
     url, _ = server_url(settings, given=host is not None or port is not None)
-    with tokens_at_hand(settings) as at_hand:
+    with tokens_for_command(settings) as at_hand:
         tokens = at_hand.of_calendars()
         made = tokens.issue(f"calendar of {owner}", duration(expires_in, "--expires-in"), owner=owner)
     address = f"{url}/calendar/{made}.ics"

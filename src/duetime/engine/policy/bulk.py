@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any
 
 from duetime.engine.clock import Instant
-from duetime.engine.lazily import LazySequence
+from duetime.engine.lazy_sequence import LazySequence
 from duetime.engine.model import NO_RUN, Definition, DueEntry, ScheduleId
 from duetime.engine.policy.rows import Draft, NewRows, begin, first_entry, first_lane, first_progress
 
@@ -50,9 +50,9 @@ class Drafts(LazySequence[Draft]):
     def __len__(self) -> int:
         return len(self.firsts)
 
-    def _made(self, place: int) -> Draft:
-        definition: Definition = _new(Definition, [column[place] for column in self.definitions])
-        return Draft(definition, self.firsts[place])
+    def _item(self, index: int) -> Draft:
+        definition: Definition = _new(Definition, [column[index] for column in self.definitions])
+        return Draft(definition, self.firsts[index])
 
     def lanes(self) -> Column:
         kinds, policies = self.definitions[KIND], self.definitions[POLICY]
@@ -103,7 +103,7 @@ class NewSchedules(LazySequence[NewRows]):
     def __len__(self) -> int:
         return len(self.firsts)
 
-    def _made(self, place: int) -> NewRows:
+    def _item(self, place: int) -> NewRows:
         definition: Definition = _new(Definition, [column[place] for column in self.definitions])
         entry = DueEntry(self.lanes[place], self.starts[place], definition.id, NO_RUN, definition.owner)
         return definition, first_progress(definition, self.firsts[place]), entry

@@ -152,7 +152,7 @@ def edit(change: Change, patch: Edit) -> Decision:
         edited = edited._replace(resume_at=None)
         writes.definitions = [edited]
     if progress.untaken and edited.subject != definition.subject:
-        progress = _hand_over(writes, change, edited, progress)
+        progress = _restart_untaken(writes, change, edited, progress)
     if progress.state == ScheduleState.ACTIVE:
         enqueue(writes, change._replace(schedule=Schedule(edited, progress)), edited, progress, runs=not in_line)
     else:
@@ -161,7 +161,7 @@ def edit(change: Change, patch: Edit) -> Decision:
     return done(writes, Schedule(edited, writes.progress[definition.id]))
 
 
-def _hand_over(writes: Writes, change: Change, edited: Definition, progress: Progress) -> Progress:
+def _restart_untaken(writes: Writes, change: Change, edited: Definition, progress: Progress) -> Progress:
     """Restart waiting runs that nobody has taken, because the edited schedule assigns them to somebody else."""
     policy, moved = policy_from_json(edited.policy), 0
     for run in change.reader.live_runs(edited.id):
@@ -216,7 +216,7 @@ def fire(change: Change, payload: str | None = None) -> Decision:
     in_line = busy and policy.overlap == Overlap.QUEUE
     status = RunStatus.QUEUED if in_line else RunStatus.PENDING
     run = new_run(change.new_id(), definition, due, status, cause=Cause.MANUAL)
-    run = run._replace(expires=_asked_amid_pause(change, in_line))
+    run = run._replace(expires=_requested_during_pause(change, in_line))
     writes.new_runs.append(run)
     if progress.next is not None and policy.max_runs is not None and progress.run_count + 1 >= policy.max_runs:
         progress = _without_next(writes, change)
@@ -278,7 +278,7 @@ def retry(change: Change, run: Run) -> Decision:
         finished=None,
         holder=None,
         until=None,
-        expires=_asked_amid_pause(change, in_line),
+        expires=_requested_during_pause(change, in_line),
     )
     ended_at = change.now if run.finished is None else run.finished
     # The run's own row says how it ended, and the retry will overwrite that. Keeping it as an attempt also records that
@@ -296,7 +296,7 @@ def retry(change: Change, run: Run) -> Decision:
     return done(writes, again)
 
 
-def _asked_amid_pause(change: Change, in_line: bool) -> Instant | None:
+def _requested_during_pause(change: Change, in_line: bool) -> Instant | None:
     """Return the marker for a queued run that was requested while its schedule was paused: `release` starts such a run
     without waiting for a resume."""
     return change.now if in_line and change.schedule.progress.state == ScheduleState.PAUSED else None

@@ -94,7 +94,7 @@ def end_run(writes: Writes, held: HeldRun, policy: Policy, closed: Run, now: Ins
         writes.follow_ups += follow_ups(held.definition, policy, closed, now)
     if paused:
         note = FAILED_TOO_OFTEN.format(failures)
-        progress = pause_and_tell(writes, held.definition, policy, progress, closed, note)
+        progress = pause_and_alert(writes, held.definition, policy, progress, closed, note)
         park_queued(writes, progress, reader)
     elif progress.queued:
         progress = release(writes, held.definition, policy, progress, now, reader)
@@ -142,7 +142,7 @@ def _next_again(held: HeldRun, progress: Progress, now: Instant) -> Instant | No
         return None
 
 
-def pause_and_tell(
+def pause_and_alert(
     writes: Writes, definition: Definition, policy: Policy, progress: Progress, closed: Run, note: str
 ) -> Progress:
     """Pause a schedule automatically and alert its owner: nothing starts until a person resumes it, so a person has to
@@ -154,7 +154,7 @@ def pause_and_tell(
     return progress._replace(state=ScheduleState.PAUSED, note=note)
 
 
-def paused_itself(progress: Progress) -> bool:
+def was_paused_by_engine(progress: Progress) -> bool:
     """Return whether the engine, and not a person, paused the schedule."""
     return progress.state == ScheduleState.PAUSED and _PAUSED_ITSELF.fullmatch(progress.note or "") is not None
 

@@ -10,7 +10,7 @@ from typing import NamedTuple, assert_never
 from duetime.engine.clock import Instant
 from duetime.engine.model import Attempt, Cause, Progress, Run, RunId, RunStatus, ScheduleState, WorkerId
 from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
-from duetime.engine.policy.finish import QUARANTINED, HeldRun, Reader, end_run, park_queued, pause_and_tell
+from duetime.engine.policy.finish import QUARANTINED, HeldRun, Reader, end_run, park_queued, pause_and_alert
 from duetime.engine.policy.follow_ups import alert
 from duetime.engine.policy.options import Untaken, policy_for_ending
 from duetime.engine.policy.rows import RunColumn, Writes, backoff, earliest_start, run_entry
@@ -102,11 +102,11 @@ def _give_back(writes: Writes, held: HeldRun, run: Run, outcome: Returned, now: 
     at = max(Instant(now + outcome.after), earliest_start(held.definition, run, now))
     go_on(writes, held, back, at, now, reader)
     if outcome.alert is not None:  # its owner is alerted once
-        _say_why(writes, held, outcome.alert.text)
+        _note_reason(writes, held, outcome.alert.text)
         deliver_to = policy_for_ending(held.definition.policy).deliver_to
         writes.follow_ups.append(alert(held.definition.owner, outcome.alert, deliver_to))
     elif outcome.after and outcome.reason is not None:
-        _say_why(writes, held, outcome.reason)
+        _note_reason(writes, held, outcome.reason)
 
 
 def _wait(writes: Writes, held: HeldRun, run: Run, outcome: Waiting, now: Instant, reader: Reader) -> None:
@@ -184,7 +184,7 @@ def _is_manual(run: Run, reader: Reader) -> bool:
     return run.cause == Cause.MANUAL or reader.last_attempt(run.id) >= run.attempt
 
 
-def _say_why(writes: Writes, held: HeldRun, note: str) -> None:
+def _note_reason(writes: Writes, held: HeldRun, note: str) -> None:
     """Note on an active schedule why its run waits, until the run starts; a finished schedule needs no note."""
     progress = writes.progress_of(held.progress)
     if progress.state == ScheduleState.ACTIVE:
@@ -214,7 +214,7 @@ class Excuses:
         self._not_begun = frozenset(not_begun)
         self._spared = spared or {}
 
-    def hold_for(self, run: Run) -> bool:
+    def applies_to(self, run: Run) -> bool:
         return run.id in self._not_begun and self._times(run) < MOST_SPARED
 
     def used(self, run: Run) -> int:
@@ -231,7 +231,7 @@ NO_EXCUSES = Excuses()
 
 def plan_rescue(held: Sequence[HeldRun], now: Instant, reader: Reader, excuses: Excuses = NO_EXCUSES) -> Writes:
     writes = Writes()
-    blamed = [row for row in held if not excuses.hold_for(row.run)]
+    blamed = [row for row in held if not excuses.applies_to(row.run)]
     alone = sum(row.run.deaths > 0 for row in blamed) <= 1
     for row in held:
         if policy_for_ending(row.definition.policy).at_most_once:
@@ -239,7 +239,7 @@ def plan_rescue(held: Sequence[HeldRun], now: Instant, reader: Reader, excuses: 
             run = _died_with(row, "its worker died; it runs at most once, so it was not started again")
             lost = run._replace(status=RunStatus.LOST, finished=now)
             end_run(writes, row, policy_for_ending(row.definition.policy), lost, now, reader)
-        elif excuses.hold_for(row.run):
+        elif excuses.applies_to(row.run):
             writes.columns.append(RunColumn("spared", excuses.used(row.run), row.run.id))
             _spare(writes, row, now, reader)
         else:
@@ -278,5 +278,5 @@ def _quarantine(writes: Writes, held: HeldRun, run: Run, now: Instant, reader: R
     progress = writes.progress[run.schedule]
     if progress.state == ScheduleState.ACTIVE:
         note = QUARANTINED.format(run.id)
-        writes.progress[run.schedule] = pause_and_tell(writes, held.definition, policy, progress, closed, note)
+        writes.progress[run.schedule] = pause_and_alert(writes, held.definition, policy, progress, closed, note)
         park_queued(writes, progress, reader)

@@ -120,9 +120,9 @@ class Pool:
     def put(self, items: Sequence[ClaimedRun]) -> None:
         with self._ready:
             self._queue.put(items)
-            self._call_one()
+            self._wake_one()
 
-    def _call_one(self) -> None:
+    def _wake_one(self) -> None:
         """Wake one thread, which wakes the next while the queue is not empty, because short work needs few threads."""
         if self._idle and not self._waking:
             self._waking = True
@@ -181,7 +181,7 @@ class Pool:
                 self._idle -= 1
                 self._waking = False
             if queue:
-                self._call_one()
+                self._wake_one()
             return drawn
 
 

@@ -96,7 +96,7 @@ class Engine:
         self._forget_store = self._store.on_change(self._noticed, only_soon=True)
         self.timer.start()
         self.pool.start()
-        self._mind_the_lease()
+        self._watch_lease()
         self.exchange_age.completed()
         for thread in self._threads:
             thread.start()
@@ -230,13 +230,13 @@ class Engine:
         alone = self._next_beat - self._clock.monotonic() if self.worker.is_alone else 0.0
         return max(self.worker.watch_interval, alone)
 
-    def _mind_the_lease(self) -> None:
+    def _watch_lease(self) -> None:
         """Stop all runs when the lease expires. This uses a timer, because the heartbeat thread may hang in the store
         at that time."""
         left = self.worker.lease.left
         if left < 0:
             self.worker.stop_all(StopReason.LEASE)
-        self.timer.after(max(self.worker.watch_interval, left), self._mind_the_lease)
+        self.timer.after(max(self.worker.watch_interval, left), self._watch_lease)
 
     def _keep_alive(self) -> None:
         now = self._clock.monotonic()

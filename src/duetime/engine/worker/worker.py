@@ -257,7 +257,7 @@ class Worker:
         if self._doubt:
             self._reconcile()
         now = self.clock.now()
-        self._mind_the_clock(now)
+        self._check_clock(now)
         batch = self._take_finished(worker) if turn is None else []
         unrecorded = (
             () if turn is None else {item.claim.definition.id for item in list(self.claimed.values()) if item.over}
@@ -390,7 +390,7 @@ class Worker:
         self.notice()
         self._accept(lost, self.id)
 
-    def _mind_the_clock(self, now: Instant) -> None:
+    def _check_clock(self, now: Instant) -> None:
         """Rewind schedules at the start and whenever the clock goes back, because a clock that was ahead claimed into
         the future."""
         back = self._last_now == 0 or now < self._last_now - SECOND

@@ -65,7 +65,7 @@ class RunAccess:
         token = self._tokens.for_run(definition.owner, run.id, run.fence, depth, life_of(patience), zone, allowed)
         if self.url is not None:
             return Access(self.url, token)
-        return stdio_access(self._settings, token, _handed_on(self._settings) | {RUN_TOKEN: token})
+        return stdio_access(self._settings, token, _server_variables(self._settings) | {RUN_TOKEN: token})
 
 
 def stdio_access(settings: Settings, token: str = "", env: Mapping[str, str] = MappingProxyType({})) -> Access:
@@ -77,7 +77,7 @@ def stdio_access(settings: Settings, token: str = "", env: Mapping[str, str] = M
     return Access(None, token, (*_program(), *_options(settings)), {**env, **own})
 
 
-def _handed_on(settings: Settings) -> dict[str, str]:
+def _server_variables(settings: Settings) -> dict[str, str]:
     """Return the variables that a stdio server needs: agents pass on few of their own, and can read those given to
     them. Delivery credentials stay with the worker, unless notifications are kept in QStash. The signing secret is
     included, because the server verifies its run's token with it."""

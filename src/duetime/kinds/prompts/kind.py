@@ -308,10 +308,10 @@ class PromptKind(KindHooks):
             return changes
         if changes.payload.get("agent") == payload_of(found.definition).get("agent"):
             return changes
-        return replace(changes, amid_runs=True) if _waits_in_vain(self._scheduler(), caller, found) else changes
+        return replace(changes, amid_runs=True) if _was_always_returned(self._scheduler(), caller, found) else changes
 
 
-def _waits_in_vain(scheduler: Scheduler, caller: Caller, found: Schedule) -> bool:
+def _was_always_returned(scheduler: Scheduler, caller: Caller, found: Schedule) -> bool:
     """Return whether a run is due and was returned each time, so that no attempt has begun."""
     if not is_busy(found.progress):
         return False

@@ -39,12 +39,12 @@ class translated:
 
     def __exit__(self, _type: object, error: BaseException | None, _trace: object) -> None:
         if error is not None:  # a generator costs too much for every read and write
-            with _raised_as_ours(self._path, self.wrote):
+            with _raise_translated(self._path, self.wrote):
                 raise error
 
 
 @contextmanager
-def _raised_as_ours(path: str, wrote: bool) -> Iterator[None]:
+def _raise_translated(path: str, wrote: bool) -> Iterator[None]:
     try:
         yield
     except apsw.BusyError as error:

@@ -359,7 +359,7 @@ class SqliteStore(BaseStore):
         partial = f"{target}.{uuid.uuid4().hex}.partial"
         make_private(partial)  # before SQLite opens it, because the umask would leave it readable by others
         try:
-            with translated(target), self._standing_still() as source:
+            with translated(target), self._fixed_snapshot() as source:
                 copy = apsw.Connection(partial)
                 try:
                     with copy.backup("main", source, "main") as job:
@@ -373,7 +373,7 @@ class SqliteStore(BaseStore):
             Path(partial).unlink(missing_ok=True)
 
     @contextmanager
-    def _standing_still(self) -> Iterator[apsw.Connection]:
+    def _fixed_snapshot(self) -> Iterator[apsw.Connection]:
         """Yield a connection with a fixed snapshot: otherwise, a backup restarts with every commit, and a busy store is
         never copied. Writers to a file do not wait for it."""
         if self.in_memory:

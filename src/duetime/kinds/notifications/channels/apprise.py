@@ -18,7 +18,7 @@ from duetime.net.ssrf_guard import Abandoned, Helpers, NoneFree
 _ALARMING = frozenset({"rotating_light", "x", "no_entry", "skull", "fire"})
 _PLEASING = frozenset({"white_check_mark", "heavy_check_mark", "tada", "+1"})
 _CUT = " … (cut)"
-_AROUND_A_TITLE = 32
+_TITLE_OVERHEAD = 32
 """Characters added to a title that is sent as part of the body: marks, line ends, tags."""
 _OWN_OVERFLOW = re.compile(r"[?&]overflow=", re.IGNORECASE)
 _helpers = Helpers()
@@ -116,7 +116,7 @@ def fitted(apprise: ModuleType, service: Any, text: str, title: str, written_in:
     shown = text if kept == text else kept.rstrip() + _CUT
     room = service.body_maxlen
     if title and (service.title_maxlen <= 0 or service.overflow_amalgamate_title):
-        room -= len(title) + _AROUND_A_TITLE
+        room -= len(title) + _TITLE_OVERHEAD
     shown_in = service.resolve_format(written_in)
     while kept and (length := len(apprise.conversion.convert_between(written_in, shown_in, shown))) > room:
         kept = kept[: max(0, min(len(kept) * room // length, len(kept) - len(_CUT)))]

@@ -57,7 +57,7 @@ LARGEST_ANSWER = 32 * 1024 * 1024
 FEW = 10
 """Maximum number of unconfirmed messages that a list looks up at QStash, one by one."""
 _NOT_FOUND = Err("not_found")
-_KNOWN_HERE_ALONE = ("max_runs", "backoff", "at_most_once")
+_UNSUPPORTED_OPTIONS = ("max_runs", "backoff", "at_most_once")
 """Policies that QStash does not support. Its own handling of downtime and overlaps is harmless."""
 _PERHAPS = "QStash may have accepted it anyway; repeating the same request creates no second one"
 _STATES = {"pause": RemoteState.PAUSED, "resume": RemoteState.THERE}
@@ -151,7 +151,7 @@ class QStashNotifications:
         known = self._made_before(caller, asked)
         if isinstance(known, Err) or (known is not None and known.value.state in CONFIRMED):
             return known
-        for name in _KNOWN_HERE_ALONE:
+        for name in _UNSUPPORTED_OPTIONS:
             if name in asked.policy:  # refused, because it would be sent more often than it should if this were ignored
                 rule = "QStash, which keeps notifications here, has no such rule; leave it out, or keep them in this"
                 raise InvalidInput(field=name, problem=f'{rule} store with notifications.backend = "local"')
@@ -162,7 +162,7 @@ class QStashNotifications:
         fresh = record_of(drafts.value[0], fingerprint(asked, self._scheduler.zone))
         self._check_topic(fresh.topic, fresh.owner)
         limit = self._scheduler.limits.schedules
-        kept = known or self._asked_in_vain(asked, fresh) or self._store.keep_remote(fresh, limit)
+        kept = known or self._find_failed_request(asked, fresh) or self._store.keep_remote(fresh, limit)
         if isinstance(kept, Err):
             return kept
         remote, again = kept.value, kept.value != fresh
@@ -184,7 +184,7 @@ class QStashNotifications:
             return None
         return Ok(known) if is_same_request(known.fingerprint, asked, self._scheduler.zone) else KEY_REUSED
 
-    def _asked_in_vain(self, asked: NewSchedule, fresh: Remote) -> Ok[Remote] | None:
+    def _find_failed_request(self, asked: NewSchedule, fresh: Remote) -> Ok[Remote] | None:
         """Find a recent failed request that the caller repeats without a key, because QStash may have executed it."""
         if asked.idempotency_key is not None:
             return None

@@ -81,7 +81,7 @@ def schedule(call: Call, given: Arguments) -> Reply:
     view = with_warnings(view | call.services.facts(made, zone), warnings)
     if note is not None:
         view["note"] = note
-    wakes, doer_note = _doer_of(call, made, asked_for="agent" in given)
+    wakes, doer_note = _agent_and_note(call, made, asked_for="agent" in given)
     if wakes is not None:
         view["wakes"] = wakes
     sentence = f"Scheduled task #{made.definition.id} for {shown(fires, zone)}."
@@ -89,7 +89,7 @@ def schedule(call: Call, given: Arguments) -> Reply:
     return Reply(view, lines(sentence, notes, [each.text for each in warnings if each.code != TIME]))
 
 
-def _doer_of(call: Call, made: Schedule, *, asked_for: bool) -> tuple[str | None, str | None]:
+def _agent_and_note(call: Call, made: Schedule, *, asked_for: bool) -> tuple[str | None, str | None]:
     """Return the agent that is woken, if any, and a note on who does the prompt. A prompt that waits in the inbox, but
     was not sent there explicitly, has no note, because there is a warning about it."""
     definition, kind = made.definition, call.services.kind(PromptKind)

@@ -16,7 +16,7 @@ from duetime.engine.kind import Caller, Kind
 from duetime.engine.result import Err
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.times import read_duration
-from duetime.kinds.requests.qstash_api.views import without_nothing
+from duetime.kinds.requests.qstash_api.views import without_nulls
 from duetime.kinds.requests.wire import CALLBACKS, KIND, RETRIES, callback_to
 from duetime.service.errors import STORE_ERRORS, Refused, err_of, refuse, refuse_many
 from duetime.service.when import When
@@ -236,7 +236,7 @@ def _sending(own: Mapping[str, str], content_type: str | None, prefix: str = "Up
         "retry_delay": own.get("retry-delay"),
         "timeout": _seconds(f"{prefix}-Timeout", own.get("timeout")),
     }
-    return without_nothing(sending)
+    return without_nulls(sending)
 
 
 def _callback(own: Mapping[str, str], name: str, retries: int) -> dict[str, Any]:

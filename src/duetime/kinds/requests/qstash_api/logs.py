@@ -40,7 +40,7 @@ from duetime.kinds.requests.qstash_api.views import (
     milliseconds,
     payload_of,
     shown_to,
-    without_nothing,
+    without_nulls,
 )
 from duetime.kinds.requests.wire import ONCE, body_of, message_id
 from duetime.service.errors import unwrap
@@ -63,7 +63,7 @@ def told(message: Message, attempts: Sequence[Attempt], depth: int) -> list[View
     common["failureCallbackHeaders"] = view.get("failureCallbackHeader")
     common["retryDelayExpr"] = common["retryDelayExpression"] = view.get("retryDelayExpression")
     common["timeout"] = payload["timeout"] * 1000 if "timeout" in payload else None
-    common = without_nothing(common)
+    common = without_nulls(common)
     created = _row("CREATED", view["createdAt"], nextDeliveryTime=view["notBefore"])
     rows = [created, *_tried(attempts), *_state(message, view["createdAt"], depth)]
     return [{**common, **row} for row in reversed(rows)]
@@ -76,7 +76,7 @@ _REPEATED = (
 
 
 def _row(state: str, at: Instant | int, **more: Any) -> View:
-    return without_nothing({"state": state, "time": at, **more})
+    return without_nulls({"state": state, "time": at, **more})
 
 
 def _tried(attempts: Sequence[Attempt]) -> Iterator[View]:
@@ -123,7 +123,7 @@ def list_events(asking: Asking) -> ApiResponse:
 
     rows, cursor = walk(_sources(asking, wanted), wanted.last("cursor"), wanted.count(MOST), fits)
     rows.sort(key=lambda row: -row["time"])
-    return ApiResponse(without_nothing({"events": rows, "cursor": cursor}))
+    return ApiResponse(without_nulls({"events": rows, "cursor": cursor}))
 
 
 def _sources(asking: Asking, wanted: Filter) -> list[Source[Any]]:
@@ -166,7 +166,7 @@ _NOT_SETTINGS = (f"{PREFIX}telemetry-",)
 def list_failures(asking: Asking) -> ApiResponse:
     wanted = Filter(asking.query)
     rows, cursor = _failures(asking, wanted, wanted.count(MOST_LETTERS))
-    return ApiResponse(without_nothing({"messages": rows, "cursor": cursor}))
+    return ApiResponse(without_nulls({"messages": rows, "cursor": cursor}))
 
 
 def _failures(asking: Asking, wanted: Filter, count: int) -> tuple[list[View], str | None]:
@@ -202,7 +202,7 @@ def delete_failure(asking: Asking) -> ApiResponse:
 def delete_failures(asking: Asking) -> ApiResponse:
     found, cursor = _chosen(asking)
     done = [asking.scheduler.dismiss(asking.caller, each.run.id) for each in found]
-    return ApiResponse(without_nothing({"deleted": sum(each.is_ok for each in done), "cursor": cursor}))
+    return ApiResponse(without_nulls({"deleted": sum(each.is_ok for each in done), "cursor": cursor}))
 
 
 def retry_failure(asking: Asking) -> ApiResponse:
@@ -216,7 +216,7 @@ def retry_failures(asking: Asking) -> ApiResponse:
     _refuse_settings(asking)
     found, cursor = _chosen(asking)
     done = [each for each in found if asking.scheduler.retry(asking.caller, each.run.id).is_ok]
-    return ApiResponse(without_nothing({"responses": [_retried(each) for each in done], "cursor": cursor}))
+    return ApiResponse(without_nulls({"responses": [_retried(each) for each in done], "cursor": cursor}))
 
 
 def _chosen(asking: Asking) -> tuple[Sequence[Failure], str | None]:

@@ -40,7 +40,7 @@ from duetime.kinds.requests.qstash_api.lookup import (
     living_schedules,
     message_of,
 )
-from duetime.kinds.requests.qstash_api.views import last_states, message_view, schedule_view, without_nothing
+from duetime.kinds.requests.qstash_api.views import last_states, message_view, schedule_view, without_nulls
 from duetime.kinds.requests.wire import KIND, ONCE, RECURRING
 from duetime.service.errors import err_of, refuse, unwrap
 
@@ -204,7 +204,7 @@ def create_schedule(asking: Asking) -> ApiResponse:
     request = read_request(asking, asking.destination, asking.headers, asking.body)
     given = asking.headers.get(f"{PREFIX}schedule-id")
     more = {"cron": cron, "delay": read_delay(asking.headers), "id": given}
-    payload = request.payload | without_nothing(more)
+    payload = request.payload | without_nulls(more)
     new = NewSchedule(KIND, request.name, *when[:2], payload, request.policy, when.timezone)
     if given is None:
         made = unwrap(asking.scheduler.create(asking.caller, new))

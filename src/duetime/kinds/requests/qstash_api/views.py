@@ -47,7 +47,7 @@ def schedule_view(schedule: Schedule, depth: int) -> View:
         "nextScheduleTime": None if progress.next is None else milliseconds(progress.next),
         "error": masked(progress.note if progress.state == ScheduleState.BROKEN else progress.last_error),
     }
-    return without_nothing(view)
+    return without_nulls(view)
 
 
 _STATES = {RunStatus.COMPLETED: "SUCCESS", RunStatus.FAILED: "FAIL", RunStatus.LOST: "FAIL"}
@@ -93,7 +93,7 @@ def message_view(schedule: Schedule, run: Run | None, depth: int) -> View:
         "createdAt": milliseconds(definition.created if recurs is None else due),
         "scheduleId": recurs,
     }
-    return without_nothing(view)
+    return without_nulls(view)
 
 
 def _sent(payload: Mapping[str, Any]) -> View:
@@ -137,5 +137,5 @@ def dlq_view(schedule: Schedule, run: Run, depth: int) -> View:
     return {**message_view(schedule, run, depth), "dlqId": dlq_id(run.id), **answer_of(run, depth)}
 
 
-def without_nothing(view: Mapping[str, Any]) -> View:
+def without_nulls(view: Mapping[str, Any]) -> View:
     return {name: value for name, value in view.items() if value is not None}

@@ -14,23 +14,23 @@ class LazySequence(Sequence[T]):
     """A sequence that builds an item whenever it is accessed, and stores none."""
 
     @abstractmethod
-    def _made(self, place: int) -> T:
+    def _item(self, index: int) -> T:
         """Build the item at a position, which is not negative."""
 
     def __iter__(self) -> Iterator[T]:
-        return map(self._made, range(len(self)))
+        return map(self._item, range(len(self)))
 
     @overload
-    def __getitem__(self, place: int) -> T: ...
+    def __getitem__(self, index: int) -> T: ...
     @overload
-    def __getitem__(self, place: slice) -> list[T]: ...
-    def __getitem__(self, place: int | slice) -> T | list[T]:
-        if isinstance(place, slice):
-            return [self._made(each) for each in range(len(self))[place]]
-        return self._made(range(len(self))[place])
+    def __getitem__(self, index: slice) -> list[T]: ...
+    def __getitem__(self, index: int | slice) -> T | list[T]:
+        if isinstance(index, slice):
+            return [self._item(each) for each in range(len(self))[index]]
+        return self._item(range(len(self))[index])
 
 
-class Lazily(LazySequence[T], Generic[S, T]):
+class LazyMap(LazySequence[T], Generic[S, T]):
     """A sequence of the results of a function for each item of another sequence, computed on access."""
 
     def __init__(self, items: Sequence[S], make: Callable[[S], T]) -> None:
@@ -39,5 +39,5 @@ class Lazily(LazySequence[T], Generic[S, T]):
     def __len__(self) -> int:
         return len(self._items)
 
-    def _made(self, place: int) -> T:
-        return self._make(self._items[place])
+    def _item(self, index: int) -> T:
+        return self._make(self._items[index])

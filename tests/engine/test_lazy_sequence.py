@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from duetime.engine.lazily import Lazily
+from duetime.engine.lazy_sequence import LazyMap
 
 
 def test_an_item_is_made_when_it_is_looked_at_and_not_before() -> None:
@@ -14,7 +14,7 @@ def test_an_item_is_made_when_it_is_looked_at_and_not_before() -> None:
         made.append(number)
         return 2 * number
 
-    doubled = Lazily(range(5), double)
+    doubled = LazyMap(range(5), double)
     assert (len(doubled), made) == (5, [])
     assert (doubled[1], doubled[-1], doubled[1:3], made) == (2, 8, [2, 4], [1, 4, 1, 2])
     assert list(doubled) == [0, 2, 4, 6, 8] and 6 in doubled
