@@ -236,6 +236,28 @@ def test_a_policy_is_shown_in_words(served: Site, local: Browser) -> None:
         assert said in page, said
 
 
+@pytest.mark.parametrize(
+    ("kind", "required"),
+    [("job", ["task"]), ("prompt", ["prompt"]), ("notification", ["message", "topic"])],
+)
+def test_a_required_field_is_marked_and_still_checked_by_the_server(
+    local: Browser, kind: str, required: list[str]
+) -> None:
+    page = local.get(f"/new?kind={kind}").body.decode()
+    marked = re.findall(r'<(?:input|textarea) id="(\w+)" [^>]*aria-required="true"', page)
+    assert marked == [*required, "phrase", "run_at", "every", "expression", "rrule"]
+    assert page.count('aria-hidden="true">required<') == len(marked)
+    assert not re.search(r"<(?:input|textarea)[^>]* required[ >]", page.partition('id="schedule-form"')[2])
+
+
+def test_a_kind_that_is_not_created_here_says_how_it_is_created(local: Browser) -> None:
+    page = local.text("/new?kind=request")
+    assert "The dashboard creates no requests" in page and "duetime request add https://example.org/hook" in page
+    assert "Task" not in page
+    unknown = local.get("/new?kind=nonsense")
+    assert (unknown.status, "There is no kind \u201cnonsense\u201d" in words(unknown)) == (404, True)
+
+
 def test_as_usual_means_as_usual_for_the_kind(served: Site, local: Browser) -> None:
     """A message does not wait for the one before it, unless somebody wants it to; then that can be taken back."""
     message = {"message": "m", "topic": "my-phone"}

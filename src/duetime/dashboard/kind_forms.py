@@ -33,6 +33,8 @@ class KindForm:
     named_by_label: str = "first words"
     creates: bool = True
     """Whether schedules of this kind are created in the dashboard as well as edited."""
+    create_command: tuple[str, ...] = ()
+    """An example of the command that creates one, if the dashboard does not."""
     own_policy: tuple[str, ...] = ()
     """Fields of the policy that the template shows itself."""
     prefix: str = ""
@@ -133,6 +135,7 @@ class Input(NamedTuple):
     label: str
     hint: str
     type: str
+    required: bool
 
 
 class StandardForm(KindForm):
@@ -181,7 +184,7 @@ def _input(field: PayloadField) -> Input:
     hint = field.description
     if not field.required and _input_type(field) != "checkbox":
         hint = f"{hint} May be left empty: {json.dumps(field.default)}.".strip()
-    return Input(_PREFIX + field.name, label[:1].upper() + label[1:], hint, _input_type(field))
+    return Input(_PREFIX + field.name, label[:1].upper() + label[1:], hint, _input_type(field), field.required)
 
 
 def _value(field: PayloadField, text: str) -> Any:

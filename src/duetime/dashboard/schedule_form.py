@@ -53,9 +53,25 @@ def _chosen_kind(request: PageRequest, kind: str) -> str:
 
 
 def new_page(request: PageRequest) -> Response:
-    kind = _chosen_kind(request, request.parameter("kind"))
+    asked = request.parameter("kind")
+    if asked and asked not in _titles(request):
+        return _created_elsewhere(request, asked)
+    kind = _chosen_kind(request, asked)
     empty = form_fields.read(Form([]), kind)
     return _form(request, kind, empty | FIRST | {"timezone": request.zone}, key=token_hex(8))
+
+
+def _created_elsewhere(request: PageRequest, kind: str) -> Response:
+    """Say how a schedule of this kind is created, if it is not created here."""
+    spec, command = request.call.services.specs.get(kind), form_of(kind).create_command
+    return request.render(
+        "created_elsewhere.html",
+        200 if spec is not None else 404,
+        kind=kind,
+        plural=None if spec is None else spec.plural,
+        command=request.command(*command) if command else None,
+        titles=_titles(request),
+    )
 
 
 def create(request: PageRequest, form: Form) -> Response:

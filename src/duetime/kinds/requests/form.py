@@ -18,6 +18,7 @@ class RequestForm(KindForm):
     fields = ("payload",)
     template = "request/form.html"
     creates = False
+    create_command = ("request", "add", "https://example.org/hook", "--every", "1h")
 
     def show(self, payload: Mapping[str, Any]) -> Values:
         seen = {name: value for name, value in payload.items() if name not in _HELD_BACK}
