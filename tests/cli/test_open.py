@@ -31,7 +31,7 @@ class Stranger(BaseHTTPRequestHandler):
         self.asked.append(self.path)
         said = b'{"status": "ok", "service": "duetime", "proof": "00"}'
         if self.real:
-            connection = HTTPConnection("127.0.0.1", self.real, timeout=10)
+            connection = HTTPConnection("127.0.0.1", self.real, timeout=30)
             connection.request("GET", self.path)
             said = connection.getresponse().read()
             connection.close()

@@ -394,7 +394,7 @@ def test_run_waits_for_the_end(cli: Cli) -> None:
     assert cli("job", "run", "hello", "--wait", "61").code == 2
     listed = cli("run", "list", "--from", "2 hours ago", "--to", "today", "--json").document
     assert [run["status"] for run in listed["runs"]] == ["pending"]
-    assert cli("run", "list", "--to", "yesterday", "--json").document["runs"] == []
+    assert cli("run", "list", "--to", "2 days ago", "--json").document["runs"] == []
 
 
 def test_a_run_is_repeated_with_a_task_of_ones_own_and_its_failure_is_an_exit_code(cli: Cli, tmp_path: Path) -> None:

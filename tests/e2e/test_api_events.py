@@ -99,7 +99,7 @@ class Listener:
 
     @contextmanager
     def connection(self) -> Iterator[HTTPConnection]:
-        connection = HTTPConnection(self._address, timeout=30)
+        connection = HTTPConnection(self._address, timeout=2 * SECONDS)
         try:
             yield connection
         finally:

@@ -88,9 +88,9 @@ def test_a_program_that_is_stopped_goes_with_all_it_started(tmp_path: Path, reas
 
 @linux
 def test_out_of_time(tmp_path: Path) -> None:
-    run = Background(agent(program(tmp_path, HANG.format(told=str(tmp_path / "told")))), agent_request(patience=1.0))
+    run = Background(agent(program(tmp_path, HANG.format(told=str(tmp_path / "told")))), agent_request(patience=3.0))
     pids = told(tmp_path / "told")
-    assert run.reply().error == "timed out after 1 s"
+    assert run.reply().error == "timed out after 3 s"
     for pid in pids:
         assert_gone(pid)
 
@@ -98,7 +98,7 @@ def test_out_of_time(tmp_path: Path) -> None:
 @linux
 def test_a_program_that_had_to_end_with_the_lease_has_not_failed(tmp_path: Path) -> None:
     """Its worker has not let go of it yet: the program is gone a moment before."""
-    given = agent_request(lease=Lease(SystemClock(), 2.0))
+    given = agent_request(lease=Lease(SystemClock(), 3.0))
     reply = agent(program(tmp_path, HANG.format(told=str(tmp_path / "told")))).wake(given)
     assert reply.error == STOPPED[StopReason.LEASE]
     assert given.stop.reason is StopReason.LEASE, "so that the run is given back"
@@ -173,7 +173,7 @@ def test_a_program_does_not_outlive_its_worker(tmp_path: Path) -> None:
     pids = told(tmp_path / "told")
     assert list((tmp_path / "runs").iterdir())
     worker.send_signal(signal.SIGKILL)
-    worker.wait(10)
+    worker.wait(30)
     for pid in pids:
         assert_gone(pid)
     eventually(lambda: not list((tmp_path / "runs").iterdir()), 30, "its private folder with the token is removed")
@@ -182,7 +182,7 @@ def test_a_program_does_not_outlive_its_worker(tmp_path: Path) -> None:
 @linux
 def test_a_program_ends_when_its_worker_is_not_heard_of(tmp_path: Path) -> None:
     """A stopped process keeps its pipes open, while others may take its runs over."""
-    worker = start_worker(tmp_path, 1.5)
+    worker = start_worker(tmp_path, 3.0)
     pids = told(tmp_path / "told")
     try:
         worker.send_signal(signal.SIGSTOP)
@@ -190,7 +190,7 @@ def test_a_program_ends_when_its_worker_is_not_heard_of(tmp_path: Path) -> None:
             assert_gone(pid)
     finally:
         worker.kill()
-        worker.wait(10)
+        worker.wait(30)
 
 
 @linux
@@ -203,7 +203,7 @@ def test_a_program_does_not_outlive_its_worker_and_its_guard(tmp_path: Path) -> 
     worker.send_signal(signal.SIGSTOP)
     os.kill(guard, signal.SIGKILL)
     worker.kill()
-    worker.wait(10)
+    worker.wait(30)
     assert_gone(program_id)
     for pid in others:  # nobody is left to know of them but this test
         os.kill(pid, signal.SIGKILL)

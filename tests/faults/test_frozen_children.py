@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from duetime.engine.clock import SECOND, Instant, datetime_of
 from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.result import Ok
 from duetime.engine.validation import NewSchedule
@@ -45,7 +44,7 @@ def begin_all(team: Crew) -> tuple[WorkerProcess, list[int]]:
     (worker,) = team.start(1)
     files = {name: team.folder / name for name in ("job", "shell", "program")}
     argv = ["sh", "-c", SHELL.format(told=files["shell"])]
-    soon = {"run_at": datetime_of(Instant(CLOCK.now() + SECOND // 5)).isoformat()}
+    soon = {"run_at": "now"}
     made = team.app.scheduler.create_many(
         Caller(LOCAL, operator=True),
         [

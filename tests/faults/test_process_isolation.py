@@ -50,7 +50,7 @@ class Background:
         self._thread.start()
 
     def outcome(self) -> Outcome:
-        self._thread.join(20)
+        self._thread.join(30)
         return self._outcomes[0]
 
 
@@ -201,14 +201,14 @@ def test_a_child_does_not_outlive_its_parent(tmp_path: Path, task: str) -> None:
     parent = start_parent(30, task, tmp_path / "told")
     pids = told(tmp_path / "told")
     parent.send_signal(signal.SIGKILL)
-    parent.wait(10)
+    parent.wait(30)
     for pid in pids:
         assert_gone(pid)
 
 
 def test_a_child_ends_when_its_parent_is_not_heard_of(tmp_path: Path) -> None:
     """A stopped process keeps its pipes open, while others may take its runs over."""
-    parent = start_parent(0.5, "hang", tmp_path / "told")
+    parent = start_parent(2.0, "hang", tmp_path / "told")
     pids = told(tmp_path / "told")
     try:
         parent.send_signal(signal.SIGSTOP)
@@ -216,7 +216,7 @@ def test_a_child_ends_when_its_parent_is_not_heard_of(tmp_path: Path) -> None:
             assert_gone(pid)
     finally:
         parent.kill()
-        parent.wait(10)
+        parent.wait(30)
 
 
 def test_a_child_that_starts_late_hears_of_later_deadlines_first() -> None:
@@ -235,7 +235,7 @@ def answer_to(request: bytes, *later: float) -> bytes:
     process = GuardedCall(CHILD, request, ChildLease(None, patience=-1), heard.extend)
     for deadline in later:
         process.extend(deadline)
-    process.wait(20, lambda: process.ended or b"\n" in heard)
+    process.wait(30, lambda: process.ended or b"\n" in heard)
     process.close()
     return bytes(heard)
 
@@ -243,7 +243,7 @@ def answer_to(request: bytes, *later: float) -> bytes:
 def test_a_child_that_had_to_end_with_the_lease_has_not_failed(kind: JobKind, tmp_path: Path) -> None:
     """Its worker has not let go of it yet: the child is gone a moment before."""
     work = make_work("hang", str(tmp_path / "told"))
-    work.lease = Lease(SystemClock(), 2.0)
+    work.lease = Lease(SystemClock(), 4.0)
     assert kind.execute(work) == Failed(STOPPED[StopReason.LEASE])
     assert work.stop.reason is StopReason.LEASE, "so that the run is given back"
     for pid in told(tmp_path / "told"):

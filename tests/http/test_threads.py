@@ -50,7 +50,7 @@ def test_no_more_run_at_once_than_there_are_tokens() -> None:
         with lock:
             running += 1
             most = max(most, running)
-        both.wait(10)
+        both.wait(30)
         with lock:
             running -= 1
 
@@ -69,7 +69,7 @@ def test_a_cancelled_caller_waits_for_its_thread() -> None:
 
     def work() -> None:
         begun.set()
-        go_on.wait(10)
+        go_on.wait(30)
         ended.set()
 
     async def main() -> None:

@@ -527,7 +527,7 @@ def test_changes_that_wait_for_the_same_lock_are_all_made(store: BaseStore) -> N
         raise ValueError("as meant")
 
     def ask(schedule: ScheduleId, decide: Callable[[Change], Decision]) -> Result[Any]:
-        together.wait(10)
+        together.wait(30)
         return store.change(schedule, T0, decide)
 
     with ThreadPoolExecutor(len(wanted) + 2) as pool:

@@ -257,7 +257,7 @@ def test_an_open_transaction_is_noticed_without_waiting_for_it(tmp_path: Path) -
         with writer._write():
             asked = threading.Thread(target=lambda: found.append(store._is_written()))
             asked.start()
-            asked.join(5)
+            asked.join(30)
         found.append(store._is_written())
     assert found == [True, False] * 2
     assert store.wait(0) is False

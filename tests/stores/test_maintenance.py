@@ -271,7 +271,7 @@ def test_closing_ends_the_waiting(opener: Opener) -> None:
     waiting.start()
     begun.wait()
     store.close()
-    waiting.join(5)
+    waiting.join(30)
     assert heard == [False]
 
 

@@ -32,7 +32,7 @@ def test_of_many_who_use_an_id_at_once_one_is_first(opener: Opener) -> None:
     ready = threading.Barrier(4)
 
     def use(store: BaseStore) -> list[str]:
-        ready.wait(10)
+        ready.wait(30)
         return [id for round in range(10) for id in store.revoke([revocation(f"link_{round}")], T0)]
 
     with ThreadPoolExecutor(4) as threads:

@@ -42,7 +42,7 @@ def test_two_at_once_do_not_share_the_last_place(store: BaseStore) -> None:
     answers: list[str | Left] = []
 
     def reserve() -> None:
-        together.wait(10)
+        together.wait(30)
         answers.append(store.reserve("ada", TODAY, CAPS))
 
     threads = [threading.Thread(target=reserve) for _ in range(8)]

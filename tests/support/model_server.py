@@ -120,7 +120,7 @@ class ModelServer:
         self.closing.set()
         self._server.shutdown()
         self._server.server_close()
-        self._thread.join(10)
+        self._thread.join(30)
 
     # -- for the handler ------------------------------------------------------------------------------------------
 

@@ -148,6 +148,6 @@ def test_it_survives_a_short_lack_of_resources(scene: Scene, monkeypatch: pytest
 def test_stopping_leaves_no_row_behind(scene: Scene) -> None:
     alone = scene.stand_in()
     alone.start()
-    assert alone.decided.wait(5)
+    assert alone.decided.wait(30)
     alone.stop(0)
     assert scene.store.workers() == []

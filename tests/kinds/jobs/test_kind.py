@@ -265,9 +265,9 @@ def test_closing_ends_what_runs(kind: JobKind) -> None:
 
     thread = threading.Thread(target=lambda: outcomes.append(kind.execute(make_work("hang"))))
     thread.start()
-    assert begun.wait(10)
+    assert begun.wait(30)
     kind.close()
-    thread.join(10)
+    thread.join(30)
     assert outcomes == [Failed("the worker stopped before it was done")]
 
 

@@ -200,8 +200,8 @@ def test_a_model_that_cannot_be_reached(play: Play, access: Access, monkeypatch:
 
 def test_its_time_is_up(play: Play, access: Access) -> None:
     play([call("schedule", prompt="x", at="tomorrow 9am"), silence()])
-    reply = replied(agent().wake(agent_request(access, patience=3.0)))
-    assert reply.error == "it was not done after 3 s" and not reply.permanent
+    reply = replied(agent().wake(agent_request(access, patience=6.0)))
+    assert reply.error == "it was not done after 6 s" and not reply.permanent
     assert [each["name"] for each in reply.tool_calls] == ["schedule"] and reply.spent.tokens == 110
 
 

@@ -352,8 +352,8 @@ def test_a_hanging_program_is_ended(tmp_path: Path, runs: Path) -> None:
     code = (
         "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('begun', flush=True); time.sleep(60)"
     )
-    reply = agent(program(tmp_path, code)).wake(agent_request(patience=0.5))
-    assert reply.error == "timed out after 0.5 s" and reply.text == "begun" and reply.exit_code is None
+    reply = agent(program(tmp_path, code)).wake(agent_request(patience=2.0))
+    assert reply.error == "timed out after 2 s" and reply.text == "begun" and reply.exit_code is None
 
 
 def test_a_program_that_is_asked_to_end_may_say_its_last_words(tmp_path: Path, runs: Path) -> None:
@@ -365,8 +365,8 @@ def test_a_program_that_is_asked_to_end_may_say_its_last_words(tmp_path: Path, r
     signal.signal(signal.SIGTERM, end)
     time.sleep(60)
     """
-    reply = agent(program(tmp_path, code)).wake(agent_request(patience=0.5))
-    assert (reply.error, reply.text, reply.spent) == ("timed out after 0.5 s", "half of it", Spent(7))
+    reply = agent(program(tmp_path, code), limits=Limits(grace=20.0)).wake(agent_request(patience=2.0))
+    assert (reply.error, reply.text, reply.spent) == ("timed out after 2 s", "half of it", Spent(7))
 
 
 @pytest.mark.parametrize("reason", [StopReason.LEASE, StopReason.SHUTDOWN])
