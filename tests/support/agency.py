@@ -1,4 +1,4 @@
-"""One `duetime serve` with agents of every type, for many tests: each of them is an owner of its own."""
+"""One `duetime serve` with agents of every type, which many tests share; each test uses an owner of its own."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ class Agency(House):
         self.plays, self._model, self._hooks = plays, model, hooks
 
     def thought_of(self, prompt: str) -> int:
-        """How often the model was asked for this stored prompt."""
+        """Return how often the model received this stored prompt."""
         return sum(prompt in prompts_in(request) for request in self._model.requests)
 
     def request(self, owner: str, number: int = 1) -> Request:
-        """What the webhook was sent for an owner, once it was."""
+        """Return the webhook request for an owner, once it has arrived."""
         eventually(lambda: len(self._sent_for(owner)) >= number, PATIENCE, f"the webhook is called for {owner}")
         return self._sent_for(owner)[number - 1]
 
@@ -65,7 +65,7 @@ class Agency(House):
 
 
 def _at_once_or_later(request: Request) -> Behaviour:
-    """How a webhook answers is up to the prompt; `in no hurry` means that even this takes a while."""
+    """Let the prompt decide how the webhook answers; `in no hurry` makes it answer slowly."""
     prompt = json.loads(request.body)["prompt"]
     delay = 0.5 if "in no hurry" in prompt else 0.0
     answer = json.dumps({"text": f"Did: {prompt}"}).encode()

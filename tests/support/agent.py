@@ -1,4 +1,4 @@
-"""An agent played by a test: it calls tools as the server would, without any transport."""
+"""An agent simulated by a test: it calls tools as the server would, without any transport."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ class Agent:
         self.call = Call(desk, caller, zone or desk.zone)
 
     def use(self, tool: str, given: Mapping[str, Any] | None = None, **more: Any) -> Reply:
-        """`given` is for arguments that Python cannot name, such as `from`."""
+        """Call a tool. `given` is for arguments that Python cannot name, such as `from`."""
         chosen = TOOLS[tool]
         return chosen.answer(self.call, checked(chosen.input, {**(given or {}), **more}))
 
     def hears(self, tool: str, given: Mapping[str, Any] | None = None, **more: Any) -> str:
-        """The text of an answer."""
+        """Return the text of an answer."""
         words = self.use(tool, given, **more).text
         assert words is not None
         return words
 
     def knows(self, tool: str, given: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]:
-        """The structured content of an answer, which has to be what the tool's schema names."""
+        """Return the structured content of an answer, which has to match the tool's schema."""
         structured = dict(self.use(tool, given, **more).structured)
         assert set(structured) <= set(TOOLS[tool].output["properties"])
         return structured

@@ -1,4 +1,4 @@
-"""Real agents' clients: the SDK's own, over HTTP and stdio, in both protocol eras."""
+"""Real MCP clients from the SDK, over HTTP and stdio, in both protocol versions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Served(NamedTuple):
 
 @contextmanager
 def serving(folder: Path, *more: str, env: Mapping[str, str] | None = None) -> Iterator[Served]:
-    """`duetime serve` on a free port, as soon as it serves."""
+    """Start `duetime serve` on a free port, and yield once it is serving."""
     with start("serve", "--port", "0", "--db", "my.db", *more, folder=folder, env=env) as process:
         try:
             output = Output(process)
@@ -71,7 +71,7 @@ async def over_stdio(folder: Path, era: str, *more: str, **variables: str) -> As
 
 
 def talk(connection: Any, say: Talk) -> None:
-    """One conversation, from an ordinary test."""
+    """Run one conversation from a synchronous test."""
 
     async def whole() -> None:
         with anyio.fail_after(60):
@@ -82,7 +82,7 @@ def talk(connection: Any, say: Talk) -> None:
 
 
 def cut_off(connection: Any, say: Talk) -> None:
-    """A conversation that ends the server; how its client takes that is the client's affair."""
+    """Run a conversation that ends the server; how its client reacts does not matter."""
     said = []
 
     async def whole(client: Client) -> None:
@@ -103,7 +103,7 @@ async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
 
 
 async def until(ask: Callable[[], Awaitable[bool]], seconds: float, what: str) -> None:
-    """Another process does it in its own time; asked again until then."""
+    """Ask again until another process has done it."""
     with anyio.move_on_after(seconds):
         while not await ask():
             await anyio.sleep(0.05)

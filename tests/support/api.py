@@ -1,4 +1,4 @@
-"""The HTTP API in this process, on a settable clock; whatever it answers has to be what it says that it answers."""
+"""The HTTP API in this process, on a settable clock; every response is checked against the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ PROBLEM = "application/problem+json"
 
 
 class Described:
-    """The OpenAPI document, held against what is answered."""
+    """The OpenAPI document, against which responses are checked."""
 
     def __init__(self, document: dict[str, Any]) -> None:
         self.document = document
-        paths = sorted(document["paths"].items(), key=lambda each: each[0].count("{"))  # a literal path goes first
+        # a literal path takes precedence
+        paths = sorted(document["paths"].items(), key=lambda each: each[0].count("{"))
         self._paths = {re.compile(re.sub(r"\{\w+\}", "[^/]+", path)): item for path, item in paths}
 
     def check(self, method: str, path: str, reply: httpx2.Response) -> None:
@@ -62,7 +63,7 @@ _DESCRIBED: list[Described] = []
 
 
 class Client:
-    """Somebody who calls."""
+    """A caller of the API."""
 
     def __init__(self, http: TestClient, described: Described, headers: dict[str, str]) -> None:
         self.http, self._described, self.headers = http, described, headers
@@ -85,7 +86,7 @@ class Client:
         return reply.json()
 
     def refused(self, method: str, path: str, status: int, **more: Any) -> dict[str, Any]:
-        """The problem, in its form."""
+        """Return the problem of a refused request, checked for its format."""
         reply = self.ask(method, path, **more)
         assert reply.status_code == status, reply.text
         assert reply.headers["content-type"] == PROBLEM
@@ -95,7 +96,7 @@ class Client:
         assert problem["detail"]
         return problem
 
-    # -- what there is to do ------------------------------------------------------------------------------------------
+    # -- operations ----------------------------------------------------------------------------------------------------
 
     def job(self, **changes: Any) -> dict[str, Any]:
         given = {
@@ -120,7 +121,7 @@ class Api:
         self.simulation, self.tokens = simulation, tokens
         self.room: App = simulation.duetime.app
         self.http = TestClient(web(self.room, tokens if auth else None), base_url="http://localhost")
-        if not _DESCRIBED:  # the same for every server, and slow to make
+        if not _DESCRIBED:  # the same for every server, and slow to build
             _DESCRIBED.append(Described(self.http.get("/api/openapi.json", headers=self.bearer("docs")).json()))
         [self.described] = _DESCRIBED
 
@@ -135,7 +136,7 @@ class Api:
         return Client(self.http, self.described, {})
 
     def pass_time(self, **amount: float) -> None:
-        """What is due meanwhile is carried out."""
+        """Advance the clock and execute what is due."""
         self.simulation.advance(timedelta(**amount))
 
 
@@ -145,7 +146,7 @@ def serving_api(folder: Path, *, url: str = ":memory:", auth: bool = True, **set
 
     @registry.task
     def fail() -> None:
-        """Never works."""
+        """Always fails."""
         raise RuntimeError("as always")
 
     with Simulation(

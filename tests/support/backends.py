@@ -1,7 +1,4 @@
-"""Notifications kept here or at QStash, on a clock that a test sets: what agents ask for, and what people get.
-
-At QStash means: through its SDK, at our own `/v2` on a real socket, which has a store, a worker and an owner apart.
-"""
+"""Notifications kept here or at QStash, on a settable clock: the agents' calls, and the messages that arrive."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ from tests.support.tokens import SECRET
 
 class Backend:
     def __init__(self, app: App, firing: Simulation, ntfy: Receiver) -> None:
-        """`app` is what the agents talk to, `firing` whatever sends."""
+        """`app` serves the agents' calls, `firing` sends."""
         self.app, self.firing, self._ntfy = app, firing, ntfy
 
     def agent(self, owner: str) -> Agent:
@@ -37,7 +34,7 @@ class Backend:
 
     @property
     def arrived(self) -> list[tuple[str, str]]:
-        """Topic and message of everything that the ntfy server got."""
+        """Return the topic and the message of everything that the ntfy server received."""
         bodies: list[dict[str, Any]] = [json.loads(request.body) for request in self._ntfy.requests]
         return [(body["topic"], body["message"]) for body in bodies]
 
@@ -53,7 +50,7 @@ def kept_here(url: str) -> Iterator[Backend]:
 
 @contextmanager
 def kept_at_qstash(folder: Path) -> Iterator[Backend]:
-    """The caller sets `XDG_DATA_HOME`: the server there keeps its keys in it."""
+    """Keep notifications at QStash. The caller sets `XDG_DATA_HOME`, where the server keeps its keys."""
     far = Settings(db=str(folder / "there.db"), timezone="UTC", allowed_hosts=("127.0.0.1",))
     with Receiver() as ntfy, Simulation(START, settings=far) as there:
         tokens = Tokens(SECRET, folder / "auth", there.clock, issuer="duetime", audience="duetime")

@@ -1,4 +1,4 @@
-"""A browser without a script: it keeps a cookie, reads pages as text and sends forms."""
+"""A browser without scripts: it keeps cookies, reads pages as text and sends forms."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Browser:
         return self.site.ask("GET", path, {**self.headers, **headers})
 
     def text(self, path: str) -> str:
-        """What a page says, without its markup."""
+        """Return the text of a page, without its markup."""
         reply = self.get(path)
         assert reply.status == 200, (path, reply.status, reply.body[:300])
         return words(reply)
@@ -44,26 +44,26 @@ class Browser:
         return match[1].decode()
 
     def send(self, path: str, fields: Any, headers: Mapping[str, str] | None = None) -> Reply:
-        """A form of ours, unless its fields bring a proof of their own."""
+        """Send one of our forms, with a CSRF token unless the fields contain one."""
         pairs = list(fields.items()) if isinstance(fields, Mapping) else list(fields)
         if all(name != "csrf" for name, _ in pairs):
             pairs.append(("csrf", self.proof()))
         return self.site.ask("POST", path, {**self.headers, **FORM, **(headers or {})}, urlencode(pairs).encode())
 
     def follow(self, reply: Reply) -> str:
-        """The page that follows something that was done."""
+        """Return the page after an action."""
         assert reply.status == 303, (reply.status, words(reply))
         return self.text(reply.headers["location"])
 
 
 def signed_in(site: Site, zone: str = "") -> Browser:
-    """By the link, as an operator."""
+    """Sign in with the link, as an operator."""
     link = Sessions(site.tokens, site.room.clock).link()
     return Browser(site, cookie_of(site.ask("GET", f"/login?token={link}")), zone)
 
 
 def signed_in_as(site: Site, subject: str, **claims: Any) -> Browser:
-    """With a token that was pasted."""
+    """Sign in with a pasted token."""
     token = site.tokens.issue(subject, 3600 * 1_000_000, **claims)
     return Browser(site, cookie_of(site.ask("POST", "/login", FORM, urlencode({"token": token}).encode())))
 
@@ -89,7 +89,7 @@ def words(reply: Reply) -> str:
 
 
 def field(reply: Reply, name: str) -> str:
-    """What a form's field is filled with."""
+    """Return the value of a form field."""
     page = reply.body.decode()
     area = re.search(rf'<textarea[^>]* name="{name}"[^>]*>\n(.*?)</textarea>', page, re.DOTALL)
     if area is not None:
@@ -100,7 +100,7 @@ def field(reply: Reply, name: str) -> str:
 
 
 def chosen(page: str, name: str) -> str:
-    """What a form's field would send, a list's too."""
+    """Return the value that a form field would send, including selects."""
     select = re.search(rf'<select[^>]* name="{name}"[^>]*>(.*?)</select>', page, re.DOTALL)
     if select is None:
         return field(Reply(200, {}, page.encode()), name)
@@ -110,7 +110,7 @@ def chosen(page: str, name: str) -> str:
 
 
 def filled(browser: Browser, schedule: Schedule) -> dict[str, str]:
-    """The edit form of a schedule, as a browser would send it back."""
+    """Return the edit form of a schedule, as a browser would send it back."""
     whole = browser.get(page_of(schedule, "edit")).body.decode()
     form_part = re.search(r'<form[^>]* id="schedule-form">.*?</form>', whole, re.DOTALL)
     assert form_part is not None
@@ -121,7 +121,7 @@ def filled(browser: Browser, schedule: Schedule) -> dict[str, str]:
     return form | ({"when": when[1]} if when else {})
 
 
-# -- what there is to see -------------------------------------------------------------------------------------------
+# -- data --------------------------------------------------------------------------------------------------------------
 
 HOURLY = ("interval", {"hours": 1})
 ECHO = {"task": "echo", "args": ["hi"]}
@@ -137,7 +137,7 @@ def made(
 
 
 def found(site: Site, schedule: Schedule) -> Schedule:
-    """As it is now."""
+    """Return the current state of a schedule."""
     current = site.room.store.find(schedule.definition.public_id)
     assert current is not None
     return current
@@ -149,7 +149,7 @@ def page_of(schedule: Schedule, *more: str) -> str:
 
 @contextmanager
 def working(site: Site) -> Iterator[None]:
-    """While a worker runs what is due."""
+    """Run a worker for what is due."""
     engine = site.room.engine()
     engine.start()
     try:

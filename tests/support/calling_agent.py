@@ -1,7 +1,4 @@
-"""An agent that is a program: it opens the configuration that it was given, calls two tools, and tells what it saw.
-
-It is run by its path, as a program of the operator's would be, with nothing of this project at hand.
-"""
+"""An agent that is a program: it opens its MCP configuration, calls two tools, and prints what it saw."""
 
 from __future__ import annotations
 
@@ -45,7 +42,7 @@ def main() -> None:
     server = json.loads(Path(os.environ["DUETIME_MCP_CONFIG"]).read_text())["mcpServers"]["duetime"]
     seen = anyio.run(over_stdio if server["type"] == "stdio" else over_http, server)
     about = {"type": server["type"], "prompt": prompt, "variables": sorted(os.environ), "folder": str(Path.cwd())}
-    # It tells everything that it knows; what it was trusted with has to be taken out by whoever keeps it.
+    # It prints everything that it knows; secrets that it was given must be redacted by the code that stores the output.
     json.dump({"text": f"Looked with {json.dumps(server)}", "outcome": {**seen, **about}}, sys.stdout)
 
 

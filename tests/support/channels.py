@@ -1,4 +1,4 @@
-"""Delivery to real receivers on this machine, without an engine: what one attempt does."""
+"""Delivery to real receivers on this machine, without an engine: what a single attempt does."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FULL: dict[str, Any] = {
     "attach": "https://example.org/plan.pdf",
     "filename": "plan.pdf",
 }
-"""Everything that a notification may hold, with characters that mean something to one format or another."""
+"""Every field that a notification may have, with characters that are special in one format or another."""
 
 
 def outgoing(
@@ -56,7 +56,7 @@ def delivery(
 
 
 def told(outcome: Outcome) -> dict[str, Any]:
-    """What a delivery that arrived says of itself."""
+    """Return the result of a successful delivery."""
     assert isinstance(outcome, Completed), outcome
     said = json.loads(outcome.result or "")
     assert isinstance(said, dict)
@@ -64,6 +64,6 @@ def told(outcome: Outcome) -> dict[str, Any]:
 
 
 def everything_logged(caplog: pytest.LogCaptureFixture) -> str:
-    """As whoever reads the most talkative log would see it."""
+    """Return everything that was logged, at the most verbose level."""
     formatter = logging.Formatter("%(name)s %(message)s %(args)s")
     return "\n".join(formatter.format(record) for record in caplog.records)

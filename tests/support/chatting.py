@@ -1,4 +1,4 @@
-"""`duetime chat` as a process of its own, spoken to and listened to while it answers."""
+"""`duetime chat` as a separate process, with input and output while it answers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _environment(folder: Path, more: Mapping[str, str]) -> dict[str, str]:
 
 
 def chat(folder: Path, *arguments: str, env: Mapping[str, str], said: str = "") -> Answer:
-    """A whole conversation, from what is said to the last answer."""
+    """Run a whole conversation, from the first question to the last answer."""
     done = subprocess.run(
         [sys.executable, "-m", "duetime", "chat", "--db", "my.db", *arguments],
         cwd=folder,
@@ -40,7 +40,7 @@ def chat(folder: Path, *arguments: str, env: Mapping[str, str], said: str = "") 
 
 
 class Chatting:
-    """Reads byte by byte: what is streamed does not wait for the end of its line."""
+    """Reads byte by byte, because streamed output does not wait for the end of its line."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self.process = process
@@ -55,7 +55,7 @@ class Chatting:
         self._bytes.put(b"")
 
     def until(self, wanted: str) -> str:
-        """Everything up to here that was not read before."""
+        """Return everything that has arrived since the last call, up to the wanted text."""
         read = ""
         while wanted not in read:
             piece = self._bytes.get(timeout=PATIENCE)
@@ -80,7 +80,7 @@ class Chatting:
 
 @contextmanager
 def chatting(folder: Path, *arguments: str, env: Mapping[str, str]) -> Iterator[Chatting]:
-    """Started as in the background of a script, where SIGINT is ignored: Ctrl-C has to work all the same."""
+    """Start the chat as in the background of a script, where SIGINT is ignored: Ctrl-C has to work anyway."""
     command = [sys.executable, "-m", "duetime", "chat", "--db", "my.db", *arguments]
     with subprocess.Popen(
         ["/bin/sh", "-c", "trap '' INT; exec \"$@\"", "sh", *command],

@@ -1,4 +1,4 @@
-"""A real browser: the system's Chromium, without a window. Where there is none, its tests are skipped visibly."""
+"""A real browser: the system's Chromium, headless. Without it, the tests are visibly skipped."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PHONE: ViewportSize = {"width": 360, "height": 740}
 DESK: ViewportSize = {"width": 1280, "height": 860}
 ZONE = "Europe/Berlin"
 PATIENCE = 20
-"""Seconds to wait for what a page must show: more than a page needs on a machine that does other work as well."""
+"""Seconds to wait for what a page must show: more than a page needs on a busy machine."""
 
 
 @contextmanager
@@ -39,7 +39,7 @@ def chromium() -> Iterator[Browser]:
 
 
 def link_of(served: Served) -> str:
-    """What the server printed first."""
+    """Return the sign-in link that the server printed first."""
     [line] = [line for line in served.output.lines if line.startswith("Dashboard: ")]
     return line.removeprefix("Dashboard: ")
 
@@ -49,14 +49,14 @@ def address(served: Served, path: str = "/") -> str:
 
 
 def sign_in(page: Page, served: Served) -> None:
-    """Sign in by the printed link, and wait until the page has loaded once more in the zone of its reader."""
+    """Sign in with the printed link, and wait until the page has loaded again in the zone of its reader."""
     page.goto(link_of(served))
     expect(page).to_have_url(address(served))
     expect(page.get_by_text(f"Times in {ZONE}")).to_be_visible()
 
 
 class Complaints:
-    """What a browser complains about: errors of a script, refused resources, breaches of the policy."""
+    """Errors that a browser reports: script errors, refused resources, violations of the policy."""
 
     def __init__(self, context: BrowserContext) -> None:
         self.found: list[str] = []
@@ -69,7 +69,7 @@ class Complaints:
 
 
 def copied_text(page: Page, containing: str) -> str:
-    """What a page has copied; it copies after the click has returned."""
+    """Return the text that a page has copied, which it does after the click has returned."""
 
     def look() -> str:
         copied: str = page.evaluate("navigator.clipboard.readText()")

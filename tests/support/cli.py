@@ -1,4 +1,4 @@
-"""The command line, called in this process or as a process of its own."""
+"""The command line, called in this process or as a separate process."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ class Cli(Protocol):
 
 
 def environment() -> dict[str, str]:
-    """Nothing of the caller's settings, nor what `make` was told, which a `make` inside would hear too; our own source
-    first."""
+    """Return an environment without the caller's settings and without the variables of `make`, which a nested `make`
+    would inherit; our own source comes first."""
     foreign = ("DUETIME_", "MAKE", "MFLAGS", "ARGS")
     own = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
     return own | {"PYTHONPATH": str(ROOT / "src"), "PYTHONUNBUFFERED": "1", "COLUMNS": "200"}
 
 
 def processor_seconds(folder: Path, *arguments: str) -> float:
-    """Return the processor time of a Python process, with compiled modules kept on disk as in an installation."""
+    """Return the processor time of a Python process, with compiled modules cached on disk as in an installation."""
     env = {name: value for name, value in environment().items() if name != "PYTHONDONTWRITEBYTECODE"}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([sys.executable, *arguments], cwd=folder, env=env, capture_output=True, check=True)
@@ -60,7 +60,7 @@ def start(*arguments: str, folder: Path, env: Mapping[str, str] | None = None) -
 
 
 class Output:
-    """Lines of a process as they come, each waited for with a deadline."""
+    """Lines of a process as they arrive, each with a deadline."""
 
     def __init__(self, process: subprocess.Popen[str], patience: float = 30.0) -> None:
         self._patience = patience
@@ -75,11 +75,11 @@ class Output:
             for line in process.stdout:
                 self._queue.put(line.rstrip("\n"))
         except ValueError:
-            pass  # closed by whoever ended the process: there is nothing more to read
+            pass  # whoever ended the process closed it: there is nothing more to read
         self._queue.put(None)
 
     def until(self, wanted: Callable[[str], bool]) -> str:
-        """The next line that is wanted."""
+        """Return the next line that contains the wanted text."""
         while (line := self._queue.get(timeout=self._patience)) is not None:
             self.lines.append(line)
             if wanted(line):
@@ -87,7 +87,7 @@ class Output:
         raise AssertionError("the output ended:\n" + "\n".join(self.lines))
 
     def rest(self) -> str:
-        """Everything to the end."""
+        """Return everything up to the end."""
         while (line := self._queue.get(timeout=self._patience)) is not None:
             self.lines.append(line)
         self._reader.join(self._patience)

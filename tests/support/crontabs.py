@@ -1,4 +1,4 @@
-"""Crontabs as people have them: five hundred lines, the same ones every time."""
+"""Realistic crontabs of five hundred lines, the same ones every time."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ZONES = ("Europe/Berlin", "America/New_York", "UTC")
 
 
 def crontab(lines: int = 500, seed: int = 7) -> str:
-    """With comments, variables and blank lines between them; every command can be run without a shell."""
+    """Return a crontab with comments, variables and blank lines; every command can be run without a shell."""
     chance = random.Random(seed)
     text = ["# m h dom mon dow command", "PATH=/usr/local/bin:/usr/bin:/bin", 'HOME="/srv/app"', ""]
     for number in range(lines):

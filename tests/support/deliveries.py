@@ -1,4 +1,4 @@
-"""Notifications through the real engine and a real file, for tests that look at what arrived and what was recorded."""
+"""Notifications through the real engine and a real file, for tests that check what arrived and what was recorded."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def delivering(
     threads: int = 16,
     allowed_hosts: tuple[str, ...] = (),
 ) -> Iterator[App]:
-    """A store and a worker in this process."""
+    """Open a store and start a worker in this process."""
     settings = Settings(
         db=str(folder / "due.db"),
         timezone="UTC",
@@ -62,7 +62,7 @@ def notify(
     dues: Sequence[Instant] | None = None,
     **fields: Any,
 ) -> list[str]:
-    """One-off notifications, due at once unless said otherwise; their ids."""
+    """Create one-off notifications, due at once by default, and return their ids."""
     at = dues or [app.clock.now()] * len(topics)
     news = [
         NewSchedule(
@@ -91,7 +91,7 @@ def runs(app: App) -> list[Run]:
 
 
 def settled(app: App, count: int, seconds: float = 20.0) -> list[Run]:
-    """The runs, once so many have ended and nothing is left to do."""
+    """Return the runs, once this many have ended and nothing is left to do."""
 
     def done() -> bool:
         health = app.store.health(app.clock.now())
@@ -117,6 +117,6 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def lateness(run: Run) -> float:
-    """Seconds from its instant to when it was known to have arrived."""
+    """Return the seconds from the due instant of a run until its delivery was known."""
     assert run.finished is not None
     return (run.finished - run.due) / SECOND

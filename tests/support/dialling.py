@@ -1,4 +1,4 @@
-"""A network that is not there: lookups with given answers, connects that are counted, certificates of our own."""
+"""A simulated network: lookups with given answers, counted connects, and our own certificates."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from cryptography.x509.oid import NameOID
 
 PUBLIC = "93.184.216.34"
 NOBODY = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""Trusts no certificate, and is quickly made."""
+"""Trusts no certificate, and is quick to build."""
 
 
 class Names:
-    """Stands in for `socket.getaddrinfo`: each lookup takes the next answer, and the last one stays."""
+    """Replaces `socket.getaddrinfo`: each lookup returns the next answer, and the last one repeats."""
 
     def __init__(self, *answers: Iterable[str]) -> None:
         self._answers = [list(answer) for answer in answers]
@@ -33,7 +33,7 @@ class Names:
 
 
 class Dialler(httpcore2.NetworkBackend):
-    """Counts connects. They end nowhere, or at one port of this machine, whatever the address."""
+    """Counts connects. They fail, or lead to one port of this machine, whatever the address."""
 
     def __init__(self, leads_to: int | None = None, dead: Iterable[str] = ()) -> None:
         self.dialled: list[tuple[str, int]] = []
@@ -57,7 +57,8 @@ class Dialler(httpcore2.NetworkBackend):
 
 
 class Certified:
-    """A server that proves to be `name`, and a client that trusts nobody else. `asked` is what clients wanted."""
+    """A server with a certificate for `name`, and a client that trusts nothing else. `asked` is what clients
+    requested."""
 
     def __init__(self, name: str, folder: Path) -> None:
         certificate, key = folder / "certificate.pem", folder / "key.pem"

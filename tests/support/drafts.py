@@ -1,4 +1,4 @@
-"""Schedules to test with, made without any interface or kind."""
+"""Schedules for tests, created without any interface or kind."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from duetime.engine.policy.rows import Draft
 from duetime.engine.triggers import IntervalTrigger, OnceTrigger, Trigger, trigger_to_json
 
 T0 = Instant(1_800_000_000_000_000)
-"""When most tests begin."""
+"""The time at which most tests begin."""
 
 _keys = count(1)
 
@@ -44,7 +44,7 @@ def once(at: int = T0, **given: Any) -> Draft:
 
 
 def every(period: int = MINUTE, anchor: int = T0, *, end: int | None = None, **given: Any) -> Draft:
-    """Due at anchor + period, anchor + 2 periods, and so on."""
+    """Return a trigger that is due at anchor + period, anchor + 2 periods, and so on."""
     until = None if end is None else Instant(end)
     trigger = IntervalTrigger(timezone="UTC", period=period, anchor=Instant(anchor), end=until)
     return draft(trigger, Instant(anchor + period), **given)

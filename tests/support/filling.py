@@ -1,4 +1,4 @@
-"""Many schedules and runs at once, past the scheduler, which would check each: a minute for a million."""
+"""Inserts many schedules and runs at once, bypassing the scheduler, which would check each: a minute for a million."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Row(NamedTuple):
 
 
 def rows(first: int, count: int, now: Instant) -> Iterator[Row]:
-    """Hourly schedules, of which some are prompts, with one run each, of which a fifth failed."""
+    """Return hourly schedules, some of them prompts, with one run each, of which a fifth failed."""
     for number in range(first, first + count):
         kind = "prompt" if number % 10 == 0 else "job"
         anchor = now + number * SECOND % HOUR
@@ -37,7 +37,7 @@ def rows(first: int, count: int, now: Instant) -> Iterator[Row]:
 
 
 def fill_week(store: SqliteStore, count: int, now: Instant) -> None:
-    """Daily schedules at any minute of the day, each with a run on every day of the last week; a few failed."""
+    """Insert daily schedules at any minute of the day, each with a run on every day of the last week; a few failed."""
     fill(store, count, now)
     week = [Instant(now - days * DAY) for days in range(7, 0, -1)]
     number = count

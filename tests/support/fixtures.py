@@ -1,4 +1,4 @@
-"""Fixtures that tests of several packages use: the command line, servers and stages, all in this process."""
+"""Fixtures that tests of several packages use: the command line, servers and simulations, all in this process."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ STORED = frozenset({"job", "prompt", "notify", "request", "change", "dead", "run
 STORED_ALONE = frozenset({"upcoming", "inbox", "doctor", "export", "backup", "list", "tail", "top"})
 """Commands that open a store: those with subcommands, and those without."""
 BUILT_ONCE = cache(get_command)
-"""Typer builds a command anew for each call, which takes as long as most commands: a process calls only one."""
+"""Typer builds a command again for each call, which takes as long as most commands; a real process calls only one."""
 
 
 @pytest.fixture
 def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
-    """In an empty folder, with no settings but those given; on `my.db` unless another store is named."""
+    """The command line in an empty folder, with only the given settings; on `my.db` unless another store is named."""
     for name in [name for name in os.environ if name.startswith("DUETIME_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
@@ -42,7 +42,7 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         stored = (command in STORED and len(arguments) > 1) or command in STORED_ALONE
         ours = stored and not {"--db", "--help"} & set(arguments)
         if ours and command != "doctor" and not (tmp_path / "my.db").exists():
-            build(Settings(db=str(tmp_path / "my.db"))).close()  # reading commands make no store of their own
+            build(Settings(db=str(tmp_path / "my.db"))).close()  # reading commands create no store
         given = (*arguments, "--db", "my.db") if ours else arguments
         capsys.readouterr()
         code = main(given)
@@ -54,21 +54,21 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Counter]:
-    """QStash's API on a settable clock, with a receiver that is played."""
+    """QStash's API on a settable clock, with a simulated receiver."""
     with counter(tmp_path) as made:
         yield made
 
 
 @pytest.fixture
 def qstash() -> Iterator[StandIn]:
-    """What misbehaves as told in QStash's place."""
+    """A QStash replacement that misbehaves on request."""
     with StandIn() as there:
         yield there
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """One for each file."""
+    """One server per test file."""
     with site(tmp_path_factory.mktemp("site")) as made:
         yield made
 

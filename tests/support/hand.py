@@ -1,4 +1,4 @@
-"""A worker played by a test: it claims and records when it is told to, and never by itself."""
+"""A worker controlled by a test: it claims and records only when it is told to."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Hand:
         return next(row.beat for row in self.store.workers() if row.id == self.id)
 
     def die(self, now: int) -> int | None:
-        """Somebody else finds this worker dead."""
+        """Let another worker declare this one dead."""
         return self.store.rescue(self.id, self.beat_of(), Instant(now))
 
 
@@ -65,7 +65,7 @@ def the_run(store: BaseStore, run: RunId) -> Run:
 
 
 def runs_of(store: BaseStore, schedule: ScheduleId) -> list[Run]:
-    """Oldest first."""
+    """Return the runs of a schedule, oldest first."""
     return store.runs(RunQuery(schedule=schedule, limit=10_000)).items[::-1]
 
 

@@ -1,8 +1,5 @@
-"""URLs that try to reach inside: every closed address in every wrapping and spelling, and tricks with the URL itself.
-
-Each is (url, the addresses that its host resolves to). Odd spellings resolve to a public address here, which no
-resolver would do: they have to be refused for what they are, not for what they happen to lead to.
-"""
+"""URLs that try to reach internal addresses: every closed address in every encoding and spelling, and tricks with the
+URL."""
 
 from __future__ import annotations
 
@@ -119,7 +116,7 @@ def _all_wrapped() -> Iterator[str]:
 
 
 def wrapped(address: str) -> Iterator[str]:
-    """An IPv4 address in each of the ways in which IPv6 can carry one."""
+    """Return an IPv4 address in every form in which IPv6 can embed one."""
     plain = IPv4Address(address)
     bits = int(plain)
     yield f"::ffff:{address}"

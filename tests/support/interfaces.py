@@ -34,7 +34,7 @@ EDITS: dict[str, dict[str, Any]] = {
 
 
 class Interface(ABC):
-    """One way to reach a Duetime. Every public method is an operation of the table. Those that read return what they
+    """One way to reach Duetime. Every public method is an operation of the table. Methods that read return what they
     show: ids of schedules, numbers of runs, or times of day."""
 
     def __init__(self, there: Site, cli: Cli) -> None:
@@ -63,7 +63,7 @@ class Interface(ABC):
 
     @abstractmethod
     def stop(self, kind: str, id: str) -> None:
-        """Stop what runs of a schedule."""
+        """Stop the runs of a schedule."""
 
     @abstractmethod
     def stop_run(self, kind: str, run: int) -> None:

@@ -1,4 +1,4 @@
-"""What holds in every store after every transaction, whatever was done."""
+"""Invariants that hold in every store after every transaction."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from duetime.stores.base import BaseStore
 
 
 def invariants(store: BaseStore) -> None:
-    """Raises AssertionError with everything that does not fit together."""
+    """Raise AssertionError with every violated invariant."""
     wrong = _counters(store) + _trigger_entries(store) + _run_entries(store) + _ranges(store)
     assert not wrong, "\n".join(wrong)
 
@@ -40,7 +40,7 @@ def _counters(store: BaseStore) -> list[str]:
 
 
 def _trigger_entries(store: BaseStore) -> list[str]:
-    """One chain for each schedule that goes on or whose pause has an end, none for any other."""
+    """Check for one chain of entries per schedule that continues or whose pause has an end, and none for any other."""
     entries = {row[0] for row in _rows(store, "SELECT schedule FROM due WHERE run = ?", NO_RUN)}
     wrong = []
     for schedule, state, following, active, queued, resume_at in _rows(
@@ -82,7 +82,7 @@ def _run_entries(store: BaseStore) -> list[str]:
 
 
 def _ranges(store: BaseStore) -> list[str]:
-    """Ended runs have an end, live ones have none, and nobody is held by nobody."""
+    """Check that ended runs have an end, that live ones have none, and that every hold has a holder."""
     wrong = []
     for run, status, finished, worker, attempt in _rows(
         store, "SELECT id, status, finished, worker, attempt FROM runs"

@@ -1,4 +1,4 @@
-"""Tasks for processes of their own. They tell what they are doing through files that tests watch."""
+"""Tasks for separate processes. They report through files that tests watch."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def fail(how: str) -> None:
 
 @registry.task(isolation="process")
 def hang(told: str) -> None:
-    """Ignores polite signals, and leaves a process of its own behind."""
+    """Ignore SIGTERM, and leave a child process behind."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     offspring = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
     _tell(told, f"{os.getpid()} {offspring.pid}")
@@ -73,7 +73,7 @@ def hang(told: str) -> None:
 
 @registry.task(isolation="process")
 def hog(told: str) -> None:
-    """Never lets another thread of its interpreter run: only the kernel can end it."""
+    """Never let another thread of the interpreter run: only the kernel can end it."""
     import ctypes
 
     _tell(told, f"{os.getpid()}")
@@ -133,7 +133,7 @@ async def soon(value: str) -> str:
 
 
 def _tell(path: str, text: str) -> None:
-    """In one step, so that whoever watches never reads half of it."""
+    """Write in one step, so that a watcher never reads half of it."""
     draft = Path(f"{path}.draft")
     draft.write_text(text)
     draft.rename(path)

@@ -1,4 +1,4 @@
-"""Runs in the hands of a job kind, without a store or a worker."""
+"""Runs executed by a job kind, without a store or a worker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A store with a day of history and a busy one ahead, as a household of agents would leave it."""
+"""A store with a day of history and a busy day ahead, as several agents would leave it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def rotate_logs(days: int = 14) -> str:
     """Deletes logs that are too old."""
     return f"kept {days} days"
 '''
-"""What a server needs to go on with it: the same names as in `_past` below."""
+"""The tasks that a server needs to continue with it: the same names as in `_past` below."""
 
 _BRIEFING = (
     "Read my calendar and the overnight mail. Write five lines: what matters today, what can wait, and one thing I "
@@ -91,7 +91,8 @@ PLANS = (
 
 
 def _past(held: list[Simulation], *, outage: bool = False) -> Registry:
-    """The tasks as they went: each takes its time on the settable clock, and some fail; in an outage, nearly all."""
+    """Return the tasks as they ran: each takes its time on the settable clock, and some fail; in an outage, nearly
+    all."""
     chance = random.Random(7)
     made = Registry()
     often = 0.9 if outage else 0.0
@@ -132,7 +133,7 @@ def _past(held: list[Simulation], *, outage: bool = False) -> Registry:
 
 
 def lively(db: Path, hours: float = 16, *, outage: bool = False) -> None:
-    """As if a worker had run until a moment ago, with an hour in the night in which none did."""
+    """Fill a store as if a worker had run until a moment ago, except for an hour in the night."""
     now = datetime_of(SystemClock().now())
     held: list[Simulation] = []
     with Simulation(now - timedelta(hours=hours), url=str(db), registry=_past(held, outage=outage)) as simulation:

@@ -1,4 +1,4 @@
-"""Real clients of real servers, in both protocol eras and over both transports, spoken to from ordinary tests."""
+"""Real clients of real servers, in both protocol versions and over both transports, for synchronous tests."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ SAMPLES = "duetime.cli.serve.demo_tasks"
 PATIENCE = 30.0
 _LIFE = 3600 * SECOND
 LATENCIES: list[float] = []
-"""Seconds from a change to the client that heard of it, over the whole run."""
+"""Seconds from each change until the client was notified, over the whole run."""
 
 
 def mode_of(era: str) -> str:
-    """How the SDK's client is told which protocol to speak."""
+    """Return the mode of the SDK's client for a protocol version."""
     return OLDER if era == "2025-11-25" else era
 
 
 class Answer(NamedTuple):
-    """What a tool answered, as it came over the wire."""
+    """A tool's answer, as it arrived."""
 
     text: str
     data: Any
@@ -53,7 +53,7 @@ class Answer(NamedTuple):
 
 
 class Agent:
-    """One connected client. Every call is bounded in time."""
+    """One connected client. Every call has a timeout."""
 
     def __init__(self, portal: BlockingPortal, client: Client) -> None:
         self.portal, self.client = portal, client
@@ -73,7 +73,7 @@ class Agent:
         return listed.tools
 
     def call(self, tool: str, given: Mapping[str, Any] | None = None, /, **more: Any) -> Answer:
-        """`given` is for arguments that Python cannot name. Whatever comes back has to fit the tool's schema."""
+        """Call a tool. `given` is for arguments that Python cannot name. The answer has to match the tool's schema."""
         arguments = {**(given or {}), **more}
         result: types.CallToolResult = self.do(self.client.call_tool, tool, arguments)
         [content] = result.content
@@ -83,7 +83,8 @@ class Agent:
         return Answer(content.text, result.structured_content, bool(result.is_error))
 
     def _validator(self, tool: str) -> Draft202012Validator:
-        """Stricter than what is listed: a field that the definition of the tool does not name is a mistake too."""
+        """Return a stricter validator than what is listed: a field that the definition of the tool does not name is an
+        error too."""
         if not self._schemas:
             defined = {each.name: each.output for each in catalog_of(load_specs().values()).tools}
             for each in self.tools():
@@ -94,14 +95,14 @@ class Agent:
         return self._schemas[tool]
 
     def knows(self, tool: str, given: Mapping[str, Any] | None = None, /, **more: Any) -> dict[str, Any]:
-        """The structured content of a normal result."""
+        """Return the structured content of a normal result."""
         answer = self.call(tool, given, **more)
         assert not answer.is_error, answer.text
         assert isinstance(answer.data, dict)
         return answer.data
 
     def refused(self, tool: str, given: Mapping[str, Any] | None = None, /, **more: Any) -> str:
-        """The text of a tool error."""
+        """Return the text of a tool error."""
         answer = self.call(tool, given, **more)
         assert answer.is_error, answer
         return answer.text
@@ -109,13 +110,13 @@ class Agent:
     # -- resources ------------------------------------------------------------------------------------------------
 
     def uris(self) -> list[str]:
-        """Resources as they are listed; those with a hole as templates."""
+        """Return the listed resources; those with a placeholder as templates."""
         fixed: types.ListResourcesResult = self.do(self.client.list_resources)
         holed: types.ListResourceTemplatesResult = self.do(self.client.list_resource_templates)
         return [str(each.uri) for each in fixed.resources] + [each.uri_template for each in holed.resource_templates]
 
     def read(self, uri: str) -> str:
-        """The content, or the error, in one form: to be compared byte by byte."""
+        """Return the content or the error in one form, to be compared byte by byte."""
         try:
             result: types.ReadResourceResult = self.do(self.client.read_resource, uri)
         except MCPError as error:
@@ -128,7 +129,7 @@ class Agent:
         return json.loads(self.read(uri))
 
     def until(self, ask: Callable[[], bool], seconds: float, what: str) -> None:
-        """Another process does it in its own time; asked again until then."""
+        """Ask again until another process has done it."""
         clock = SystemClock()
         deadline = clock.monotonic() + seconds
         while not ask():
@@ -140,7 +141,7 @@ class Agent:
 
 
 class Ear:
-    """What a subscribed client hears, in whichever era it speaks."""
+    """The notifications that a subscribed client receives, in either protocol version."""
 
     def __init__(self, portal: BlockingPortal) -> None:
         self._portal = portal
@@ -152,7 +153,7 @@ class Ear:
         self._news.set()
 
     def handler(self, era: str) -> MessageHandlerFnT | None:
-        """In the newer era what comes over a listen stream is shown to this handler too, and would count twice."""
+        """Return the handler. In the newer version, messages on a listen stream reach it too, and would count twice."""
         return self._on_message if era == "2025-11-25" else None
 
     async def _on_message(self, message: IncomingMessage) -> None:
@@ -160,7 +161,7 @@ class Ear:
             self.hear(str(message.params.uri))
 
     def wait(self, uri: str, count: int = 1, seconds: float = PATIENCE) -> float:
-        """Seconds until it was heard of so often in all."""
+        """Return the seconds until a resource was reported this many times in total."""
         return float(self._portal.call(self._wait, uri, count, seconds))
 
     async def _wait(self, uri: str, count: int, seconds: float) -> float:
@@ -182,7 +183,7 @@ class Listening(NamedTuple):
 
 
 class World:
-    """A running `duetime serve`, the tokens it honours, and a thread in which clients live."""
+    """A running `duetime serve`, the tokens it accepts, and a thread in which clients run."""
 
     def __init__(self, served: Served, portal: BlockingPortal) -> None:
         self.served, self.portal = served, portal
@@ -200,7 +201,7 @@ class World:
     def agent(
         self, owner: str | None = None, *scopes: str, era: str = "2026-07-28", token: str | None = None
     ) -> Iterator[Agent]:
-        """An owner that nobody else has, unless one is named."""
+        """Return an agent with an owner that nobody else has, unless one is named."""
         bearer = token or self.token(owner or unique("owner"), *scopes)
         with connected(self.portal, over_http(self.served.url, bearer, mode_of(era))) as agent:
             yield agent
@@ -216,7 +217,7 @@ class World:
             yield Listening(agent, ear)
 
     def raw(self, token: str, body: bytes, **headers: str) -> httpx2.Response:
-        """A request that no client would send."""
+        """Send a request that no client would send."""
         sent = {
             "Authorization": f"Bearer {token}",
             "Accept": "application/json, text/event-stream",
@@ -232,7 +233,7 @@ def unique(word: str) -> str:
 
 @contextmanager
 def connected(portal: BlockingPortal, connection: AbstractAsyncContextManager[Client]) -> Iterator[Agent]:
-    """What a test raises stays outside of the client, which would bury it in groups."""
+    """Connect a client. Errors of the test stay outside the client, which would wrap them in groups."""
     manager = portal.wrap_async_context_manager(connection)
     client = manager.__enter__()
     try:
@@ -261,7 +262,7 @@ def stdio_listener(parameters: StdioServerParameters, era: str, ear: Ear) -> Abs
 
 @contextmanager
 def subscribed(agent: Agent, ear: Ear, era: str, *uris: str) -> Iterator[None]:
-    """As each era does it: a request per URI, or one stream for all."""
+    """Subscribe as each version does: one request per URI, or one stream for all."""
     if era == "2025-11-25":
         for uri in uris:
             asked = types.SubscribeRequest(params=types.SubscribeRequestParams(uri=uri))
@@ -285,7 +286,7 @@ def subscribed(agent: Agent, ear: Ear, era: str, *uris: str) -> Iterator[None]:
 
 @contextmanager
 def world(folder: Path, *more: str, env: Mapping[str, str] | None = None) -> Iterator[World]:
-    """With the sample tasks, among which are one that fails and one that takes its time."""
+    """Start a server with the sample tasks, one of which fails and one of which is slow."""
     with serving(folder, "--no-link", "--tasks", SAMPLES, *more, env=env) as served, start_blocking_portal() as portal:
         yield World(served, portal)
         assert served.process.poll() is None, "the server has died"
@@ -293,7 +294,7 @@ def world(folder: Path, *more: str, env: Mapping[str, str] | None = None) -> Ite
 
 @contextmanager
 def route_to(name: str, there: World, folder: Path) -> Iterator[Agent]:
-    """An agent by one of ROUTES: over HTTP it is an owner of its own, over stdio it has a store of its own."""
+    """Return an agent for one of ROUTES: over HTTP it has its own owner, over stdio its own store."""
     transport, _, era = name.partition("-")
     with ExitStack() as stack:
         if transport == "http":
@@ -316,5 +317,5 @@ _LEAKS = (
 
 
 def leaks(text: str) -> list[str]:
-    """What an answer must never show: where code stands, where files are, who may come in."""
+    """Return what an answer must never contain: locations of code and files, and credentials."""
     return [found[0] for pattern in _LEAKS if (found := pattern.search(text))]

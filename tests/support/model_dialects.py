@@ -1,4 +1,4 @@
-"""How the makers of models put the same conversation into JSON: which of them a path belongs to."""
+"""The JSON formats of the model providers, and which of them a path belongs to."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ DIALECTS: tuple[Dialect, ...] = (Anthropic(), OpenAIChat(), OpenAIResponses(), G
 
 
 def dialect_for(path: str) -> Dialect | None:
-    """Base URLs are given with, without and with another version."""
+    """Return the dialect for a path; base URLs are given with, without and with another version."""
     end = "/" + path.removeprefix("/v1beta/").removeprefix("/v1/").removeprefix("/")
     return next((dialect for dialect in DIALECTS if end.startswith(dialect.path)), None)
 
 
 def error_body(api: str, status: int, message: str) -> dict[str, Any]:
-    """As each maker words an error."""
+    """Return the body of an error in the format of each provider."""
     match api:
         case "anthropic":
             kinds = {401: "authentication_error", 429: "rate_limit_error", 529: "overloaded_error"}

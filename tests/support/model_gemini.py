@@ -57,7 +57,7 @@ class Gemini(Dialect):
         return {"functionCall": {"id": part.id, "name": part.tool, "args": part.arguments}}
 
     def _response(self, parts: list[dict[str, Any]], answer: Answer | None, request: Request) -> dict[str, Any]:
-        """The last one of a stream says that it is, and what was used."""
+        """Return a response; the last one of a stream is marked as such, and contains the usage."""
         candidate: dict[str, Any] = {"content": {"role": "model", "parts": parts}, "index": 0}
         head = {"modelVersion": request.model, "responseId": f"gemini_{len(request.turns)}"}
         if answer is None:

@@ -1,4 +1,4 @@
-"""The steps of a script that plays a model, and what its functions are shown."""
+"""The steps of a script that simulates a model, and what its functions receive."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.model_wire import Request, Result
 
 
 class Seen(NamedTuple):
-    """What the model was shown so far."""
+    """What the model has seen so far."""
 
     request: Request
 
@@ -43,7 +43,7 @@ Arguments: TypeAlias = Mapping[str, Any] | Callable[[Seen], Mapping[str, Any]]
 
 
 class Step:
-    """One thing that the model does when it is its turn."""
+    """One action of the model in its turn."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ Script: TypeAlias = Sequence[Step] | Callable[[Request], Step]
 
 
 def call(tool: str, arguments: Arguments | None = None, /, **named: Any) -> Calls:
-    """A mapping is for arguments that Python cannot name, such as `from`."""
+    """Return a step that calls a tool. A mapping is for arguments that Python cannot name, such as `from`."""
     if callable(arguments):
         return Calls([(tool, arguments)])
     return Calls([(tool, {**(arguments or {}), **named})])
@@ -105,7 +105,8 @@ def is_called(name: str, tool: str) -> bool:
 
 
 def offered_as(tool: str, request: Request) -> str:
-    """`schedule` also ends `mcp__duetime__delete_schedule`: the shortest name is meant."""
+    """Return the name under which a tool is offered. `schedule` is also a suffix of `mcp__duetime__delete_schedule`, so
+    the shortest name is meant."""
     fitting = [name for name in request.tools if is_called(name, tool)]
     if not fitting:
         raise LookupError(f"{tool} was not offered; there is {', '.join(request.tools)}")

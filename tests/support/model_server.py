@@ -91,7 +91,7 @@ class ModelServer:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What points clients of all three makers here."""
+        """Return the variables that direct clients of all three providers here."""
         return {
             "ANTHROPIC_BASE_URL": self.url,
             "ANTHROPIC_API_KEY": "made-up-anthropic-key",
@@ -103,7 +103,7 @@ class ModelServer:
 
     @property
     def conversation(self) -> list[Request]:
-        """Requests that offered tools."""
+        """Return the requests that offered tools."""
         return [request for request in self.requests if request.tools]
 
     def wait_for(self, count: int, timeout: float = 30.0) -> list[Request]:
@@ -148,7 +148,7 @@ class ModelServer:
         return step.times is None or self._failed.get(step, 0) < step.times
 
     def _is_own(self, turn: Turn) -> bool:
-        """Some clients begin a conversation with words that they put into the model's mouth."""
+        """Return whether a turn is the model's own: some clients begin a conversation with a prefilled answer."""
         return bool(turn.tools) or turn.text.strip() in self._said
 
     def answer(self, step: Calls | Says, request: Request) -> Answer:
@@ -172,7 +172,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that leaves in the middle is no news; anything else is a mistake of this server."""
+        """Ignore clients that disconnect; anything else is an error of this server."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
@@ -186,7 +186,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Tests are silent."""
+        """Log nothing."""
 
     def do_HEAD(self) -> None:
         self._send(200, {})
@@ -207,7 +207,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._play(dialect, dialect.read(self.path, headers, body))
 
     def _body(self) -> bytes:
-        """Some clients send their body in chunks."""
+        """Read the body, which some clients send in chunks."""
         if "chunked" not in self.headers.get("Transfer-Encoding", ""):
             return self.rfile.read(int(self.headers.get("Content-Length", 0)))
         parts = []
@@ -246,7 +246,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def _stream(self, events: Iterator[Event], stall_after: int | None) -> None:
-        """Ends with the connection, so that nobody waits for more."""
+        """Stream events; the connection ends with the stream, so that nobody waits for more."""
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")

@@ -1,4 +1,4 @@
-"""What a conversation with a model consists of, in whichever maker's words it comes."""
+"""The parts of a conversation with a model, in the format of any provider."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 
 class Result(NamedTuple):
-    """What a tool answered, as the model was told."""
+    """A tool's answer, as the model received it."""
 
     tool: str
     text: str
@@ -20,7 +20,7 @@ class Result(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """What the model did at a time."""
+    """One turn of the model."""
 
     text: str
     tools: Sequence[str]
@@ -50,14 +50,14 @@ class Request:
     said: Sequence[str]
     tools: Mapping[str, str]
     spaces: Mapping[str, str | None] = field(repr=False)
-    """Of tools that are offered in groups: the name of the group."""
+    """For tools that are offered in groups: the name of the group."""
     results: Sequence[Result]
     turns: Sequence[Turn]
     stream: bool
 
 
 class Event(NamedTuple):
-    """Of a stream. A word of the text is where a script may stop."""
+    """An event of a stream. A script may stop after a word of the text."""
 
     data: Any
     name: str | None = None
@@ -70,7 +70,7 @@ class Event(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """One thing in a conversation, in whatever form it came."""
+    """One entry of a conversation, in any format."""
 
     role: str  # user, model, system or tool
     text: str = ""
@@ -83,7 +83,7 @@ def words_of(text: str) -> list[str]:
 
 
 def text_of(content: Any) -> str:
-    """Of a text, or of a list of parts with texts."""
+    """Return the text of a text, or of a list of parts with texts."""
     if content is None or isinstance(content, str):
         return content or ""
     return "".join(text_of(part.get("text")) if isinstance(part, dict) else str(part) for part in content)
@@ -92,10 +92,10 @@ def text_of(content: Any) -> str:
 class Dialect(ABC):
     name: str
     path: str
-    """After the version."""
+    """The path after the version."""
 
     def counts(self, path: str) -> bool:
-        """Whether only the number of tokens is asked for."""
+        """Return whether a request only asks for the number of tokens."""
         return False
 
     def count(self, tokens: int) -> dict[str, Any]:
@@ -135,7 +135,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def offered(self, body: Mapping[str, Any]) -> Iterator[tuple[str, str, str | None]]:
-        """Tools: name, description, group."""
+        """Return the offered tools: name, description, group."""
 
     @abstractmethod
     def whole(self, answer: Answer, request: Request) -> dict[str, Any]: ...

@@ -1,8 +1,4 @@
-"""Programs of the Node world that tests run: clients of other makers, the protocol's conformance suite, and agents.
-
-They are installed once, from locked versions, into a folder that is not kept under version control. Nothing is
-installed unless it is asked for: without a network, tests that need them say why they are skipped.
-"""
+"""Node programs that tests run: clients of other vendors, the protocol's conformance suite, and agents."""
 
 from __future__ import annotations
 
@@ -23,13 +19,13 @@ NEEDED = (22, 19)
 
 
 class Packages(NamedTuple):
-    """What is installed together."""
+    """Packages that are installed together."""
 
     name: str
     target: str
-    """Of the Makefile: it installs and runs them."""
+    """The Makefile target that installs and runs them."""
     platform: bool = False
-    """Whether they come with programs for this very machine, which npm counts as optional."""
+    """Whether they include programs for this machine, which npm treats as optional."""
 
     @property
     def source(self) -> Path:
@@ -45,11 +41,11 @@ AGENTS = Packages("agents", "test-agents", platform=True)
 
 
 class NoNode(Exception):
-    """Says what is missing, and how to get it."""
+    """The message says what is missing and how to install it."""
 
 
 class Node:
-    """Node 22 or newer, and what was installed for it."""
+    """Node 22 or newer, and the packages that were installed for it."""
 
     def __init__(self, program: str, packages: Packages) -> None:
         self.program = program
@@ -57,11 +53,11 @@ class Node:
 
     @property
     def path(self) -> str:
-        """For programs that look for a node by themselves."""
+        """A PATH for programs that look for node themselves."""
         return os.pathsep.join((str(Path(self.program).parent), os.environ.get("PATH", "")))
 
     def run(self, script: str, *arguments: str, timeout: float = 60, folder: Path) -> subprocess.CompletedProcess[str]:
-        """`script` is a path below the folder of installed things."""
+        """Run a script, given by its path below the folder of installed packages."""
         own = {name: value for name, value in os.environ.items() if not name.startswith("DUETIME_")}
         return subprocess.run(
             [self.program, str(self.folder / script), *arguments],
@@ -75,7 +71,7 @@ class Node:
 
 
 def installed(packages: Packages = CLIENTS) -> Node:
-    """As it was installed from what is locked now."""
+    """Return whether the packages are installed as locked now."""
     stamp = _stamp(packages)
     if not stamp.exists() or stamp.read_text() != _digest(packages):
         raise NoNode(
@@ -85,7 +81,7 @@ def installed(packages: Packages = CLIENTS) -> Node:
 
 
 def install(packages: Packages = CLIENTS) -> Node:
-    """Installs what is not there, or not up to date."""
+    """Install packages that are missing or not up to date."""
     try:
         return installed(packages)
     except NoNode:
@@ -100,7 +96,7 @@ def install(packages: Packages = CLIENTS) -> Node:
     if _recent(shutil.which("node")) is None:
         pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--require-hashes", "--upgrade"]
         _run([*pip, "--target", str(folder / "node"), "-r", str(NODE_ITSELF)], folder, "Node from PyPI")
-    # Not `ci`: it wants every optional package of every platform in the lock, and registries do not offer them all.
+    # Not `ci`: it requires every optional package of every platform in the lock, and registries do not offer them all.
     quiet = ["--no-audit", "--no-fund", "--loglevel=error"]
     optional = [] if packages.platform else ["--omit=optional"]
     _run([npm, "install", "--ignore-scripts", *optional, *quiet], folder, "the packages from npm")
@@ -109,7 +105,7 @@ def install(packages: Packages = CLIENTS) -> Node:
 
 
 def script(name: str) -> str:
-    """A script of ours, put where it finds the packages it imports."""
+    """Return one of our scripts, copied to where it finds the packages it imports."""
     shutil.copy(CLIENTS.source / name, CLIENTS.folder / name)
     return name
 
@@ -128,7 +124,7 @@ def _program(packages: Packages) -> str:
 
 
 def _recent(program: str | None) -> str | None:
-    """The program itself, if it is new enough."""
+    """Return the program if it is new enough."""
     if program is None or not Path(program).exists():
         return None
     shown = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=30, check=False).stdout

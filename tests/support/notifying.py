@@ -1,4 +1,4 @@
-"""The notification tools without a transport: arguments are checked as the server checks them."""
+"""The notification tools without a transport; arguments are checked as the server checks them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RESOURCES = {resource.uri: resource for resource in tools.RESOURCES}
 
 
 class Agent:
-    """Somebody who calls the tools."""
+    """A caller of the tools."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Agent:
         return structured
 
     def problem(self, tool: str, /, **arguments: Any) -> str:
-        """The text of the tool error that this call ends in."""
+        """Return the text of the tool error that this call causes."""
         try:
             answer = self(tool, **arguments)
         except ToolProblem as problem:

@@ -25,11 +25,11 @@ class Found(NamedTuple):
     place: str
     pattern: re.Pattern[Any]
     methods: tuple[str, ...]
-    """How it is applied; all ways, where its module does not show it."""
+    """How it is applied; all ways if its module does not show it."""
 
 
 class Unknown(NamedTuple):
-    """A pattern that is made at run time, which nobody but its function knows."""
+    """A pattern that is built at run time and known only to its function."""
 
     place: str
 
@@ -49,7 +49,7 @@ def patterns() -> Iterator[Found | Unknown]:
 
 
 def _calls(tree: ast.Module) -> Iterator[tuple[ast.Call, str]]:
-    """With the name that is given to what is compiled, where it has one."""
+    """Yield calls that compile a pattern, with the name of the pattern if it has one."""
     names = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Call):
@@ -76,7 +76,7 @@ def _methods(used: set[str]) -> tuple[str, ...]:
 
 
 def _compiled(file: Path, call: ast.Call, *, whole: bool) -> re.Pattern[Any] | None:
-    """Evaluated where it stands; of a call such as `re.sub` only its pattern."""
+    """Evaluate a call in its module; for a call such as `re.sub`, only its pattern."""
     source = compile(ast.Expression(call if whole else call.args[0]), str(file), "eval")
     for names in (lambda: {"re": re}, lambda: _names_of(file)):  # most name nothing, and their modules load slowly
         try:
@@ -92,7 +92,7 @@ def _names_of(file: Path) -> dict[str, Any]:
 
 
 def hostile_units(pattern: re.Pattern[Any]) -> list[str]:
-    """Texts that, repeated, come near to what the pattern looks for: made of its own parts, and some usual ones."""
+    """Return texts that, repeated, nearly match the pattern: built from its own parts, and some common ones."""
     source = pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode("latin-1")
     pieces = [piece for piece in _samples(_parser.parse(source, pattern.flags & ~re.UNICODE)) if piece][:7]
     slices = {"".join(pieces[i:j]) for i in range(len(pieces)) for j in range(i + 1, len(pieces) + 1)}
@@ -100,7 +100,7 @@ def hostile_units(pattern: re.Pattern[Any]) -> list[str]:
 
 
 def _samples(parsed: Any) -> Iterator[str]:
-    """One text for each part; of alternatives the first."""
+    """Return one text for each part; for alternatives, the first."""
     for code, given in parsed:
         if code is _constants.LITERAL:
             yield chr(given)

@@ -36,8 +36,8 @@ SETTINGS = {
     "shared_buffers": "256MB",
     "max_wal_size": "2GB",
 }
-# Without these a server still survives the death of its processes, and no test cuts the power of the machine.
-# Elsewhere durability stays as PostgreSQL ships it: benchmarks measure with it.
+# Without these settings, a server still survives the death of its processes, and no test cuts the power of the machine.
+# Elsewhere, durability stays at PostgreSQL's default, with which benchmarks measure.
 NOT_DURABLE = {"fsync": "off", "full_page_writes": "off"}
 
 _numbers = count(1)
@@ -48,7 +48,7 @@ class NoPostgres(Exception):
 
 
 class PostgresServer:
-    """A server in a temporary folder that can be stopped and started, as in "the database went away"."""
+    """A server in a temporary folder that can be stopped and started, to simulate an outage of the database."""
 
     def __init__(self, *, durable: bool = True) -> None:
         self._settings = SETTINGS if durable else SETTINGS | NOT_DURABLE
@@ -109,7 +109,7 @@ class PostgresServer:
 
 @contextmanager
 def running_server(*, durable: bool = True) -> Iterator[PostgresServer]:
-    """A server of our own, started, and removed at the end."""
+    """Start a server of our own, and remove it at the end."""
     server = PostgresServer(durable=durable)
     try:
         server.start()
@@ -120,7 +120,7 @@ def running_server(*, durable: bool = True) -> Iterator[PostgresServer]:
 
 @contextmanager
 def server_url(*, durable: bool = True) -> Iterator[str]:
-    """The URL of the server to make databases on: the one that is named, or else one of our own."""
+    """Yield the URL of the server to create databases on: the one that is named, or otherwise one of our own."""
     if named := os.environ.get(VARIABLE):
         yield named
         return
@@ -130,7 +130,7 @@ def server_url(*, durable: bool = True) -> Iterator[str]:
 
 @contextmanager
 def empty_database(server: str) -> Iterator[str]:
-    """The URL of a new, empty database on that server, dropped at the end whoever is still connected."""
+    """Yield the URL of a new, empty database on that server, and drop it at the end, whoever is still connected."""
     name = f"duetime_test_{os.getpid()}_{next(_numbers)}"
     identifier = sql.Identifier(name)
     with psycopg.connect(server, autocommit=True) as connection:
@@ -142,7 +142,7 @@ def empty_database(server: str) -> Iterator[str]:
             connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(identifier))
 
 
-# Columns of tables and indexes that are not PostgreSQL's own: whatever is created anew has another number.
+# Columns of tables and indexes that are not PostgreSQL's own: an object that is created again has another number.
 _SCHEMA = """SELECT md5(string_agg(line, ' ' ORDER BY line)) FROM (
   SELECT concat_ws(' ', attrelid, attname, atttypid, attisdropped) FROM pg_attribute WHERE attrelid >= 16384
   UNION ALL SELECT nspname FROM pg_namespace WHERE nspname NOT LIKE 'pg_%'
@@ -170,7 +170,7 @@ class CleanDatabase:
         self._schema = _one(self._connection, _SCHEMA)
 
     def emptied(self) -> bool:
-        """Disconnect whoever is left and delete all rows; return whether the database is as good as new."""
+        """Disconnect remaining clients and delete all rows; return whether the database is as good as new."""
         try:
             self._connection.execute(
                 "SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity"
@@ -189,8 +189,8 @@ class CleanDatabase:
 
 
 class CleanDatabases:
-    """Databases with Duetime's tables and no rows, used by one test after the other: making and dropping one takes
-    longer than most tests."""
+    """Databases with Duetime's tables and no rows, used by one test after the other, because creating and dropping one
+    takes longer than most tests."""
 
     def __init__(self, server: str, migrate: Callable[[str], None]) -> None:
         self._server, self._migrate = server, migrate

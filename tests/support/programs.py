@@ -1,4 +1,4 @@
-"""Programs that play an agent: a few lines of Python each, run by real processes."""
+"""Programs that simulate an agent: a few lines of Python each, run in real processes."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ QUICK = Limits(grace=0.3, patience=30.0)
 
 
 def program(folder: Path, code: str, name: str = "agent") -> list[str]:
-    """A command that runs this code. It starts quickly: nothing but the standard library is loaded."""
+    """Return a command that runs this code. It starts quickly, because it loads only the standard library."""
     path = folder / f"{name}.py"
     path.write_text(dedent(code))
     return [sys.executable, "-I", "-S", str(path)]
 
 
 def executable(folder: Path, code: str, name: str) -> str:
-    """The same as a program of its own, as a preset calls it."""
+    """Return the same as an executable, as a preset calls it."""
     path = folder / name
     path.write_text(f"#!{sys.executable} -IS\n{dedent(code)}")
     path.chmod(0o700)
@@ -47,7 +47,7 @@ def command_agent(
     sources: ToolSources | None = None,
     **given: Any,
 ) -> CommandAgent:
-    """An agent with these settings, whose lists may be given as lists."""
+    """Build an agent with these settings, whose lists may be given as lists."""
     settings: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}
     return CommandAgent(name, AgentSettings(**settings), environment=environment, limits=limits, sources=sources)
 
@@ -75,7 +75,8 @@ class Background:
 
 
 def told(path: Path) -> list[int]:
-    """The process ids that a program wrote down, once it has. It renames what it wrote: half of it is never seen."""
+    """Return the process ids that a program wrote, once it has. It renames its file, so a partial file is never
+    seen."""
     eventually(path.exists, 30, "the program began")
     return [int(number) for number in path.read_text().split()]
 
@@ -85,13 +86,13 @@ def assert_gone(process: int) -> None:
 
 
 def processor_time(process: int) -> float:
-    """Seconds that a process has used so far, in its own code and in the system's."""
+    """Return the seconds of processor time that a process has used so far, in user and system mode."""
     user, system = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:13]
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def lives(process: int) -> bool:
-    """One that is dead and not yet collected by whoever adopted it does not live."""
+    """Return whether a process lives; a dead process that was not reaped yet does not."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
@@ -100,7 +101,7 @@ def lives(process: int) -> bool:
 
 @contextmanager
 def watched_temporary_folder(folder: Path) -> Iterator[Path]:
-    """Where runs make their private folders, so that a test sees what is left of them."""
+    """The folder in which runs create their private folders, so that a test sees what is left of them."""
     before = tempfile.tempdir
     tempfile.tempdir = str(folder)
     try:

@@ -1,4 +1,4 @@
-"""The QStash face on a settable clock, with a receiver that is played: time passes when a test says so."""
+"""The QStash API on a settable clock, with a simulated receiver; time passes only when a test says so."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def turned_down(outgoing: Outgoing) -> Outcome:
 
 
 class PlayedRequester:
-    """Sends nothing; keeps what it was to send, and answers as told."""
+    """Sends nothing; keeps the requests, and answers as configured."""
 
     def __init__(self) -> None:
         self.sent: list[Outgoing] = []
@@ -49,7 +49,7 @@ class PlayedRequester:
 
 
 class Counter:
-    """Where messages are handed in."""
+    """A client of the QStash API."""
 
     def __init__(self, simulation: Simulation, requester: PlayedRequester, folder: Path) -> None:
         self.simulation, self.requester = simulation, requester
@@ -65,7 +65,7 @@ class Counter:
         return self.requester.sent
 
     def ask(self, method: str, path: str, *, status: int = 200, body: Any = b"", **headers: Any) -> Any:
-        """Headers by their names with underscores; the JSON of the answer."""
+        """Make a request, with headers as names with underscores; return the JSON of the answer."""
         reply = self.raw(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
         assert reply.status_code == status, (reply.status_code, reply.text)
         return reply.json() if reply.content else None

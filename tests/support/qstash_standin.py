@@ -40,12 +40,12 @@ class StandIn(Receiver):
         self._known: dict[str, str] = {}
 
     def forget_duplicates(self, forget: bool = True) -> None:
-        """As QStash does after ten minutes."""
+        """Forget deduplication ids, as QStash does after ten minutes."""
         if forget:
             self._known.clear()
 
     def row(self, id: str) -> dict[str, Any]:
-        """A schedule as it is listed."""
+        """Return a schedule as it is listed."""
         destination, headers, _ = self.schedules[id]
         cron, paused = headers["upstash-cron"], id in self.paused
         row = {"scheduleId": id, "destination": destination, "cron": cron, "isPaused": paused}

@@ -35,7 +35,7 @@ FOLDERS = {
     "rest": "slow",
     "scorecard": "process",
 }
-"""Folders whose tests all need the same: they are not even imported."""
+"""Folders whose tests all have the same requirement: they are not even imported."""
 
 FILES = {
     "engine/policy/test_policies.py": "slow",
@@ -137,7 +137,7 @@ def _marks_of_imports(module: ModuleType | None) -> set[str]:
 
 
 class Guarded:
-    """Fails every test that does what a quick test may not do, also where the product survived the refusal."""
+    """Fails every test that does what a quick test may not do, even if the product survived the refusal."""
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_setup(self) -> Generator[None, Any, Any]:
@@ -179,12 +179,12 @@ def guard() -> Iterator[list[str]]:
 
 
 _watched: list[list[str]] = []
-"""What was refused in each guard that is open, innermost last."""
+"""What was refused in each open guard, innermost last."""
 
 
 @cache
 def _install() -> None:
-    sys.addaudithook(_audit)  # it cannot be removed again, so it is added once
+    sys.addaudithook(_audit)  # it cannot be removed again, so it is added only once
 
 
 def _audit(event: str, arguments: tuple[Any, ...]) -> None:
@@ -193,7 +193,7 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
     if event in PROCESS_EVENTS:
         _refuse(f"process ({event})")
     elif event in SOCKET_EVENTS or (event == "socket.__new__" and arguments[1] != socket.AF_UNIX):
-        _refuse(f"socket ({event})")  # an event loop makes a pair of AF_UNIX sockets for itself, which may stay
+        _refuse(f"socket ({event})")  # an event loop creates a pair of AF_UNIX sockets for itself, which is allowed
 
 
 def _refuse_process(*_: object) -> None:

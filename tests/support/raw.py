@@ -1,4 +1,4 @@
-"""MCP as bytes: for what no client would send. Over HTTP and stdio, in both protocol eras."""
+"""MCP as raw bytes, for messages that no client would send. Over HTTP and stdio, in both protocol versions."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ INITIALIZE = json.dumps(
 
 
 class Line(Protocol):
-    """One connection on which raw requests are made, one after the other."""
+    """One connection for raw requests, one after the other."""
 
     era: str
 
     def ask(self, method: str, params: str = "{}", name: str | None = None) -> str:
-        """The answer as it came: a JSON-RPC message, or what the transport says instead."""
+        """Return the answer as it arrived: a JSON-RPC message, or the transport's own response."""
 
     def send(self, body: bytes) -> str:
-        """Any bytes at all, which need not have an id to be answered by."""
+        """Send any bytes, which need not have an id."""
 
 
 def call(line: Line, tool: str, arguments: str) -> str:
-    """`arguments` is JSON, or what pretends to be."""
+    """Call a tool; `arguments` is JSON or any other text."""
     return line.ask("tools/call", f'{{"name": {json.dumps(tool)}, "arguments": {arguments}}}', tool)
 
 
@@ -99,7 +99,7 @@ class HttpLine:
 
 
 class StdioLine:
-    """Every line that comes back has to be a message of the protocol."""
+    """A connection over stdio. Every line that comes back has to be a message of the protocol."""
 
     def __init__(self, process: subprocess.Popen[bytes], era: str) -> None:
         self.era, self.process = era, process
@@ -126,12 +126,12 @@ class StdioLine:
         return json.dumps(self._answer(self._number), ensure_ascii=False)
 
     def send(self, body: bytes) -> str:
-        """What has no id may stay without an answer: the next request shows that it is over."""
+        """Send a message. One without an id may have no answer: the next request shows that it was processed."""
         self._write(body)
         return self.ask("tools/list")
 
     def told(self, body: bytes) -> dict[str, Any]:
-        """The very next message."""
+        """Return the very next message."""
         self._write(body)
         return self._answers.get(timeout=PATIENCE)
 

@@ -73,7 +73,8 @@ class Request:
 
     @cached_property
     def headers(self) -> dict[str, str]:
-        """Names in lower case. Read only when asked for: most requests of a benchmark are never looked at."""
+        """The headers, with names in lower case. They are parsed only when needed, because a benchmark never looks at
+        most of them."""
         lines = self.head.decode("latin-1").split("\r\n")[1:]
         pairs = (line.partition(":") for line in lines)
         return {name.lower(): value.strip() for name, _, value in pairs}
@@ -131,14 +132,14 @@ class Receiver:
         return f"{'https' if self._tls else 'http'}://{self.host}"
 
     def wait_for(self, count: int, timeout: float = 30.0) -> list[Request]:
-        """The requests so far, as soon as there are that many."""
+        """Return the requests so far, as soon as there are this many."""
         with self._arrived:
             enough = self._arrived.wait_for(lambda: len(self.requests) >= count, timeout)
             assert enough, f"{len(self.requests)} of {count} requests arrived within {timeout} s"
             return list(self.requests)
 
     def drop_connections(self) -> None:
-        """Closes every open connection, as a server does that restarts; returns when that is done."""
+        """Close every open connection, as a restarting server does; return when that is done."""
         asyncio.run_coroutine_threadsafe(self._drop(), self._loop).result(30)
 
     def __enter__(self) -> Self:
@@ -185,7 +186,7 @@ class Receiver:
 
 
 class _Connection(asyncio.Protocol):
-    """Reads one request at a time, with as little work as a benchmark deserves."""
+    """Reads one request at a time, with as little work as possible for benchmarks."""
 
     transport: asyncio.Transport
 

@@ -1,4 +1,4 @@
-"""An agent that knows which calls answer each question of the evaluation, as a good model would find out."""
+"""A scripted agent that knows which calls answer each question of the evaluation, as a good model would find out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STANDUP = {
 
 
 class Hands(Protocol):
-    """What the agent can do: call a tool, and ask again until something is there."""
+    """The actions of the agent: call a tool, and ask again until something exists."""
 
     def text(self, tool: str, given: dict[str, Any]) -> str: ...
 
@@ -230,4 +230,4 @@ SCRIPTS: dict[str, Callable[[Hands], str]] = {
     "Asia/Tokyo": offset,
     "what fires next over all of them": what_fires_next,
 }
-"""By words that only one question has."""
+"""Keyed by words that only one question contains."""

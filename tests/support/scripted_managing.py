@@ -1,4 +1,4 @@
-"""The part of the scripted agent that answers the questions about managing what is scheduled."""
+"""The part of the scripted agent that answers the questions about managing schedules."""
 
 from __future__ import annotations
 
@@ -274,4 +274,4 @@ SCRIPTS: dict[str, Callable[[Hands], str]] = {
     "on 3 January 2031": on_a_day,
     "To which topics": topics,
 }
-"""By words that only one question has."""
+"""Keyed by words that only one question contains."""

@@ -24,7 +24,7 @@ def write_trusted(folder: Path, text: str, data: Path | None = None) -> Path:
 
 
 def open_to_all(text: str) -> str:
-    """Return settings whose agents and channels are there for every owner; the built-in agent as well."""
+    """Return settings whose agents and channels are open to every owner, including the built-in agent."""
     named = re.sub(
         r"^( *)(\[(?:agents|channels)\.[^\]]+\])[^\n]*$", r'\1\2\n\1owners = ["*"]', text, flags=re.MULTILINE
     )
@@ -32,7 +32,7 @@ def open_to_all(text: str) -> str:
 
 
 def for_all(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments for `Settings` whose agents and channels are there for every owner, unless they name some."""
+    """Return arguments for `Settings` whose agents and channels are open to every owner, unless they name some."""
     tables = {
         name: {
             key: replace(each, owners=("*",)) if each.owners == ONLY_LOCAL else each
@@ -45,5 +45,5 @@ def for_all(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def remote_agent(url: str, secret: str) -> str:
-    """The settings of an agent behind a webhook."""
+    """Return the settings of an agent behind a webhook."""
     return f'[agents.remote]\ntype = "webhook"\nurl = "{url}"\nsecret = "{secret}"\n'

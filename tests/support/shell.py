@@ -1,4 +1,4 @@
-"""What somebody with a database shell might do to a store behind its back."""
+"""Changes that somebody with a database shell might make to a store, bypassing the product."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from duetime.stores.sqlite.store import SqliteStore
 
 
 def write(store: BaseStore, statement: str, *values: object) -> None:
-    """`?` stands for a parameter on either store."""
+    """Execute a statement, with `?` for parameters on either store."""
     if isinstance(store, PostgresStore):
         with store._writers.lend() as connection:
             connection.execute(statement.replace("?", "%s").encode(), values or None)
@@ -29,5 +29,5 @@ def break_policy(store: BaseStore, schedule: ScheduleId) -> None:
 
 
 def go_back(store: BaseStore, schedule: ScheduleId, to: int) -> None:
-    """Make the schedule plan from `to` on, though it has been there before."""
+    """Make the schedule plan from `to` on, although it has been there before."""
     write(store, "UPDATE progress SET next = ?, through = NULL WHERE schedule = ?", to, schedule)

@@ -1,4 +1,4 @@
-"""How much is tried: samples in `make test`, everything in `make full`."""
+"""How many cases are tested: samples in `make test`, all of them in `make full`."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ def in_turn(each: Iterable[S], cases: Sequence[T]) -> Iterator[tuple[S, Sequence
 
 
 def some(cases: Sequence[T], step: int = 3) -> Sequence[T]:
-    """Every third (or one of so many), unless everything is wanted. For cases that are alike: what stands for a kind of
-    its own (a store, a zone, a model, a door) is never left out."""
+    """Return every third case (or one in `step`), unless everything is wanted. For similar cases: a case that
+    represents a kind of its own (a store, a zone, a model, an interface) is never left out."""
     return cases if FULL else cases[::step]

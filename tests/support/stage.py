@@ -1,4 +1,4 @@
-"""A Duetime on a settable clock, with agents that use its tools: for tests of what they are answered."""
+"""Duetime on a settable clock, with agents that use its tools, for tests of the answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOON = datetime(2026, 2, 10, 20, 0, tzinfo=UTC)
 
 
 class Stage:
-    """One Duetime on a settable clock, with a worker, and agents that reach it."""
+    """A Duetime on a settable clock, with a worker and agents."""
 
     def __init__(self, url: str, start: datetime = NOON, zone: str = PACIFIC, **settings: Any) -> None:
         self.time = Simulation(start, settings=Settings(db=url, timezone=zone, **for_all(settings)))
@@ -28,7 +28,7 @@ class Stage:
         return Agent(self.app.services, Caller(owner, holder=holder, **more))
 
     def due(self, prompt: str = "water the plants", **given: Any) -> int:
-        """A prompt that has come due and waits in the inbox."""
+        """Create a prompt that has become due and waits in the inbox."""
         number = self.make(prompt, **({"at": "in 1 minute"} | given))
         self.time.advance(timedelta(minutes=1))
         return number

@@ -1,4 +1,4 @@
-"""Clients without a token, on raw sockets, from any loopback address."""
+"""Unauthenticated clients on raw sockets, from any loopback address."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def dial(port: int, address: str = "127.0.0.1", data: bytes = b"") -> socket.soc
 
 
 def received(connection: socket.socket) -> bytes:
-    """All that comes until the server closes; nothing more comes after a reset either."""
+    """Return everything until the server closes; after a reset, nothing more arrives either."""
     found = b""
     try:
         while data := connection.recv(65536):
@@ -53,7 +53,7 @@ class Strangers:
         try:
             self.connections.append(dial(self._port, address, data))
         except OSError:
-            pass  # refused at once: that is what a server may do
+            pass  # refused at once, which a server may do
 
     def open(self) -> int:
         return sum(is_open(each) for each in self.connections)

@@ -1,4 +1,4 @@
-"""The command line on a terminal of its own, of any width, with somebody who types."""
+"""The command line on a pseudo-terminal of any width, with a simulated user who types."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class Terminal:
 
     @property
     def text(self) -> str:
-        """All that was shown, without colours and movements."""
+        """Return everything that was shown, without colours and cursor movements."""
         return _CONTROLS.sub("", self.raw).replace("\r\n", "\n").replace("\r", "\n")
 
     def until(self, wanted: str) -> str:
-        """Waits for words that were not there when this was last asked."""
+        """Wait for text that was not there at the last call."""
         deadline = self._clock.monotonic() + self._patience
         while wanted not in self.text[self._said :]:
             if not self._read(deadline - self._clock.monotonic()):
@@ -49,11 +49,11 @@ class Terminal:
         os.write(self._descriptor, text.encode())
 
     def interrupt(self) -> None:
-        """What Ctrl-C does where the terminal is the one that the command was started from."""
+        """Interrupt like Ctrl-C on the terminal from which the command was started."""
         self.process.send_signal(signal.SIGINT)
 
     def rest(self) -> str:
-        """Everything until the command has ended."""
+        """Return everything until the command has ended."""
         deadline = self._clock.monotonic() + self._patience
         while self._read(deadline - self._clock.monotonic()):
             continue

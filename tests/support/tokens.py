@@ -1,4 +1,4 @@
-"""Tokens made by hand, right and wrong."""
+"""Hand-made tokens, valid and invalid."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ START = Instant(1_772_323_200 * SECOND)  # 2026-03-01T00:00Z
 
 
 def tokens_with(store: Revocations, folder: Path, clock: Clock) -> Tokens:
-    """As a server has them: files of its own, and a store that knows what was revoked."""
+    """Return tokens as a server has them: its own files, and a store with the revocations."""
     revocations = StoreRevocations(store, FileRevocations(folder / "tokens", clock), clock)
     return Tokens(SECRET, folder, clock, issuer="duetime", audience="duetime", revocations=revocations)
 
 
 def claims(**changes: Any) -> dict[str, Any]:
-    """Those of a valid token, with changes; None leaves one out."""
+    """Return the claims of a valid token, with changes; None removes one."""
     now = START // SECOND
     valid = {
         "iss": "duetime",
@@ -42,5 +42,5 @@ def forged(said: dict[str, Any], *, secret: Any = SECRET, algorithm: str = "HS51
 
 
 def _json(said: dict[str, Any]) -> bytes:
-    """As it stands: the library itself would check some of the claims before it signs them."""
+    """Encode without checks, because the library itself would check some of the claims before signing."""
     return json.dumps(said).encode()

@@ -1,7 +1,4 @@
-"""An agent that is a program: it calls the tools that its prompt names, one on each line, and tells what they answered.
-
-It is run by its path, as a program of the operator's would be, with nothing of this project at hand.
-"""
+"""An agent that is a program: it calls the tools that its prompt names, one on each line, and prints their answers."""
 
 from __future__ import annotations
 

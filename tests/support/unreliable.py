@@ -1,4 +1,4 @@
-"""A store whose answers get lost, and work that a test decides about: for faults that no signal can time."""
+"""A store whose answers get lost, and work that a test controls: for faults that no signal can time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BEFORE, AFTER = "before", "after"
 
 
 class Unreliable:
-    """Passes everything on. A call of `method` that the plan names fails before it is written, or after."""
+    """Passes everything on. A planned call of `method` fails before or after it is written."""
 
     def __init__(self, store: Any, plan: Mapping[int, str] | None = None, method: str = "record_and_claim") -> None:
         self._store, self._plan, self._method = store, plan or {}, method
@@ -46,11 +46,11 @@ class Unreliable:
 
 
 USES = {"notification": ThreadUse.RESERVED, "prompt": ThreadUse.CAPPED}
-"""As the kinds of these names have it."""
+"""As for the kinds of these names."""
 
 
 class Play:
-    """A kind that does what the test says, and remembers which runs it was given."""
+    """A kind that does what the test says, and records which runs it received."""
 
     defaults: Mapping[str, Any] = MappingProxyType({})
     counts_depth = True
@@ -75,11 +75,11 @@ class Play:
         return Completed() if self._act is None else self._act(work)
 
     def close(self) -> None:
-        """Nothing was started."""
+        """Do nothing, because nothing was started."""
 
 
 class Line:
-    """A carrier whose threads a test moves by hand: it remembers what was put, in order."""
+    """An executor whose threads a test controls: it records what was put, in order."""
 
     def __init__(self, size: int) -> None:
         self.size = size

@@ -1,8 +1,4 @@
-"""A user's own MCP server: over HTTP on this machine, where it wants a token, or over stdio.
-
-with user_server() as builds:                     # or: python -m tests.support.user_server, over stdio
-    settings = McpServerSettings(url=builds.url, headers={"Authorization": f"Bearer {TOKEN}"})
-"""
+"""A user's own MCP server: over HTTP on this machine, where it requires a token, or over stdio."""
 
 from __future__ import annotations
 
@@ -26,7 +22,7 @@ CALLS = 'call builds_latest {"branch": "main"}\ncall builds_delete {"branch": "m
 class UserServer:
     url: str
     deleted: list[str] = field(default_factory=list)
-    """What was deleted: nothing, as long as it is not allowed."""
+    """What was deleted: nothing, as long as that is not allowed."""
 
 
 def builds(deleted: list[str]) -> MCPServer:
@@ -45,7 +41,7 @@ def builds(deleted: list[str]) -> MCPServer:
 
     @server.tool()
     def about() -> str:
-        """Return what the server was given, its credentials included."""
+        """Return what the server was given, including its credentials."""
         return f"my token is {os.environ.get('BUILDS_TOKEN', TOKEN)}"
 
     return server

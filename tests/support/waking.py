@@ -1,4 +1,4 @@
-"""Requests for agents, made by a test instead of a worker, and what a test may ask of a reply."""
+"""Requests for agents, made by a test instead of a worker, and checks of their replies."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def agent_request(access: Access = NOWHERE, prompt: str = "Water the plants.", *
 
 
 def prompts_for_nobody(default: str = INBOX, inboxes: Sequence[str] = ()) -> PromptKind:
-    """Of settings that name no agent."""
+    """Build a prompt kind for settings that name no agent."""
     limits = dict.fromkeys(inboxes, NOTHING)
     waking = Waking({}, SqliteStore(MEMORY), SystemClock(), "UTC", lambda *_: NOWHERE, inboxes=limits)
     return PromptKind(waking, default)

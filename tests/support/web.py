@@ -1,4 +1,4 @@
-"""The HTTP face on a real socket of this machine, in a thread, and requests to it."""
+"""The HTTP server on a real socket of this machine, in a thread, and requests to it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Reply(NamedTuple):
 
     @property
     def message(self) -> Any:
-        """The JSON-RPC message of an answer that may be a stream of one event."""
+        """The JSON-RPC message of an answer, which may be a stream of one event."""
         lines = self.body.decode().splitlines()
         data = [line.removeprefix("data:") for line in lines if line.startswith("data:")]
         return json.loads(data[-1] if data else self.body)
@@ -97,7 +97,7 @@ def site(
 
 
 def paths(routes: list[BaseRoute], prefix: str = "") -> list[str]:
-    """Every path that is served, found from the application's own routes."""
+    """Yield every served path, from the application's own routes."""
     found: list[str] = []
     for route in routes:
         if isinstance(route, Route):

@@ -39,17 +39,17 @@ _FRAMED = re.compile(r"^\[([0-9a-f]{16}) begins\]\n(.*?)\n\[\1 ends\]$", re.MULT
 
 
 def noon_zone() -> str:
-    """Where it is about noon: what is counted by the day is not cut in two by a midnight amid a test."""
+    """Return a zone in which it is about noon, so that daily counts are not split by midnight during a test."""
     return f"Etc/GMT{datetime_of(SystemClock().now()).hour - 12:+d}"
 
 
 def prompts_in(request: Request) -> list[str]:
-    """The stored texts that an agent was woken with."""
+    """Return the stored texts with which an agent was woken."""
     return [text for _, text in _FRAMED.findall(request.said[0])]
 
 
 class Plays(dict[str, Sequence[Step]]):
-    """What the model does for which stored prompt; for what is not named, it says that it is done."""
+    """What the model does for each stored prompt; for any other prompt, it says that it is done."""
 
     def __call__(self, request: Request) -> Step:
         steps = next((self[text] for text in prompts_in(request) if text in self), ())
@@ -64,16 +64,16 @@ class Records:
         self.app = app
 
     def prompts(self, owner: str) -> dict[str, Schedule]:
-        """By their text."""
+        """Return the prompts by their text."""
         found = self.app.store.search(ScheduleQuery(owner=owner, kind="prompt")).items
         return {json.loads(each.definition.payload)["prompt"]: each for each in found}
 
     def runs(self, **query: Any) -> list[Run]:
-        """The oldest first."""
+        """Return the runs, oldest first."""
         return sorted(self.app.store.runs(RunQuery(**query)).items, key=lambda run: run.id)
 
     def run_of(self, task: int, *statuses: str, seconds: float = PATIENCE) -> Run:
-        """The latest run of a task, once it stands so."""
+        """Return the latest run of a task, once it has this status."""
 
         def standing() -> list[Run]:
             return [run for run in self.runs(schedule=ScheduleId(task))[-1:] if run.status in statuses]
@@ -85,7 +85,7 @@ class Records:
         return self.run_of(task, *(each for each in RunStatus if each not in LIVE))
 
     def arrived(self, owner: str, topic: str, count: int = 1) -> list[dict[str, Any]]:
-        """So many messages and no more in an owner's inbox, the oldest first."""
+        """Return exactly this many messages in an owner's inbox, oldest first."""
         query = {"owner": owner, "kind": "notification", "status": "completed", "subject": topic}
         eventually(lambda: len(self.runs(**query)) >= count, PATIENCE, f"{count} messages for {owner} on {topic}")
         messages = [message_shape(run, "UTC") for run in self.runs(**query)]
@@ -101,13 +101,13 @@ class House(Records):
         self.world, self.agent, self.token = there, there.agent, there.token
 
     def api(self, token: str, path: str, **body: Any) -> httpx2.Response:
-        """A GET, or a POST where there is something to send."""
+        """Make a GET request, or a POST if there is a body."""
         url = self.world.served.url.removesuffix("/mcp") + f"/api/v1{path}"
         headers = {"Authorization": f"Bearer {token}"}
         return httpx2.request("POST" if body else "GET", url, headers=headers, json=body or None, timeout=PATIENCE)
 
     def run_token(self, run: Run, fence: int | None = None) -> str:
-        """What the agent of a run was given; of an earlier attempt with its fence."""
+        """Return the token that the agent of a run was given; with a fence, that of an earlier attempt."""
         return self.world.tokens.for_run(
             run.owner, run.id, run.fence if fence is None else fence, 1, HOUR, "Europe/Berlin"
         )
@@ -135,7 +135,7 @@ def write_settings(folder: Path, settings: str) -> None:
 
 @contextmanager
 def opened(folder: Path) -> Iterator[App]:
-    """The store beside a server, or after it, with the same settings."""
+    """Open the store of a server, beside it or after it, with the same settings."""
     app = build(load_settings({"db": str(folder / "my.db")}, environment={}, folder=folder), tasks=False)
     try:
         yield app

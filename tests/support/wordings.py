@@ -1,4 +1,4 @@
-"""Wordings that tests in several files compare with, each spelled out here alone."""
+"""Wordings that tests in several files compare with, each written only here."""
 
 from __future__ import annotations
 

@@ -22,11 +22,11 @@ from duetime.settings import AgentSettings, Settings
 from tests.support import isolated
 
 LOOK = 0.01
-"""Seconds between two looks at a file that the test makes."""
+"""Seconds between two checks for a file that the test creates."""
 
 
 class Events:
-    """One write per line, in append mode: lines of several processes never mix."""
+    """One write per line, in append mode, so that lines of several processes never mix."""
 
     def __init__(self, path: str) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -41,12 +41,12 @@ def test_tasks(events: Events) -> Registry:
 
     @registry.task
     def mark(key: str, context: TaskContext) -> None:
-        """Says which occurrence ran."""
+        """Record which occurrence ran."""
         events.say("ran", f"{key}@{context.due.isoformat()}#{context.run_id}")
 
     @registry.task
     def hold(key: str, gate: str, context: TaskContext) -> None:
-        """Works until the gate is open or it is told to stop."""
+        """Work until the gate is open or the task is told to stop."""
         events.say("begun", key)
         while not Path(gate).exists():
             if context.cancelled.wait(LOOK):
@@ -56,7 +56,7 @@ def test_tasks(events: Events) -> Registry:
 
     @registry.task
     def insist(key: str, gate: str) -> None:
-        """Works until the gate is open, whatever it is told."""
+        """Work until the gate is open, ignoring requests to stop."""
         events.say("begun", key)
         while not Path(gate).exists():
             threading.Event().wait(LOOK)
@@ -64,13 +64,13 @@ def test_tasks(events: Events) -> Registry:
 
     @registry.task
     def park(key: str, context: TaskContext) -> None:
-        """Does nothing until it is told to stop."""
+        """Do nothing until told to stop."""
         events.say("begun", key)
         context.cancelled.wait()
 
     @registry.task
     def die(key: str) -> None:
-        """Takes its process with it."""
+        """Kill the process."""
         events.say("begun", key)
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -78,7 +78,7 @@ def test_tasks(events: Events) -> Registry:
 
 
 def test_agents(options: dict[str, Any]) -> dict[str, AgentSettings]:
-    """The agent `program`, where a test gives the command of one."""
+    """Build the agent `program`, if a test gives its command."""
     return {"program": AgentSettings(command=tuple(options["agent"]))} if "agent" in options else {}
 
 

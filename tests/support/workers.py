@@ -1,4 +1,4 @@
-"""Worker processes as tests see them: started, killed, stopped, resumed, and what they said."""
+"""Worker processes for tests: started, killed, stopped and resumed, with their output."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Event(NamedTuple):
 
 
 class ShiftedClock(SystemClock):
-    """The real clock with its wall set off by some seconds: for making what is due already, and for jumps."""
+    """The real clock with its wall time shifted by some seconds, for schedules that are already due and for jumps."""
 
     def __init__(self, seconds: float = 0.0) -> None:
         self.shift = int(seconds * SECOND)
@@ -54,7 +54,7 @@ class ShiftedClock(SystemClock):
 
 
 def eventually(ask: Callable[[], T], seconds: float, what: str) -> T:
-    """The first answer that is true; a test that waits longer than it may says for what."""
+    """Return the first true answer; a test that waits too long says what it waited for."""
     deadline = CLOCK.monotonic() + seconds
     pause = threading.Event()
     while not (answer := ask()):
@@ -64,10 +64,8 @@ def eventually(ask: Callable[[], T], seconds: float, what: str) -> T:
 
 
 def quickest(measure: Callable[[], float], bound: float, tries: int = 3) -> float:
-    """Return the seconds of the quickest try; there are more tries only while none is within the bound.
-
-    For promises about time on the wall: other work of the machine adds to a try, and never makes one shorter.
-    """
+    """Return the seconds of the quickest try; there are more tries only while none is within the bound. For promises
+    about wall-clock time: other work of the machine makes a try longer, never shorter."""
     best = measure()
     for _ in range(tries - 1):
         if best < bound:
@@ -78,10 +76,8 @@ def quickest(measure: Callable[[], float], bound: float, tries: int = 3) -> floa
 
 @cache
 def _forkserver() -> ForkServerContext:
-    """Start a process with everything imported, of which each worker is a fork: importing takes longer than most tests.
-
-    It runs no threads and opens no store, so that a fork of it is as good as a new process.
-    """
+    """Start a process with everything imported, from which each worker is forked, because importing takes longer than
+    most tests. It runs no threads and opens no store, so a fork of it is as good as a new process."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([run.__module__])
     with patch.dict(os.environ, {"PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT)))}):
@@ -122,18 +118,18 @@ class WorkerProcess:
         os.kill(self.pid, number)
 
     def exit_code(self, seconds: float = 0) -> int | None:
-        """Return how it ended; None if it has not within so many seconds."""
+        """Return the exit code; None if it has not ended within this many seconds."""
         self._process.join(seconds)
         return self._process.exitcode
 
     def kill(self) -> float:
-        """When it was dead, on the monotonic clock."""
+        """Kill the process, and return when it was dead, on the monotonic clock."""
         self.signal(signal.SIGKILL)
         assert self.exit_code(10) is not None
         return CLOCK.monotonic()
 
     def terminate(self) -> int:
-        """A graceful stop; how many runs stayed unrecorded."""
+        """Stop gracefully, and return how many runs stayed unrecorded."""
         self.signal(signal.SIGTERM)
         return self.left()
 
@@ -155,7 +151,7 @@ class WorkerProcess:
 
 
 class Crew:
-    """Worker processes on one store, and the store itself as the test sees it."""
+    """Worker processes on one store, and the store itself."""
 
     def __init__(self, url: str, folder: Path, **options: Any) -> None:
         self.url, self.folder, self.options = url, folder, options
@@ -184,7 +180,7 @@ class Crew:
     def add(
         self, task: str, keys: Sequence[str], *, policy: dict[str, Any] | None = None, overdue: float = 0.5, **more: Any
     ) -> list[Schedule]:
-        """One-off schedules, one per key, that were due `overdue` seconds ago."""
+        """Create one-off schedules, one per key, that were due `overdue` seconds ago."""
         due = datetime_of(Instant(CLOCK.now() - int(overdue * SECOND))).isoformat()
         return self.create(
             [
@@ -193,11 +189,11 @@ class Crew:
                 )
                 for key in keys
             ],
-            ago=overdue + 10,  # thousands take a while to be checked, one after the other
+            ago=overdue + 10,  # checking thousands, one after the other, takes a while
         )
 
     def create(self, news: Sequence[NewSchedule], ago: float = 0.0) -> list[Schedule]:
-        """As if it had been done some seconds ago, so that what is due by now is no past time."""
+        """Create schedules as if some seconds ago, so that a time that is already due is not in the past."""
         self.clock.shift = -int(ago * SECOND)
         try:
             made = self.app.scheduler.create_many(CALLER, news)
@@ -207,14 +203,14 @@ class Crew:
         return list(made.value)
 
     def gate(self, name: str = "gate") -> Path:
-        """A file that tasks wait for: they go on when the test touches it."""
+        """Return a file that tasks wait for: they continue when the test touches it."""
         return self.folder / name
 
     # -- what happened ------------------------------------------------------------------------------------------
 
     def events(self, verb: str | None = None) -> list[Event]:
         text = self.events_file.read_text(encoding="utf-8")
-        lines = text[: text.rfind("\n") + 1].splitlines()  # the last line may be half written
+        lines = text[: text.rfind("\n") + 1].splitlines()  # the last line may be incomplete
         found = [Event(verb, key, int(pid)) for verb, key, pid in map(str.split, lines)]
         return [event for event in found if verb in (None, event.verb)]
 
@@ -234,7 +230,7 @@ class Crew:
         return Counter(run.status for run in self.runs())
 
     def settled(self, seconds: float, number: int) -> None:
-        """Waits until so many runs have ended and nothing is left to do."""
+        """Wait until this many runs have ended and nothing is left to do."""
 
         def done() -> bool:
             health = self.app.store.health(CLOCK.now())
@@ -244,7 +240,7 @@ class Crew:
         eventually(done, seconds, f"{number} runs ended, and nothing is due")
 
     def check(self) -> None:
-        """Nothing in the store contradicts itself."""
+        """Check the invariants of the store."""
         assert isinstance(self.app.store, BaseStore)
         invariants(self.app.store)
 

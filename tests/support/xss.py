@@ -91,7 +91,7 @@ _INSIDE = (
 
 
 def packed(texts: Iterable[str], longest: int) -> list[str]:
-    """Several to a text, as many as fit: for pages of which there is one for each."""
+    """Pack several payloads into a text, as many as fit, for pages of which there is one for each."""
     packs = [""]
     for text in texts:
         if len(packs[-1]) + len(text) > longest:

@@ -1,4 +1,4 @@
-"""A real browser on pages that hold payloads: it notices whatever runs, opens, asks, loads or was not in a template."""
+"""A real browser on pages with payloads: it detects anything that runs, opens, asks, loads or was not in a template."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ def visiting(browser: Browser, there: Site) -> Iterator[Page]:
 
 
 def check(page: Page, there: Site, path: str) -> str:
-    """The text of a page in which nothing ran, after everything that moves and takes the focus had its chance."""
+    """Return the text of a page in which nothing ran, after everything that moves and takes the focus had its
+    chance."""
     page.goto(f"http://127.0.0.1:{there.port}{path}", wait_until="domcontentloaded")
     page.evaluate(LOOK)
     assert page.evaluate(FOUND) == [], path
@@ -68,7 +69,7 @@ def check(page: Page, there: Site, path: str) -> str:
 
 
 def missing(texts: Sequence[str], given: Sequence[str]) -> list[int]:
-    """Payloads that were given whole and that none of the pages shows: those prove nothing."""
+    """Return payloads that were given whole and that none of the pages shows, because those prove nothing."""
     whole, shown = "".join(given), "".join(texts)
     expected = [number for number, payload in enumerate(payloads()) if payload in whole]
     assert expected

@@ -103,7 +103,7 @@ class NewSchedules(LazySequence[NewRows]):
     def __len__(self) -> int:
         return len(self.firsts)
 
-    def _item(self, place: int) -> NewRows:
-        definition: Definition = _new(Definition, [column[place] for column in self.definitions])
-        entry = DueEntry(self.lanes[place], self.starts[place], definition.id, NO_RUN, definition.owner)
-        return definition, first_progress(definition, self.firsts[place]), entry
+    def _item(self, index: int) -> NewRows:
+        definition: Definition = _new(Definition, [column[index] for column in self.definitions])
+        entry = DueEntry(self.lanes[index], self.starts[index], definition.id, NO_RUN, definition.owner)
+        return definition, first_progress(definition, self.firsts[index]), entry
