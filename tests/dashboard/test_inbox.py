@@ -31,7 +31,7 @@ def inbox(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
         with working(there):
             for number in range(3):
                 said = {"message": f"**Build {number}**", "topic": "builds", "title": "Done"}
-                made(there, "build", NOW, kind="notification", payload=said)
+                made(there, "Done", NOW, kind="notification", payload=said)
             urgent = {"message": "Call back", "topic": "me", "priority": 5, "tags": ["phone", "garden"]}
             made(there, "urgent", NOW, kind="notification", payload=urgent)
             made(there, "mail", NOW, kind="prompt", payload={"prompt": "Read my *mail*", "agent": "inbox"})
@@ -71,6 +71,7 @@ def test_messages_are_grouped_marked_and_dismissed(inbox: Site) -> None:
 def test_a_message_names_its_schedule_and_shows_its_tags_as_a_phone_does(inbox: Site) -> None:
     page = signed_in(inbox).get("/inbox").body.decode()
     assert re.search(r'<a href="/schedules/[^"]+">urgent</a>', page) is not None
+    assert re.search(r'<a href="/schedules/[^"]+">Schedule</a>', page) is not None, "where the title is the name"
     assert 'aria-label="phone" title="phone">\u260e' in page and '<span class="tag">garden</span>' in page
 
 

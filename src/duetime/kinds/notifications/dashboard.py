@@ -155,10 +155,11 @@ def _messages(request: PageRequest, runs: Sequence[Run]) -> list[dict[str, Any]]
 
 def _for_page(run: Run, view: Mapping[str, Any], viewer: str) -> dict[str, Any]:
     """Return what the page shows beyond the other interfaces: the schedule's name, and the run that it is about."""
-    tags = [str(tag) for tag in view["tags"] or ()]
+    tags, name = [str(tag) for tag in view["tags"] or ()], masked(run.name)
+    is_repeated = name == view["title"] or str(view["message"]).startswith(name)  # it was named after its text
     return {
         "owner": run.owner,
-        "name": masked(run.name),
+        "name": "Schedule" if is_repeated else name,
         "unread": view["mark"] == "unread" and run.owner == viewer,
         "tags": [tag for tag in tags if not _RUN.fullmatch(tag)],
         "about": next((found[1] for tag in tags if (found := _RUN.fullmatch(tag))), None),
