@@ -1,6 +1,6 @@
 -- `?` stands for a parameter. Batches come as arrays, one per column: one round trip for all.
 -- What every create and every run sends reads its arrays in a list of columns. In FROM the server would first store what
--- each of them holds, which took a quarter of its time for one create, an eighth for many, and 3 to 18 percent elsewhere.
+-- each of them holds, which took a quarter of its time for one create, an eighth for many, and 2 to 18 percent elsewhere.
 
 -- name: new_schedule_ids
 SELECT nextval('schedule_ids') FROM generate_series(1, ?)
