@@ -14,7 +14,7 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.fingerprint import fingerprint
 from duetime.engine.kind import Caller, Kind, Prepared
 from duetime.engine.limits import Limits, RequestChecks
-from duetime.engine.model import Definition, Schedule, ScheduleId
+from duetime.engine.model import Definition, Schedule
 from duetime.engine.policy.bulk import KEY, PUBLIC_ID, Column, Drafts
 from duetime.engine.policy.catch_up import LEAD
 from duetime.engine.policy.changes import Edit
@@ -25,6 +25,7 @@ from duetime.engine.times.zones import past_problem
 from duetime.engine.triggers import Trigger, trigger_to_json
 
 NOTE_LENGTH = 500
+_new = tuple.__new__  # costs half as much as calling a named tuple
 
 
 class NewSchedule(NamedTuple):
@@ -108,14 +109,12 @@ class Drafter(RequestChecks):
         check_can_run(policy, trigger)
         payload = self._payload(prepared.payload)
         given = new.idempotency_key
-        return Draft(
-            Definition(
-                ScheduleId(0), kind.public_id(now, trigger.type), new.kind, caller.owner, name, prepared.subject,
-                trigger_text, payload, policy_text, caller.depth, 1, self.key(given, now),
-                "" if given is None else fingerprint(new, self.zone), now, now,
-            ),
-            first,
-        )  # fmt: skip
+        definition: Definition = _new(Definition, (
+            0, kind.public_id(now, trigger.type), new.kind, caller.owner, name, prepared.subject, trigger_text, payload,
+            policy_text, caller.depth, 1, self.key(given, now), "" if given is None else fingerprint(new, self.zone),
+            now, now, None,
+        ))  # fmt: skip
+        return _new(Draft, (definition, first))
 
     def _repeated(self, draft: Draft, new: NewSchedule, now: Instant, number: int) -> Sequence[Draft]:
         """Return drafts of the same request, with ids and keys of their own."""

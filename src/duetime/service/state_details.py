@@ -20,6 +20,7 @@ STATE_DETAILS: Final = (RUNNING, TAKEN, HELD_BY_LIMIT, WAITING_FOR_AGENT, DUE)
 NOT_STARTED: Final = frozenset({HELD_BY_LIMIT, WAITING_FOR_AGENT, DUE})
 """The detail of a schedule that is due but of which nothing is running."""
 _MOST = 1000
+_LIVING: Final = (ScheduleState.ACTIVE, ScheduleState.PAUSED)
 
 
 def run_detail(run: Run) -> str | None:
@@ -58,11 +59,11 @@ def detail_of(scheduler: Scheduler, schedule: Schedule) -> str | None:
 
 def _at_rest(progress: Progress, now: Instant) -> str | None:
     """Return the detail of a schedule that has no active run."""
-    if progress.state not in (ScheduleState.ACTIVE, ScheduleState.PAUSED) or progress.active > progress.untaken:
+    if progress.state not in _LIVING or progress.active > progress.untaken:
         return None
     if progress.active:
         return WAITING_FOR_AGENT
-    if progress.state == ScheduleState.PAUSED or progress.next is None or progress.next > now:
+    if progress.next is None or progress.next > now or progress.state == ScheduleState.PAUSED:
         return None
     return HELD_BY_LIMIT if names_limit(progress.note) else DUE
 
