@@ -11,7 +11,7 @@ import pytest
 
 from duetime.engine.model import ScheduleId
 from tests.support.programs import assert_gone, lives, program, told
-from tests.support.woken import House, Records, house, opened, result_of
+from tests.support.woken import Installation, Records, installation, opened, result_of
 
 PROGRAM = """
 import os, pathlib, re, signal, subprocess, sys, time
@@ -46,7 +46,7 @@ def begun(folder: Path, task: int) -> list[int]:
     return pids
 
 
-def make(there: House, token: str, prompt: str, **policy: object) -> int:
+def make(there: Installation, token: str, prompt: str, **policy: object) -> int:
     trigger = {"type": "once", "run_at": "now"}
     given = {"kind": "prompt", "name": prompt, "trigger": trigger, "payload": {"prompt": prompt, "agent": "slow"}}
     answer = there.api(token, "/schedules", **given, policy=policy)
@@ -68,7 +68,7 @@ def test_killed_and_stopped(tmp_path: Path) -> None:
 
 
 def killed(folder: Path) -> tuple[int, int]:
-    with house(folder, settings(folder), survives=False) as there:
+    with installation(folder, settings(folder), survives=False) as there:
         token = there.token("ada")
         again = make(there, token, "Take your time.")
         once = make(there, token, "Take your time, once.", at_most_once=True, deliver_to="told")
@@ -81,7 +81,7 @@ def killed(folder: Path) -> tuple[int, int]:
 
 
 def rescued_and_stopped(folder: Path, again: int, once: int) -> list[int]:
-    with house(folder, settings(folder), survives=False) as there:
+    with installation(folder, settings(folder), survives=False) as there:
         run, lost = there.ended(again), there.ended(once)
         assert (run.status, result_of(run)["text"], run.attempt, run.deaths) == ("completed", "Done after all.", 2, 1)
         assert [(each.status, each.error) for each in there.app.store.attempts(run.id)] == [("lost", "its worker died")]

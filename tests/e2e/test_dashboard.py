@@ -86,7 +86,7 @@ LONGEST = 3.0
 """Seconds that the server may work at a page about 10,000 schedules."""
 
 
-class House(NamedTuple):
+class Installation(NamedTuple):
     served: Served
     context: BrowserContext
     complaints: Complaints
@@ -104,9 +104,9 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def house(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def installation(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """A server with a day of history, and somebody who has signed in to it by the printed link."""
-    folder = tmp_path_factory.mktemp("house")
+    folder = tmp_path_factory.mktemp("installation")
     lively(folder / "my.db")
     (folder / "household.py").write_text(HOUSEHOLD)
     with serving(folder, "--tasks", "household.py") as served:
@@ -115,16 +115,16 @@ def house(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         page = context.new_page()
         sign_in(page, served)
         page.close()
-        yield House(served, context, complaints)
+        yield Installation(served, context, complaints)
         context.close()
 
 
 @pytest.fixture
-def page(house: House) -> Iterator[Page]:
-    opened = house.open()
+def page(installation: Installation) -> Iterator[Page]:
+    opened = installation.open()
     yield opened
     opened.close()
-    assert house.complaints.found == []
+    assert installation.complaints.found == []
 
 
 def fill(page: Page, **fields: str) -> None:
@@ -137,8 +137,8 @@ def create(page: Page) -> None:
     expect(page.get_by_role("status")).to_have_text("Created.")
 
 
-def made_job(house: House, name: str, task: str, when: str) -> Page:
-    page = house.open("/new")
+def made_job(installation: Installation, name: str, task: str, when: str) -> Page:
+    page = installation.open("/new")
     fill(page, Name=name, Task=task, When=when)
     create(page)
     return page
@@ -147,47 +147,49 @@ def made_job(house: House, name: str, task: str, when: str) -> Page:
 # -- signing in -----------------------------------------------------------------------------------------------------
 
 
-def test_the_link_signs_in_once_and_nothing_of_it_stays(house: House, browser: Browser) -> None:
+def test_the_link_signs_in_once_and_nothing_of_it_stays(installation: Installation, browser: Browser) -> None:
     with browser.new_context() as other:
         page = other.new_page()
-        page.goto(link_of(house.served))
+        page.goto(link_of(installation.served))
         expect(page.get_by_role("alert")).to_have_text("The link was used before.")
         picture(page, "sign-in")
-        [cookie] = [each for each in house.context.cookies() if each["name"].startswith("duetime_session")]
+        [cookie] = [each for each in installation.context.cookies() if each["name"].startswith("duetime_session")]
         assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
         assert page.evaluate("document.cookie").count("session") == 0
         assert "token=" not in page.evaluate("document.referrer")
 
 
-def test_a_pasted_token_signs_in_and_signing_out_ends_it(house: House, browser: Browser) -> None:
+def test_a_pasted_token_signs_in_and_signing_out_ends_it(installation: Installation, browser: Browser) -> None:
     with browser.new_context() as other:
         page = other.new_page()
-        page.goto(address(house.served, "/schedules"))
-        page.get_by_label("Or paste a token").fill(house.served.token)
+        page.goto(address(installation.served, "/schedules"))
+        page.get_by_label("Or paste a token").fill(installation.served.token)
         page.get_by_role("button", name="Sign in").click()
-        expect(page).to_have_url(address(house.served, "/schedules"))
+        expect(page).to_have_url(address(installation.served, "/schedules"))
         expect(page.get_by_role("link", name="Exchange rates")).to_be_visible()
         cookies = other.cookies()
         page.locator("#menu summary").click()
         page.get_by_role("button", name="Sign out").click()
         expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
         other.add_cookies(cookies)  # type: ignore[arg-type]  # as they were handed out
-        page.goto(address(house.served))
+        page.goto(address(installation.served))
         expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
 
 
 # -- making, and watching it fire -----------------------------------------------------------------------------------
 
 
-def test_a_job_fires_before_ones_eyes(house: House, page: Page) -> None:
+def test_a_job_fires_before_ones_eyes(installation: Installation, page: Page) -> None:
     page.evaluate("window.stayed = true")
     expect(page.locator("#pulse")).to_have_text("Live")
-    own_page = made_job(house, "Before your eyes", "exchange_rates", "in 5 minutes")
+    own_page = made_job(installation, "Before your eyes", "exchange_rates", "in 5 minutes")
     expect(own_page.locator("#history-card")).to_be_visible()
     coming = page.locator("#coming").get_by_text("Before your eyes")
     expect(coming).to_be_visible()
     picture(page, "before-it-fires")
-    with Duetime(str(house.served.folder / "my.db")) as duetime:  # Only now: how soon a page shows it is not foreseen.
+    with Duetime(
+        str(installation.served.folder / "my.db")
+    ) as duetime:  # Only now: how soon a page shows it is not foreseen.
         duetime.edit(own_page.url.rpartition("/")[2], at="in 1 second")
     done = page.locator("#latest tr", has_text="Before your eyes")
     expect(done).to_contain_text("completed")
@@ -198,17 +200,17 @@ def test_a_job_fires_before_ones_eyes(house: House, page: Page) -> None:
     own_page.close()
 
 
-def test_a_page_follows_only_what_it_shows(house: House, page: Page) -> None:
+def test_a_page_follows_only_what_it_shows(installation: Installation, page: Page) -> None:
     """A form shows nothing that happens; a timeline, which asks much of the server, looks seldom."""
     clock = SystemClock()
     began = clock.monotonic()
-    form, timeline = house.context.new_page(), house.context.new_page()
+    form, timeline = installation.context.new_page(), installation.context.new_page()
     asked: list[str] = []
     for each, path in ((form, "/new"), (timeline, "/timeline?span=7d")):
-        each.on("request", lambda request: asked.append(request.url.removeprefix(address(house.served, ""))))
-        each.goto(address(house.served, path))
+        each.on("request", lambda request: asked.append(request.url.removeprefix(address(installation.served, ""))))
+        each.goto(address(installation.served, path))
     expect(timeline.locator("#pulse")).to_have_text("Live")
-    made_job(house, "Heard of elsewhere", "exchange_rates", "in 1 second").close()
+    made_job(installation, "Heard of elsewhere", "exchange_rates", "in 1 second").close()
     expect(page.locator("#latest")).to_contain_text("Heard of elsewhere")
     assert asked.count("/new") == 1
     assert asked.count("/timeline?span=7d") <= 1 + (clock.monotonic() - began) / 15
@@ -218,8 +220,8 @@ def test_a_page_follows_only_what_it_shows(house: House, page: Page) -> None:
     timeline.close()
 
 
-def test_a_trigger_is_explained_while_it_is_typed(house: House, page: Page) -> None:
-    page.goto(address(house.served, "/new"))
+def test_a_trigger_is_explained_while_it_is_typed(installation: Installation, page: Page) -> None:
+    page.goto(address(installation.served, "/new"))
     expect(page.get_by_role("button", name="Preview")).to_be_hidden()
     page.get_by_label("Cron", exact=True).check()
     page.get_by_label("Cron expression").fill("30 2 * * *")
@@ -237,8 +239,8 @@ def test_a_trigger_is_explained_while_it_is_typed(house: House, page: Page) -> N
     assert len({each.split("in ")[0] for each in preview.locator("li").all_inner_texts()}) == 5, "to the second"
 
 
-def test_a_prompt_is_made(house: House, page: Page) -> None:
-    page.goto(address(house.served, "/new?kind=prompt"))
+def test_a_prompt_is_made(installation: Installation, page: Page) -> None:
+    page.goto(address(installation.served, "/new?kind=prompt"))
     fill(page, Prompt="Look at the roses\nand say how they are", Send_the_result_to="garden")
     page.get_by_label("Every", exact=True).first.check()
     page.get_by_role("textbox", name="Every").fill("2")
@@ -248,19 +250,19 @@ def test_a_prompt_is_made(house: House, page: Page) -> None:
     expect(page.locator("#next time.countdown")).to_have_count(10)
 
 
-def test_a_notification_is_made_and_arrives_in_the_inbox(house: House, page: Page) -> None:
-    page.goto(address(house.served, "/new?kind=notification"))
+def test_a_notification_is_made_and_arrives_in_the_inbox(installation: Installation, page: Page) -> None:
+    page.goto(address(installation.served, "/new?kind=notification"))
     fill(page, Message="The kettle boils", Topic="kitchen", When="in 1 second")
     create(page)
-    page.goto(address(house.served, "/inbox?topic=kitchen"))
+    page.goto(address(installation.served, "/inbox?topic=kitchen"))
     expect(page.locator("#arrived")).to_contain_text("The kettle boils")
 
 
 # -- changing -------------------------------------------------------------------------------------------------------
 
 
-def test_edit_pause_resume_and_cancel(house: House) -> None:
-    page = made_job(house, "To be changed", "exchange_rates", "tomorrow 9am")
+def test_edit_pause_resume_and_cancel(installation: Installation) -> None:
+    page = made_job(installation, "To be changed", "exchange_rates", "tomorrow 9am")
     page.get_by_role("link", name="Edit").click()
     fill(page, Name="Has been changed")
     page.get_by_label("Cron", exact=True).check()
@@ -284,35 +286,35 @@ def test_edit_pause_resume_and_cancel(house: House) -> None:
     page.close()
 
 
-def test_many_are_paused_at_once(house: House, page: Page) -> None:
+def test_many_are_paused_at_once(installation: Installation, page: Page) -> None:
     for number in range(3):
-        made_job(house, f"One of three, {number}", "exchange_rates", "tomorrow 9am").close()
-    page.goto(address(house.served, "/schedules?text=one+of+three"))
+        made_job(installation, f"One of three, {number}", "exchange_rates", "tomorrow 9am").close()
+    page.goto(address(installation.served, "/schedules?text=one+of+three"))
     page.get_by_label("Select all on this page").check()
     expect(page.get_by_text("3 selected")).to_be_visible()
     page.get_by_role("button", name="Pause").click()
     expect(page.get_by_role("status")).to_have_text("3 schedules paused.")
 
 
-def test_a_dead_letter_is_tried_again(house: House, page: Page) -> None:
-    made_job(house, "Until it is mended", "mended", "in 1 second").close()
-    page.goto(address(house.served, "/dead-letters"))
+def test_a_dead_letter_is_tried_again(installation: Installation, page: Page) -> None:
+    made_job(installation, "Until it is mended", "mended", "in 1 second").close()
+    page.goto(address(installation.served, "/dead-letters"))
     row = page.locator(".problem", has_text="Until it is mended")
     expect(row).to_contain_text("the other side is down")
     picture(page, "dead-letter")
-    (house.served.folder / "mended").touch()
+    (installation.served.folder / "mended").touch()
     row.get_by_role("checkbox").first.check()
     page.get_by_role("button", name="Retry selected").click()
     expect(page.get_by_role("status")).to_have_text("1 run requeued.")
-    page.goto(address(house.served))
+    page.goto(address(installation.served))
     expect(page.locator("#latest tr", has_text="Until it is mended")).to_contain_text("works again")
 
 
 # -- finding --------------------------------------------------------------------------------------------------------
 
 
-def test_the_list_is_searched_and_filtered(house: House, page: Page) -> None:
-    page.goto(address(house.served, "/schedules"))
+def test_the_list_is_searched_and_filtered(installation: Installation, page: Page) -> None:
+    page.goto(address(installation.served, "/schedules"))
     rows = page.locator("#rows tbody tr")
     page.get_by_label("Part of the name").fill("calendar")
     page.keyboard.press("Enter")
@@ -328,8 +330,8 @@ def test_the_list_is_searched_and_filtered(house: House, page: Page) -> None:
     expect(page.locator("#rows")).not_to_contain_text("Weekly review")
 
 
-def test_one_moves_along_the_timeline(house: House, page: Page) -> None:
-    page.goto(address(house.served, "/timeline"))
+def test_one_moves_along_the_timeline(installation: Installation, page: Page) -> None:
+    page.goto(address(installation.served, "/timeline"))
     bars = page.locator(".timeline .bar")
     assert bars.count() > 50
     bars.nth(40).click()
@@ -346,16 +348,18 @@ selector => [...document.querySelectorAll(selector)].map(each => each.getBoundin
 
 
 @pytest.mark.parametrize("width", [DESK, PHONE], ids=["desk", "phone"])
-def test_the_timeline_has_one_axis_and_labels_beside_each_other(house: House, page: Page, width: ViewportSize) -> None:
+def test_the_timeline_has_one_axis_and_labels_beside_each_other(
+    installation: Installation, page: Page, width: ViewportSize
+) -> None:
     page.set_viewport_size(width)
-    page.goto(address(house.served, "/timeline"))
+    page.goto(address(installation.served, "/timeline"))
     assert page.locator(".strip").count() > 5
     for drawn in (".chart, .strip", ".timeline line.here"):
         assert len({tuple(edges) for edges in page.evaluate(EDGES, drawn)}) == 1, drawn
     clocks_change = int(datetime(2027, 3, 27, 12, tzinfo=UTC).timestamp())
     starts = range(clocks_change, clocks_change + 86_400, 5 * 3600 + 900)
     for span, start in product(("24h", "7d"), starts):
-        page.goto(address(house.served, f"/timeline?span={span}&from={start}"))
+        page.goto(address(installation.served, f"/timeline?span={span}&from={start}"))
         for labels in (".chart text.day", ".chart text.hour"):
             edges = sorted(page.evaluate(EDGES, labels))
             assert all(left[1] < right[0] for left, right in pairwise(edges)), (span, start, labels)
@@ -393,10 +397,12 @@ def server_time_for(page: Page, served: Served, timeline: str) -> float:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [DESK, PHONE], ids=["desk", "phone"])
-def test_every_page_fits_the_screen(house: House, browser: Browser, scheme: str, width: ViewportSize) -> None:
+def test_every_page_fits_the_screen(
+    installation: Installation, browser: Browser, scheme: str, width: ViewportSize
+) -> None:
     """And is kept as a picture, to be looked at."""
-    state = house.context.storage_state()
-    schedules = house.open("/schedules")
+    state = installation.context.storage_state()
+    schedules = installation.open("/schedules")
     names = ("Sync the family calendar", "Call with Tokyo")
     calendar, call = (schedules.get_by_role("link", name=name).first.get_attribute("href") for name in names)
     schedules.close()
@@ -405,7 +411,7 @@ def test_every_page_fits_the_screen(house: House, browser: Browser, scheme: str,
         complaints = Complaints(context)
         page = context.new_page()
         for name, path in {**PAGES, **own}.items():
-            page.goto(address(house.served, str(path)))
+            page.goto(address(installation.served, str(path)))
             beyond = page.evaluate(BEYOND)
             picture(page, f"{name}-{scheme}-{width['width']}")
             assert beyond <= 0, f"{name} is {beyond} px too wide"
@@ -414,14 +420,14 @@ def test_every_page_fits_the_screen(house: House, browser: Browser, scheme: str,
         assert complaints.found == []
 
 
-def test_everything_is_reached_by_the_keyboard(house: House, page: Page) -> None:
+def test_everything_is_reached_by_the_keyboard(installation: Installation, page: Page) -> None:
     page.keyboard.press("Tab")
     skip = page.get_by_role("link", name="Skip to the content")
     expect(skip).to_be_focused()
     assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
     page.keyboard.press("Enter")
     expect(page.locator("main")).to_be_focused()
-    page.goto(address(house.served, "/schedules"))
+    page.goto(address(installation.served, "/schedules"))
     page.get_by_label("Part of the name").focus()
     reached = {"Tab": "document.activeElement.name === 'id'", "Shift+Tab": "document.activeElement.value === 'pause'"}
     for key, value in reached.items():
@@ -439,11 +445,11 @@ def test_everything_is_reached_by_the_keyboard(house: House, page: Page) -> None
     assert unnamed == 0, "every control has a name"
 
 
-def test_without_a_script_it_works_as_well(house: House, browser: Browser) -> None:
-    state = house.context.storage_state()
+def test_without_a_script_it_works_as_well(installation: Installation, browser: Browser) -> None:
+    state = installation.context.storage_state()
     with browser.new_context(storage_state=state, java_script_enabled=False, viewport=DESK) as context:
         page = context.new_page()
-        page.goto(address(house.served, "/new"))
+        page.goto(address(installation.served, "/new"))
         fill(page, Name="Without a script", Task="exchange_rates", When="in 2 days")
         page.get_by_role("button", name="Preview").click()
         expect(page.locator("#preview li")).to_have_count(1)
@@ -454,5 +460,5 @@ def test_without_a_script_it_works_as_well(house: House, browser: Browser) -> No
         page.get_by_role("link", name="Delete…").click()
         page.get_by_role("button", name="Delete it").click()
         expect(page.get_by_role("status")).to_contain_text("Deleted")
-        page.goto(address(house.served))
+        page.goto(address(installation.served))
         expect(page.locator("#coming tr")).not_to_have_count(0)

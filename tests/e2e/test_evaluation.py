@@ -96,12 +96,12 @@ def test_every_question_is_answered_and_every_tool_is_covered(tmp_path: Path) ->
         for question in QUESTIONS:
             stores.refill(question.store)
             before = contents(seen)
-            hands = Scripted(agent)
-            given = script_for(question)(hands)
+            toolbox = Scripted(agent)
+            given = script_for(question)(toolbox)
             assert question.accepts(given), (question, given)
             if question.changes is not None:
                 assert not problems(before, contents(seen), question.changes), question
-            called |= hands.called
+            called |= toolbox.called
     assert called == tools, "a tool without a question, or a question about no tool"
     assert len(SCRIPTS) + len(MANAGING_SCRIPTS) == len(QUESTIONS) == 67
 

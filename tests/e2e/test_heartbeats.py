@@ -17,7 +17,7 @@ from duetime.engine.policy.options import ALERTS
 from tests.support.model_server import ModelServer, Request, Step, call, fail, say
 from tests.support.receiver import Behaviour, Receiver
 from tests.support.settings import remote_agent
-from tests.support.woken import PATIENCE, House, house, opened, prompts_in, result_of, write_settings
+from tests.support.woken import PATIENCE, Installation, installation, opened, prompts_in, result_of, write_settings
 from tests.support.workers import eventually
 
 LOCAL = Caller("local", operator=True)
@@ -57,7 +57,7 @@ def paused_beat(folder: Path) -> Schedule:
 def test_a_heartbeat_from_its_first_beat_to_its_limit(tmp_path: Path) -> None:
     beat, model = paused_beat(tmp_path), Model()
     (tmp_path / "HEARTBEAT.md").write_text("Look after the house.")
-    with ModelServer(model) as server, house(tmp_path, SETTINGS, env=server.environment) as there:
+    with ModelServer(model) as server, installation(tmp_path, SETTINGS, env=server.environment) as there:
         with there.agent(token=there.world.served.token) as client:
             made = client.call("schedule", prompt=PLANTS, at="now")
             assert "waits in the inbox until the heartbeat, or another agent, takes it" in made.text
@@ -86,7 +86,7 @@ def test_a_heartbeat_from_its_first_beat_to_its_limit(tmp_path: Path) -> None:
         there.arrived("local", ALERTS)
 
 
-def held_back(there: House, beat: Schedule) -> None:
+def held_back(there: Installation, beat: Schedule) -> None:
     """Three beats besides those that failed, then one that waits; those that would come after it are skipped, in one
     row that says so."""
 
@@ -110,7 +110,7 @@ def test_a_server_without_a_heartbeat_leaves_it_to_those_who_have_it(tmp_path: P
         app.keep_heartbeat()
         if others:
             app.store.register("another", ["prompt"], session=False, now=app.clock.now(), lease=60 * SECOND)
-    with house(tmp_path, "") as there:
+    with installation(tmp_path, "") as there:
         eventually(lambda: there.app.store.workers()[int(others) :], PATIENCE, "it works")
         [beat] = there.prompts("local").values()
         assert beat.progress.state == ("active" if others else "cancelled")
@@ -131,7 +131,7 @@ def test_each_of_several_prompts_is_finished_for_itself(tmp_path: Path) -> None:
     (tmp_path / "HEARTBEAT.md").write_text("Look after the house.")
     with (
         ModelServer(model) as server,
-        house(tmp_path, '[heartbeat]\nevery = "1s"\n', env=server.environment) as there,
+        installation(tmp_path, '[heartbeat]\nevery = "1s"\n', env=server.environment) as there,
         there.agent(token=there.world.served.token) as client,
     ):
         tasks = [client.knows("schedule", prompt=text, at="now")["id"] for text in (PLANTS, CAT, third)]
@@ -151,7 +151,7 @@ def test_an_agent_that_answers_later_finishes_what_its_beat_took(tmp_path: Path)
     with Receiver(lambda _: Behaviour(202)) as hook:
         remote = remote_agent(hook.url, "a-long-enough-secret")
         with (
-            house(tmp_path, f'{remote}[heartbeat]\nevery = "1s"\nagent = "remote"\n') as there,
+            installation(tmp_path, f'{remote}[heartbeat]\nevery = "1s"\nagent = "remote"\n') as there,
             there.agent(token=there.world.served.token) as client,
         ):
             tasks = [client.knows("schedule", prompt=text, at="now")["id"] for text in (PLANTS, CAT)]

@@ -34,7 +34,7 @@ EVERY_SECOND = "* * * * * *"
 SETTINGS = 'allowed_hosts = ["127.0.0.1"]\n'
 
 
-class House(NamedTuple):
+class Installation(NamedTuple):
     """A server with a store of its own."""
 
     served: Served
@@ -51,11 +51,11 @@ class House(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    folder = tmp_path_factory.mktemp("house")
+def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    folder = tmp_path_factory.mktemp("installation")
     write_trusted(folder, SETTINGS)
     with serving(folder) as served:
-        yield House(served)
+        yield Installation(served)
 
 
 @contextmanager
@@ -69,10 +69,12 @@ def connected(token: str, url: str | None = None) -> Iterator[QStash]:
 
 
 @pytest.fixture
-def client(house: House, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[QStash]:
+def client(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[QStash]:
     """Each test is an owner of its own."""
-    monkeypatch.setenv("QSTASH_URL", house.url)
-    monkeypatch.setenv("QSTASH_TOKEN", house.token(request.node.name))
+    monkeypatch.setenv("QSTASH_URL", installation.url)
+    monkeypatch.setenv("QSTASH_TOKEN", installation.token(request.node.name))
     with connected(os.environ["QSTASH_TOKEN"]) as made:
         yield made
 
@@ -411,8 +413,8 @@ def test_a_signature_proves_sender_body_and_address(client: QStash, receiver: Re
 
 
 @pytest.fixture
-def other(client: QStash, house: House) -> Iterator[QStash]:
-    with connected(house.token("somebody else")) as made:
+def other(client: QStash, installation: Installation) -> Iterator[QStash]:
+    with connected(installation.token("somebody else")) as made:
         yield made
 
 
@@ -488,7 +490,7 @@ def test_what_is_not_offered_says_so(client: QStash, receiver: Receiver) -> None
 def test_what_was_acknowledged_survives_kill_9_and_is_delivered(tmp_path: Path, receiver: Receiver) -> None:
     write_trusted(tmp_path, SETTINGS)
     with serving(tmp_path) as served:
-        with connected(served.token, House(served).url) as client:
+        with connected(served.token, Installation(served).url) as client:
             id = published(client.message.publish(url=receiver.url, delay=2, body="survivor"))
             keys = client.signing_key.rotate()
         os.kill(served.process.pid, signal.SIGKILL)

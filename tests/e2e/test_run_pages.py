@@ -45,7 +45,7 @@ WIDTHS: dict[str, ViewportSize] = {
 }
 
 
-class House(NamedTuple):
+class Installation(NamedTuple):
     served: Served
     context: BrowserContext
     run: str
@@ -59,9 +59,9 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def house(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def installation(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """A server with a day of history, and a job that has failed after a retry."""
-    folder: Path = tmp_path_factory.mktemp("house")
+    folder: Path = tmp_path_factory.mktemp("installation")
     lively(folder / "my.db")
     (folder / "household.py").write_text(TASKS + BROKEN)
     with serving(folder, "--tasks", "household.py") as served:
@@ -82,21 +82,21 @@ def house(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         link = page.get_by_role("link", name="Open the run").get_attribute("href")
         page.close()
         assert link is not None
-        yield House(served, context, link)
+        yield Installation(served, context, link)
         context.close()
 
 
 @pytest.fixture
-def page(house: House) -> Iterator[Page]:
-    opened = house.context.new_page()
-    complaints = Complaints(house.context)
+def page(installation: Installation) -> Iterator[Page]:
+    opened = installation.context.new_page()
+    complaints = Complaints(installation.context)
     yield opened
     opened.close()
     assert [each for each in complaints.found if "422" not in each] == [], "apart from what was refused on purpose"
 
 
-def test_a_failed_run_tells_why_and_is_copied(house: House, page: Page) -> None:
-    page.goto(address(house.served, house.run))
+def test_a_failed_run_tells_why_and_is_copied(installation: Installation, page: Page) -> None:
+    page.goto(address(installation.served, installation.run))
     expect(page.get_by_role("heading", level=1)).to_have_text("Import invoices")
     expect(page.locator("#state")).to_contain_text("failed")
     for step in ("Due", "Attempt 1 failed", "Waited to retry", "Attempt 2 failed"):
@@ -116,8 +116,8 @@ def test_a_failed_run_tells_why_and_is_copied(house: House, page: Page) -> None:
     assert (copied["status"], copied["payload"]["kwargs"]) == ("failed", {"month": "2026-10"})
 
 
-def test_it_is_run_again_with_an_edited_input(house: House, page: Page) -> None:
-    page.goto(address(house.served, house.run))
+def test_it_is_run_again_with_an_edited_input(installation: Installation, page: Page) -> None:
+    page.goto(address(installation.served, installation.run))
     page.get_by_role("link", name="Run again with edited input…").click()
     page.get_by_label("kwargs").fill('{"month": "2026-10", "dry_run": tru}')
     page.get_by_role("button", name="Run now").click()
@@ -129,7 +129,7 @@ def test_it_is_run_again_with_an_edited_input(house: House, page: Page) -> None:
     expect(page.locator("#state")).to_contain_text("with its own input")
     expect(page.locator("#result")).to_contain_text('"imported": 0')
     page.get_by_role("link", name="← Previous run").click()
-    expect(page).to_have_url(address(house.served, house.run))
+    expect(page).to_have_url(address(installation.served, installation.run))
 
 
 def shows_only(page: Page, outcome: str) -> None:
@@ -139,15 +139,15 @@ def shows_only(page: Page, outcome: str) -> None:
     expect(shown.filter(has_not_text=outcome)).to_have_count(0)
 
 
-def test_the_history_of_a_schedule_is_filtered(house: House, page: Page, browser: Browser) -> None:
-    page.goto(address(house.served, "/schedules?text=family"))
+def test_the_history_of_a_schedule_is_filtered(installation: Installation, page: Page, browser: Browser) -> None:
+    page.goto(address(installation.served, "/schedules?text=family"))
     page.get_by_role("link", name="Sync the family calendar").first.click()
     expect(page.locator(".ribbon .day")).to_have_count(30)
     path = page.url
     page.get_by_label("Outcome", exact=True).select_option("failed")
     page.wait_for_url(lambda url: "failed" in url)
     shows_only(page, "failed")
-    state = house.context.storage_state()
+    state = installation.context.storage_state()
     with browser.new_context(storage_state=state, java_script_enabled=False) as context:
         plain = context.new_page()
         plain.goto(path)
@@ -160,23 +160,25 @@ def test_the_history_of_a_schedule_is_filtered(house: House, page: Page, browser
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", list(WIDTHS))
-def test_they_fit_the_screen_and_are_accessible(house: House, browser: Browser, scheme: str, width: str) -> None:
-    state = house.context.storage_state()
-    lists = house.context.new_page()
-    lists.goto(address(house.served, "/schedules"))
+def test_they_fit_the_screen_and_are_accessible(
+    installation: Installation, browser: Browser, scheme: str, width: str
+) -> None:
+    state = installation.context.storage_state()
+    lists = installation.context.new_page()
+    lists.goto(address(installation.served, "/schedules"))
     names = ("Sync the family calendar", "Morning briefing", "Call with Tokyo")
     paths = {
         f"schedule-{name.split()[0].lower()}": lists.get_by_role("link", name=name).first.get_attribute("href")
         for name in names
     }
     lists.close()
-    paths |= {"run-failed": house.run, "run-again": f"{house.run}/again"}
+    paths |= {"run-failed": installation.run, "run-again": f"{installation.run}/again"}
     size = WIDTHS[width]
     with browser.new_context(storage_state=state, viewport=size, color_scheme=scheme, timezone_id=ZONE) as context:  # type: ignore[arg-type]
         complaints = Complaints(context)
         page = context.new_page()
         for name, path in paths.items():
-            page.goto(address(house.served, str(path)))
+            page.goto(address(installation.served, str(path)))
             beyond = page.evaluate(BEYOND)
             picture(page, f"{name}-{scheme}-{width}")
             assert beyond <= 0, f"{name} is {beyond} px too wide"

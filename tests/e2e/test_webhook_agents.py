@@ -14,7 +14,7 @@ from tests.support.agency import SECRET, Agency
 from tests.support.mcp import unique
 from tests.support.receiver import Behaviour, Receiver
 from tests.support.settings import remote_agent
-from tests.support.woken import house, result_of
+from tests.support.woken import installation, result_of
 from tests.support.wordings import NOT_FINISHED
 
 
@@ -106,7 +106,7 @@ def test_it_is_told_the_address_that_the_operator_set(tmp_path: Path) -> None:
     answer = Behaviour(body=b"Done.")
     with Receiver(lambda request: answer) as hooks:
         agent = remote_agent(hooks.url, SECRET)
-        with house(tmp_path, f'url = "https://duetime.example.org/mcp"\n{agent}') as there:
+        with installation(tmp_path, f'url = "https://duetime.example.org/mcp"\n{agent}') as there:
             with there.agent("ada") as client:
                 run = there.ended(client.knows("schedule", prompt="Look.", at="now", agent="remote")["id"])
             [request] = hooks.wait_for(1)

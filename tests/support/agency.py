@@ -13,7 +13,7 @@ from duetime.app import App
 from tests.support.mcp import World
 from tests.support.model_server import ModelServer
 from tests.support.receiver import Behaviour, Receiver, Request
-from tests.support.woken import PATIENCE, House, Plays, house, prompts_in
+from tests.support.woken import PATIENCE, Installation, Plays, installation, prompts_in
 from tests.support.workers import eventually
 
 MAX_DEPTH = 2
@@ -42,7 +42,7 @@ timeout = 4
 """
 
 
-class Agency(House):
+class Agency(Installation):
     def __init__(self, there: World, app: App, plays: Plays, model: ModelServer, hooks: Receiver) -> None:
         super().__init__(there, app)
         self.plays, self._model, self._hooks = plays, model, hooks
@@ -77,5 +77,5 @@ def agency(folder: Path) -> Iterator[Agency]:
     plays = Plays()
     with ModelServer(plays) as model, Receiver(_at_once_or_later) as hooks:
         settings = _SETTINGS.replace("HOOK", hooks.url)
-        with house(folder, settings, env=model.environment) as there:
+        with installation(folder, settings, env=model.environment) as there:
             yield Agency(there.world, there.app, plays, model, hooks)

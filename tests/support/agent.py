@@ -18,8 +18,8 @@ RESOURCES = CATALOG.resources
 
 
 class Agent:
-    def __init__(self, desk: Services, caller: Caller, zone: str | None = None) -> None:
-        self.call = Call(desk, caller, zone or desk.zone)
+    def __init__(self, services: Services, caller: Caller, zone: str | None = None) -> None:
+        self.call = Call(services, caller, zone or services.zone)
 
     def use(self, tool: str, given: Mapping[str, Any] | None = None, **more: Any) -> Reply:
         """Call a tool. `given` is for arguments that Python cannot name, such as `from`."""

@@ -16,7 +16,7 @@ from duetime.settings import Settings
 from tests.support.api import Api, Client, serving_api
 from tests.support.browsing import Browser, signed_in
 from tests.support.cli import Answer, Cli
-from tests.support.qstash import Counter, counter
+from tests.support.qstash import QStashHarness, counter
 from tests.support.qstash_standin import StandIn
 from tests.support.stage import Stage
 from tests.support.web import Site, site
@@ -53,7 +53,7 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Counter]:
+def harness(tmp_path: Path) -> Iterator[QStashHarness]:
     """QStash's API on a settable clock, with a simulated receiver."""
     with counter(tmp_path) as made:
         yield made

@@ -48,7 +48,7 @@ class PlayedRequester:
     def close(self) -> None: ...
 
 
-class Counter:
+class QStashHarness:
     """A client of the QStash API."""
 
     def __init__(self, simulation: Simulation, requester: PlayedRequester, folder: Path) -> None:
@@ -87,9 +87,9 @@ class Counter:
 
 
 @contextmanager
-def counter(folder: Path, url: str = ":memory:") -> Iterator[Counter]:
+def counter(folder: Path, url: str = ":memory:") -> Iterator[QStashHarness]:
     with Simulation(START, url=url) as simulation:
         requester = PlayedRequester()
         kinds = cast(dict[str, Any], simulation.duetime.app.kinds)
         kinds[KIND] = RequestKind(requester, simulation.clock)
-        yield Counter(simulation, requester, folder / "auth")
+        yield QStashHarness(simulation, requester, folder / "auth")

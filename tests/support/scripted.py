@@ -16,7 +16,7 @@ STANDUP = {
 }
 
 
-class Hands(Protocol):
+class Toolbox(Protocol):
     """The actions of the agent: call a tool, and ask again until something exists."""
 
     def text(self, tool: str, given: dict[str, Any]) -> str: ...
@@ -32,13 +32,13 @@ def _yes(holds: bool) -> str:
     return "Yes" if holds else "No"
 
 
-def _job(hands: Hands, name: str = "a job", **more: Any) -> dict[str, Any]:
-    return hands.data("schedule_job", {"name": name, "task": "echo", **HOURLY, **more})
+def _job(toolbox: Toolbox, name: str = "a job", **more: Any) -> dict[str, Any]:
+    return toolbox.data("schedule_job", {"name": name, "task": "echo", **HOURLY, **more})
 
 
-def create_then_delete(hands: Hands) -> str:
-    now = hands.data("get_current_time", {})["datetime"]
-    made = hands.data(
+def create_then_delete(toolbox: Toolbox) -> str:
+    now = toolbox.data("get_current_time", {})["datetime"]
+    made = toolbox.data(
         "schedule_cron_notification",
         {
             "message": f"Delete test {now}",
@@ -47,163 +47,163 @@ def create_then_delete(hands: Hands) -> str:
             "timezone": "UTC",
         },
     )
-    deleted = hands.data("delete_schedule", {"schedule_id": made["schedule_id"]})
+    deleted = toolbox.data("delete_schedule", {"schedule_id": made["schedule_id"]})
     return _yes(made["success"] and deleted["success"])
 
 
-def delete_unknown(hands: Hands) -> str:
-    answer = hands.data("delete_schedule", {"schedule_id": "scd_nonexistent_test_id"})
+def delete_unknown(toolbox: Toolbox) -> str:
+    answer = toolbox.data("delete_schedule", {"schedule_id": "scd_nonexistent_test_id"})
     return _yes(not answer["success"] and "not found" in answer["error"])
 
 
-def job_pending(hands: Hands) -> str:
-    return str(_job(hands, "nightly_backup")["status"])
+def job_pending(toolbox: Toolbox) -> str:
+    return str(_job(toolbox, "nightly_backup")["status"])
 
 
-def unknown_task(hands: Hands) -> str:
-    return str(_job(hands, "cleanup", task="cleanup_temp_files")["error"])
+def unknown_task(toolbox: Toolbox) -> str:
+    return str(_job(toolbox, "cleanup", task="cleanup_temp_files")["error"])
 
 
-def three_jobs(hands: Hands) -> str:
+def three_jobs(toolbox: Toolbox) -> str:
     for name in ("first", "second", "third"):
-        _job(hands, name, **DAILY)
-    return str(hands.data("list_jobs", {"status": "pending"})["total"])
+        _job(toolbox, name, **DAILY)
+    return str(toolbox.data("list_jobs", {"status": "pending"})["total"])
 
 
-def cancel_twice(hands: Hands) -> str:
-    job_id = _job(hands)["job_id"]
-    hands.data("cancel_job", {"job_id": job_id})
-    return _yes(hands.data("cancel_job", {"job_id": job_id})["cancelled"])
+def cancel_twice(toolbox: Toolbox) -> str:
+    job_id = _job(toolbox)["job_id"]
+    toolbox.data("cancel_job", {"job_id": job_id})
+    return _yes(toolbox.data("cancel_job", {"job_id": job_id})["cancelled"])
 
 
-def runs_of(hands: Hands) -> str:
-    shown = hands.data("job_status", {"job_id": _job(hands, max_runs=24)["job_id"]})
+def runs_of(toolbox: Toolbox) -> str:
+    shown = toolbox.data("job_status", {"job_id": _job(toolbox, max_runs=24)["job_id"]})
     return f"{shown['run_count']}/{shown['max_runs']}"
 
 
-def which_task(hands: Hands) -> str:
-    tasks = hands.data("list_tasks", {})["tasks"]
+def which_task(toolbox: Toolbox) -> str:
+    tasks = toolbox.data("list_tasks", {})["tasks"]
     return next(str(task["name"]) for task in tasks if "number of words" in task["description"])
 
 
-def never_fires(hands: Hands) -> str:
-    shown = hands.data("preview_schedule", {"trigger_type": "cron", "trigger_config": {"expression": "0 0 30 2 *"}})
+def never_fires(toolbox: Toolbox) -> str:
+    shown = toolbox.data("preview_schedule", {"trigger_type": "cron", "trigger_config": {"expression": "0 0 30 2 *"}})
     return _yes("error" not in shown and bool(shown["next"]))
 
 
-def either_day(hands: Hands) -> str:
-    shown = hands.data("preview_schedule", {"trigger_type": "cron", "trigger_config": {"expression": "0 9 13 * 5"}})
+def either_day(toolbox: Toolbox) -> str:
+    shown = toolbox.data("preview_schedule", {"trigger_type": "cron", "trigger_config": {"expression": "0 9 13 * 5"}})
     return _yes(not any("either" in warning for warning in shown["warnings"]))
 
 
-def abbreviation(hands: Hands) -> str:
-    said = hands.text("schedule", {"prompt": "water the plants", "at": "2031-07-10 3:00 PM"})
+def abbreviation(toolbox: Toolbox) -> str:
+    said = toolbox.text("schedule", {"prompt": "water the plants", "at": "2031-07-10 3:00 PM"})
     found = re.search(r"3:00 PM (\w+)\.", said)
     assert found is not None, said
     return found[1]
 
 
-def prompts_in_march(hands: Hands) -> str:
+def prompts_in_march(toolbox: Toolbox) -> str:
     for prompt, at in (
         ("prepare taxes", "2031-03-01"),
         ("file taxes", "2031-03-31 18:00"),
         ("celebrate", "2031-04-01"),
     ):
-        hands.data("schedule", {"prompt": prompt, "at": at})
-    return str(hands.data("schedule_list", {"from": "2031-03-01", "to": "2031-03-31"})["total"])
+        toolbox.data("schedule", {"prompt": prompt, "at": at})
+    return str(toolbox.data("schedule_list", {"from": "2031-03-01", "to": "2031-03-31"})["total"])
 
 
-def moved(hands: Hands) -> str:
-    made = hands.data("schedule", {"prompt": "feed the cat", "at": "2031-02-10T15:00"})
-    edited = hands.data("schedule_edit", {"id": made["id"], "at": "2031-02-10T16:00"})
+def moved(toolbox: Toolbox) -> str:
+    made = toolbox.data("schedule", {"prompt": "feed the cat", "at": "2031-02-10T15:00"})
+    edited = toolbox.data("schedule_edit", {"id": made["id"], "at": "2031-02-10T16:00"})
     return str(edited["fire_at"])[11:16]
 
 
-def edit_cancelled(hands: Hands) -> str:
-    made = hands.data("schedule", {"prompt": "book a table", "at": "tomorrow 9am"})
-    hands.data("schedule_cancel", {"id": made["id"]})
-    return _yes("error" not in hands.data("schedule_edit", {"id": made["id"], "prompt": "book two tables"}))
+def edit_cancelled(toolbox: Toolbox) -> str:
+    made = toolbox.data("schedule", {"prompt": "book a table", "at": "tomorrow 9am"})
+    toolbox.data("schedule_cancel", {"id": made["id"]})
+    return _yes("error" not in toolbox.data("schedule_edit", {"id": made["id"], "prompt": "book two tables"}))
 
 
-def is_due(hands: Hands) -> str:
-    return _yes("run_id" in hands.data("take_prompt", {}))
+def is_due(toolbox: Toolbox) -> str:
+    return _yes("run_id" in toolbox.data("take_prompt", {}))
 
 
-def take_and_finish(hands: Hands) -> str:
-    return str(_finished(hands, "say hello", "hello")["status"])
+def take_and_finish(toolbox: Toolbox) -> str:
+    return str(_finished(toolbox, "say hello", "hello")["status"])
 
 
-def what_came_of_it(hands: Hands) -> str:
-    number = _finished(hands, "count the sheep", "41 sheep")["id"]
-    return str(hands.data("prompt_result", {"id": number})["result"])
+def what_came_of_it(toolbox: Toolbox) -> str:
+    number = _finished(toolbox, "count the sheep", "41 sheep")["id"]
+    return str(toolbox.data("prompt_result", {"id": number})["result"])
 
 
-def _finished(hands: Hands, prompt: str, result: str) -> dict[str, Any]:
-    hands.data("schedule", {"prompt": prompt, "at": "now"})
+def _finished(toolbox: Toolbox, prompt: str, result: str) -> dict[str, Any]:
+    toolbox.data("schedule", {"prompt": prompt, "at": "now"})
     taken: dict[str, Any] = {}
 
     def there() -> bool:
-        taken.update(hands.data("take_prompt", {}))
+        taken.update(toolbox.data("take_prompt", {}))
         return "run_id" in taken
 
-    hands.until(there)
-    return hands.data("finish_prompt", {"run_id": taken["run_id"], "result": result})
+    toolbox.until(there)
+    return toolbox.data("finish_prompt", {"run_id": taken["run_id"], "result": result})
 
 
-def send_now(hands: Hands) -> str:
+def send_now(toolbox: Toolbox) -> str:
     given = {"message": "Dinner is ready", "notification_topic": "family-dinner"}
-    return str(hands.data("send_push_notification", given)["reached"])
+    return str(toolbox.data("send_push_notification", given)["reached"])
 
 
-def in_the_past(hands: Hands) -> str:
+def in_the_past(toolbox: Toolbox) -> str:
     given = {
         "message": "Happy new year",
         "notification_topic": "family-news",
         "datetime": "2020-01-01T00:00:00+00:00",
     }
-    return _yes(not hands.is_refused("schedule_notification", given))
+    return _yes(not toolbox.is_refused("schedule_notification", given))
 
 
-def delayed(hands: Hands) -> str:
+def delayed(toolbox: Toolbox) -> str:
     given = {"message": "Take out the bins", "notification_topic": "home-alerts", "delay": "2h30m"}
-    return str(hands.data("schedule_notification", given)["delay"])
+    return str(toolbox.data("schedule_notification", given)["delay"])
 
 
-def on_a_topic(hands: Hands) -> str:
+def on_a_topic(toolbox: Toolbox) -> str:
     topic = {"message": "Water the plants", "notification_topic": "garden-tips"}
     for cron in ("0 8 * * *", "0 9 * * 1"):
-        hands.data("schedule_cron_notification", {**topic, "cron": cron, "timezone": "Europe/Berlin"})
-    hands.data("schedule_notification", {**topic, "delay": "1d"})
-    found = hands.data("list_scheduled_notifications", {"notification_topic": "garden-tips"})
+        toolbox.data("schedule_cron_notification", {**topic, "cron": cron, "timezone": "Europe/Berlin"})
+    toolbox.data("schedule_notification", {**topic, "delay": "1d"})
+    found = toolbox.data("list_scheduled_notifications", {"notification_topic": "garden-tips"})
     return f"{found['count']}/{len(found['messages'])}"
 
 
-def paused(hands: Hands) -> str:
-    made = hands.data("schedule_cron_notification", STANDUP)
-    hands.data("pause_schedule", {"schedule_id": made["schedule_id"]})
-    [row] = hands.data("list_scheduled_notifications", {"notification_topic": "work-standup"})["schedules"]
+def paused(toolbox: Toolbox) -> str:
+    made = toolbox.data("schedule_cron_notification", STANDUP)
+    toolbox.data("pause_schedule", {"schedule_id": made["schedule_id"]})
+    [row] = toolbox.data("list_scheduled_notifications", {"notification_topic": "work-standup"})["schedules"]
     return _yes(row["next_occurrence"] is not None)
 
 
-def resumed(hands: Hands) -> str:
-    made = hands.data("schedule_cron_notification", STANDUP)
-    hands.data("pause_schedule", {"schedule_id": made["schedule_id"]})
-    return _yes(hands.data("resume_schedule", {"schedule_id": made["schedule_id"]})["paused"])
+def resumed(toolbox: Toolbox) -> str:
+    made = toolbox.data("schedule_cron_notification", STANDUP)
+    toolbox.data("pause_schedule", {"schedule_id": made["schedule_id"]})
+    return _yes(toolbox.data("resume_schedule", {"schedule_id": made["schedule_id"]})["paused"])
 
 
-def offset(hands: Hands) -> str:
-    return str(hands.data("get_current_time", {"timezone": "Asia/Tokyo"})["datetime"])[-6:]
+def offset(toolbox: Toolbox) -> str:
+    return str(toolbox.data("get_current_time", {"timezone": "Asia/Tokyo"})["datetime"])[-6:]
 
 
-def what_fires_next(hands: Hands) -> str:
-    _job(hands, trigger_type="once", trigger_config={"run_at": "in 2 days"})
-    hands.data("schedule", {"prompt": "water the plants", "at": "in 1 day"})
+def what_fires_next(toolbox: Toolbox) -> str:
+    _job(toolbox, trigger_type="once", trigger_config={"run_at": "in 2 days"})
+    toolbox.data("schedule", {"prompt": "water the plants", "at": "in 1 day"})
     given = {"message": "Call mother", "notification_topic": "family-news", "delay": "3d"}
-    hands.data("schedule_notification", given)
-    return ", ".join(row["kind"] for row in hands.data("list_upcoming", {})["upcoming"])
+    toolbox.data("schedule_notification", given)
+    return ", ".join(row["kind"] for row in toolbox.data("list_upcoming", {})["upcoming"])
 
 
-SCRIPTS: dict[str, Callable[[Hands], str]] = {
+SCRIPTS: dict[str, Callable[[Toolbox], str]] = {
     "Delete test {current_time}": create_then_delete,
     "scd_nonexistent_test_id": delete_unknown,
     "nightly_backup": job_pending,

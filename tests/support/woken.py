@@ -1,7 +1,7 @@
 """A real `duetime serve` with settings of its own, and what became of what its agents were woken for.
 
     plays = Plays({"Plan my day.": [call("schedule", …), say("Planned.")]})       # what the model does for this prompt
-    with ModelServer(plays) as model, house(folder, 'agent = "builtin"', env=model.environment) as there:
+    with ModelServer(plays) as model, installation(folder, 'agent = "builtin"', env=model.environment) as there:
         with there.agent("ada") as ada:
             task = ada.knows("schedule", prompt="Plan my day.", at="now")["id"]
         run = there.ended(task)
@@ -93,7 +93,7 @@ class Records:
         return messages
 
 
-class House(Records):
+class Installation(Records):
     """A server and its store."""
 
     def __init__(self, there: World, app: App) -> None:
@@ -120,12 +120,12 @@ def result_of(run: Run) -> dict[str, Any]:
 
 
 @contextmanager
-def house(
+def installation(
     folder: Path, settings: str, env: Mapping[str, str] | None = None, *, survives: bool = True
-) -> Iterator[House]:
+) -> Iterator[Installation]:
     write_settings(folder, settings)
     with start_blocking_portal() as portal, serving(folder, "--no-link", env=env) as served, opened(folder) as app:
-        yield House(World(served, portal), app)
+        yield Installation(World(served, portal), app)
         assert (served.process.poll() is None) == survives, "the server has died, or should have"
 
 

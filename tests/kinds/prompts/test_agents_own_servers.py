@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.model_server import ModelServer, call, say
 from tests.support.user_server import CALLS, TOKEN, user_server
-from tests.support.woken import house, result_of
+from tests.support.woken import installation, result_of
 
 TOOL_AGENT = str(Path(__file__).parents[2] / "support" / "tool_agent.py")
 SETTINGS = """
@@ -39,7 +39,7 @@ def test_a_due_prompt_uses_a_tool_of_the_users_own_server(agent: str, tmp_path: 
             lambda request: (more if "delete" in request.said[0] else script)[len(request.turns)]
         ) as model:
             env = {**model.environment, "TOKEN_OF_BUILDS": TOKEN}
-            with house(tmp_path, settings, env=env) as there, there.agent("ada") as ada:
+            with installation(tmp_path, settings, env=env) as there, there.agent("ada") as ada:
                 first, both = (
                     ada.knows("schedule", prompt=text, at="now", agent=agent)["id"]
                     for text in (CALLS.splitlines()[0], CALLS)

@@ -20,7 +20,7 @@ AGENTS = {"coder": AgentSettings(preset="claude"), "desk": AgentSettings(type="i
 HELD = "there is no agent {} in the worker's settings; name it there, or give the task another agent"
 
 
-class House:
+class Installation:
     """One store, in which prompts were scheduled while the settings still named their agents."""
 
     def __init__(self, url: str) -> None:
@@ -35,8 +35,8 @@ class House:
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
-    made = House(str(tmp_path / "duetime.db"))
+def installation(tmp_path: Path) -> Iterator[Installation]:
+    made = Installation(str(tmp_path / "duetime.db"))
     yield made
     made.stage.time.close()
 
@@ -53,9 +53,9 @@ def row(stage: Stage, number: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("agent", ["coder", "desk"])
-def test_a_list_says_why_it_waits(house: House, agent: str) -> None:
-    number = house.made(at="in 2 minutes", agent=agent)
-    stage = house.without_agents()
+def test_a_list_says_why_it_waits(installation: Installation, agent: str) -> None:
+    number = installation.made(at="in 2 minutes", agent=agent)
+    stage = installation.without_agents()
     assert "held" not in row(stage, number)
     stage.time.advance(MINUTE)
     assert (row(stage, number)["status"], row(stage, number)["held"]) == ("running", HELD.format(agent))
@@ -63,12 +63,12 @@ def test_a_list_says_why_it_waits(house: House, agent: str) -> None:
     assert told(stage) == [], "another worker may know it"
 
 
-def test_somebody_is_told_once(house: House) -> None:
+def test_somebody_is_told_once(installation: Installation) -> None:
     """Of all that wait for the same agent, and on the topic that hears of their runs."""
-    first = house.made(at="in 2 minutes", agent="coder")
-    house.made(at="in 2 minutes", agent="coder")
-    other = house.made(at="in 2 minutes", agent="coder", deliver_to="garden", notify_on="failure")
-    stage = house.without_agents()
+    first = installation.made(at="in 2 minutes", agent="coder")
+    installation.made(at="in 2 minutes", agent="coder")
+    other = installation.made(at="in 2 minutes", agent="coder", deliver_to="garden", notify_on="failure")
+    stage = installation.without_agents()
     stage.time.advance(UNKNOWN_TIMES * MINUTE)
     assert told(stage) == []
     stage.time.advance(10 * MINUTE)
@@ -80,9 +80,9 @@ def test_somebody_is_told_once(house: House) -> None:
     assert HELD.format("coder") in row(stage, first)["held"]
 
 
-def test_another_agent_mends_it_though_it_is_due(house: House) -> None:
-    number = house.made("water the plants", every="1 hour", at="in 2 minutes", agent="coder")
-    stage = house.without_agents()
+def test_another_agent_mends_it_though_it_is_due(installation: Installation) -> None:
+    number = installation.made("water the plants", every="1 hour", at="in 2 minutes", agent="coder")
+    stage = installation.without_agents()
     stage.time.advance(MINUTE)
     for given in ({"prompt": "feed the cat"}, {"at": "in 3 hours"}, {"agent": "inbox", "at": "in 3 hours"}):
         assert stage.ada.hears("schedule_edit", given, id=number) == not_editable(number)
@@ -101,9 +101,9 @@ def test_another_agent_mends_it_though_it_is_due(house: House) -> None:
     )
 
 
-def test_before_it_is_due_a_new_text_needs_an_agent_too(house: House) -> None:
-    number = house.made(at="in 3 hours", agent="coder", max_runs_per_day=3)
-    stage = house.without_agents()
+def test_before_it_is_due_a_new_text_needs_an_agent_too(installation: Installation) -> None:
+    number = installation.made(at="in 3 hours", agent="coder", max_runs_per_day=3)
+    stage = installation.without_agents()
     assert stage.ada.hears("schedule_edit", id=number, prompt="feed the cat") == NO_CODER
     said = stage.ada.hears("schedule_edit", id=number, prompt="feed the cat", agent="inbox")
     assert said == f'Updated task #{number}: prompt → "feed the cat", agent → inbox'
@@ -115,7 +115,7 @@ def test_before_it_is_due_a_new_text_needs_an_agent_too(house: House) -> None:
     }
 
 
-def test_a_reminder_has_no_agent_to_change(house: House) -> None:
-    number = house.made(at="in 3 hours", remind=True)
-    said = house.without_agents().ada.hears("schedule_edit", id=number, agent="inbox")
+def test_a_reminder_has_no_agent_to_change(installation: Installation) -> None:
+    number = installation.made(at="in 3 hours", remind=True)
+    said = installation.without_agents().ada.hears("schedule_edit", id=number, agent="inbox")
     assert said == "Error: agent: it is a reminder, which wakes no agent; schedule a new task for one."

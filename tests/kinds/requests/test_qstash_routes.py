@@ -12,7 +12,7 @@ import pytest
 
 from duetime.engine.outcome import Failed
 from duetime.engine.store import ScheduleQuery
-from tests.support.qstash import CRON, HOOK, Counter
+from tests.support.qstash import CRON, HOOK, QStashHarness
 from tests.support.receiver import Receiver
 from tests.support.web import Site, site
 from tests.support.workers import eventually
@@ -20,8 +20,8 @@ from tests.support.workers import eventually
 MINUTE = timedelta(minutes=1)
 
 
-def stored(desk: Counter) -> int:
-    return desk.simulation.duetime.app.store.search(ScheduleQuery()).total
+def stored(harness: QStashHarness) -> int:
+    return harness.simulation.duetime.app.store.search(ScheduleQuery()).total
 
 
 # -- what is refused -------------------------------------------------------------------------------------------------
@@ -56,16 +56,16 @@ BAD_PUBLISHES: dict[str, tuple[str, dict[str, str]]] = {
 
 
 @pytest.mark.parametrize("case", BAD_PUBLISHES)
-def test_a_bad_publish_is_refused_in_words_and_stores_nothing(desk: Counter, case: str) -> None:
+def test_a_bad_publish_is_refused_in_words_and_stores_nothing(harness: QStashHarness, case: str) -> None:
     destination, headers = BAD_PUBLISHES[case]
-    refused = desk.ask("POST", f"/v2/publish/{destination}", status=400, **headers)
+    refused = harness.ask("POST", f"/v2/publish/{destination}", status=400, **headers)
     assert list(refused) == ["error"]
     assert len(refused["error"]) > 15
     headers = {name.replace("_", "-"): value for name, value in headers.items()}
     [message] = [{"destination": destination, "headers": headers}]
-    in_a_batch = desk.ask("POST", "/v2/batch", status=400, body=[{"destination": HOOK}, message])
+    in_a_batch = harness.ask("POST", "/v2/batch", status=400, body=[{"destination": HOOK}, message])
     assert in_a_batch["error"] == f"message 1: {refused['error']}"
-    assert stored(desk) == 0
+    assert stored(harness) == 0
 
 
 @pytest.mark.parametrize(
@@ -85,10 +85,10 @@ def test_a_bad_publish_is_refused_in_words_and_stores_nothing(desk: Counter, cas
         {**CRON, "Upstash_Retries": "x"},
     ],
 )
-def test_a_bad_schedule_is_refused_in_words_and_stores_nothing(desk: Counter, headers: dict[str, str]) -> None:
-    refused = desk.ask("POST", f"/v2/schedules/{HOOK}", status=400, **headers)
+def test_a_bad_schedule_is_refused_in_words_and_stores_nothing(harness: QStashHarness, headers: dict[str, str]) -> None:
+    refused = harness.ask("POST", f"/v2/schedules/{HOOK}", status=400, **headers)
     assert len(refused["error"]) > 15
-    assert stored(desk) == 0
+    assert stored(harness) == 0
 
 
 @pytest.mark.parametrize(
@@ -108,25 +108,25 @@ def test_a_bad_schedule_is_refused_in_words_and_stores_nothing(desk: Counter, he
         [{"destination": HOOK}] * 1001,
     ],
 )
-def test_a_bad_batch_is_refused_as_a_whole(desk: Counter, body: Any) -> None:
-    refused = desk.ask("POST", "/v2/batch", status=400, body=body)
+def test_a_bad_batch_is_refused_as_a_whole(harness: QStashHarness, body: Any) -> None:
+    refused = harness.ask("POST", "/v2/batch", status=400, body=body)
     assert list(refused) == ["error"]
-    assert stored(desk) == 0
+    assert stored(harness) == 0
 
 
-def test_too_large_a_body_is_refused(desk: Counter) -> None:
-    refused = desk.ask("POST", f"/v2/publish/{HOOK}", status=413, body=b"x" * (256 * 1024 + 1))
+def test_too_large_a_body_is_refused(harness: QStashHarness) -> None:
+    refused = harness.ask("POST", f"/v2/publish/{HOOK}", status=413, body=b"x" * (256 * 1024 + 1))
     assert "262144" in refused["error"]
-    just_too_long = desk.ask("POST", f"/v2/publish/{HOOK}", status=400, body=b'"' * (200 * 1024))
+    just_too_long = harness.ask("POST", f"/v2/publish/{HOOK}", status=400, body=b'"' * (200 * 1024))
     assert "payload" in just_too_long["error"]
-    assert stored(desk) == 0
+    assert stored(harness) == 0
 
 
-def test_an_owner_has_no_more_schedules_than_allowed(desk: Counter) -> None:
-    drafter = desk.simulation.duetime.app.scheduler.drafter
+def test_an_owner_has_no_more_schedules_than_allowed(harness: QStashHarness) -> None:
+    drafter = harness.simulation.duetime.app.scheduler.drafter
     drafter.limits = replace(drafter.limits, schedules=20)
-    desk.ask("POST", "/v2/batch", body=[{"destination": HOOK, "headers": {"Upstash-Delay": "1h"}}] * 20)
-    assert "limit" in desk.ask("POST", f"/v2/publish/{HOOK}", status=412)["error"]
+    harness.ask("POST", "/v2/batch", body=[{"destination": HOOK, "headers": {"Upstash-Delay": "1h"}}] * 20)
+    assert "limit" in harness.ask("POST", f"/v2/publish/{HOOK}", status=412)["error"]
 
 
 ABSENT = [
@@ -144,37 +144,37 @@ ABSENT = [
 
 
 @pytest.mark.parametrize(("method", "path"), ABSENT)
-def test_what_is_not_offered_says_so(desk: Counter, method: str, path: str) -> None:
-    assert "not offered" in desk.ask(method, path, status=501)["error"]
+def test_what_is_not_offered_says_so(harness: QStashHarness, method: str, path: str) -> None:
+    assert "not offered" in harness.ask(method, path, status=501)["error"]
 
 
 @pytest.mark.parametrize("group", ["g", "my-group", "my_group.2"])
-def test_url_groups_are_not_offered_wherever_one_may_be_named(desk: Counter, group: str) -> None:
+def test_url_groups_are_not_offered_wherever_one_may_be_named(harness: QStashHarness, group: str) -> None:
     in_a_batch = [{"destination": HOOK}, {"destination": group}]
     for path, body, headers in (
         (f"/v2/publish/{group}", b"", {}),
         (f"/v2/schedules/{group}", b"", {"Upstash_Cron": "* * * * *"}),
         ("/v2/batch", in_a_batch, {}),
     ):
-        assert "URL groups are not offered" in desk.ask("POST", path, status=501, body=body, **headers)["error"]
-    assert stored(desk) == 0
+        assert "URL groups are not offered" in harness.ask("POST", path, status=501, body=body, **headers)["error"]
+    assert stored(harness) == 0
 
 
-def test_a_message_with_a_cron_is_not_sent_at_once(desk: Counter) -> None:
-    assert "/v2/schedules" in desk.ask("POST", f"/v2/publish/{HOOK}", status=501, Upstash_Cron="0 9 * * *")["error"]
+def test_a_message_with_a_cron_is_not_sent_at_once(harness: QStashHarness) -> None:
+    assert "/v2/schedules" in harness.ask("POST", f"/v2/publish/{HOOK}", status=501, Upstash_Cron="0 9 * * *")["error"]
     message = {"destination": HOOK, "headers": {"Upstash-Cron": "bad"}}
-    assert desk.raw("POST", "/v2/batch", body=[message]).status_code == 501
-    assert stored(desk) == 0
+    assert harness.raw("POST", "/v2/batch", body=[message]).status_code == 501
+    assert stored(harness) == 0
 
 
 @pytest.mark.parametrize("name", ["Upstash-Queue-Name", "Upstash-Flow-Control-Key", "Upstash-Flow-Control-Value"])
-def test_headers_that_would_change_the_order_are_not_ignored(desk: Counter, name: str) -> None:
+def test_headers_that_would_change_the_order_are_not_ignored(harness: QStashHarness, name: str) -> None:
     for path, more in ((f"/v2/publish/{HOOK}", {}), (f"/v2/schedules/{HOOK}", {"Upstash-Cron": "* * * * *"})):
-        assert desk.raw("POST", path, headers={name: "a", **more}).status_code == 501
+        assert harness.raw("POST", path, headers={name: "a", **more}).status_code == 501
     message = {"destination": HOOK, "headers": {name: "a"}}
-    assert desk.raw("POST", "/v2/batch", body=[message]).status_code == 501
-    assert desk.raw("POST", "/v2/batch", body=[{"destination": HOOK, "queue": "q"}]).status_code == 501
-    assert stored(desk) == 0
+    assert harness.raw("POST", "/v2/batch", body=[message]).status_code == 501
+    assert harness.raw("POST", "/v2/batch", body=[{"destination": HOOK, "queue": "q"}]).status_code == 501
+    assert stored(harness) == 0
 
 
 @pytest.mark.parametrize(
@@ -189,8 +189,8 @@ def test_headers_that_would_change_the_order_are_not_ignored(desk: Counter, name
         ("PUT", "/v2/keys"),
     ],
 )
-def test_what_is_nowhere_is_told_in_json(desk: Counter, method: str, path: str) -> None:
-    assert "no such route" in desk.ask(method, path, status=404)["error"]
+def test_what_is_nowhere_is_told_in_json(harness: QStashHarness, method: str, path: str) -> None:
+    assert "no such route" in harness.ask(method, path, status=404)["error"]
 
 
 # -- destinations ----------------------------------------------------------------------------------------------------
@@ -290,17 +290,17 @@ def test_private_destinations_end_in_the_dlq_and_nothing_is_dialled(tmp_path: Pa
 # -- who may see what ------------------------------------------------------------------------------------------------
 
 
-def test_what_belongs_to_another_is_answered_as_what_does_not_exist(desk: Counter) -> None:
-    desk.requester.answer = lambda outgoing: Failed("no", permanent=True)
-    desk.ask("POST", f"/v2/schedules/{HOOK}", **CRON, Upstash_Schedule_Id="daily")
-    own = desk.ask("POST", f"/v2/schedules/{HOOK}", **CRON)["scheduleId"]
-    later, failed = desk.publish(Upstash_Delay="1h"), desk.publish(Upstash_Deduplication_Id="x")
-    desk.simulation.advance(MINUTE)
-    letters = [each["dlqId"] for each in desk.ask("GET", "/v2/dlq")["messages"]]
+def test_what_belongs_to_another_is_answered_as_what_does_not_exist(harness: QStashHarness) -> None:
+    harness.requester.answer = lambda outgoing: Failed("no", permanent=True)
+    harness.ask("POST", f"/v2/schedules/{HOOK}", **CRON, Upstash_Schedule_Id="daily")
+    own = harness.ask("POST", f"/v2/schedules/{HOOK}", **CRON)["scheduleId"]
+    later, failed = harness.publish(Upstash_Delay="1h"), harness.publish(Upstash_Deduplication_Id="x")
+    harness.simulation.advance(MINUTE)
+    letters = [each["dlqId"] for each in harness.ask("GET", "/v2/dlq")["messages"]]
     assert len(letters) == 3
-    before = desk.ask("GET", "/v2/events")["events"]
+    before = harness.ask("GET", "/v2/events")["events"]
 
-    desk.owner = "bob"
+    harness.owner = "bob"
     for method, path in [
         *[(method, f"/v2/schedules/{id}") for id in (own, "daily") for method in ("GET", "DELETE")],
         *[(method, f"/v2/messages/{id}") for id in (later, failed) for method in ("GET", "DELETE")],
@@ -308,42 +308,42 @@ def test_what_belongs_to_another_is_answered_as_what_does_not_exist(desk: Counte
         *[("POST", f"/v2/dlq/retry/{id}") for id in letters],
         *[("PATCH", f"/v2/schedules/{id}/{verb}") for id in (own, "daily") for verb in ("pause", "resume")],
     ]:
-        theirs = desk.ask(method, path, status=404)
-        nobodys = desk.ask(method, path.replace(path.split("/")[3 + ("retry" in path)], "zzz"), status=404)
+        theirs = harness.ask(method, path, status=404)
+        nobodys = harness.ask(method, path.replace(path.split("/")[3 + ("retry" in path)], "zzz"), status=404)
         assert theirs["error"].replace(path.split("/")[3 + ("retry" in path)], "zzz") == nobodys["error"]
-    assert desk.ask("GET", "/v2/schedules") == []
-    assert desk.ask("GET", "/v2/dlq") == {"messages": []}
-    assert desk.ask("GET", "/v2/events") == {"events": []}
-    assert desk.ask("GET", f"/v2/events?messageId={failed}") == {"events": []}
-    assert desk.ask("DELETE", "/v2/messages", status=202) == {"cancelled": 0}
-    assert desk.ask("DELETE", "/v2/messages", status=202, body={"messageIds": [later]}) == {"cancelled": 0}
-    assert desk.ask("DELETE", "/v2/dlq", body={"dlqIds": letters}) == {"deleted": 0}
-    assert desk.ask("POST", "/v2/dlq/retry", body={"dlqIds": letters}) == {"responses": []}
-    assert "deduplicated" not in desk.ask("POST", f"/v2/publish/{HOOK}", Upstash_Deduplication_Id="x")
-    desk.ask("POST", "/v2/schedules/https://b.example", **CRON, Upstash_Schedule_Id="daily")
+    assert harness.ask("GET", "/v2/schedules") == []
+    assert harness.ask("GET", "/v2/dlq") == {"messages": []}
+    assert harness.ask("GET", "/v2/events") == {"events": []}
+    assert harness.ask("GET", f"/v2/events?messageId={failed}") == {"events": []}
+    assert harness.ask("DELETE", "/v2/messages", status=202) == {"cancelled": 0}
+    assert harness.ask("DELETE", "/v2/messages", status=202, body={"messageIds": [later]}) == {"cancelled": 0}
+    assert harness.ask("DELETE", "/v2/dlq", body={"dlqIds": letters}) == {"deleted": 0}
+    assert harness.ask("POST", "/v2/dlq/retry", body={"dlqIds": letters}) == {"responses": []}
+    assert "deduplicated" not in harness.ask("POST", f"/v2/publish/{HOOK}", Upstash_Deduplication_Id="x")
+    harness.ask("POST", "/v2/schedules/https://b.example", **CRON, Upstash_Schedule_Id="daily")
 
-    desk.owner = "ada"
-    assert {each["destination"] for each in desk.schedules()} == {HOOK}
-    assert desk.ask("GET", "/v2/events")["events"] == before
-    assert desk.ask("GET", f"/v2/messages/{later}")["messageId"] == later
+    harness.owner = "ada"
+    assert {each["destination"] for each in harness.schedules()} == {HOOK}
+    assert harness.ask("GET", "/v2/events")["events"] == before
+    assert harness.ask("GET", f"/v2/messages/{later}")["messageId"] == later
 
 
 @pytest.mark.parametrize(
     "id", ["zzz", "scd_", "msg_", "msg_" + "0" * 32 + "_1", "dlq_1", "dlq_" + "9" * 18, "%00", "x" * 500]
 )
-def test_any_text_may_be_asked_for(desk: Counter, id: str) -> None:
+def test_any_text_may_be_asked_for(harness: QStashHarness, id: str) -> None:
     for path in (f"/v2/schedules/{id}", f"/v2/messages/{id}", f"/v2/dlq/{id}"):
-        assert "not found" in desk.ask("GET", path, status=404)["error"]
-        assert "not found" in desk.ask("DELETE", path, status=404)["error"]
+        assert "not found" in harness.ask("GET", path, status=404)["error"]
+        assert "not found" in harness.ask("DELETE", path, status=404)["error"]
 
 
 @pytest.mark.parametrize(
     ("method", "path", "name"),
     [("DELETE", "/v2/messages", "messageIds"), ("DELETE", "/v2/dlq", "dlqIds"), ("POST", "/v2/dlq/retry", "dlqIds")],
 )
-def test_a_request_takes_a_thousand_ids_at_most(desk: Counter, method: str, path: str, name: str) -> None:
+def test_a_request_takes_a_thousand_ids_at_most(harness: QStashHarness, method: str, path: str, name: str) -> None:
     many = [f"msg_{number:032x}" for number in range(1001)]
-    refused = desk.ask(method, path, body={name: many}, status=400)
+    refused = harness.ask(method, path, body={name: many}, status=400)
     assert refused["error"] == f"{name}: has 1001 ids, and a request takes at most 1000; send several"
-    assert desk.ask(method, f"{path}?{name}={','.join(many)}", status=400) == refused
-    desk.ask(method, path, body={name: many[:3]}, status=202 if path == "/v2/messages" else 200)
+    assert harness.ask(method, f"{path}?{name}={','.join(many)}", status=400) == refused
+    harness.ask(method, path, body={name: many[:3]}, status=202 if path == "/v2/messages" else 200)
