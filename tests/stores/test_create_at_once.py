@@ -27,7 +27,7 @@ from duetime.engine.validation import NewSchedule
 from duetime.kinds.jobs.kind import JobKind
 from duetime.stores.base import BaseStore
 from duetime.stores.create import Additions
-from duetime.stores.shared_commit import MANY_CALLERS, SharedCommit
+from duetime.stores.shared_commit import MANY_CALLERS, SharedCommit, _Turn
 from duetime.stores.sqlite.store import SqliteStore
 from duetime.testing import SettableClock
 from tests.stores.conftest import Opener
@@ -257,6 +257,44 @@ def test_many_callers_share_two_commits_so_that_half_of_them_prepare_while_the_o
     results = gate.together(*[creating(counted, once(), once()) for _ in range(16)])
     assert all(isinstance(result, Ok) for result in results)
     assert gate.sizes == [1, 18, 14]
+
+
+def test_the_next_caller_to_write_goes_on_before_those_who_are_done() -> None:
+    """Otherwise they would be back, and wait for it, before it begins."""
+    released: list[object] = []
+
+    class Signal:
+        def __init__(self, turn: object) -> None:
+            self.turn = turn
+
+        def release(self) -> None:
+            released.append(self.turn)
+
+    shared = SharedCommit[int, int](lambda items: items)
+    turns: list[Any] = [_Turn(number) for number in range(2 * MANY_CALLERS)]
+    for turn in turns:
+        turn.signal = Signal(turn)
+    shared._waiting, shared._led, turns[0].leads = turns.copy(), True, True
+    shared._lead(turns[0])
+    written = [turn for turn in turns if turn.done]
+    assert len(written) == MANY_CALLERS + 1
+    assert released == [turns[len(written)], *written[1:]]
+
+
+def test_whoever_writes_for_others_checks_it_while_the_next_one_writes_and_before_anybody_is_answered() -> None:
+    seen: list[tuple[bool, bool]] = []
+    turns: list[Any] = [_Turn(number) for number in range(2 * MANY_CALLERS)]
+
+    def check() -> None:
+        seen.append((turns[MANY_CALLERS + 1].leads, any(not turn.signal.locked() for turn in turns[1:MANY_CALLERS])))
+        raise StoreUnusable("replaced")
+
+    shared = SharedCommit[int, int](lambda items: items, check)
+    shared._waiting, shared._led, turns[0].leads = turns.copy(), True, True
+    shared._lead(turns[0])
+    assert seen == [(True, False)]
+    assert [isinstance(turn.error, StoreUnusable) for turn in turns] == [turn.done for turn in turns]
+    assert not any(turn.signal.locked() for turn in turns[1 : MANY_CALLERS + 2])
 
 
 @pytest.mark.parametrize("change", ["replaced", "log"])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable
+from typing import Generic, TypeVar
 
 from duetime.engine.errors import StoreUnavailable, StoreUnusable
 
@@ -15,21 +15,19 @@ MOST_CALLERS = 200
 """Maximum number of callers that share one commit, so that a transaction stays short."""
 MANY_CALLERS = 8
 """More callers than this are split into two halves: one is written while the other prepares its next request."""
-_NOBODY: Iterator[Any] = iter(())
 
 
 class _Turn(Generic[T, R]):
-    """A caller's item and its result. `signal` is released when the caller has to continue; from then on it is `gone`,
-    also if it was interrupted. `others` yields those who were written with it and were not woken yet."""
+    """A caller's item and its result. `signal` is released when the caller has to continue."""
 
-    __slots__ = ("done", "error", "gone", "item", "leads", "others", "result", "signal")
+    __slots__ = ("done", "error", "item", "leads", "result", "signal")
 
     def __init__(self, item: T) -> None:
         self.item = item
         self.signal = threading.Lock()
         self.signal.acquire()
-        self.leads = self.done = self.gone = False
-        self.others: Iterator[_Turn[T, R]] = _NOBODY
+        self.leads = False
+        self.done = False
         self.result: R | None = None
         self.error: Exception | None = None
 
@@ -46,9 +44,6 @@ class SharedCommit(Generic[T, R]):
     write. A caller that writes for others calls it afterwards, when the next one is already writing, and before anybody
     gets a result: during a system call, a thread releases the interpreter lock, and all of them would wait until it has
     the lock again.
-
-    Everyone who continues wakes one of the others, and whoever wrote is the first to do so. If all were woken at once,
-    each would only be put to sleep a second time, until the interpreter lock is free.
     """
 
     def __init__(self, write: Callable[[list[T]], list[R]], check: Callable[[], None] = lambda: None) -> None:
@@ -75,12 +70,6 @@ class SharedCommit(Generic[T, R]):
             if turn.leads:
                 self._lead(turn)
         finally:
-            if turn is not None:
-                turn.gone = True  # first, and without a call, during which another interruption could arrive
-                for other in turn.others:
-                    if not other.gone:
-                        other.signal.release()
-                        break
             if turn is None or turn.leads or not turn.done:  # otherwise, it neither waits nor leads any more
                 self._leave(turn, alone)
         if turn.error is not None:
@@ -114,9 +103,9 @@ class SharedCommit(Generic[T, R]):
                 for turn in turns:
                     turn.error = error
             finally:
-                others = iter(turns)
                 for turn in turns:
-                    turn.others = others
+                    if turn is not own:
+                        turn.signal.release()
 
     def _share(self) -> int:
         """Return how many waiting callers are written together. The callers of the previous commit will be back."""
