@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("duetime.delivery")
 _MOST_PUBLISHED = 200
-"""Maximum number of tasks that a worker publishes, because other processes read its row every second."""
+"""Number of tasks beyond which a worker publishes none, because other processes read its row every second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ def build(
     """
     clock = clock or SystemClock()
     remember_secrets(secrets_of(settings, os.environ))
-    local_zone(settings)  # problems of a kind or of the registry are reported before a store is created
+    local_zone(settings)  # a problem of the zone or of a kind is reported before a store is created
     load_specs()
     store = open_store(settings.path_of_db(), clock, must_exist=must_exist)
     try:

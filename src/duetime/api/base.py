@@ -156,8 +156,8 @@ class Base:
         return shapes
 
     def _time(self, given: Time | None, field: str, *, last: bool = False, past: bool = False) -> Instant | None:
-        """Return the instant of a time. With `last`, it is an inclusive end, and a day includes all of it. With `past`,
-        it may be `yesterday` or `2 hours ago`, and a weekday is the most recent one."""
+        """Return the instant of a time. With `last`, it is an inclusive end, and a day means all of that day. With
+        `past`, it may be `yesterday` or `2 hours ago`, and a weekday is the most recent one."""
         if given is None:
             return None
         if isinstance(given, datetime) and given.tzinfo is not None:

@@ -55,7 +55,7 @@ class KindForm:
         return {name: text_of(payload.get(name)) for name in self.fields}
 
     def context(self, services: Services, caller: Caller, values: Values) -> dict[str, Any]:
-        """Return what else the template needs. The owner of the schedule is the caller's owner."""
+        """Return what else the template needs. The owner of `caller` is that of the schedule."""
         return {}
 
     def arrange(self, services: Services, caller: Caller, values: Values) -> Values:

@@ -135,7 +135,7 @@ class FirstSteps(NamedTuple):
     connect: str
     """The command that connects an agent's client on this machine; empty if it cannot be known."""
     trial: str
-    """The form values that request a test message; empty if no kind has one."""
+    """The form value that requests a test message; empty if no kind has one."""
 
 
 def first_steps(request: PageRequest) -> FirstSteps | None:

@@ -116,8 +116,8 @@ def _submitted(
     show: Callable[..., Response],
     check: Callable[[], list[Err]],
 ) -> Response:
-    """Execute the intent of the form. `show` renders the form again, with the errors if there are any; `check` returns
-    everything that is wrong with it."""
+    """Do what the form was submitted for. `show` renders the form again, with the errors if there are any; `check`
+    returns everything that is wrong with it."""
     if form.get("intent") == LOOK:  # no alarms, because this is requested at every pause in typing
         return request.render("preview.html", alarms=(), preview=_preview(request, values))
     preset = form_fields.PRESETS.get(form.get("preset"))

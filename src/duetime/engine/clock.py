@@ -98,7 +98,7 @@ class StoreClock:
 
     @property
     def is_system(self) -> bool:
-        """True for the system clock; a settable clock does not follow the store."""
+        """True for the system clock; a settable clock neither follows the store's clock nor is limited by it."""
         return isinstance(self._base, SystemClock)
 
     def _estimate(self) -> Instant:

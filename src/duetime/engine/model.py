@@ -300,7 +300,7 @@ def names_limit(reason: str | None) -> bool:
 
 
 def left(caps: Sequence[Cap], used: Mapping[str, Used]) -> Left:
-    """Return what the tightest limit leaves. Runs that begin before another one ends share the same remainder."""
+    """Return what the tightest limit leaves. Runs that overlap each get the whole remainder."""
     tokens = [cap.limit.tokens - used.get(cap.subject, NOTHING).tokens for cap in caps if cap.limit.tokens]
     micros = [cap.limit.micros - used.get(cap.subject, NOTHING).micros for cap in caps if cap.limit.micros]
     return Left(min(tokens, default=None), min(micros, default=None))

@@ -23,7 +23,7 @@ from duetime.engine.triggers import (
 from duetime.engine.triggers.base import instant_text
 
 WHOLE_RULE: Mapping[str, Any] = dict.fromkeys(("start", "end", "jitter", "dst"))
-"""Marks the configuration of an edit as a complete new rule, so that nothing of the old one stays."""
+"""Merged under the configuration of an edit that is a complete new rule, so that no limit of the old one stays."""
 
 
 def readable(stored: str) -> Trigger | None:
@@ -68,7 +68,7 @@ def _limits_of(old: Trigger, new_type: str, begin: Instant) -> dict[str, Any]:
 
 
 def from_then_on(stored: str, rule: Trigger, starting: Instant, now: Instant) -> Trigger:
-    """Return a trigger that follows the old rule until `starting` and the new rule after it."""
+    """Return a trigger that follows the old rule until `starting` and the new rule from then on."""
     if starting <= now:
         raise InvalidInput(field="starting", problem="it is in the past; leave it out to change the rule at once")
     changed = changing(trigger_from_json(stored), rule, starting, now)

@@ -298,7 +298,7 @@ class Store(Remotes, Revocations, Publication, Figures, Protocol):
         """Return the earliest time at which a pending run starts; None if it has no entry in the due queue."""
 
     def neighbours(self, run: Run) -> tuple[RunId | None, RunId | None]:
-        """Return the runs of its schedule that were due before and after it."""
+        """Return the previous and the next run of its schedule, in the order in which they were due."""
 
     def traceback(self, run: RunId) -> str | None:
         """Return the traceback of a run that failed with an exception."""

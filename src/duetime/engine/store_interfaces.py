@@ -208,7 +208,7 @@ class Figures(Protocol):
 
     def period_counts(self, schedule: ScheduleId, bounds: Sequence[Instant], each: int) -> list[PeriodCount]:
         """Count the runs of one schedule that were due between each two adjacent bounds; in a period with more than
-        `each` runs, only the latest ones are counted."""
+        `each` runs, only the latest `each` are counted."""
 
     def endings(self, owner: str | None, limit: int) -> list[Timing]:
         """Return the latest runs of an owner, or of all owners, the latest first."""

@@ -80,7 +80,8 @@ def _drop_callers(stack: StackSummary) -> None:
 
 
 def _keep_own(stack: StackSummary) -> None:
-    """Drop the frames of libraries, except the innermost one, which raised, and the middle of a long recursion."""
+    """Drop the frames of libraries, except the innermost one, which raised; also drop the middle of a long
+    recursion."""
     last = len(stack) - 1
     stack[:] = [frame for place, frame in enumerate(stack) if place == last or not is_library(frame.filename)]
     if len(stack) > _MOST_FRAMES:

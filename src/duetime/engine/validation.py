@@ -128,8 +128,8 @@ class Drafter(RequestChecks):
         return Drafts(columns, [first] * number)
 
     def _times_of(self, new: NewSchedule, now: Instant, known: dict[Any, Times]) -> Times:
-        """Return the times of a request, which others of the same batch may share. As a key, 1 equals True, but 01:00
-        does not."""
+        """Return the times of a request, which others of the same batch may share. The types are part of the key,
+        because 1 equals True."""
         values = tuple(new.trigger_config.values())
         key = new.trigger_type, new.timezone, tuple(new.trigger_config), values, tuple(map(type, values)), new.first
         try:
@@ -254,8 +254,8 @@ def _check_edited(definition: Definition, policy: str | None, trigger: str | Non
 
 
 def _what_follows(definition: Definition, said: Mapping[str, Any], now_said: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the policy changes that a new payload implies: those in which it differs from the old one, `said`. Options
-    that the old payload left open and somebody has set since stay."""
+    """Return the policy changes that a new payload implies: those that differ from what the old one implied, `said`.
+    Options that the old payload left open and somebody has set since stay."""
     chosen = (json_object(definition.policy) or {}).keys() - said.keys()
     return {name: value for name, value in now_said.items() if name not in chosen and value != said.get(name)}
 

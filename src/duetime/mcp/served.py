@@ -83,7 +83,7 @@ def instant_in(
     call: Call, given: Arguments, name: str, zone: str, *, last: bool = False, past: bool = False
 ) -> Instant | None:
     """Return the time in an argument. With `last`, it is the end of a range, which includes all of a day without a
-    time. With `past`, it is a time in the past."""
+    time. With `past`, it may be `yesterday`, and a weekday is the most recent one."""
     if name not in given:
         return None
     try:

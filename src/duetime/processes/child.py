@@ -122,7 +122,7 @@ class ChildProcess:
         kill_at, killed = math.inf, False
         while not is_done() and not self.ended:
             self.step()
-            deadline = self.renewal()  # checked before the request is read: a lost lease may be renewed after that
+            deadline = self.renewal()  # computed before the request is read: a lost lease may be renewed after that
             now, request = self._clock.monotonic(), stop_request()
             if request is not None:
                 if reason is None and request.grace > 0:

@@ -159,7 +159,7 @@ def _end_group() -> None:
 
 def _run(control: Control, report: int, private: str, argv: list[str]) -> None:
     for ignored in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(ignored, signal.SIG_IGN)  # signals are meant for the command, which is in the same group
+        signal.signal(ignored, signal.SIG_IGN)  # these signals are meant for the command, which is in the same group
     if control.catch_up() is not None:
         os.write(report, b"ended\n")
         _remove(private)

@@ -385,7 +385,7 @@ def time_of(
     text: str | None, field: str, zone: str, now: Instant, *, last: bool = False, past: bool = False
 ) -> Instant | None:
     """Parse a time. With `last`, it is an inclusive end, and a date without a time includes the whole day. With `past`,
-    it is a time in the past, and may be `yesterday`."""
+    it may be `yesterday`, and a weekday is the most recent one."""
     if text is None:
         return None
     try:

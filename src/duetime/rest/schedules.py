@@ -221,7 +221,7 @@ def _expected(if_match: str | None, version: int) -> int | None:
 def _edit_asked(call: Call, schedule: Schedule, body: EditGiven, version: int | None) -> EditRequest:
     zone, trigger, payload, name = zone_of(call, body.timezone), body.trigger, body.payload, body.name
     if payload is not None:
-        name = schedule.definition.name if name is None else name  # it does not depend on the payload
+        name = schedule.definition.name if name is None else name  # it does not change with the payload
         stored = json.loads(schedule.definition.payload)
         payload = unmasked_payload(schedule.definition.kind, payload, stored, call.caller.depth)
         # Masked values were restored from this version, so it must still be the current one.

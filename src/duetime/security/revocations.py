@@ -34,8 +34,8 @@ class Revoking(Protocol):
         """Revoke an id; return True for the first caller. `expires` is when it would have expired anyway."""
 
     def take_over_files(self) -> None:
-        """Copy the revocations that older versions kept in files to the present place; repeating this changes
-        nothing."""
+        """Copy the revocations that older versions kept in files to where they are kept now; repeating this
+        changes nothing."""
 
 
 class FileRevocations:

@@ -170,7 +170,8 @@ def _chosen(services: Services, caller: Caller, asked: DeadLetterQuery) -> Itera
         for start in range(0, len(named), _PAGE):
             yield named[start : start + _PAGE], min(1.0, (start + _PAGE) / len(named))
         return
-    # Runs that fail from now on, perhaps because they are retried, are not included: new runs get higher ids.
+    # Runs that fail from now on are not included: a retried run keeps its id, which the pages have passed by then, and
+    # new runs get higher ids.
     below = RunId(services.scheduler.store.newest_run() + 1)
     query = replace(asked.runs(_PAGE), below=below, ascending=True, count_to=_COUNTED, most_bytes=_MOST_BYTES)
     seen = total = 0

@@ -101,7 +101,7 @@ def time_or_rule(when: When | None, field: str = "at") -> tuple[When | None, Nex
 
 
 def read_next(services: Services, given: NextTime) -> ReadTime:
-    """Parse the next time. `now` means as soon as possible, although the engine accepts only future times."""
+    """Parse the next time. `now` becomes a second from now, because the engine accepts only future times."""
     zone, now = given.zone or services.zone, services.scheduler.clock.now()
     try:
         read = read_time(given.text, zone=zone, now=now)

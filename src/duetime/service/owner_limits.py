@@ -31,7 +31,7 @@ WAITS_OF_LOCAL: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """The limits of one owner; the local owner has higher limits or none."""
+    """How much one owner may use at the same time; the local owner has higher limits or none."""
 
     requests: int = SHARE
     sessions: int = 50

@@ -188,8 +188,8 @@ class Services:
         return self._warnings_about(self.scheduler.workers(), kind)
 
     def _recent_worker_warnings(self, kind: str) -> list[ScheduleWarning]:
-        """Do the same with a list of workers that may be a second old; read it again before warning about these
-        workers."""
+        """Do the same with a list of workers that may be a second old; read it again if it is not empty and leads to a
+        warning."""
         workers = self.scheduler.store.recent_workers()
         found = self._warnings_about(workers, kind)
         return self.worker_warnings(kind) if found and workers else found
@@ -221,7 +221,7 @@ class Services:
         for worker in alive:
             if wanted in f",{worker.lanes}," or published not in worker.lanes:
                 return []
-        if not alive or any(worker.name == process_name() for worker in alive):  # it has checked the task itself
+        if not alive or any(worker.name == process_name() for worker in alive):  # this process has the task
             return []
         return [warning("no_worker_for_task", task=definition.subject)]
 

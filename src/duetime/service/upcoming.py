@@ -37,7 +37,7 @@ class Upcoming(NamedTuple):
     more: bool
     """Whether the window has further occurrences that are not among the rows."""
     later: list[View]
-    """If it has: the schedules without a row, each with its first time in the window."""
+    """If so, the schedules without a row, each with its first time in the window."""
     warnings: list[str]
     """The reason why something may be missing."""
 

@@ -23,7 +23,7 @@ def living(workers: Sequence[WorkerRow], now: Instant, kind: str | None = None) 
 
 
 def work_entry(kind: str, subject: str) -> str:
-    """Return the entry in a worker's lanes that says that the worker can run this subject of a kind, such as a task."""
+    """Return the entry beside a worker's lanes that says that it can run this subject of a kind, such as a task."""
     return f"{kind}:knows:{subject}"
 
 

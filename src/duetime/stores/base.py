@@ -153,7 +153,7 @@ class BaseStore(ReadsMixin, TrimMixin, Store, ABC):
             return self._create_in_steps(request)
 
     def _create_together(self, requests: Sequence[CreateRequest]) -> list[Sequence[Created]]:
-        """Create everything that the requests ask for in one commit, if nothing needs to be looked up."""
+        """Create everything that the requests ask for in one commit, if nothing has to be looked up or counted."""
         drafts = requests[0].drafts if len(requests) == 1 else [draft for each in requests for draft in each.drafts]
         if len(drafts) >= MANY:
             drafts = drafts_in_columns(drafts)

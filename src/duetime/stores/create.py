@@ -64,7 +64,8 @@ class Additions(NamedTuple):
 
     @property
     def living_counted(self) -> tuple[int, int]:
-        """The time since which the bounds must have been counted. The clock may have been set back since."""
+        """When the bounds must have been counted: the latest time is after now, because the clock may have been set
+        back since."""
         return self.now - COUNTED_FOR, self.now + COUNTED_FOR
 
     @property

@@ -14,7 +14,7 @@ AGENT = "dev.duetime.serve"
 
 
 class Unit(NamedTuple):
-    """A service file, and the commands that register it with its service manager."""
+    """A service file, and the commands with which its service manager loads it, unloads it and shows its state."""
 
     manager: str
     path: Path

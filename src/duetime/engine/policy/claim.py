@@ -45,7 +45,7 @@ from duetime.engine.result import Err
 from duetime.engine.triggers import trigger_from_json
 from duetime.engine.triggers.step_budget import FEW_STEPS, LOCKED_STEPS, MOST_POSTPONED, OutOfSteps, step_budget
 
-# Bound once: an enum lookup costs as much as a call, and every claim does these.
+# Bound once: an enum lookup costs as much as a call, and every claim needs these.
 _ACTIVE = ScheduleState.ACTIVE
 
 

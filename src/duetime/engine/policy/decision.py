@@ -49,7 +49,8 @@ def changed(schedule: Schedule, writes: Writes) -> Schedule:
 
 
 def as_stored(decide: Callable[P, Decision]) -> Callable[P, Decision]:
-    """Return an error if a stored trigger or policy can no longer be read, because the caller is not at fault."""
+    """Make a decision return `broken` if a stored trigger or policy can no longer be read, because InvalidInput would
+    blame the caller."""
 
     @wraps(decide)
     def answered(*given: P.args, **named: P.kwargs) -> Decision:

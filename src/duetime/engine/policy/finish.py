@@ -185,8 +185,8 @@ def release(
 
 
 def _next_queued(writes: Writes, schedule: ScheduleId, reader: Reader, *, asked_for: bool) -> Run | None:
-    """Return the oldest queued run as of this batch; the store still shows the state before the batch. With
-    `asked_for`, return only a run that was requested while the schedule was paused, which `expires` marks."""
+    """Return the oldest queued run after the changes of this batch; the store still shows the state before the batch.
+    With `asked_for`, return only a run that was requested while the schedule was paused, which `expires` marks."""
     stored = writes.queues.get(schedule)
     if stored is None:
         run = reader.oldest_queued(schedule)

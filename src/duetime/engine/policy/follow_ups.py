@@ -26,7 +26,7 @@ from duetime.engine.triggers import OnceTrigger, trigger_to_json
 GONE = "~gone-"
 """Key prefix of deleted schedules."""
 NO_PAYLOAD = "null"
-"""The payload fields that are kept by default when a schedule is deleted."""
+"""What is kept of the payload by default when a schedule is deleted: nothing."""
 
 _LONGEST_NAME = 200
 

@@ -252,8 +252,8 @@ CAUTIOUS = Policy(at_most_once=True)
 
 @text_cache(4096, MOST_LONG)
 def policy_for_ending(text: str) -> Policy:
-    """Return a policy in any case, because a run must be able to end; an unreadable policy becomes one
-    that restarts nothing."""
+    """Return a policy in any case, because a run must be able to end; an unreadable policy becomes one that
+    restarts nothing."""
     try:
         return policy_from_json(text)
     except InvalidInput:

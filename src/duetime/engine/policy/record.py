@@ -16,7 +16,7 @@ from duetime.engine.policy.options import Untaken, policy_for_ending
 from duetime.engine.policy.rows import RunColumn, Writes, backoff, earliest_start, run_entry
 
 _GONE = frozenset({ScheduleState.CANCELLED, ScheduleState.DELETED})
-# Bound once: an enum lookup costs as much as a call, and every run does these.
+# Bound once: an enum lookup costs as much as a call, and every run needs these.
 _RUNNING, _COMPLETED = RunStatus.RUNNING, RunStatus.COMPLETED
 
 

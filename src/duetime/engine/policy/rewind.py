@@ -23,8 +23,8 @@ def rewind(change: Change) -> Decision:
     """Revise what was decided for a time that has not come yet.
 
     An occurrence that ran keeps its row and therefore does not run again; records of future occurrences as missed or
-    skipped are removed. Retries and leases keep their distance from the time at which they were set. A pause keeps its
-    end, because nothing records when it was set.
+    skipped are removed. Retries and leases are moved to be as far from now as they were from the time at which
+    they were set. A pause keeps its end, because nothing records when it was set.
     """
     writes = Writes()
     state, through = change.schedule.progress.state, change.schedule.progress.through

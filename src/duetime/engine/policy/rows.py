@@ -50,7 +50,7 @@ def backoff(policy: Policy, run: int, failures: int, asked: int = 0) -> int:
     return max(asked, half + spread(run, failures, doubled - half + 1))
 
 
-# Bound once: an enum lookup costs as much as a call, and every run does these.
+# Bound once: an enum lookup costs as much as a call, and every run needs these.
 _RUNNING, _TRIGGER, _ACTIVE = RunStatus.RUNNING, Cause.TRIGGER, ScheduleState.ACTIVE
 _new = tuple.__new__  # costs half as much as calling a named tuple
 _KIND, _OWNER, _POLICY = map(Definition._fields.index, ("kind", "owner", "policy"))
@@ -290,7 +290,7 @@ class Writes:
         self.due_new += other.due_new
 
     def progress_of(self, row: Progress) -> Progress:
-        """Return a progress row as of this batch."""
+        """Return a progress row as this batch has changed it so far."""
         if row.schedule in self.started:
             (following, through, schedule), before = self.started.pop(row.schedule)
             self.progress[schedule] = before._replace(

@@ -191,7 +191,7 @@ _FARTHEST = 400 * 366 * DAY_SECONDS  # the calendar repeats after 400 years
 
 @dataclass(frozen=True, kw_only=True)
 class WallTrigger(Trigger):
-    """A trigger in local time, which follows the wall clock in one of two ways. Fixed: it fires when the wall clock
+    """A trigger in local time, which is interpreted in one of two ways. Fixed: it fires when the wall clock
     first shows or passes the time, so a time in a gap fires right after the gap and a repeated hour counts once.
     Following (`follows`): it fires whenever the wall clock shows the time, so a skipped time never fires and a repeated
     one fires twice."""

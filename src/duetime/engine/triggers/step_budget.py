@@ -20,7 +20,7 @@ T = TypeVar("T")
 A = TypeVar("A")
 
 CREATION_STEPS: Final = 40_000
-"""For everything that a create, an edit or a preview evaluates of one trigger."""
+"""For everything that a create, an edit or a preview evaluates for one trigger."""
 EVALUATION_STEPS: Final = 100_000
 """For one evaluation of a trigger outside a transaction: more than at creation, because later gaps may be longer."""
 LIST_STEPS: Final = 60_000
@@ -47,8 +47,8 @@ class TooManySteps(InvalidTrigger):
 
 
 class OutOfSteps(Exception):
-    """Raised if an evaluation in a transaction needs too many steps: it is computed outside, and the transaction is
-    repeated."""
+    """Raised if an evaluation in a transaction needs too many steps: it is computed outside. A claim postpones the
+    entry until then; any other transaction is repeated."""
 
     evaluate: Callable[[], object] | None = None
     """Computes the answer and caches it, so that the repeated transaction finds it."""

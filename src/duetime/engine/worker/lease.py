@@ -23,8 +23,8 @@ class Lease:
         self._deadline = clock.boottime() + seconds
 
     def renew(self, asked_at: float) -> None:
-        """Extend the lease. `asked_at` is the boot time before the heartbeat was sent, because answers may arrive out
-        of order."""
+        """Extend the lease. `asked_at` is the boot time before the heartbeat was sent. A later deadline stays, because
+        answers may arrive out of order."""
         self._deadline = max(self._deadline, asked_at + self.seconds)
 
     @property
@@ -62,7 +62,7 @@ class FailureDetector:
         self._first = 0.0
 
     def observe(self, workers: Sequence[WorkerRow], me: WorkerId | None) -> list[WorkerRow]:
-        """Return the workers that have died. Call it with every successful read."""
+        """Return the workers that now count as dead. Call it with every successful read."""
         now = self._clock.monotonic()
         others = [row for row in workers if row.id != me]
         self._seen = {row.id: self._look(row, now) for row in others}

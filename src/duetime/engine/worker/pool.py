@@ -106,7 +106,7 @@ class Pool:
         self._lock = threading.Lock()
         self._ready = threading.Condition(self._lock)
         self._idle = 0
-        self._waking = False  # number of threads that were notified and have not woken up yet
+        self._waking = False  # True while a notified thread has not woken up yet
         self._stopped = False
         self.size = threads
         self._threads = [

@@ -98,7 +98,7 @@ def give_back(item: ClaimedRun, clock: Clock) -> Finished:
 
 def _outcome_after_stop(item: ClaimedRun, outcome: Outcome) -> Outcome:
     """Return the outcome of a run that was told to stop. A thread cannot be killed, so a run that returns after its
-    timeout has failed. Its result is kept, because an agent may have done a lot of work by then."""
+    timeout has failed. Its result is kept, because an agent may have done and used a lot by then."""
     reason = item.stop.reason
     assert reason is not None
     if reason is StopReason.TIMEOUT:

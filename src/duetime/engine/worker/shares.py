@@ -17,12 +17,12 @@ from duetime.engine.worker.runner import ClaimedRun
 
 FEWEST = 4
 """With fewer threads than this, there is nothing to divide."""
-# Bound once: an enum lookup costs as much as a call, and every run does these.
+# Bound once: an enum lookup costs as much as a call, and every run needs these.
 RESERVED, CAPPED = ThreadUse.RESERVED, ThreadUse.CAPPED
 
 
 class Load:
-    """The number of runs that one owner has in flight, and its parts by kind."""
+    """The number of runs that one owner has in flight, and the number of its parts, one per kind."""
 
     __slots__ = ("number", "parts")
 
@@ -209,7 +209,7 @@ class ClaimShares:
         return Turns(self._cursors[lane], each, most, self.group(kind), threads.alone)
 
     def saw(self, owners: Iterable[str]) -> None:
-        """Record whether claimed runs show that `local` is not the only owner."""
+        """Record that `local` is not the only owner, if claimed runs show it."""
         if self.threads.alone and set(owners) - {LOCAL}:
             self.threads.alone = False
 

@@ -174,7 +174,7 @@ class Engine:
                     self._advanced[name] = FOREVER
                 if pause:
                     wake.wait(pause)
-            wake.clear()  # checked before the stop signal, which `stop` sets first
+            wake.clear()  # before the stop signal is checked, which `stop` sets first
 
     def _record_and_claim(self) -> float:
         return self._exchanged(self.worker.record_and_claim)
@@ -183,7 +183,7 @@ class Engine:
         return self._exchanged(self.worker.claim)
 
     def _claim_too(self) -> float:
-        """Claim only while the other thread commits its claim; at any other time, that thread can claim itself."""
+        """Claim only while the other thread commits its claim; at any other time, that thread does all the claiming."""
         return 0.0 if self.worker.overlap.passed and self.worker.claim() else FOREVER
 
     def _exchanged(self, exchange: Callable[[], bool]) -> float:

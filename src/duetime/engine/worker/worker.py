@@ -313,7 +313,7 @@ class Worker:
         worker = self.id
         batch = [] if worker is None else self._take_finished(worker)
         if worker is None or not batch:
-            return worker != self.id and bool(self.done)  # outcomes of a new registration stay in the list for it
+            return worker != self.id and bool(self.done)  # outcomes of a new registration are still in the list
         try:
             record_and_claim_in_parts(self.store, worker, self.clock.now(), batch, (), self.options.runs_per_hour)
         except WorkerGone:

@@ -20,7 +20,7 @@ _TYPES: Final = {"string": "text", "integer": "number", "number": "number"}
 
 
 class ArgumentInput(NamedTuple):
-    """The input of one argument. `type` is text, number or json; a choice is typed as json too."""
+    """The input of one argument. `type` is text, number or json; a choice is json, too."""
 
     input: str
     label: str

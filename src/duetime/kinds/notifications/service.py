@@ -133,7 +133,7 @@ declare(
     note="{note}",
 )
 PHONE, NOBODY = "phone", "nobody"
-"""The word for where a message arrived, if not in the inbox."""
+"""What a message reached, besides the inbox."""
 
 
 class NotificationService(Protocol):

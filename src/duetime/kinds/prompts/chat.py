@@ -43,7 +43,7 @@ class Session(NamedTuple):
 
 
 class Sessions:
-    """Conversations on disk: one private file each, which is always written completely."""
+    """Conversations on disk: one private file each, which is replaced atomically."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -50,10 +50,10 @@ Row = TypeVar("Row", HeldRun, Schedule)
 
 
 GROUPS = (1000, 250, 50)
-"""Numbers of rows that one statement inserts: as large as possible, but few sizes, because the driver only caches
-statements up to 16 KB."""
+"""Numbers of rows that one statement inserts: as large as possible, but few sizes, because each is a statement of its
+own for the driver to cache."""
 LONGEST = 15_000
-"""Maximum number of characters in the parameters of a statement."""
+"""Maximum number of characters in the parameters of a statement: the driver only caches statements up to 16 KB."""
 
 
 _ROW = re.compile(r"(?<=VALUES )(\([^()]+\))")

@@ -1,4 +1,4 @@
-"""Waits for commits of other processes. Linux reports writes to the WAL (inotify); other systems are polled."""
+"""Waits for commits of other processes. Linux reports writes to the WAL (inotify); on other systems, it is polled."""
 
 from __future__ import annotations
 

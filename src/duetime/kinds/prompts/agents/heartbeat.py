@@ -108,9 +108,9 @@ def _ends_prompt(reply: Reply, request: AgentRequest) -> bool:
 
 
 def _limited_by(request: AgentRequest, taken: Sequence[DuePrompt]) -> AgentRequest:
-    """Raise the depth to that of the prompts taken, and allow only what all of them allow. Each beat starts at its own
-    depth, so prompts that agents store for agents would otherwise be unbounded, and could use what their authors could
-    not."""
+    """Raise the depth to that of the prompts taken, and allow only what all of them allow. Each beat starts again at
+    the depth of the heartbeat, so prompts that agents store for agents would otherwise be unbounded, and could use what
+    their authors could not."""
     depth = max((request.depth, *(each.depth + 1 for each in taken)))
     given = request.allowance or Allowance()
     allowance = given

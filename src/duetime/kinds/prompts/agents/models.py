@@ -30,7 +30,7 @@ def model_named(name: str) -> Model:
     needed."""
     if not name:
         raise InvalidInput(NO_MODEL, field="model")
-    if ":" not in name:  # otherwise, it may be the name of a test model, which calls every tool it sees
+    if ":" not in name:  # refused, as it may be the name of a test model, which calls every tool it sees
         raise InvalidInput(_missing(name, ""), field="model")
     os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")  # keeps an advertisement out of the log
     try:
