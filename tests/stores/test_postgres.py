@@ -307,14 +307,6 @@ def test_creates_and_runs_store_none_of_the_columns_apart(store: PostgresStore) 
     assert not any(found.values()), found
 
 
-def test_a_create_queues_its_entries_by_time(store: PostgresStore) -> None:
-    """Entries that follow each other in the indexes of the queue are written to one page."""
-    with store._writers.lend() as connection:
-        plan = generic_plan(connection, "create_at_once")
-        connection.rollback()
-    assert any(re.search(r"Sort Key: \w+\.at, \w+\.id$", line) for line in plan), plan
-
-
 def test_durability_is_never_switched_off(postgres_url: str) -> None:
     store = PostgresStore(f"{postgres_url}&options=-csynchronous_commit%3Doff")
     with store._writers.lend() as connection:

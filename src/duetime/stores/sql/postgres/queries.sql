@@ -34,7 +34,6 @@ SELECT unnest(?::text[]), unnest(?::bigint[]), unnest(?::bigint[]), unnest(?::bi
 -- A whole create in one statement and so in one commit. Nothing is inserted unless every owner stays within its limits.
 -- Otherwise the first totals may have grown: they are bounds, and what refuses a create counts again.
 -- Rows are inserted after the counters were updated: whoever creates for one owner at once waits there, and only there.
--- Entries are queued in the order of their times: those that follow each other in an index are then written to one page.
 WITH counted AS (
   UPDATE living_counts c SET living = c.living + u.number
   FROM unnest(?::text[], ?::bigint[], ?::bigint[]) AS u (owner, number, most)
@@ -66,7 +65,7 @@ WITH counted AS (
   INSERT INTO progress (schedule, owner, kind, state, next, run_count, active, queued, failures)
   SELECT id, owner, kind, 'active', first, 0, 0, 0, 0 FROM n
 ), queued AS (
-  INSERT INTO due (lane, at, schedule, run, owner) SELECT lane, at, id, 0, owner FROM n ORDER BY at, id
+  INSERT INTO due (lane, at, schedule, run, owner) SELECT lane, at, id, 0, owner FROM n
 )
 SELECT id, CASE WHEN ? AND place = 1 THEN pg_notify('duetime', '') END FROM n ORDER BY place
 
