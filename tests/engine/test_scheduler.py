@@ -83,6 +83,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("NUL in the name", {"name": "a\x00b"}, "name"),
     ("surrogate in the name", {"name": "a\ud800b"}, "name"),
     ("unknown kind", {"kind": "dream"}, "kind: there is no 'dream'; choose from job"),
+    ("kind that is no text", {"kind": 5}, "kind: there is no '5'; choose from job"),
     ("max_runs of zero", {"policy": {"max_runs": 0}}, "max_runs"),
     ("max_runs as a truth value", {"policy": {"max_runs": True}}, "max_runs"),
     ("unknown policy", {"policy": {"colour": "red"}}, "colour"),

@@ -50,7 +50,7 @@ def test_thousands_of_occurrences_run_once_each(team: Crew) -> None:
     runs = team.runs(status="completed")
     assert len(runs) == HELD + number
     assert {run.attempt for run in runs} == {1}
-    assert {run.deaths for run in runs} == {0}
+    assert {(run.deaths, run.fence <= 4) for run in runs} == {(0, True)}
     assert sum(run.fence - 1 for run in runs) < number / 5, "few are claimed again after they were given back"
     assert set(team.count("begun").values()) == {1}
     assert "dead" not in team.logs(), "nobody took a living worker for dead"

@@ -79,7 +79,7 @@ class RequestChecks:
     def _kind(self, name: str) -> Kind:
         if name not in self.kinds:
             known = ", ".join(sorted(self.kinds))
-            raise InvalidInput(field="kind", problem=f"there is no {name[:100]!r}; choose from {known}")
+            raise InvalidInput(field="kind", problem=f"there is no {str(name)[:100]!r}; choose from {known}")
         return self.kinds[name]
 
     def _trigger(self, type_: str, config: Mapping[str, Any], zone: str | None, now: Instant) -> Trigger:

@@ -169,7 +169,8 @@ def _reached(scheduler: Scheduler, message: ScheduleId) -> str:
 
 def run_details(scheduler: Scheduler, caller: Caller, run: Run, zone: str) -> View:
     """Return a run with all details, for programs and pages. The caller must be allowed to see the run. Only an
-    operator sees its worker, and only operators and `local` see tracebacks, which show source code and paths."""
+    operator sees its worker. Only operators and `local` itself, not its agents' runs, see tracebacks, which show source
+    code and paths."""
     sees_code = caller.operator or (caller.owner == LOCAL and caller.depth == 0)
     [shape] = run_shapes(scheduler, [run], zone)
     attempts = scheduler.attempts(caller, run.id)

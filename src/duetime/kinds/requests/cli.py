@@ -95,8 +95,8 @@ def _whole_seconds(span: int) -> int:
 
 def _doubled(span: int) -> str:
     """Return the formula of a delay that is doubled with every failure, in milliseconds."""
-    if span > DAY:
-        raise InvalidInput("--backoff: must be at most 1d, the longest delay of a request")
+    if not 0 < span <= DAY:
+        raise InvalidInput("--backoff: must be more than 0 and at most 1d, the longest delay of a request")
     return f"{math.ceil(span / SECOND * 1000)} * pow(2, retried)"
 
 
