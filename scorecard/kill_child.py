@@ -40,11 +40,16 @@ CALLER = Caller("local", operator=True)
 LEASE = 2.0
 ROUNDS = 60
 STATEMENT = "statement"
+"""The step of a migration: so many statements were executed."""
 STATEMENTS = "statements"
 """The file in which a migration that was not killed leaves the number of its statements."""
-"""The step of a migration: so many statements were executed."""
 TASK = "task"
 """The step of a run: inside the task, before or after its side effect."""
+STATEMENT_STEPS = frozenset({"delete_dead_worker"})
+"""Steps that are a named statement of a transaction and no method."""
+ALSO = {"insert_schedules": ("_insert_at_once",)}
+"""Other methods of a step: PostgreSQL inserts most schedules with one statement."""
+WRAPPED = (SqliteStore, PostgresStore, SqliteTransaction, PostgresTransaction)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,16 +112,22 @@ class _Trap:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def wrap_methods(self) -> None:
-        for owner in (SqliteStore, PostgresStore, SqliteTransaction, PostgresTransaction):
-            if callable(method := getattr(owner, self._order.step, None)):
-                setattr(owner, self._order.step, self._wrapped(method))
+        step = self._order.step
+        for owner in WRAPPED:
+            for name in ("rows",) if step in STATEMENT_STEPS else (step, *ALSO.get(step, ())):
+                if callable(method := getattr(owner, name, None)):
+                    setattr(owner, name, self._wrapped(method))
 
     def _wrapped(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        step = self._order.step
+
         @wraps(method)
         def call(*args: Any, **kwargs: Any) -> Any:
-            self.passed(self._order.step, "before")
+            if step in STATEMENT_STEPS and args[1] != step:
+                return method(*args, **kwargs)
+            self.passed(step, "before")
             result = method(*args, **kwargs)
-            self.passed(self._order.step, "after")
+            self.passed(step, "after")
             return result
 
         return call

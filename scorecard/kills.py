@@ -50,7 +50,7 @@ STEPS = (
     ("record", "before", "apply"),
     ("record", "after", "apply"),
     ("record", "before", "record_and_claim"),
-    ("rescue", "after", "delete_worker"),
+    ("rescue", "after", "delete_dead_worker"),
     ("rescue", "after", "held_by"),
     ("rescue", "after", "rescue"),
     *[("migrate", "before", STATEMENT)] * MIGRATIONS,
