@@ -237,6 +237,15 @@ class Worker:
         exact = min(capacity, self.executor.free, threads - held)
         return self.requests.choose(now, exact, min(self.suspects.capacity(), capacity), capacity, ends)
 
+    def _wants_beside(self, batch: Sequence[Done], now: Instant) -> list[ClaimRequest]:
+        """Return the requests to send with these outcomes. Choosing them may read the store: if that fails, the
+        outcomes go back on the list, so that none is lost."""
+        try:
+            return self._wants(now)
+        except BaseException:
+            self.done.extendleft(reversed(batch))
+            raise
+
     # -- recording and claiming ----------------------------------------------------------------------------------
 
     def record_and_claim(self) -> bool:
@@ -264,7 +273,7 @@ class Worker:
         )
         if self.requests.blocked and (batch or self.executor.free):
             self.notice()
-        wants = self._wants(now)
+        wants = self._wants_beside(batch, now)
         if not batch and not wants:
             return False
         planned = None if turn is None or alone else partial(self._pass_on, turn, wants, now)
