@@ -20,9 +20,7 @@ class PolicyFact(NamedTuple):
 def duration(seconds: float) -> str:
     """Format seconds that somebody chose: `5 s`, `0.25 s`, `1 h 30 min`."""
     microseconds = round(seconds * SECOND)
-    if microseconds < SECOND // 1000:
-        return "less than 1 ms"
-    return f"{seconds:g} s" if microseconds < MINUTE else span(microseconds)
+    return f"{seconds:g} s" if SECOND // 1000 <= microseconds < MINUTE else span(microseconds)
 
 
 def _word(words: Mapping[str, str]) -> Callable[[Any], str]:

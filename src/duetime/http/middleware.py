@@ -237,7 +237,7 @@ class Answer:
 # -- error pages for browsers at paths that are not pages; programs get JSON -----------------------------------------
 
 NoPage = Callable[[Scope, int], Response]
-_STRAYED: Final = frozenset({401, 404, 405})
+_ERRORS: Final = frozenset({401, 404, 405})
 
 
 class ErrorPages:
@@ -251,18 +251,18 @@ class ErrorPages:
         if not _is_browser(scope):
             await self._app(scope, receive, send)
             return
-        strayed = False
+        replaced = False
 
         async def sent(message: Message) -> None:
-            nonlocal strayed
+            nonlocal replaced
             if message["type"] == "http.response.start" and _is_plain_error(message):
-                strayed = True
+                replaced = True
                 answer = self._no_page(scope, message["status"])
                 challenge = Headers(raw=message["headers"]).get("www-authenticate")
                 if challenge is not None:
                     answer.headers["WWW-Authenticate"] = challenge
                 await answer(scope, receive, send)
-            elif not strayed:
+            elif not replaced:
                 await send(message)
 
         await self._app(scope, receive, sent)
@@ -278,7 +278,7 @@ def _is_browser(scope: Scope) -> bool:
 def _is_plain_error(message: Message) -> bool:
     """Return whether this is an error that is not already a page."""
     kind = Headers(raw=message["headers"]).get("content-type", "")
-    return message["status"] in _STRAYED and not kind.startswith("text/html")
+    return message["status"] in _ERRORS and not kind.startswith("text/html")
 
 
 # -- headers of every response: no caching, no content sniffing, no embedding in other sites -------------------------

@@ -264,8 +264,8 @@ def _add(file: Path, json_: bool) -> None:
 
 def _settings_to_review(settings: Settings) -> list[str]:
     """Return the settings to review before trusting a file: where data goes, and what is run."""
-    powers = ("tasks", "db", "agents", "channels", "heartbeat.every", "notifications.server", "allowed_hosts")
-    return [name.removesuffix(".every") for name in powers if attrgetter(name)(settings)]
+    reviewed = ("tasks", "db", "agents", "channels", "heartbeat.every", "notifications.server", "allowed_hosts")
+    return [name.removesuffix(".every") for name in reviewed if attrgetter(name)(settings)]
 
 
 def _remove(file: Path, json_: bool) -> None:

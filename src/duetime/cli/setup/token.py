@@ -136,8 +136,8 @@ def calendar(
     """Make the address of a calendar feed. Anyone who has the address can read it until its token is revoked."""
     settings = settings_for({"host": host, "port": port})
     url, _ = server_url(settings, given=host is not None or port is not None)
-    with tokens_for_command(settings) as at_hand:
-        tokens = at_hand.of_calendars()
+    with tokens_for_command(settings) as all_tokens:
+        tokens = all_tokens.of_calendars()
         made = tokens.issue(f"calendar of {owner}", duration(expires_in, "--expires-in"), owner=owner)
     address = f"{url}/calendar/{made}.ics"
     grant = tokens.read(made)
