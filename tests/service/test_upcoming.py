@@ -106,6 +106,15 @@ def test_a_pause_that_ends_by_itself(both: Stage) -> None:
     assert rows(both, count=1) == [("resting", "15:00")]
 
 
+def test_a_one_off_that_is_held_is_listed_at_the_end_of_its_pause(both: Stage) -> None:
+    id = both.ada.knows("schedule", at="13:00", prompt="call the dentist")["id"]
+    both.app.scheduler.pause(Caller("ada"), str(id), until=Instant(both.time.clock.now() + 90 * MINUTE))
+    assert rows(both) == rows(both, from_="13:30", until="13:30") == [("call the dentist", "13:30")]
+    assert rows(both, until="13:29") == rows(both, from_="13:31") == []
+    both.time.advance(timedelta(hours=2))
+    assert both.ada.knows("take_prompt")["due"][11:16] == "13:00"
+
+
 def test_an_end_after_some_runs(stage: Stage) -> None:
     job(stage, "three times", max_runs=3)
     assert rows(stage) == [("three times", "13:00"), ("three times", "14:00"), ("three times", "15:00")]

@@ -71,12 +71,12 @@ def test_a_pause_records_what_was_overdue_and_a_resume_what_lay_within(store: Ba
 
 
 def test_an_overdue_one_off_that_is_paused_is_recorded_once(store: BaseStore, hand: Hand) -> None:
-    schedule = create_one(store, once(T0 + 5))
+    schedule = create_one(store, once(T0 + 5, catch_up="skip"))
     value_of(store.change(schedule, LATE, changes.pause))
     value_of(store.change(schedule, Instant(T0 + HOUR), changes.resume))
-    assert statuses(store, schedule) == ["skipped"]
+    assert statuses(store, schedule) == ["missed"]
     progress = the(store, schedule).progress
-    assert (progress.state, progress.last_status) == (ScheduleState.ENDED, RunStatus.SKIPPED)
+    assert (progress.state, progress.last_status) == (ScheduleState.ENDED, RunStatus.MISSED)
     assert "overdue" in str(progress.note)
     assert hand.claim(T0 + 2 * HOUR) == []
 

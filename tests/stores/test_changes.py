@@ -87,14 +87,14 @@ def test_resume_before_anything_was_due_leaves_no_row(store: BaseStore, hand: Ha
     assert len(hand.claim(T0 + HOUR)) == 1
 
 
-def test_a_one_off_whose_time_passed_while_paused_is_over(store: BaseStore) -> None:
-    schedule = create_one(store, once(T0 + 5))
+def test_a_rule_whose_last_time_passed_while_paused_is_over(store: BaseStore) -> None:
+    schedule = create_one(store, every(MINUTE, end=T0 + MINUTE))
     value_of(store.change(schedule, T0, changes.pause))
     value_of(store.change(schedule, Instant(T0 + HOUR), changes.resume))
     progress = the(store, schedule).progress
     assert (progress.state, progress.last_status) == (ScheduleState.ENDED, RunStatus.SKIPPED)
     assert progress.last_error == "the schedule was paused"
-    assert progress.note == NOTHING_FOLLOWS.format("the schedule was paused")
+    assert progress.note == NOTHING_FOLLOWS.format("skipped", "the schedule was paused")
     assert code_of(store.change(schedule, Instant(T0 + HOUR), changes.pause)) == "not_possible"
 
 

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from duetime.engine.clock import DAY, HOUR, MINUTE, Instant
+from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant
 from duetime.engine.model import RunStatus, ScheduleId, ScheduleState, status_of
 from duetime.engine.outcome import Completed, Failed, Outcome
 from duetime.engine.policy import changes
 from duetime.engine.policy.changes import Edit
+from duetime.engine.policy.pauses import NOTHING_FOLLOWS
 from duetime.engine.result import Err, Result
-from duetime.engine.triggers import CronTrigger, IntervalTrigger, trigger_to_json
+from duetime.engine.triggers import CronTrigger, IntervalTrigger, OnceTrigger, trigger_to_json
 from duetime.stores.base import BaseStore
 from tests.stores.conftest import Opener
 from tests.support.drafts import T0, draft, every, once
@@ -106,11 +107,91 @@ def test_a_run_by_hand_during_a_pause_does_not_disturb_its_end(store: BaseStore,
     hand.record([claim], T0 + 11 * MINUTE)
 
 
-def test_a_one_off_whose_time_passed_during_the_pause_is_skipped(store: BaseStore, hand: Hand) -> None:
+def resume(store: BaseStore, schedule: ScheduleId, now: int) -> Any:
+    return value_of(store.change(schedule, Instant(now), changes.resume))
+
+
+def test_a_one_off_whose_time_falls_into_a_pause_runs_when_it_ends(store: BaseStore, hand: Hand) -> None:
+    schedule = create_one(store, once(T0 + MINUTE))
+    pause(store, schedule, T0, T0 + DAY)
+    assert hand.claim(T0 + HOUR) == []
+    assert hand.claim(T0 + DAY) == []
+    assert the(store, schedule).progress.state == ScheduleState.ACTIVE
+    (claim,) = hand.claim(T0 + DAY)
+    assert (claim.run.due, claim.run.started) == (T0 + MINUTE, T0 + DAY)
+    hand.record([claim], T0 + DAY)
+    assert (the(store, schedule).progress.state, statuses(store, schedule)) == (ScheduleState.ENDED, ["completed"])
+
+
+def test_a_one_off_that_a_resume_by_hand_releases_runs_then(store: BaseStore, hand: Hand) -> None:
+    schedule = create_one(store, once(T0 + MINUTE, catch_up="all"))
+    pause(store, schedule, T0)
+    assert resume(store, schedule, T0 + DAY).progress.next == T0 + MINUTE
+    earliest = store.earliest(["job"])
+    assert earliest is not None and earliest.at == T0 + DAY  # it is late only from then on
+    assert [claim.run.due for claim in hand.claim(T0 + DAY)] == [T0 + MINUTE]
+    assert statuses(store, schedule) == ["running"]
+
+
+def test_a_one_off_that_is_paused_when_it_is_overdue_is_held_too(store: BaseStore, hand: Hand) -> None:
+    schedule = create_one(store, once(T0))
+    pause(store, schedule, T0 + HOUR)
+    resume(store, schedule, T0 + 2 * HOUR)
+    assert [claim.run.due for claim in hand.claim(T0 + 2 * HOUR)] == [T0]
+
+
+def test_a_held_one_off_survives_further_pauses_and_runs_once(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, once(T0 + MINUTE))
     pause(store, schedule, T0, T0 + HOUR)
+    pause(store, schedule, T0 + 30 * MINUTE, T0 + 3 * HOUR)
+    resume(store, schedule, T0 + 2 * HOUR)
+    pause(store, schedule, T0 + 2 * HOUR)
+    assert hand.claim(T0 + 4 * HOUR) == []
+    resume(store, schedule, T0 + DAY)
+    hand.record(hand.claim(T0 + DAY), T0 + DAY)
+    assert statuses(store, schedule) == ["completed"]
+    assert the(store, schedule).progress.run_count == 1
+
+
+@pytest.mark.parametrize("until", [None, T0 + HOUR], ids=["by hand", "by itself"])
+def test_a_held_one_off_is_missed_if_its_policy_is_not_to_catch_up(
+    store: BaseStore, hand: Hand, until: int | None
+) -> None:
+    schedule = create_one(store, once(T0 + MINUTE, catch_up="skip"))
+    pause(store, schedule, T0, until)
+    if until is None:
+        resume(store, schedule, T0 + HOUR)
     assert hand.claim(T0 + HOUR) == []
-    assert (the(store, schedule).progress.state, statuses(store, schedule)) == (ScheduleState.ENDED, ["skipped"])
+    (missed,) = runs_of(store, schedule)
+    assert (missed.status, missed.due, missed.error) == ("missed", T0 + MINUTE, "the schedule was paused")
+    over = the(store, schedule).progress
+    assert (over.state, over.last_status) == (ScheduleState.ENDED, RunStatus.MISSED)
+    assert over.note == NOTHING_FOLLOWS.format("missed", "the schedule was paused")
+
+
+def test_a_pause_shorter_than_the_grace_period_misses_nothing(store: BaseStore, hand: Hand) -> None:
+    schedule = create_one(store, once(T0 + SECOND, catch_up="skip"))
+    pause(store, schedule, T0)
+    resume(store, schedule, T0 + 30 * SECOND)
+    assert [claim.run.due for claim in hand.claim(T0 + 30 * SECOND)] == [T0 + SECOND]
+
+
+@pytest.mark.parametrize("how", ["cancel", "delete"])
+def test_a_held_one_off_that_is_ended_leaves_a_row(store: BaseStore, how: str) -> None:
+    schedule = create_one(store, once(T0 + MINUTE))
+    pause(store, schedule, T0)
+    value_of(store.change(schedule, Instant(T0 + HOUR), getattr(changes, how)))
+    assert statuses(store, schedule) == ["skipped"]
+
+
+def test_a_held_one_off_that_is_moved_runs_at_its_new_time(store: BaseStore, hand: Hand) -> None:
+    schedule = create_one(store, once(T0 + MINUTE))
+    pause(store, schedule, T0, T0 + HOUR)
+    later = trigger_to_json(OnceTrigger(timezone="UTC", at=Instant(T0 + 2 * HOUR)))
+    value_of(edit(store, schedule, T0 + 30 * MINUTE, trigger=later))
+    hand.claim(T0 + HOUR)
+    assert hand.claim(T0 + HOUR) == []
+    assert [claim.run.due for claim in hand.claim(T0 + 2 * HOUR)] == [T0 + 2 * HOUR]
 
 
 @pytest.mark.parametrize("until", [None, T0 + HOUR])

@@ -176,6 +176,11 @@ class Machine(RuleBasedStateMachine):
     def change(self, schedule: ScheduleId, verb: str) -> None:
         self.store.change(schedule, Instant(self.now), getattr(changes, verb))
 
+    @rule(schedule=schedules, length=st.sampled_from([SECOND, 10 * SECOND, 10 * MINUTE]))
+    def pause_for_a_while(self, schedule: ScheduleId, length: int) -> None:
+        end = Instant(self.now + length)
+        self.store.change(schedule, Instant(self.now), lambda change: changes.pause(change, end))
+
     @rule(schedule=schedules, period=st.none() | periods, policy=st.none() | st.sampled_from(["{}", '{"max_runs":1}']))
     def edit(self, schedule: ScheduleId, period: int | None, policy: str | None) -> None:
         trigger = None

@@ -127,8 +127,8 @@ def _pause_tool(served: Served) -> Tool:
     return Tool(
         "pause_schedule",
         "Pause",
-        "Stop a schedule of any kind until resume_schedule or until a time. What falls into the pause is not made up "
-        "for. Pausing twice is no error.",
+        "Stop a schedule of any kind until resume_schedule or until a time. Recurring times in the pause are skipped; "
+        "a one-off fires at its end. Pausing twice is no error.",
         object_schema(
             {"schedule_id": SCHEDULE_ID, "until": UNTIL, "note": text("Why it is paused."), "timezone": ZONE},
             ("schedule_id",),

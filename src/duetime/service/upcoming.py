@@ -12,6 +12,7 @@ from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import Caller
 from duetime.engine.model import Schedule, ScheduleState
 from duetime.engine.policy.options import policy_from_json
+from duetime.engine.policy.pauses import is_held
 from duetime.engine.store import PAGE_BYTES, ScheduleQuery
 from duetime.engine.triggers import Trigger, trigger_from_json
 from duetime.engine.triggers.step_budget import LIST_STEPS, step_budget
@@ -81,7 +82,7 @@ def _row(services: Services, at: Instant, schedule: Schedule, zone: str) -> View
     row = coming_shape(at, schedule, zone)
     row |= {"topic": services.topic_of(definition), "owner": definition.owner}
     until = definition.resume_at
-    return {**row, "paused": True} if progress.state == ScheduleState.PAUSED and not (until and at > until) else row
+    return {**row, "paused": True} if progress.state == ScheduleState.PAUSED and not (until and at >= until) else row
 
 
 # -- reading the schedules --------------------------------------------------------------------------------------------
@@ -160,14 +161,19 @@ def _instants_of(schedule: Schedule, asked: Window) -> Iterator[Instant]:
     definition, progress = schedule
     if progress.next is None:
         return
+    resumed = definition.resume_at if progress.state == ScheduleState.PAUSED else None
+    if resumed is not None and progress.next < resumed and is_held(schedule, resumed):
+        if (asked.start is None or resumed >= asked.start) and (asked.until is None or resumed <= asked.until):
+            yield resumed
+        return
     if progress.state == ScheduleState.PAUSED and progress.next <= asked.now:
         following = trigger_from_json(definition.trigger).next_after(asked.now)
         if following is None:
             return
     else:
         following = progress.next
-    if progress.state == ScheduleState.PAUSED and not asked.include_paused and definition.resume_at is not None:
-        asked = replace(asked, start=max(asked.start or asked.now, Instant(definition.resume_at + 1)))
+    if resumed is not None and not asked.include_paused:
+        asked = replace(asked, start=max(asked.start or asked.now, resumed))
     limit = policy_from_json(definition.policy).max_runs
     yield from instants(definition.trigger, following, asked, None if limit is None else limit - progress.run_count)
 

@@ -145,7 +145,7 @@ def pause_and_resume(stage: Stage) -> None:
         job = stage.job()
         stage.duetime.pause(job)
         ending(job)
-    job = stage.job(at=START + 50 * HOUR)
+    job = stage.job(at=START + 50 * HOUR, catch_up="skip")
     stage.duetime.pause(job)
     stage.advance(60 * HOUR)
     stage.duetime.resume(job)
@@ -155,10 +155,10 @@ def pause_and_resume(stage: Stage) -> None:
 def break_and_mend(stage: Stage) -> None:
     for mend in (stage.duetime.resume, stage.duetime.cancel, stage.duetime.delete):
         for recurring in (True, False):
-            job = stage.job() if recurring else stage.job(at=stage.simulation.now + HOUR)
+            job = stage.job() if recurring else stage.job(at=stage.simulation.now + HOUR, catch_up="skip")
             good = stage.connection.execute("SELECT trigger FROM schedules WHERE public_id = ?", (job,)).fetchall()
             stage.connection.execute("UPDATE schedules SET trigger = '{}' WHERE public_id = ?", (job,))
-            stage.advance()
+            stage.advance(2 * HOUR)
             stage.connection.execute("UPDATE schedules SET trigger = ? WHERE public_id = ?", (good[0][0], job))
             mend(job)
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from duetime.app import App, build
-from duetime.engine.clock import MINUTE, SECOND, Instant
+from duetime.engine.clock import HOUR, MINUTE, SECOND, Instant
 from duetime.engine.errors import StoreUnavailable
 from duetime.engine.kind import Caller, Work
 from duetime.engine.outcome import Failed, Outcome
@@ -245,15 +245,30 @@ def test_a_one_off_can_be_paused_until_it_has_gone_out(simulation: Simulation, a
     assert ann("pause_schedule", schedule_id=message)["error"].startswith(f"Schedule not found: {message}. ")
 
 
-def test_resuming_a_one_off_whose_time_has_passed_says_that_it_will_not_fire(
+def test_a_one_off_whose_time_passed_during_a_pause_is_sent_when_it_is_resumed(
     simulation: Simulation, ann: Agent
 ) -> None:
     message = ann.once()
     ann("pause_schedule", schedule_id=message)
     simulation.advance(timedelta(days=1))
+    assert ann.runs() == []
+    resumed = ann("resume_schedule", schedule_id=message)
+    assert (resumed["paused"], "note" in resumed) == (False, False)
+    simulation.advance(timedelta(seconds=1))
+    [run] = ann.runs()
+    assert run.status == "completed" and run.started is not None and run.started - run.due == 23 * HOUR
+
+
+def test_resuming_a_one_off_that_does_not_catch_up_says_that_it_will_not_fire(
+    simulation: Simulation, ann: Agent
+) -> None:
+    message = ann.once(catch_up="skip")
+    ann("pause_schedule", schedule_id=message)
+    simulation.advance(timedelta(days=1))
     resumed = ann("resume_schedule", schedule_id=message)
     assert (resumed["paused"], resumed["next_run"]) == (False, None)
-    assert resumed["note"].startswith("skipped because the schedule was paused, and nothing follows; ")
+    assert resumed["note"].startswith("missed because the schedule was paused, and nothing follows; ")
+    assert [run.status for run in ann.runs()] == ["missed"]
 
 
 def test_the_list_shows_a_name_and_why_and_until_when_it_is_paused(ann: Agent) -> None:

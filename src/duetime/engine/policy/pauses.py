@@ -6,14 +6,15 @@ from typing import Final
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import InvalidInput
-from duetime.engine.model import NO_RUN, Definition, DueEntry, Progress, RunStatus, ScheduleState, lane_of
+from duetime.engine.model import NO_RUN, Definition, DueEntry, Progress, RunStatus, Schedule, ScheduleState, lane_of
 from duetime.engine.policy.catch_up import missed_span, missed_span_without, next_instant
 from duetime.engine.policy.decision import Change, Decision, as_stored, changed, done, not_possible, touch
 from duetime.engine.policy.finish import park_queued, release
-from duetime.engine.policy.options import policy_for_ending, policy_from_json
+from duetime.engine.policy.options import CatchUp, policy_for_ending, policy_from_json
 from duetime.engine.policy.rows import Span, Writes, ended, run_entry, span_run, trigger_entry
+from duetime.engine.triggers import OnceTrigger, trigger_from_json
 
-NOTHING_FOLLOWS: Final = "skipped because {}, and nothing follows; run it now, or schedule it again"
+NOTHING_FOLLOWS: Final = "{} because {}, and nothing follows; run it now, or schedule it again"
 """The note of a schedule whose last occurrence passed during a pause: without it, the resume would appear to have run
 it."""
 
@@ -63,31 +64,53 @@ def resume(change: Change, as_of: Instant | None = None) -> Decision:
     reason = f"the schedule was {progress.state}"
     progress = _pass_over(writes, ended_at, reason)
     progress = progress._replace(state=ScheduleState.ACTIVE, note=None)
-    enqueue(writes, change, definition, progress)
+    enqueue(writes, change, definition, progress, since=ended_at.now)
     over = writes.progress[definition.id]
-    if over.state == ScheduleState.ENDED and over.last_status == RunStatus.SKIPPED:
-        writes.progress[definition.id] = over._replace(note=NOTHING_FOLLOWS.format(over.last_error or reason))
+    if over.state == ScheduleState.ENDED and over.last_status in (RunStatus.SKIPPED, RunStatus.MISSED):
+        note = NOTHING_FOLLOWS.format(over.last_status, over.last_error or reason)
+        writes.progress[definition.id] = over._replace(note=note)
     park_queued(writes, progress, change.reader)  # this applies at the next pause, which may be automatic
     touch(writes, change, resume_at=None)
     return done(writes, changed(change.schedule, writes))
 
 
+def is_one_off(definition: Definition) -> bool:
+    try:
+        return isinstance(trigger_from_json(definition.trigger), OnceTrigger)
+    except InvalidInput:
+        return False
+
+
+def is_held(schedule: Schedule, resumed: Instant) -> bool:
+    """Return whether the next occurrence, if its time falls into a pause, runs when the pause ends: that of a one-off
+    does, because no later occurrence makes up for it. With catch-up `skip`, its grace period has to last until then."""
+    definition, progress = schedule
+    if progress.next is None or not is_one_off(definition):
+        return False
+    policy = policy_for_ending(definition.policy)
+    return (
+        policy.catch_up != CatchUp.SKIP or resumed <= trigger_entry(definition, policy, progress.next).at + policy.grace
+    )
+
+
 def _pass_over(writes: Writes, change: Change, reason: str) -> Progress:
-    """Record what is due and will not run, and continue with the first occurrence after now."""
+    """Record what is due and will not run, and continue with the first occurrence after now. An occurrence that is held
+    stays the next one."""
     definition, progress = change.schedule
-    if progress.next is None or progress.next > change.now:
+    if progress.next is None or progress.next > change.now or is_held(change.schedule, change.now):
         return progress
-    accounted = account(writes, change, reason)
+    status = RunStatus.MISSED if is_one_off(definition) else RunStatus.SKIPPED
+    accounted = account(writes, change, reason, status)
     try:
         following = next_instant(definition.trigger, change.now)
     except InvalidInput:  # the next instant is unknown; the row keeps this occurrence from being recorded twice
         return accounted
     if following is None:
-        return accounted._replace(next=None, last_status=RunStatus.SKIPPED, last_error=reason)
+        return accounted._replace(next=None, last_status=status, last_error=reason)
     return accounted._replace(next=following)
 
 
-def account(writes: Writes, change: Change, reason: str) -> Progress:
+def account(writes: Writes, change: Change, reason: str, status: str = RunStatus.SKIPPED) -> Progress:
     """Write one row for the occurrences that will not run: those from the next one until now."""
     definition, progress = change.schedule
     if progress.next is None or progress.next > change.now:
@@ -100,15 +123,25 @@ def account(writes: Writes, change: Change, reason: str) -> Progress:
         span = None if progress.next in taken else Span(progress.next, progress.next, -1)
     if span is None:
         return progress._replace(through=progress.next)
-    writes.new_runs.append(span_run(change.new_id(), definition, span, RunStatus.SKIPPED, reason, change.now))
+    writes.new_runs.append(span_run(change.new_id(), definition, span, status, reason, change.now))
     return progress._replace(through=span.last, gap=None)
 
 
-def enqueue(writes: Writes, change: Change, definition: Definition, progress: Progress, *, runs: bool = True) -> None:
-    """Put all entries of an active schedule into the due queue: the trigger's entry and those of its live runs."""
+def enqueue(
+    writes: Writes,
+    change: Change,
+    definition: Definition,
+    progress: Progress,
+    *,
+    runs: bool = True,
+    since: Instant | None = None,
+) -> None:
+    """Put all entries of an active schedule into the due queue: the trigger's entry and those of its live runs. An
+    occurrence that was held until `since` is late only from then on."""
     policy = policy_from_json(definition.policy)
     if progress.next is not None:
-        writes.due_new.append(trigger_entry(definition, policy, progress.next))
+        entry = trigger_entry(definition, policy, progress.next)
+        writes.due_new.append(entry if since is None else entry._replace(at=max(entry.at, since)))
     if progress.active and runs:
         for run in change.reader.live_runs(definition.id):
             if run.id in writes.runs:  # whoever changed it in this batch has added its entry
