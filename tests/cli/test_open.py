@@ -44,13 +44,13 @@ class Stranger(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def stranger(real: int = 0) -> Iterator[tuple[str, list[str]]]:
+def stranger(real: int = 0, address: str = "127.0.0.1", port: int = 0) -> Iterator[tuple[str, list[str]]]:
     asked: list[str] = []
     handler = type("Handler", (Stranger,), {"real": real, "asked": asked})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+    with ThreadingHTTPServer((address, port), handler) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
-        yield f"http://127.0.0.1:{server.server_port}", asked
+        yield f"http://{address}:{server.server_port}", asked
         server.shutdown()
         thread.join()
 
@@ -91,6 +91,13 @@ def test_nor_does_one_that_passes_the_question_on_to_the_server(cli: Cli, own: S
     with stranger(own.port) as (url, asked):
         own.room.publish(url)
         assert_refused(cli, url, asked)
+
+
+@pytest.mark.socket
+def test_nor_does_one_that_does_so_at_another_address_with_the_same_port(cli: Cli, own: Site) -> None:
+    with stranger(own.port, "127.0.0.2", own.port) as (url, asked):
+        assert_refused(cli, url, asked, "--host", "127.0.0.2", "--port", str(own.port))
+        assert cli("open", "--link", "--host", "localhost", "--port", str(own.port)).code == 0
 
 
 @pytest.mark.socket

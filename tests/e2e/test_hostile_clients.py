@@ -137,6 +137,15 @@ def test_reading_without_a_token_takes_no_body(served_once: Site, path: str, fra
         answer.close()
 
 
+@pytest.mark.parametrize("path", ["/login", "/mcp", "/api/v1/schedules", "/v2/batch"])
+def test_a_request_with_two_lengths_is_refused(served_once: Site, path: str) -> None:
+    """A proxy before the server may believe the other one, and then see two requests where the server sees one."""
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"
+    answer = received(dial(served_once.port, data=head.encode() + b"0\r\n\r\nGET /healthz HTTP/1.1\r\n"))
+    assert answer.startswith(b"HTTP/1.1 400 ") and b"not both" in answer
+    assert answer.count(b"HTTP/1.1 ") == 1, "what follows is not read as a request"
+
+
 @pytest.fixture(scope="module")
 def served_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     with site(tmp_path_factory.mktemp("site"), head_timeout=DEADLINE) as made:

@@ -161,7 +161,7 @@ def identity(store: Store) -> Route:
             return JSONResponse({"error": "The store cannot be reached right now."}, 503)
         if found is None or not found.key:
             return JSONResponse({"error": "No server has published its address in this store."}, 404)
-        _, port = request.scope["server"]  # the port of the socket, whatever the client calls it
-        return JSONResponse({"service": SERVICE, "proof": proof_of(found.key, nonce, port)})
+        address, port = request.scope["server"]  # of the socket, whatever the client calls them
+        return JSONResponse({"service": SERVICE, "proof": proof_of(found.key, nonce, address, port)})
 
     return Route(PROOF, answer, methods=["GET"])

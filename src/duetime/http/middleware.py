@@ -41,6 +41,9 @@ class Guard:
         elif not all(self._origin_known(origin, headers) for origin in origins):
             words = "This Origin may not call; `hosts` in the settings adds it."
             answer = refusal(scope, 403, "unknown_origin", words)
+        elif "transfer-encoding" in headers and "content-length" in headers:  # a proxy may choose the other one
+            words = "A request has Content-Length or Transfer-Encoding, but not both; leave one of them out."
+            answer = refusal(scope, 400, "two_lengths", words, headers={"Connection": "close"})
         elif scope["type"] != "http":
             answer = refusal(scope, 400, "only_http", "Only HTTP is served here.")
         else:

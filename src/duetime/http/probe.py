@@ -31,42 +31,45 @@ class Answer(Enum):
 
 def answers(url: str) -> bool:
     """Return whether a Duetime server answers at this address."""
-    said = _said(url, "/healthz")
+    said, _ = _said(url, "/healthz")
     return said is not None and said.get("service") == SERVICE
 
 
 def who_answers(url: str, key: str) -> Answer:
     """Return who answers at this address. `key` is what the server published in the store; empty if there is none."""
     nonce = secrets.token_hex(16)
-    said = _said(url, f"{PROOF}?nonce={nonce}")
+    said, address = _said(url, f"{PROOF}?nonce={nonce}")
     if said is None:
         return Answer.NONE
-    expected = proof_of(key, nonce, urlsplit(url).port or 0)
+    expected = proof_of(key, nonce, address, urlsplit(url).port or 0)
     is_proven = bool(key) and hmac.compare_digest(str(said.get("proof")).encode(), expected.encode())
     return Answer.OURS if is_proven else Answer.OTHER
 
 
-def proof_of(key: str, nonce: str, port: int) -> str:
-    """Return the proof. It is for one port, so that a program on another port cannot pass on the server's answer."""
-    return hmac.new(key.encode(), f"{nonce}:{port}".encode(), hashlib.sha256).hexdigest()
+def proof_of(key: str, nonce: str, address: str, port: int) -> str:
+    """Return the proof. It is for the address and port to which the client connected, so that a program at another
+    address or port cannot pass on the server's answer."""
+    place = f"{address.removeprefix('::ffff:')}|{port}"
+    return hmac.new(key.encode(), f"{nonce}:{place}".encode(), hashlib.sha256).hexdigest()
 
 
-def _said(url: str, path: str) -> dict[str, Any] | None:
-    """Return the JSON object that answers a GET request: empty if the answer is something else, None if no connection
-    is possible."""
+def _said(url: str, path: str) -> tuple[dict[str, Any] | None, str]:
+    """Return the JSON object that answers a GET request and the address that answered. The object is empty if the
+    answer is something else, and None if no connection is possible."""
     from http.client import HTTPConnection, HTTPException
 
     place = urlsplit(url)
     connection = HTTPConnection(place.hostname or "", place.port, timeout=_PATIENCE)
     try:
         connection.connect()
+        address: str = connection.sock.getpeername()[0]
     except OSError:
-        return None
+        return None, ""
     try:
         connection.request("GET", path)
         said = json.loads(connection.getresponse().read(_MOST))
     except (OSError, HTTPException, ValueError):
-        return {}
+        return {}, address
     finally:
         connection.close()
-    return said if isinstance(said, dict) else {}
+    return said if isinstance(said, dict) else {}, address
