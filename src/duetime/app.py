@@ -35,7 +35,7 @@ from duetime.security.redaction import secrets_of
 from duetime.service.errors import refuse
 from duetime.service.kind_spec import BuildContext, load
 from duetime.service.published import SERVER_IS_OLDER, differences, publication, read_publication, without_address
-from duetime.service.services import OPERATOR, Services, process_name
+from duetime.service.services import OPERATOR, Services, local_actor, process_name
 from duetime.service.workers import is_alive, work_entry
 from duetime.settings import RUNS_PER_HOUR, Settings, data_folder, is_postgres, local_zone
 from duetime.settings.locations import make_folder
@@ -145,7 +145,8 @@ class App:
 
         alone = not any(is_alive(each, self.clock.now()) for each in self.scheduler.workers())
         given = self.settings.heartbeat
-        sync_heartbeat(self.scheduler, OPERATOR, given.every, given.between, alone=alone)
+        by_settings = OPERATOR._replace(actor=local_actor("settings"))
+        sync_heartbeat(self.scheduler, by_settings, given.every, given.between, alone=alone)
 
     def close(self) -> None:
         for kind in self.kinds.values():
@@ -345,9 +346,9 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     services = app.services
     identify = partial(local_call if tokens is None else by_token, services)
     limits = OwnerLimits(owner_shares(app.settings))
-    server = mcp_server(app.settings.tools, identify, limits, services)
+    server = mcp_server(app.settings.tools, partial(identify, "mcp"), limits, services)
     makers = [load(spec.routes) for spec in services.specs.values() if spec.routes]
-    further = [route for make in makers for route in make(services, identify)]
+    further = [route for make in makers for route in make(services, partial(identify, "qstash-api"))]
     sessions = None if tokens is None else Sessions(tokens, app.clock)
     browsers = Browsers(sessions, Proofs(tokens), sign_in_page)
     own = app.settings

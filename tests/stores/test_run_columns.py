@@ -41,7 +41,7 @@ def test_a_traceback_is_kept_with_each_attempt_and_with_the_failed_run(store: Ba
 def test_a_run_is_executed_with_its_own_input(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE, payload='{"usual":1}', max_attempts=2, backoff=SECOND))
     fired = value_of(store.change(schedule, T0, lambda change: changes.fire(change, '{"own":1}')))
-    assert (store.run_payload(fired.id), store.run_payload(fired.id + 1)) == ('{"own":1}', None)
+    assert (store.run_input(fired.id).payload, store.run_input(fired.id + 1).payload) == ('{"own":1}', None)
 
     (claim,) = hand.claim(T0)
     assert (claim.run.id, claim.definition.payload) == (fired.id, '{"own":1}')

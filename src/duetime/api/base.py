@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import logging
 import signal
+import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Self, cast
 
 from duetime.api.types import Id, Runs, Schedules, Time
 from duetime.app import App, build
+from duetime.engine.actor import MODULE, Actor
 from duetime.engine.clock import Clock, Instant, instant_of
 from duetime.engine.errors import InvalidInput, UnreadableTime
 from duetime.engine.kind import Caller
@@ -66,7 +69,8 @@ class Base:
         self.app: App = build(chosen, clock=clock, registry=registry)
         self.scheduler: Scheduler = self.app.scheduler
         self._services: Services = self.app.services
-        self.caller: Caller = OPERATOR._replace(owner=owner, operator=owner == OPERATOR.owner)
+        actor = Actor(MODULE, _main_module(), "python")
+        self.caller: Caller = OPERATOR._replace(owner=owner, operator=owner == OPERATOR.owner, actor=actor)
         self._engine: Engine | None = None
         self._warned = False
 
@@ -169,6 +173,13 @@ class Base:
             return read_instant(given, self.zone, self.scheduler.clock.now(), last=last, past=past)
         except UnreadableTime as error:
             raise InvalidInput(f"{field}: {error.message}", field=field) from None
+
+
+def _main_module() -> str:
+    """Return the name of the program that uses the API."""
+    main = sys.modules["__main__"]
+    spec = getattr(main, "__spec__", None)
+    return spec.name if spec is not None else Path(getattr(main, "__file__", None) or "python").stem
 
 
 def missing(id: Id) -> str:

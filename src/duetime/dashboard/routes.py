@@ -34,14 +34,14 @@ def web_routes(context: WebContext, browsers: Browsers) -> list[BaseRoute]:
 
     def show(path: str, view: Show) -> Route:
         async def endpoint(request: Request) -> Response:
-            page = PageRequest(request, context, browsers, context.identify())
+            page = PageRequest(request, context, browsers, context.identify("dashboard"))
             return await run_in_threadpool(respond, view, page)
 
         return Route(path, endpoint, methods=["GET"])
 
     def act(path: str, action: Act) -> Route:
         async def endpoint(request: Request) -> Response:
-            page = PageRequest(request, context, browsers, context.identify())
+            page = PageRequest(request, context, browsers, context.identify("dashboard"))
             form = form_of(request.headers.get("content-type", ""), await request.body())
             return await run_in_threadpool(respond, partial(change, action, form), page)
 

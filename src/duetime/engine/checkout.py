@@ -13,10 +13,10 @@ from duetime.engine.outcome import Completed, Failed, Returned
 from duetime.engine.policy import checkout
 from duetime.engine.policy.decision import Change, Decision, not_possible
 from duetime.engine.policy.finish import HeldRun
-from duetime.engine.queries import NO_RUN, Queries, expected, with_payload
+from duetime.engine.queries import NO_RUN, Queries, expected, with_input
 from duetime.engine.redaction import redacted_outcome
 from duetime.engine.result import Ok, Result
-from duetime.engine.store import RunQuery
+from duetime.engine.store import RunInput, RunQuery
 
 LEASE = 15 * MINUTE
 """How long a taken run stays with its holder, unless its schedule sets a timeout."""
@@ -54,19 +54,19 @@ class Checkout(Queries):
             count_to=0,
         )
 
-        def decide(own: str | None, change: Change, seen: Run) -> Decision:
-            if not accepts(with_payload(change.schedule.definition, own)):
+        def decide(own: RunInput, change: Change, seen: Run) -> Decision:
+            if not accepts(with_input(change.schedule.definition, own)):
                 return not_possible("taken", "kept for others")
             return checkout.take(change._replace(depth=caller.depth), seen, caller.holder, lease, least)
 
         while True:
             page = self.store.runs(query)
             for run in page.items:
-                own = self.own_payload(run)
+                own = self.own_input(run)
                 taken = self.store.change_run(run.id, now, partial(decide, own))
                 if isinstance(taken, Ok):
                     held: HeldRun = taken.value
-                    return Ok(held._replace(definition=with_payload(held.definition, own)))
+                    return Ok(held._replace(definition=with_input(held.definition, own)))
             if page.cursor is None:
                 return Ok(None)
             query = replace(query, cursor=page.cursor)

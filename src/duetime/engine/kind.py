@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
 
 from duetime.engine import model
+from duetime.engine.actor import UNKNOWN, Actor
 from duetime.engine.clock import Instant
 from duetime.engine.outcome import Outcome
 from duetime.engine.policy.claim import Claim
@@ -88,6 +89,8 @@ class Caller(NamedTuple):
     grant: str | None = None
     """What the agent's run behind this caller may use, as JSON that its kind understands; None for everybody else.
     Whatever the run schedules gets no more than that."""
+    actor: Actor = UNKNOWN
+    """Who calls, and through which interface; stored with what this caller creates, edits, starts and retries."""
 
 
 class Prepared(NamedTuple):
@@ -99,6 +102,8 @@ class Prepared(NamedTuple):
     """Policy defaults that follow from this payload."""
     agree: Callable[[Policy], None] = lambda policy: None
     """Raises InvalidInput if a policy would make the payload pointless; most payloads accept every policy."""
+    text: str = ""
+    """The field with the text that an author wrote, if an edit of the other fields does not change the author."""
 
 
 @dataclass(slots=True)

@@ -73,6 +73,7 @@ class Definition(NamedTuple):
     fingerprint: str
     created: Instant
     updated: Instant
+    author: str | None = None  # who wrote the payload last: see `engine.actor`
     resume_at: Instant | None = None  # when the pause ends automatically
 
     @property
@@ -152,6 +153,8 @@ class Attempt(NamedTuple):
     status: str
     error: str | None
     traceback: str | None = None  # redacted
+    actor: str | None = None  # who retried the run after this attempt: see `engine.actor`
+    retried: Instant | None = None  # when
 
 
 class DueEntry(NamedTuple):

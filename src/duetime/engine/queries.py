@@ -24,7 +24,7 @@ from duetime.engine.model import (
     WorkerRow,
 )
 from duetime.engine.result import Err, Ok, Result, err_of
-from duetime.engine.store import COUNTED, PAGE_BYTES, Page, RunQuery, ScheduleQuery, Store
+from duetime.engine.store import COUNTED, PAGE_BYTES, Page, RunInput, RunQuery, ScheduleQuery, Store
 from duetime.engine.triggers import Trigger, build_trigger, describe, known_zone, warnings_for
 from duetime.engine.triggers.step_budget import CREATION_STEPS, TooManySteps, budgeted, step_budget
 
@@ -79,11 +79,11 @@ class Queries:
         schedule = self.store.get(run.schedule) if caller.operator or run.owner == caller.owner else None
         if schedule is None or (schedule.progress.state == ScheduleState.DELETED and not deleted):
             return None
-        return schedule._replace(definition=with_payload(schedule.definition, self.own_payload(run)))
+        return schedule._replace(definition=with_input(schedule.definition, self.own_input(run)))
 
-    def own_payload(self, run: Run) -> str | None:
-        """Return the input of a run that was started with its own input; None if it uses its schedule's."""
-        return self.store.run_payload(run.id) if run.cause == Cause.MANUAL else None
+    def own_input(self, run: Run) -> RunInput:
+        """Return the input of a run that was started with its own input, and who started it."""
+        return self.store.run_input(run.id) if run.cause == Cause.MANUAL else RunInput()
 
     def _by_public_id(self, public_id: str) -> Schedule | None:
         return self.store.find(public_id) if could_be_an_id(public_id) else None
@@ -174,9 +174,9 @@ class Queries:
         return self.store.workers()
 
 
-def with_payload(definition: Definition, payload: str | None) -> Definition:
-    """Return a definition with the input of one of its runs, if that run has its own."""
-    return definition if payload is None else definition._replace(payload=payload)
+def with_input(definition: Definition, own: RunInput) -> Definition:
+    """Return a definition with the input of one of its runs and the author of that, if that run has its own."""
+    return definition if own.payload is None else definition._replace(payload=own.payload, author=own.actor)
 
 
 def could_be_an_id(text: str) -> bool:

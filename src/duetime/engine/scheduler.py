@@ -7,6 +7,7 @@ from functools import partial
 from operator import itemgetter
 from typing import Any
 
+from duetime.engine.actor import text_of
 from duetime.engine.checkout import Checkout
 from duetime.engine.clock import DAY, Clock, Instant
 from duetime.engine.errors import DuetimeError, StoreUnavailable
@@ -233,10 +234,12 @@ class Scheduler(Checkout):
             return NOT_FOUND
         if not operators_own and (refused := operators_only(caller, schedule.definition)) is not None:
             return refused
-        now, depth = self.clock.now(), caller.depth if sets_off else 0
+        now, depth, actor = self.clock.now(), caller.depth if sets_off else 0, text_of(caller.actor)
         if depth > self.limits.depth:
             return self._too_deep(caller, now)
-        return self.store.change(schedule.definition.id, now, lambda change: decide(change._replace(depth=depth)))
+        return self.store.change(
+            schedule.definition.id, now, lambda change: decide(change._replace(depth=depth, actor=actor))
+        )
 
     @expected
     def edit(self, caller: Caller, public_id: str, changes: Changes, kind: str | None = None) -> Result[Schedule]:
@@ -271,9 +274,7 @@ class Scheduler(Checkout):
     def retry(self, caller: Caller, run_id: int) -> Result[Run]:
         if caller.depth > self.limits.depth:
             return self._too_deep(caller, self.clock.now())
-        return self._change_run(
-            caller, run_id, lambda c, seen: policy_changes.retry(c._replace(depth=caller.depth), seen)
-        )
+        return self._change_run(caller, run_id, _retry(caller))
 
     @expected
     def cancel_run(self, caller: Caller, run_id: int) -> Result[Run]:
@@ -298,7 +299,7 @@ class Scheduler(Checkout):
         has its own result; the list is in the order of `ordered`."""
         if caller.depth > self.limits.depth:
             return self._too_deep(caller, self.clock.now())
-        return Ok(self._change_all(runs, lambda c, seen: policy_changes.retry(c._replace(depth=caller.depth), seen)))
+        return Ok(self._change_all(runs, _retry(caller)))
 
     @expected
     def dismiss_all(self, caller: Caller, runs: Sequence[Run]) -> Result[list[Result[Run]]]:
@@ -329,6 +330,11 @@ class Scheduler(Checkout):
 def ordered(runs: Sequence[Run]) -> list[Run]:
     """Return runs in the order in which many are changed: by schedule, then by due instant."""
     return sorted(runs, key=lambda run: (run.schedule, run.due, run.id))
+
+
+def _retry(caller: Caller) -> Callable[[Change, Run], Decision]:
+    depth, actor = caller.depth, text_of(caller.actor)
+    return lambda change, run: policy_changes.retry(change._replace(depth=depth, actor=actor), run)
 
 
 def _cancel_living(change: Change) -> Decision:

@@ -53,6 +53,11 @@ class Created(NamedTuple):
     fresh: bool  # False: the owner's key was known, and this is what was created with it
 
 
+class RunInput(NamedTuple):
+    payload: str | None = None  # None: the run uses its schedule's
+    actor: str | None = None  # who started the run manually: see `engine.actor`
+
+
 class Position(NamedTuple):
     """A position in the order of a lane."""
 
@@ -303,8 +308,8 @@ class Store(Remotes, Revocations, Publication, Figures, Protocol):
     def traceback(self, run: RunId) -> str | None:
         """Return the traceback of a run that failed with an exception."""
 
-    def run_payload(self, run: RunId) -> str | None:
-        """Return the input of a run that was started with its own input; None if it uses its schedule's."""
+    def run_input(self, run: RunId) -> RunInput:
+        """Return the input of a run that was started with its own input, and who started it."""
 
     def reserve(self, owner: str, day: Instant, caps: Sequence[Cap]) -> str | Left:
         """* Count one more run of a day under every cap, and return how much it may use; if a cap is reached, return

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import count, islice
 from typing import Any, NamedTuple
 
+from duetime.engine.actor import text_of
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.encoding import json_object
 from duetime.engine.errors import InvalidInput
@@ -112,7 +113,7 @@ class Drafter(RequestChecks):
         definition: Definition = _new(Definition, (
             0, kind.public_id(now, trigger.type), new.kind, caller.owner, name, prepared.subject, trigger_text, payload,
             policy_text, caller.depth, 1, self.key(given, now), "" if given is None else fingerprint(new, self.zone),
-            now, now, None,
+            now, now, text_of(caller.actor), None,
         ))  # fmt: skip
         return _new(Draft, (definition, first))
 
@@ -184,13 +185,14 @@ class Drafter(RequestChecks):
     def patch(self, caller: Caller, schedule: Schedule, changes: Changes, now: Instant) -> Edit:
         definition = schedule.definition
         caller = caller._replace(owner=definition.owner)  # the owner's permissions apply, whoever edits the schedule
-        payload, subject, trigger, policy = None, None, None, None
+        payload, subject, trigger, policy, rewrites = None, None, None, None, False
         asked = changes.policy
         prepared = None if changes.payload is None and asked is None else self._stored(caller, definition)
         if changes.payload is not None:
             said = {} if prepared is None else prepared.policy
             prepared = self._kind(definition.kind).prepare(changes.payload, caller)
             payload, subject = self._payload(prepared.payload), prepared.subject
+            rewrites = _rewrites(definition, payload, prepared)
             if follows := _what_follows(definition, said, prepared.policy):
                 asked = {**follows, **(asked or {})}
         if changes.trigger_type is not None:
@@ -220,7 +222,7 @@ class Drafter(RequestChecks):
         if changes.next is not None:
             check_end(trigger or definition.trigger, changes.next, self.zone)
             trigger = moved(trigger or definition.trigger, changes.next) or trigger
-        given = changes.next, changes.version, changes.amid_runs, changes.pending_only
+        given = changes.next, changes.version, changes.amid_runs, changes.pending_only, rewrites
         return Edit(name, subject, trigger, payload, policy, *given)
 
     def input(self, caller: Caller, definition: Definition, payload: Mapping[str, Any]) -> str:
@@ -251,6 +253,13 @@ def _check_edited(definition: Definition, policy: str | None, trigger: str | Non
     rule = readable(trigger or definition.trigger)
     if rule is not None:  # otherwise the edit itself reports that the stored trigger cannot be used
         check_can_run(policy_for_ending(policy or definition.policy), rule)
+
+
+def _rewrites(definition: Definition, payload: str, prepared: Prepared) -> bool:
+    """Return whether a new payload has another text than the stored one, so that it has another author."""
+    if not prepared.text:
+        return payload != definition.payload
+    return (json_object(definition.payload) or {}).get(prepared.text) != prepared.payload.get(prepared.text)
 
 
 def _what_follows(definition: Definition, said: Mapping[str, Any], now_said: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,15 +17,17 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from duetime.engine.actor import PERSON, RUN, TOKEN, Actor
 from duetime.engine.errors import StoreUnavailable, StoreUnusable
 from duetime.engine.kind import Caller
 from duetime.http.browser_sessions import SESSION, Browsers, is_page, is_without_token, takes_sessions
 from duetime.http.connection_limits import mark_authenticated
 from duetime.http.middleware import ENDING
 from duetime.http.problems import refusal
+from duetime.http.sessions import SUBJECT
 from duetime.http.threads import RequestThreads
 from duetime.security.claims import Grant, InvalidToken
-from duetime.security.tokens import Tokens
+from duetime.security.tokens import BROWSER, Tokens
 from duetime.service.errors import STORE_MESSAGE
 from duetime.service.services import Call, Services
 
@@ -51,8 +53,8 @@ class WebContext(NamedTuple):
     """The parts of the application that the API and the pages need."""
 
     services: Services
-    identify: Callable[[], Call]
-    """Returns the caller of the current request."""
+    identify: Callable[[str], Call]
+    """Returns the caller of the current request; the argument names the interface."""
     trusting: bool = False
     """Whether there is no authentication, so that every caller counts as the user who runs the server."""
     commands: ClientCommands = ClientCommands()
@@ -116,7 +118,8 @@ class Bearer:
             await objection(scope, receive, send)
             return
         scope[SESSION] = visitor.grant.id
-        await self._answered(scope, receive, send, visitor.grant, partial(sessions.verify, visitor.token))
+        grant = visitor.grant._replace(purpose=BROWSER)
+        await self._answered(scope, receive, send, grant, partial(sessions.verify, visitor.token))
 
     async def _answered(
         self, scope: Scope, receive: Receive, send: Send, grant: Grant, verify: Callable[[], Grant]
@@ -182,18 +185,27 @@ def _access(grant: Grant) -> AccessToken:
     )
 
 
-def by_token(services: Services) -> Call:
+def by_token(services: Services, interface: str) -> Call:
     """Return the caller of the current request. `Bearer` guarantees one; without it, raise PermissionError."""
     access = get_access_token()
     if access is None or access.claims is None:
         raise PermissionError("a request came through without a token")
-    return call_of(services, access.claims["grant"])
+    return call_of(services, access.claims["grant"], interface)
 
 
-def call_of(services: Services, grant: Grant) -> Call:
+def call_of(services: Services, grant: Grant, interface: str) -> Call:
     """Return the caller for a grant, whether or not its token came with the current request."""
-    caller = Caller(grant.owner, grant.operator, grant.depth, grant.id, grant.allowed)
+    caller = Caller(grant.owner, grant.operator, grant.depth, grant.id, grant.allowed, actor_of(grant, interface))
     return Call(services, caller, grant.zone or services.zone)
+
+
+@lru_cache(maxsize=1024)
+def actor_of(grant: Grant, interface: str) -> Actor:
+    if grant.run or grant.depth:
+        return Actor(RUN, str(grant.run or grant.subject), interface)
+    if grant.purpose != BROWSER:
+        return Actor(TOKEN, grant.subject, interface)
+    return Actor(PERSON, grant.owner if grant.subject == SUBJECT else grant.subject, interface)
 
 
 def _unknown(scope: Scope) -> Response:

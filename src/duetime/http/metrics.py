@@ -195,7 +195,7 @@ def metrics(context: WebContext, age: ExchangeAge) -> Route:
             return generate_latest(registry())
 
     async def answer(_request: Request) -> Response:
-        if not context.may_operate(context.identify()):
+        if not context.may_operate(context.identify("rest")):
             return JSONResponse({"error": "This needs a token with the scope operator."}, 403)
         try:
             return Response(await anyio.to_thread.run_sync(text), media_type=CONTENT_TYPE_LATEST)

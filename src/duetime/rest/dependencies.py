@@ -24,7 +24,7 @@ async def context_of(request: Request) -> WebContext:
 
 
 async def call_of(request: Request) -> Call:
-    return (await context_of(request)).identify()
+    return (await context_of(request)).identify("rest")
 
 
 async def limits_of(request: Request) -> OwnerLimits:

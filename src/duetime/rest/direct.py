@@ -90,7 +90,7 @@ class Direct:
             await self._app(scope, partial(_again, read, receive), send)
             return
         for name, dependency in plan.dependencies.items():
-            values[name] = self._context if dependency is context_of else self._context.identify()
+            values[name] = self._context if dependency is context_of else self._context.identify("rest")
         try:
             response = await self._threads.run(partial(plan.endpoint, **values))
         except Exception as error:

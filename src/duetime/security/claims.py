@@ -45,7 +45,8 @@ class Grant(NamedTuple):
     parent: str = ""
     """The token from which this one was made, and with which it expires."""
     purpose: str = ""
-    """In the record of a token: `browser`, `calendar`, or empty for programs that send it with every request."""
+    """`browser` for a session; in the record of a token also `calendar`. Empty for programs that send it with every
+    request."""
     root: str = ""
     """For a session: the token from which its parent was made, and with which both expire."""
     allowed: str | None = None

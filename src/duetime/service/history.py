@@ -180,7 +180,7 @@ def run_details(scheduler: Scheduler, caller: Caller, run: Run, zone: str) -> Vi
         "traceback": masked(scheduler.traceback(run)) if sees_code else None,
         "attempts": [attempt_details(each if sees_code else each._replace(traceback=None), zone) for each in attempts],
         "payload": None if schedule is None else payload_shown(schedule.definition),
-        "own_payload": scheduler.own_payload(run) is not None,
+        "own_payload": scheduler.own_input(run).payload is not None,
         "payload_changed": _changed_since(schedule, run),
         "late_seconds": late_seconds(run, attempts),
         "next_attempt": moment_view(next_attempt(scheduler, run), zone),

@@ -161,7 +161,7 @@ def hand_over(services: Services, caller: Caller, run_id: int, name: str) -> Res
         return Err(
             "invalid", f"agent: {name[:100]!r} cannot be woken from here; choose from {known}", {"field": "agent"}
         )
-    own = services.scheduler.own_payload(run)
+    own = services.scheduler.own_input(run).payload
     if own is not None:  # first, because a worker may start the run as soon as the schedule has changed
         input = json.dumps(hooks.handed_to(json.loads(own), name), ensure_ascii=False)
         if isinstance(changed := services.scheduler.replace_input(caller, run.id, input), Err):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
+from duetime.engine.actor import PERSON, Actor
 from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import LOCAL, Caller, Kind
@@ -49,8 +50,15 @@ declare(
     session_worker_only="It fires only while an agent client is open: run `duetime service install` to have it always.",
     cancelled="What this idempotency key created was cancelled, so it does not fire: use another key for a new one.",
 )
-OPERATOR = Caller(LOCAL, operator=True)
-"""The caller of the command line and of the Python API: the local owner, who sees and changes everything."""
+
+
+def local_actor(interface: str) -> Actor:
+    """Return the user of this machine, who needs no token."""
+    return Actor(PERSON, LOCAL, interface)
+
+
+OPERATOR = Caller(LOCAL, operator=True, actor=local_actor("cli"))
+"""The caller of the command line: the local owner, who sees and changes everything."""
 
 
 class Created(NamedTuple):
@@ -312,9 +320,9 @@ class Call(NamedTuple):
         return self.services.scheduler
 
 
-def local_call(services: Services) -> Call:
+def local_call(services: Services, interface: str) -> Call:
     """Return a call by the local owner, where there is no authentication (stdio, HTTP without tokens).
 
     It is not an operator: an agent sees only what belongs to its user.
     """
-    return Call(services, Caller(LOCAL), services.zone)
+    return Call(services, Caller(LOCAL, actor=local_actor(interface)), services.zone)

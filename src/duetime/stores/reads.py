@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from duetime.engine.clock import Clock, Instant
 from duetime.engine.model import Attempt, DueEntry, Run, RunId, Schedule, ScheduleId, Used, WorkerId, WorkerRow
 from duetime.engine.policy.claim import Claim
-from duetime.engine.store import Page, RunQuery, ScheduleQuery
+from duetime.engine.store import Page, RunInput, RunQuery, ScheduleQuery
 from duetime.engine.triggers.base import BEFORE_ALL
 from duetime.stores.byte_limits import read_page, run_bytes, schedule_bytes
 from duetime.stores.run_search import run_count, run_page, runs_by_due
@@ -148,9 +148,9 @@ class ReadsMixin(Queries):
         rows = self._named("traceback_of_run", run)
         return rows[0][0] if rows else None
 
-    def run_payload(self, run: RunId) -> str | None:
-        rows = self._named("payload_of_run", run)
-        return rows[0][0] if rows else None
+    def run_input(self, run: RunId) -> RunInput:
+        rows = self._named("input_of_run", run)
+        return RunInput(*rows[0]) if rows else RunInput()
 
     def attempts(self, run: RunId) -> list[Attempt]:
         return [Attempt._make(row) for row in self._named("attempts_of", run)]

@@ -38,13 +38,15 @@ _FIELDS = {
 @lru_cache(maxsize=512)
 def whole_rows(statement: str) -> str:
     """Replace `s.*` and the like with column names, because a newer schema may have more columns than this code reads.
-    `x.*` is a schedule as its run `r` executes it: with the run's own payload, if it has one."""
+    `x.*` is a schedule as its run `r` executes it: with the run's own payload and its author, if it has
+    one."""
     return _WHOLE_ROW.sub(lambda found: _columns(found[1]), statement)
 
 
 def _columns(table: str) -> str:
     if table == "x":
-        return _columns("s").replace("s.payload", "coalesce(r.payload, s.payload)")
+        author = "CASE WHEN r.payload IS NULL THEN s.author ELSE r.actor END"
+        return _columns("s").replace("s.payload", "coalesce(r.payload, s.payload)").replace("s.author", author)
     return ", ".join(f"{table}.{name}" for name in _FIELDS[table])
 
 

@@ -43,12 +43,13 @@ def entry_of(row: tuple[Any, ...]) -> Entry:
 
 
 def with_run(entry: Entry, row: tuple[Any, ...] | None) -> Entry:
-    """Return an entry with its run, from the row of the run and the payload with which the run is executed."""
+    """Return an entry with its run, from the row of the run and the payload with which the run is executed, with its
+    author."""
     if row is None:
         return entry
-    payload, definition = row[RUN], entry.definition
+    payload, actor, definition = row[RUN], row[RUN + 1], entry.definition
     if payload is not None:
-        definition = definition._replace(payload=payload)
+        definition = definition._replace(payload=payload, author=actor)
     return entry._replace(run=Run._make(row[:RUN]), definition=definition)
 
 
@@ -76,7 +77,7 @@ def run_update(run: Run) -> tuple[Any, ...]:
 def definition_update(row: Definition) -> tuple[Any, ...]:
     return (
         row.name, row.subject, row.trigger, row.payload, row.policy, row.key, row.depth, row.version, row.updated,
-        row.resume_at, row.id,
+        row.author, row.resume_at, row.id,
     )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from duetime.cli.data.crontab import Remark
 from duetime.cli.data.import_plan import Candidate
 from duetime.cli.runs.run import Kind, known_kind
+from duetime.engine.actor import actor_from
 from duetime.engine.clock import Instant, instant_of
 from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.engine.kind import Caller
@@ -51,6 +52,7 @@ def line_of(schedule: Schedule) -> str:
         "next": _utc(state.next),
         "runs": state.run_count,
         "depth": definition.depth,
+        "author": definition.author,
         "key": key,
         "created": _utc(definition.created),
     }
@@ -79,7 +81,8 @@ def _candidate(app: Application, number: int, document: dict[str, Any]) -> Candi
         raise ValueError("another format")
     trigger = dict(document["trigger"])
     zone, type_ = trigger.pop("timezone"), trigger.pop("type")
-    caller = Caller(document["owner"], operator=True, depth=int(document["depth"]))
+    actor = actor_from(document.get("author"))
+    caller = Caller(document["owner"], operator=True, depth=int(document["depth"]), actor=actor)
     policy = dict(document["policy"])
     if policy.get("max_runs") is not None:  # reduced to the runs that are left
         policy["max_runs"] = max(1, policy["max_runs"] - int(document["runs"]))

@@ -139,7 +139,7 @@ def _identify(followed: FollowedServices, standby: Standby) -> Callable[[], Call
     def identify() -> Call:
         # Whether anything would fire is only known once this process has checked for other workers.
         standby.decided.wait(1.0)
-        return local_call(followed.now())
+        return local_call(followed.now(), "mcp")
 
     return identify
 
@@ -157,7 +157,7 @@ def _identify_run(app: App, token: str) -> Callable[[], Call]:
 
     def identify() -> Call:
         try:
-            return call_of(app.services, tokens.verify(token))
+            return call_of(app.services, tokens.verify(token), "mcp")
         except InvalidToken as problem:
             raise MCPError(types.INVALID_REQUEST, f"Nothing was done: {problem.message}.") from None
 

@@ -118,6 +118,7 @@ class Edit(NamedTuple):
     version: int | None = None
     amid_runs: bool = False  # allow the edit while runs are active; what they have not done yet uses the new values
     pending_only: bool = False  # refuse the edit while runs are active, even for a recurring schedule
+    rewrites: bool = False  # the payload has another text, whose author is the one who edits
 
 
 @as_stored
@@ -136,6 +137,8 @@ def edit(change: Change, patch: Edit) -> Decision:
         for name in ("name", "subject", "trigger", "payload", "policy")
         if (value := getattr(patch, name)) is not None
     }
+    if patch.rewrites:
+        changes["author"] = change.actor
     edited = change.set_off._replace(**changes, version=definition.version + 1, updated=change.now)
     writes = Writes(definitions=[edited])
     in_line = progress.state != ScheduleState.BROKEN
@@ -222,6 +225,8 @@ def fire(change: Change, payload: str | None = None) -> Decision:
         progress = _without_next(writes, change)
     if payload is not None:
         writes.columns.append(RunColumn("payload", payload, run.id))
+    if change.actor is not None:
+        writes.columns.append(RunColumn("actor", change.actor, run.id))
     if in_line:
         progress = progress._replace(queued=progress.queued + 1)
     else:
@@ -283,7 +288,9 @@ def retry(change: Change, run: Run) -> Decision:
     ended_at = change.now if run.finished is None else run.finished
     # The run's own row says how it ended, and the retry will overwrite that. Keeping it as an attempt also records that
     # somebody retried this run. The store moves the traceback to the attempt.
-    life_before = Attempt(run.id, run.attempt, run.started, ended_at, run.status, run.error)
+    life_before = Attempt(
+        run.id, run.attempt, run.started, ended_at, run.status, run.error, actor=change.actor, retried=change.now
+    )
     writes = Writes(runs={run.id: again}, attempts=[life_before], columns=[RunColumn("traceback", None, run.id)])
     if in_line:
         progress = progress._replace(queued=progress.queued + 1)

@@ -25,6 +25,8 @@ class Change(NamedTuple):
     new_id: NewId
     depth: int = 0
     """The caller's depth: 0 for a person, more for an agent's run."""
+    actor: str | None = None
+    """The caller, as it is stored: see `engine.actor`."""
 
     @property
     def set_off(self) -> Definition:

@@ -240,9 +240,10 @@ class RunColumn(NamedTuple):
     `spared`: the number that `Excuses` reads the next time; the worker's death did not count against the run.
     `traceback`: that of the exception with which the run failed; None if the run starts again and an attempt keeps it.
     `payload`: the input of a new run that differs from its schedule's.
+    `actor`: who started the run manually, and wrote its own input: see `engine.actor`.
     """
 
-    name: Literal["spared", "traceback", "payload"]
+    name: Literal["spared", "traceback", "payload", "actor"]
     value: int | str | None
     run: RunId
 

@@ -179,7 +179,7 @@ class PromptKind(KindHooks):
                     field=name, problem="a reminder wakes no agent, so there is nothing to limit; leave it out"
                 )
             heard = {"deliver_to": self._reminder_topic(caller.owner)}
-            return Prepared({**prepared, "remind": True}, REMINDERS, heard, _is_heard)
+            return Prepared({**prepared, "remind": True}, REMINDERS, heard, _is_heard, text="prompt")
         prepared |= limits
         agents = self.agents(caller.owner)
         agent = given.get("agent", agents[0])
@@ -189,7 +189,7 @@ class PromptKind(KindHooks):
         allowed = _allowed(given.get("allow"), caller)
         if allowed is not None:
             prepared["allow"] = allowed.view()
-        return Prepared({**prepared, "agent": agent} if "agent" in given else prepared, agent)
+        return Prepared({**prepared, "agent": agent} if "agent" in given else prepared, agent, text="prompt")
 
     def agent_of(self, definition: Definition) -> str:
         """Return the agent for a run, given its schedule with the input of the run: the agent that the input names,

@@ -51,13 +51,13 @@ from duetime.stores.transaction import (
 SQL = {name: text.replace("?", "%s") for name, text in load_queries("postgres").items()}
 BLOCK = 16
 
-_DEFINITIONS = "n" + "t" * 8 + "in" + "tt" + "nnn"
+_DEFINITIONS = "n" + "t" * 8 + "in" + "tt" + "nntn"
 _PROGRESS = "nttt" + "nnnnnn" + "tntntn"
 _RUNS = "nntnt" + "iinn" + "t" + "nnnn" + "ttt" + "inn" + "ttt"
 _CLAIMED_RUNS = "nnnnnttt"
 _RUN_UPDATES = "t" + "iinn" + "t" + "nnnn" + "tt" + "in"
-_DEFINITION_UPDATES = "tttttt" + "innnn"
-_ATTEMPTS = "ninnttt"
+_DEFINITION_UPDATES = "tttttt" + "inntnn"
+_ATTEMPTS = "ninntttt" + "n"
 _DUE = "tnnnt"
 _RUNNING = RunStatus.RUNNING
 _BEGINNING = Position(Instant(-(2**63)), ScheduleId(0))
@@ -290,7 +290,7 @@ class PostgresTransaction(Transaction):
             self.send("update_schedules", *columns(_DEFINITION_UPDATES, updates))
 
     def _set_columns(self, given: Sequence[RunColumn]) -> None:
-        for name, shape in (("spared", "nn"), ("traceback", "tn"), ("payload", "tn")):
+        for name, shape in (("spared", "nn"), ("traceback", "tn"), ("payload", "tn"), ("actor", "tn")):
             rows = [each[1:] for each in given if each.name == name]
             if rows:
                 self.send(f"set_{name}", *columns(shape, rows))

@@ -50,10 +50,10 @@ SELECT count(*) FROM (SELECT 1 FROM progress WHERE owner = ? AND state IN ('acti
 SELECT r.* FROM runs r WHERE r.id = ?
 
 -- name: run_as_claimed
-SELECT r.*, r.payload FROM runs r WHERE r.id = ?
+SELECT r.*, r.payload, r.actor FROM runs r WHERE r.id = ?
 
--- name: payload_of_run
-SELECT payload FROM runs WHERE id = ?
+-- name: input_of_run
+SELECT payload, actor FROM runs WHERE id = ?
 
 -- name: traceback_of_run
 SELECT traceback FROM runs WHERE id = ?

@@ -14,10 +14,10 @@ SELECT pg_advisory_xact_lock(71001, hashtext(?))
 
 -- name: insert_schedules
 INSERT INTO schedules (id, public_id, kind, owner, name, subject, trigger, payload, policy, depth, version, key,
-  fingerprint, created, updated, resume_at)
+  fingerprint, created, updated, author, resume_at)
 SELECT unnest(?::bigint[]), unnest(?::text[]), unnest(?::text[]), unnest(?::text[]), unnest(?::text[]),
   unnest(?::text[]), unnest(?::text[]), unnest(?::text[]), unnest(?::text[]), unnest(?::integer[]), unnest(?::bigint[]),
-  unnest(?::text[]), unnest(?::text[]), unnest(?::bigint[]), unnest(?::bigint[]), unnest(?::bigint[])
+  unnest(?::text[]), unnest(?::text[]), unnest(?::bigint[]), unnest(?::bigint[]), unnest(?::text[]), unnest(?::bigint[])
 
 -- name: insert_progress
 INSERT INTO progress (schedule, owner, kind, state, next, through, run_count, active, queued, gap, last_status,
@@ -52,15 +52,15 @@ WITH counted AS (
       unnest(?::text[]) AS owner, unnest(?::text[]) AS name, unnest(?::text[]) AS subject, unnest(?::text[]) AS trigger,
       unnest(?::text[]) AS payload, unnest(?::text[]) AS policy, unnest(?::integer[]) AS depth,
       unnest(?::bigint[]) AS version, unnest(?::text[]) AS key, unnest(?::text[]) AS fingerprint,
-      unnest(?::bigint[]) AS created, unnest(?::bigint[]) AS updated, unnest(?::bigint[]) AS first,
-      unnest(?::text[]) AS lane, unnest(?::bigint[]) AS at, generate_series(1, ?) AS place
+      unnest(?::bigint[]) AS created, unnest(?::bigint[]) AS updated, unnest(?::text[]) AS author,
+      unnest(?::bigint[]) AS first, unnest(?::text[]) AS lane, unnest(?::bigint[]) AS at, generate_series(1, ?) AS place
   ) AS u
   WHERE (SELECT count(*) FROM counted) = ? AND (SELECT count(*) FROM stored) = ?
 ), made AS (
   INSERT INTO schedules (id, public_id, kind, owner, name, subject, trigger, payload, policy, depth, version, key,
-    fingerprint, created, updated)
+    fingerprint, created, updated, author)
   SELECT id, replace(public_id, '{id}', id::text), kind, owner, name, subject, trigger, payload, policy, depth,
-    version, key, fingerprint, created, updated FROM n
+    version, key, fingerprint, created, updated, author FROM n
 ), begun AS (
   INSERT INTO progress (schedule, owner, kind, state, next, run_count, active, queued, failures)
   SELECT id, owner, kind, 'active', first, 0, 0, 0, 0 FROM n
@@ -72,11 +72,11 @@ SELECT id, CASE WHEN ? AND place = 1 THEN pg_notify('duetime', '') END FROM n OR
 -- name: update_schedules
 UPDATE schedules s SET name = u.name, subject = u.subject, trigger = u.trigger, payload = u.payload,
   policy = u.policy, key = u.key, depth = u.depth, version = u.version, updated = u.updated,
-  resume_at = u.resume_at
+  author = u.author, resume_at = u.resume_at
 FROM unnest(
-  ?::text[], ?::text[], ?::text[], ?::text[], ?::text[], ?::text[], ?::integer[], ?::bigint[], ?::bigint[], ?::bigint[],
-  ?::bigint[]
-) AS u (name, subject, trigger, payload, policy, key, depth, version, updated, resume_at, id)
+  ?::text[], ?::text[], ?::text[], ?::text[], ?::text[], ?::text[], ?::integer[], ?::bigint[], ?::bigint[], ?::text[],
+  ?::bigint[], ?::bigint[]
+) AS u (name, subject, trigger, payload, policy, key, depth, version, updated, author, resume_at, id)
 WHERE s.id = u.id
 
 -- name: schedules_by_keys
@@ -242,7 +242,7 @@ SELECT e.* FROM unnest(?::text[], ?::bigint[], ?::bigint[]) AS given (owner, num
 ) e
 
 -- name: runs_by_ids
-SELECT r.*, r.payload FROM runs r WHERE r.id = ANY (?::bigint[])
+SELECT r.*, r.payload, r.actor FROM runs r WHERE r.id = ANY (?::bigint[])
 
 -- name: insert_runs
 -- The unique key decides: an occurrence that has a row is left alone, and the claim is planned again without it.
@@ -331,12 +331,12 @@ ORDER BY r.schedule, r.id
 -- name: insert_attempts
 -- Numbers go on after those of an earlier life of the run: a retry by hand counts its attempts from one again.
 -- A retry by hand leaves the traceback to the attempt.
-INSERT INTO attempts (run, number, started, finished, status, error, traceback)
+INSERT INTO attempts (run, number, started, finished, status, error, traceback, actor, retried)
 SELECT u.run, greatest(u.number, 1 + coalesce((SELECT max(a.number) FROM attempts a WHERE a.run = u.run), 0)),
   u.started, u.finished, u.status, u.error,
-  coalesce(u.traceback, (SELECT r.traceback FROM runs r WHERE r.id = u.run))
-FROM unnest(?::bigint[], ?::integer[], ?::bigint[], ?::bigint[], ?::text[], ?::text[], ?::text[])
-  AS u (run, number, started, finished, status, error, traceback)
+  coalesce(u.traceback, (SELECT r.traceback FROM runs r WHERE r.id = u.run)), u.actor, u.retried
+FROM unnest(?::bigint[], ?::integer[], ?::bigint[], ?::bigint[], ?::text[], ?::text[], ?::text[], ?::text[], ?::bigint[])
+  AS u (run, number, started, finished, status, error, traceback, actor, retried)
 
 -- name: insert_worker
 INSERT INTO workers (id, name, lanes, session, started, beat, seen, lease)
@@ -372,6 +372,9 @@ UPDATE runs r SET traceback = u.traceback FROM unnest(?::text[], ?::bigint[]) AS
 
 -- name: set_payload
 UPDATE runs r SET payload = u.payload FROM unnest(?::text[], ?::bigint[]) AS u (payload, id) WHERE r.id = u.id
+
+-- name: set_actor
+UPDATE runs r SET actor = u.actor FROM unnest(?::text[], ?::bigint[]) AS u (actor, id) WHERE r.id = u.id
 
 -- name: schema_version
 SELECT value FROM meta WHERE key = 'schema'

@@ -7,8 +7,8 @@ SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'runs'), 0) + 1
 
 -- name: insert_schedule
 INSERT INTO schedules (id, public_id, kind, owner, name, subject, trigger, payload, policy, depth, version, key,
-  fingerprint, created, updated, resume_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+  fingerprint, created, updated, author, resume_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: add_living_within
 -- Returns the next schedule id as well: a create needs both, and every statement has its price.
@@ -25,7 +25,7 @@ UPDATE stored_bytes SET bytes = bytes + ?2 WHERE owner = ?1 AND bytes + ?2 <= ?3
 CREATE TEMP VIEW IF NOT EXISTS new_schedules AS
 SELECT NULL AS id, NULL AS public_id, NULL AS kind, NULL AS owner, NULL AS name, NULL AS subject, NULL AS trigger,
   NULL AS payload, NULL AS policy, NULL AS depth, NULL AS version, NULL AS key, NULL AS fingerprint, NULL AS created,
-  NULL AS updated, NULL AS resume_at, NULL AS next, NULL AS lane, NULL AS at, NULL AS most, NULL AS bytes,
+  NULL AS updated, NULL AS author, NULL AS resume_at, NULL AS next, NULL AS lane, NULL AS at, NULL AS most, NULL AS bytes,
   NULL AS most_bytes, NULL AS counted_from, NULL AS counted_to, NULL AS bytes_counted_from
 
 -- name: on_new_schedule
@@ -41,9 +41,10 @@ CREATE TEMP TRIGGER IF NOT EXISTS on_new_schedule INSTEAD OF INSERT ON new_sched
     AND counted >= NEW.bytes_counted_from;
   SELECT RAISE(ABORT, 'limit') WHERE NEW.bytes IS NOT NULL AND changes() = 0;
   INSERT INTO schedules (id, public_id, kind, owner, name, subject, trigger, payload, policy, depth, version, key,
-    fingerprint, created, updated, resume_at)
+    fingerprint, created, updated, author, resume_at)
   VALUES (NEW.id, NEW.public_id, NEW.kind, NEW.owner, NEW.name, NEW.subject, NEW.trigger, NEW.payload, NEW.policy,
-    NEW.depth, NEW.version, NEW.key, NEW.fingerprint, NEW.created, NEW.updated, NEW.resume_at);
+    NEW.depth, NEW.version, NEW.key, NEW.fingerprint, NEW.created, NEW.updated, NEW.author,
+    NEW.resume_at);
   INSERT INTO progress (schedule, owner, kind, next, state, run_count, active, queued, failures)
   VALUES (NEW.id, NEW.owner, NEW.kind, NEW.next, 'active', 0, 0, 0, 0);
   INSERT INTO due (lane, at, schedule, run, owner) VALUES (NEW.lane, NEW.at, NEW.id, 0, NEW.owner);
@@ -51,13 +52,13 @@ END
 
 -- name: create_schedule
 INSERT INTO new_schedules (id, public_id, kind, owner, name, subject, trigger, payload, policy, depth, version, key,
-  fingerprint, created, updated, resume_at, next, lane, at, most, bytes, most_bytes, counted_from, counted_to,
+  fingerprint, created, updated, author, resume_at, next, lane, at, most, bytes, most_bytes, counted_from, counted_to,
   bytes_counted_from)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: update_schedule
 UPDATE schedules SET name = ?, subject = ?, trigger = ?, payload = ?, policy = ?, key = ?, depth = ?, version = ?,
-  updated = ?, resume_at = ?
+  updated = ?, author = ?, resume_at = ?
 WHERE id = ?
 
 -- name: schedules_by_keys
@@ -210,9 +211,9 @@ CROSS JOIN progress p ON p.schedule = r.schedule
 -- name: insert_attempt
 -- Numbers go on after those of an earlier life of the run: a retry by hand counts its attempts from one again.
 -- A retry by hand leaves the traceback to the attempt.
-INSERT INTO attempts (run, number, started, finished, status, error, traceback)
+INSERT INTO attempts (run, number, started, finished, status, error, traceback, actor, retried)
 VALUES (?1, max(?2, 1 + coalesce((SELECT max(number) FROM attempts WHERE run = ?1), 0)), ?3, ?4, ?5, ?6,
-  coalesce(?7, (SELECT traceback FROM runs WHERE id = ?1)))
+  coalesce(?7, (SELECT traceback FROM runs WHERE id = ?1)), ?8, ?9)
 
 -- name: insert_worker
 INSERT INTO workers (name, lanes, session, started, beat, seen, lease) VALUES (?, ?, ?, ?, 1, ?, ?) RETURNING id
@@ -240,6 +241,9 @@ UPDATE runs SET traceback = ? WHERE id = ?
 
 -- name: set_payload
 UPDATE runs SET payload = ? WHERE id = ?
+
+-- name: set_actor
+UPDATE runs SET actor = ? WHERE id = ?
 
 -- name: prunable_runs
 -- Among the oldest rows only, so that a look that finds nothing costs the same in any history. What stays for now is not

@@ -1,0 +1,45 @@
+"""Who carried out a change, and through which interface. It is stored with the text or the run that the change made."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+PERSON, TOKEN, RUN, MODULE = "person", "token", "run", "module"
+
+
+class Actor(NamedTuple):
+    """Who carried out a change."""
+
+    type: str
+    """`person`, `token`, `run` (of an agent) or `module`; empty if unknown, as for what older versions stored."""
+    name: str
+    """The subject of the person or token, the number of the run, or the name of the module."""
+    interface: str
+    """`cli`, `dashboard`, `rest`, `mcp`, `python`, `qstash-api`, `settings`; empty if unknown."""
+
+
+UNKNOWN = Actor("", "", "")
+
+
+@lru_cache(maxsize=1024)
+def text_of(actor: Actor) -> str | None:
+    """Return an actor as it is stored. The name comes last, because it may contain any character."""
+    return f"{actor.type}/{actor.interface}/{actor.name}" if actor.type else None
+
+
+def actor_from(text: str | None) -> Actor:
+    type_, _, rest = (text or "").partition("/")
+    interface, _, name = rest.partition("/")
+    return Actor(type_, name, interface)
+
+
+def actor_phrase(actor: Actor) -> str:
+    """Return an actor as people read it, such as "ada (dashboard)"; "unknown" if nobody stored it."""
+    words = {RUN: f"an agent's run {actor.name}", MODULE: f"the module {actor.name}"}.get(actor.type, actor.name)
+    return f"{words} ({actor.interface})" if words and actor.interface else words or "unknown"
+
+
+def is_agents(author: str | None, depth: int) -> bool:
+    """Return whether an agent's run wrote a text. The depth decides for what was stored without its author."""
+    return actor_from(author).type == RUN if author else depth > 0
