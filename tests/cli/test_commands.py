@@ -222,7 +222,7 @@ def test_edit_takes_back_what_was_set_and_changes_the_limits_of_a_rule_alone(cli
 def test_edit_changes_only_what_is_given(cli: Cli) -> None:
     id = add(cli, "old", "--arg", "1", "--max-attempts", "2")
     edited = cli("job", "edit", id, "--name", "new", "--every", "1d", "--timeout", "5s", "--json").document
-    assert (edited["name"], edited["reads_as"].split(" (")[0]) == ("new", "every day")
+    assert (edited["name"], edited["reads_as"].split(" at ")[0]) == ("new", "every day")
     assert edited["policy"] == {"max_attempts": 2, "timeout": 5 * SECOND}
     assert edited["payload"]["args"] == [1]
     assert cli("job", "edit", id, "--task", "shorten", "--arg", "a text").code == 0

@@ -103,3 +103,16 @@ def test_a_fingerprint_from_before_days_kept_the_wall_clock_is_still_recognized(
     stored = stored_earlier({"seconds": seconds})
     assert is_same_request(stored, HOURLY._replace(trigger_config={"days": 1}), "UTC")
     assert not is_same_request(stored, HOURLY._replace(trigger_config={"days": 2}), "UTC")
+
+
+def test_a_rule_that_skips_weeks_is_the_same_as_in_versions_that_named_its_first_day() -> None:
+    rule = {"rrule": "FREQ=WEEKLY;INTERVAL=2;BYDAY=TU;BYHOUR=9,16;BYMINUTE=5;BYSECOND=0"}
+    new = HOURLY._replace(trigger_type="rrule", trigger_config=rule)
+    for first, same in (
+        ("tue at 16:05", True),
+        ("tue at 09:05", True),
+        ("wed at 16:05", False),
+        ("tue at 16:00", False),
+    ):
+        before = new._replace(trigger_config={**rule, "dtstart": first})
+        assert is_same_request(fingerprint(before, "UTC"), new, "UTC") is same

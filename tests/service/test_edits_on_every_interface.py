@@ -41,6 +41,8 @@ def edit(request: pytest.FixtureRequest, there: Site, cli: Cli) -> Edit:
     def by_rest(id: str, **given: Any) -> dict[str, Any]:
         if "cron" in given:
             given["trigger"] = {"type": "cron", "expression": given.pop("cron")}
+        if "rrule" in given:
+            given["trigger"] = {"type": "rrule", "rrule": given.pop("rrule")}
         if "at" in given:
             given["next"] = given.pop("at")
         body = {name: None if value == "none" else value for name, value in given.items()}
@@ -159,6 +161,21 @@ def test_a_start_that_a_rule_does_not_wait_for_leaves_its_times(
     assert next_run(there, id)[:4] == "2095" and next_run(there, id)[14:16] == "17"
     edit(id, start="none")
     assert next_run(there, id)[:4] < "2090" and next_run(there, id)[14:16] == "17"
+
+
+def test_weeks_are_counted_from_a_new_start(there: Site, edit: Edit) -> None:
+    """1 January 2098 is a Wednesday."""
+    id = make(there)
+    rule = "FREQ=WEEKLY;INTERVAL=2;BYDAY=WE;BYHOUR=16;BYMINUTE=0;BYSECOND=0"  # of "every second wednesday at 4pm"
+    firsts = {"2098-01-01": "2098-01-01", "2098-01-08": "2098-01-08", "2098-01-02T00:00:00Z": "2098-01-08"}
+    for start, first in firsts.items():
+        edit(id, rrule=rule, start=start)
+        assert next_run(there, id)[:16] == f"{first}T16:00"
+    for start, first in {"2098-01-15": "2098-01-15", **firsts}.items():  # the start alone
+        edit(id, start=start)
+        assert next_run(there, id)[:16] == f"{first}T16:00"
+    edit(id, rrule=rule, start="none", starting="2098-01-16T00:00:00Z")
+    assert trigger(there, id)["after"]["dtstart"] == "2098-01-22T16:00:00"
 
 
 def test_a_start_and_an_end_are_read_as_a_time_is(there: Site, edit: Edit) -> None:

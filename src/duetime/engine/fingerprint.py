@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 _REQUEST: Final = 24
 """Length of the hash of a request without its zone. The hash of the zone follows, and whether the request named one."""
 _OPEN, _NAMED = "0", "1"
+_EVERY_NTH_WEEK = re.compile(
+    r"FREQ=WEEKLY;INTERVAL=\d+;BYDAY=(\w\w);BYHOUR=(\d{1,2}(?:,\d{1,2})*);BYMINUTE=(\d{1,2});BYSECOND=0", re.ASCII
+)
+_DAYS = {"MO": "mon", "TU": "tue", "WE": "wed", "TH": "thu", "FR": "fri", "SA": "sat", "SU": "sun"}
 _encode = json.JSONEncoder(sort_keys=True, default=repr).encode
 
 
@@ -39,7 +44,9 @@ def fingerprint(new: NewSchedule, zone: str) -> str:
 def is_same_request(stored: str, new: NewSchedule, zone: str) -> bool:
     """Return whether a stored fingerprint is of this request. This includes fingerprints from earlier versions, which
     hashed the arguments as one interface wrote them."""
-    return _match(stored, fingerprint(new, zone)) or any(stored == _as_written(each) for each in _earlier_readings(new))
+    if any(_match(stored, fingerprint(each, zone)) for each in (new, *_with_first_days(new))):
+        return True
+    return any(stored == _as_written(each) for each in _earlier_readings(new))
 
 
 def _match(stored: str, said: str) -> bool:
@@ -89,6 +96,15 @@ def _zone(name: object) -> object:
 
 def _hash(said: object) -> str:
     return hashlib.sha256(_encode(said).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _with_first_days(new: NewSchedule) -> Iterator[NewSchedule]:
+    """Yield the forms of "every second tuesday at 16:00" in earlier versions: a rule that begins on "tue at 16:00"."""
+    rule = _EVERY_NTH_WEEK.fullmatch(str(new.trigger_config.get("rrule")))
+    day, hours, minute = ("", "", "") if rule is None else rule.groups()
+    for hour in hours.split(",") if hours else ():
+        first = f"{_DAYS.get(day)} at {int(hour):02d}:{int(minute):02d}"
+        yield new._replace(trigger_config={"dtstart": first, **new.trigger_config})
 
 
 def _earlier_readings(new: NewSchedule) -> Iterator[NewSchedule]:

@@ -21,6 +21,7 @@ from duetime.engine.triggers import (
     trigger_to_json,
 )
 from duetime.engine.triggers.base import instant_text
+from duetime.engine.triggers.build import skips_weeks
 
 WHOLE_RULE: Mapping[str, Any] = dict.fromkeys(("start", "end", "jitter", "dst"))
 """Merged under the configuration of an edit that is a complete new rule, so that no limit of the old one stays."""
@@ -47,6 +48,8 @@ def beginning(
     config = {name: value for name, value in whole.items() if value is not None}
     first = {"interval": "start", "rrule": "dtstart"}.get(type_)
     if starting is not None and first is not None and {"start", "anchor", "dtstart"}.isdisjoint(config):
+        if type_ == "rrule" and skips_weeks(config.get("rrule")):
+            return Instant(begin - 1), config  # it counts from its first day after this
         config[first] = iso_local(begin, "UTC")
     return begin, config
 

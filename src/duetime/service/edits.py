@@ -17,14 +17,14 @@ from duetime.engine.times import ReadTime, read_time
 from duetime.engine.times.zones import known_zone, past_problem
 from duetime.engine.triggers import build_trigger
 from duetime.engine.triggers.base import instant_text
-from duetime.engine.triggers.build import time_of
+from duetime.engine.triggers.build import counts_from_start, time_of
 from duetime.engine.validation import Changes
 from duetime.service.errors import err_of
 from duetime.service.masking import masked_payload, refuse_other_places
 from duetime.service.presenters import trigger_shape
 from duetime.service.services import Services
 from duetime.service.warnings import ScheduleWarning, declare, time_warnings, warning
-from duetime.service.when import LIMITS, When
+from duetime.service.when import LIMITS, When, with_limits
 
 MOST_COUNTED: Final = 1000
 declare(moved="Moving the next time leaves out {runs} of its rule, which applies again after it.")
@@ -144,7 +144,7 @@ def _changes(
     name, version = request.name, request.version
     when = request.when
     if when is not None:
-        when = when._replace(config={**when.config, **request.limits})
+        when = when._replace(config=with_limits(when.config, request.limits))
     elif request.limits:
         zone = request.zone or (request.next and request.next.zone) or services.zone
         when = _with_limits(found.definition.trigger, request.limits, zone, services.scheduler.clock.now())
@@ -176,7 +176,9 @@ def _with_limits(trigger: str, limits: Mapping[str, Any], zone: str, now: Instan
     if "timezone" not in rule:
         raise InvalidInput(field=name, problem="its rule cannot be read; give a new one with its zone")
     type_: str = rule.pop("type")
-    if "start" in limits:
+    if limits.get("start") is not None and counts_from_start(rule):
+        del rule["dtstart"]
+    elif "start" in limits:
         rule = _free_of_start(trigger, type_, rule, now)
     zone = known_zone(limits.get("timezone") or zone).key
     times = {name: time_of(limits, name, zone, now) for name in LIMITS}

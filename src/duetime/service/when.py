@@ -106,10 +106,16 @@ def asked_when(given: Mapping[str, Any]) -> When:
     found = (given["trigger_type"], given["trigger_config"]) if phrase is None else _read_fully(phrase)
     type_: str = found[0]
     config: dict[str, Any] = found[1]
+    return When(type_, with_limits(config, limits) if limits else config)
+
+
+def with_limits(config: Mapping[str, Any], limits: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a rule with limits beside it. The time in "every 2 weeks at 9" is its start, so another one is refused."""
     for name in limits:
-        if name in config:
-            raise InvalidInput(f"{name}: is given twice; give it once", field=name)
-    return When(type_, {**config, **limits} if limits else config)
+        if config.get(name) is not None:
+            hint = 'give it once, such as "every 2 weeks at 9:00 starting december 8"'
+            raise InvalidInput(f"{name}: is given twice; {hint}", field=name)
+    return {**config, **limits}
 
 
 def about_when(err: Err, phrase: object) -> Err:
@@ -140,7 +146,7 @@ def parse_when(
         raise InvalidInput(message, field="when")
     type_, config, _ = when_of(named[0], given[named[0]])
     limits = {"start": start, "end": end, "jitter": None if jitter is None else _seconds(jitter, "jitter")}
-    return When(type_, config | {name: value for name, value in limits.items() if value is not None}, timezone)
+    return When(type_, with_limits(config, {k: value for k, value in limits.items() if value is not None}), timezone)
 
 
 def when_of(way: str, value: Any) -> When:

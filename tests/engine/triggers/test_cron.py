@@ -23,6 +23,7 @@ from duetime.engine.triggers import (
     trigger_to_json,
     warnings_for,
 )
+from duetime.engine.triggers.describe import LONGEST
 from tests.support.wordings import NEVER_FIRES
 
 NOW = instant_of(datetime(2026, 2, 9, 18, 30, tzinfo=UTC))
@@ -45,6 +46,14 @@ def upcoming(trigger: CronTrigger, after: Instant, number: int) -> list[str]:
         instant = trigger.next_after(instant) if instant is not None else None
         found.append("-" if instant is None else datetime_of(instant).strftime("%Y-%m-%d %H:%M:%S"))
     return found
+
+
+def test_a_description_with_long_lists_is_bounded() -> None:
+    minutes, hours = ",".join(map(str, range(59))), ",".join(map(str, range(0, 24, 2)))
+    words = describe(
+        CronTrigger(expression=f"{minutes} {hours} 1-3,5-7,9-11 1,3,5 1#1,2#1,3#2,5#1,6#2", timezone="UTC")
+    )
+    assert words.startswith("cron 0,1,2,") and " more 0,2,4" in words and len(words) <= LONGEST
 
 
 @pytest.mark.parametrize(

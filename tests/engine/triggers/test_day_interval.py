@@ -115,10 +115,10 @@ def test_an_exact_part_is_added_to_the_days() -> None:
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        ({"days": 1}, "every day (UTC)"),
-        ({"days": 3}, "every 3 days (UTC)"),
-        ({"weeks": 1}, "every week (UTC)"),
-        ({"days": 14}, "every 2 weeks (UTC)"),
+        ({"days": 1}, "every day at 14:00 (UTC)"),
+        ({"days": 3}, "every 3 days at 14:00 (UTC)"),
+        ({"weeks": 1}, "every week on Friday at 14:00 (UTC)"),
+        ({"days": 14}, "every 2 weeks on Friday at 14:00 (UTC)"),
         ({"hours": 36}, "every 36 hours (UTC)"),
         ({"hours": 168}, "every 168 hours (UTC)"),
         ({"days": 0.5}, "every 12 hours (UTC)"),
@@ -214,3 +214,9 @@ def test_latest_and_count_agree_with_iterating(trigger: DayIntervalTrigger, afte
         instant = trigger.next_after(instant)
     assert trigger.latest(after, until) == (found[-1] if found else None)
     assert trigger.count(after, until) == len(found)
+
+
+def test_the_time_of_day_is_that_of_the_zone() -> None:
+    assert (
+        describe(interval("Europe/Berlin", "2027-03-12T03:54:17Z", days=1)) == "every day at 04:54:17 (Europe/Berlin)"
+    )

@@ -171,7 +171,7 @@ def test_english() -> None:
     )
     assert describe(interval(hours=1)) == "every hour (UTC)"
     assert describe(interval(hours=1, minutes=30)) == "every 1 hour 30 minutes (UTC)"
-    assert describe(interval(days=2, jitter=30)) == "every 2 days (UTC), up to 30 seconds later at random"
+    assert describe(interval(days=2, jitter=30)) == "every 2 days at 18:30 (UTC), up to 30 seconds later at random"
     assert describe(interval(seconds=0.25)) == "every 250 milliseconds (UTC)"
     assert describe(interval(hours=1, end="2026-02-10T12:00Z")).endswith(", until 2026-02-10 12:00 UTC")
 

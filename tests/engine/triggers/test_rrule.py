@@ -23,6 +23,7 @@ from duetime.engine.triggers import (
     trigger_to_json,
     warnings_for,
 )
+from duetime.engine.triggers.describe import LONGEST
 from duetime.engine.triggers.step_budget import TooManySteps
 
 NOW = instant_of(datetime(2026, 2, 9, 18, 30, tzinfo=UTC))
@@ -278,6 +279,37 @@ def test_latest_and_count_over_many() -> None:
 )
 def test_english(text: str, english: str) -> None:
     assert describe(rule(text)) == f"{english}, beginning 2026-01-01 09:00:00 (UTC)"
+
+
+@pytest.mark.parametrize(
+    ("text", "english"),
+    [
+        (
+            f"FREQ=YEARLY;BYYEARDAY={','.join(map(str, range(1, 365)))}",
+            "on the 1st, 2nd, 3rd, 4th, 5th, 6th, 7th, 8th, 9th, 10th, 11th, 12th, 13th, 14th, 15th, 16th, 17th,"
+            " 18th and 346 more days of the year at 09:00",
+        ),
+        (f"FREQ=HOURLY;BYMINUTE={','.join(map(str, range(0, 60)))}", "at minutes 0, 1, 2"),
+        (f"FREQ=YEARLY;BYDAY={','.join(f'-{n}{day}' for n in range(1, 51) for day in ('TU', 'WE'))}", "more at 09:00"),
+    ],
+)
+def test_long_lists_are_cut_and_counted(text: str, english: str) -> None:
+    words = describe(rule(text))
+    assert english in words and " more" in words and len(words) <= LONGEST
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(("BYMONTH", "BYMONTHDAY", "BYYEARDAY", "BYSETPOS", "BYHOUR", "BYMINUTE", "BYSECOND")),
+        st.lists(st.integers(1, 12), min_size=1, max_size=12, unique=True),
+    )
+)
+def test_a_description_is_bounded_whatever_the_rule(parts: dict[str, list[int]]) -> None:
+    text = ";".join(["FREQ=YEARLY", *(f"{name}={','.join(map(str, part))}" for name, part in parts.items())])
+    trigger = dataclasses.replace(
+        stored(text, zone="America/Argentina/Buenos_Aires"), end=instant_of(BEGIN), jitter=DAY - 1
+    )
+    assert len(describe(trigger)) <= LONGEST and "(America/Argentina/Buenos_Aires)" in describe(trigger)
 
 
 def test_warnings() -> None:

@@ -21,7 +21,7 @@ _DAY_GROUPS: Final = {
 }
 _ADVERBS: Final = {
     "hourly": "every hour", "daily": "every day", "weekly": "every week", "monthly": "every month",
-    "yearly": "every year", "annually": "every year",
+    "yearly": "every year", "annually": "every year", "biweekly": "every 2 weeks", "fortnightly": "every 2 weeks",
 }  # fmt: skip
 _ORDINALS: Final = {
     "first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5, "last": -1,
@@ -220,10 +220,7 @@ def _weekly(step: int, days: tuple[int, ...], times: _Times) -> Recurrence | Non
         listed = "*" if len(days) == 7 else "1-5" if days == _ALL_DAYS[:5] else ",".join(map(str, numbers))
         return _cron(times, f"* * {listed}")
     by_day = ",".join(_RULE_DAYS[day] for day in days)
-    found = _rule("WEEKLY", step, f";BYDAY={by_day}", times)
-    if found is not None and len(days) == 1:  # counted from the first such day, not from the current week
-        found.config["dtstart"] = f"{_DAY_NAMES[days[0]]} at {_clock(times.seconds[0])}"
-    return found
+    return _rule("WEEKLY", step, f";BYDAY={by_day}", times)
 
 
 def _monthly(step: int, tail: str, times: _Times) -> Recurrence | None:

@@ -19,7 +19,7 @@ from duetime.engine.triggers.base import ChangingTrigger, OnceTrigger, Trigger, 
 from duetime.engine.triggers.cron import CronTrigger, Dst, malformed
 from duetime.engine.triggers.interval import DayIntervalTrigger, IntervalTrigger, WindowTrigger, weekdays_of, window_of
 from duetime.engine.triggers.rrule import RRuleTrigger, local_from
-from duetime.engine.triggers.rrule_parser import normal_rule
+from duetime.engine.triggers.rrule_parser import WEEKLY, normal_rule, rule_fields
 
 
 class Common(TypedDict):
@@ -328,14 +328,42 @@ def _cron(config: Config, shared: Common, now: Instant) -> Trigger:
 
 
 def _rrule(config: Config, shared: Common, now: Instant) -> Trigger:
-    """Build a rule that begins at its first time, at its start, or else now."""
+    """Build a rule that begins at its first time, at its start, or else now. If it skips weeks and names weekdays, it
+    counts the weeks from the first of these days on."""
     dtstart, rule = time_of(config, "dtstart", shared["timezone"], now), normal_rule(config.get("rrule"))
     begin = shared["start"] if dtstart is None else dtstart
     local = _local_second(now if begin is None else begin, shared["timezone"])
-    if begin is None and "COUNT=" in rule:
+    if dtstart is None and skips_weeks(rule):
+        local = _first_weekday(rule, local, shared, now if begin is None else Instant(begin - 1))
+    elif begin is None and "COUNT=" in rule:
         local, start = _first_counted(rule, local, shared, now)
         shared = {**shared, "start": start}
     return RRuleTrigger(rule=rule, dtstart=local, **shared)
+
+
+def skips_weeks(rule: object) -> bool:
+    """Return whether a rule is one such as "every second Tuesday", for which it matters in which week it begins."""
+    fields = rule_fields(normal_rule(rule))
+    return fields.freq == WEEKLY and fields.interval > 1 and bool(fields.days)
+
+
+def counts_from_start(rule: Config) -> bool:
+    """Return whether a stored rule skips weeks and names its time of day, so that another start changes only which
+    weeks it skips."""
+    text = str(rule.get("rrule"))
+    return all(part in text for part in ("BYHOUR=", "BYMINUTE=", "BYSECOND=")) and skips_weeks(text)
+
+
+def _first_weekday(rule: str, local: int, shared: Common, after: Instant) -> int:
+    """Return the first time of a rule after an instant, in whichever week."""
+    every_week = RRuleTrigger(rule=_without(rule, "COUNT=", "INTERVAL="), dtstart=local, **shared)
+    t, offset = after // SECOND, every_week.clock.stretch(after // SECOND).offset
+    passed = max(t + offset, every_week.clock.stretch(t).reached)
+    return every_week.next_local(passed + 1) or local
+
+
+def _without(rule: str, *parts: str) -> str:
+    return ";".join(part for part in rule.split(";") if not part.startswith(parts))
 
 
 def _local_second(instant: Instant, zone: str) -> int:
@@ -348,8 +376,7 @@ def _first_counted(rule: str, local: int, shared: Common, now: Instant) -> tuple
     occurrence in it would be counted but never run; the same holds for times that the clock showed before it was set
     back. The result is a time of the rule, even if the clock skips it on that day and the run is later. If the clock
     shows it twice and the rule begins with the second one, a start says so."""
-    endless = ";".join(part for part in rule.split(";") if not part.startswith("COUNT="))
-    trigger = RRuleTrigger(rule=endless, dtstart=local, **shared)
+    trigger = RRuleTrigger(rule=_without(rule, "COUNT="), dtstart=local, **shared)
     reached = wall_clock(shared["timezone"]).stretch(now // SECOND).reached
     passed = local if trigger.follows else max(local, reached)
     first = trigger.next_local(local)

@@ -10,7 +10,7 @@ from duetime.engine.times.wall_clock import DAY_SECONDS, Change
 from duetime.engine.times.zones import zone_of_abbreviation
 from duetime.engine.triggers.base import ChangingTrigger, OnceTrigger, Trigger, WallTrigger
 from duetime.engine.triggers.cron import CronTrigger
-from duetime.engine.triggers.interval import DayIntervalTrigger, IntervalTrigger, WindowTrigger
+from duetime.engine.triggers.interval import EPOCH_WEEKDAY, DayIntervalTrigger, IntervalTrigger, WindowTrigger
 from duetime.engine.triggers.rrule import RRuleTrigger, local_text
 from duetime.engine.triggers.rrule_parser import HOURLY, NthDay
 
@@ -21,12 +21,15 @@ _MONTHS = (
     "July", "August", "September", "October", "November", "December",
 )  # fmt: skip
 _NUMBERED = {
-    "BYMONTHDAY": "on the {} day of the month",
-    "BYYEARDAY": "on the {} day of the year",
-    "BYWEEKNO": "in the {} week of the year",
+    "BYMONTHDAY": "on the {} day{} of the month",
+    "BYYEARDAY": "on the {} day{} of the year",
+    "BYWEEKNO": "in the {} week{} of the year",
 }
 _CLOCK = {"BYHOUR": "hour", "BYMINUTE": "minute", "BYSECOND": "second"}
 _FEW = 4
+LONGEST = 300
+"""Maximum length of a description, in characters."""
+_LONGEST_LIST = 100
 
 
 def _rule_words(trigger: RRuleTrigger) -> str:
@@ -39,7 +42,8 @@ def _rule_words(trigger: RRuleTrigger) -> str:
         words.append(f"on {_joined([_day(day) for day in fields.days])}")
     for part, phrase in _NUMBERED.items():
         if part in given:
-            words.append(phrase.format(_joined([_ordinal(number) for number in given[part]])))
+            numbers = _joined([_ordinal(number) for number in given[part]])
+            words.append(phrase.format(numbers, "s" if len(given[part]) > 1 else ""))
     words += _times(trigger)
     if "BYSETPOS" in given:
         words.append(
@@ -49,7 +53,14 @@ def _rule_words(trigger: RRuleTrigger) -> str:
         words.append(f"{fields.count} time{'s' if fields.count != 1 else ''}")
     if "UNTIL=" in trigger.rule:
         words.append(f"until {trigger.rule.partition('UNTIL=')[2].partition(';')[0]}")
-    return " ".join(words) + f", beginning {local_text(trigger.dtstart).replace('T', ' ')}"
+    if trigger.start is None or _begins_later(trigger):
+        words[-1] += f", beginning {local_text(trigger.dtstart).replace('T', ' ')}"
+    return " ".join(words)
+
+
+def _begins_later(trigger: RRuleTrigger) -> bool:
+    """Return whether a rule has its first time at or after its start, so that the start says nothing more."""
+    return trigger.start is not None and trigger.start <= trigger.clock.first_reach(trigger.dtstart) * SECOND
 
 
 def _day(day: NthDay) -> str:
@@ -82,7 +93,16 @@ def _ordinal(number: int) -> str:
 
 
 def _joined(words: list[str]) -> str:
+    """Join the words of a list; of a long list, only the first ones and the number of the others."""
+    joined = ", ".join(words)
+    if len(joined) > _LONGEST_LIST:
+        shown = joined[:_LONGEST_LIST].count(", ")
+        words = [*words[:shown], f"{len(words) - shown} more"]
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _cut(text: str, longest: int = LONGEST) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 3].rstrip()}..."
 
 
 _ENDINGS = re.compile(r"\b([0-9]+)th\b")  # cronsim writes "31th"
@@ -94,18 +114,18 @@ _UNITS = ((HOUR, "hour"), (MINUTE, "minute"), (SECOND, "second"))
 
 
 def describe(trigger: Trigger) -> str:
-    """Describe a trigger, such as "every day at 09:00 (Europe/Berlin)"."""
+    """Describe a trigger, such as "every day at 09:00 (Europe/Berlin)", in at most `LONGEST` characters."""
     zone = trigger.timezone
     if isinstance(trigger, ChangingTrigger):
-        return _words(trigger)
-    limits = ""
-    if trigger.start is not None:
+        return _cut(_words(trigger))
+    limits = f" ({zone})"
+    if trigger.start is not None and not (isinstance(trigger, RRuleTrigger) and _begins_later(trigger)):
         limits += f", from {clock_local(trigger.start, zone)}"
     if trigger.end is not None:
         limits += f", until {clock_local(trigger.end, zone)}"
     if trigger.jitter:
         limits += f", up to {_duration_words(trigger.jitter)} later at random"
-    return f"{_words(trigger)} ({zone}){limits}"
+    return _cut(_words(trigger), LONGEST - len(limits)) + limits
 
 
 def _words(trigger: Trigger) -> str:
@@ -115,8 +135,7 @@ def _words(trigger: Trigger) -> str:
         case IntervalTrigger():
             return _every(_duration_words(trigger.period))
         case DayIntervalTrigger():
-            days = _amount(trigger.days, "day") if trigger.days % 7 else _amount(trigger.days // 7, "week")
-            return _every(f"{days} {_duration_words(trigger.period)}" if trigger.period else days)
+            return _day_interval_words(trigger)
         case WindowTrigger():
             return _window_words(trigger)
         case CronTrigger():
@@ -128,6 +147,16 @@ def _words(trigger: Trigger) -> str:
             return f"{describe(trigger.before)} until {change}, then {describe(trigger.after)}"
         case _:
             return trigger.type
+
+
+def _day_interval_words(trigger: DayIntervalTrigger) -> str:
+    weeks, odd_days = divmod(trigger.days, 7)
+    words = _amount(trigger.days, "day") if odd_days else _amount(weeks, "week")
+    if trigger.period:  # then each time of day differs from the one before
+        return _every(f"{words} {_duration_words(trigger.period)}")
+    day, second = divmod(trigger.local, DAY_SECONDS)
+    weekday = "" if odd_days else f" on {_DAYS[(day + EPOCH_WEEKDAY) % 7]}"
+    return f"{_every(words)}{weekday} at {_clock(second)}"
 
 
 def _window_words(trigger: WindowTrigger) -> str:
@@ -168,7 +197,9 @@ def _cron_words(trigger: CronTrigger) -> str:
     try:
         words = explain(trigger.fields.text)
     except (ValueError, IndexError, AssertionError, TypeError):  # it supports less than cronsim's parser
-        return f"cron {trigger.fields.text}"
+        words = ""
+    if not words or len(words) > 2 * _LONGEST_LIST:
+        return "cron " + " ".join(_joined(field.split(",")).replace(", ", ",") for field in trigger.fields.text.split())
     words = words[0].lower() + words[1:]
     if (steps := _STEPS.match(words)) is not None:
         nth = steps[1]

@@ -115,7 +115,7 @@ class WindowTrigger(Trigger):
     """The days on which a window begins; Monday is 0."""
 
     def _next_day(self, day: int) -> int:
-        while (day + _EPOCH_WEEKDAY) % 7 not in self.weekdays:
+        while (day + EPOCH_WEEKDAY) % 7 not in self.weekdays:
             day += 1
         return day
 
@@ -147,7 +147,7 @@ class WindowTrigger(Trigger):
         return super().to_dict() | window | days
 
 
-_EPOCH_WEEKDAY: Final = 3  # the epoch was a Thursday
+EPOCH_WEEKDAY: Final = 3  # the epoch was a Thursday
 _DAY_NAMES: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _CLOCK = r"([01]?[0-9]|2[0-4]):([0-5][0-9])"
 _WINDOW = re.compile(rf"\s*{_CLOCK}\s*-\s*{_CLOCK}\s*", re.ASCII)
