@@ -232,6 +232,9 @@ def test_a_pause_has_an_end_and_a_reason(duetime: Duetime) -> None:
     paused = duetime.pause(job["id"], until=LATER, note="holidays")
     assert (paused["status"], paused["note"], paused["kept_at"]) == ("paused", "holidays", None)
     assert paused["paused_until"] == "2100-01-01T09:00:00+00:00"
+    assert str(paused["falls_into_pause"]).startswith(
+        "It is skipped at least 1,000 times in the pause, the first at 20"
+    )
     with pytest.raises(DuetimeError, match="until: it is in the past"):
         duetime.pause(job["id"], until="2001-01-01")
 
@@ -242,8 +245,9 @@ def test_many_are_changed_in_one_call(duetime: Duetime) -> None:
     assert duetime.list("paused") == []
     assert duetime.change_many("pause", [each["id"] for each in made.values()]).changed == len(made)
     assert duetime.change_many("resume", kind="job").changed == 1
-    with pytest.raises(DuetimeError, match="expected_count"):
-        duetime.change_many("delete", everything=True)
+    for final in ("cancel", "delete"):
+        with pytest.raises(DuetimeError, match="expected_count"):
+            duetime.change_many(final, everything=True)
     assert duetime.change_many("delete", everything=True, expected_count=len(made)).changed == len(made)
     assert duetime.list() == []
 

@@ -73,17 +73,55 @@ def test_what_is_selected_is_changed(
     assert again["changed"] == len(changed) and states(stage, *four) == ["active"] * 4
 
 
-def test_deleting_needs_the_right_count(stage: Stage, four: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("action", "doing", "state"),
+    [("cancel", "cancelling", ScheduleState.CANCELLED), ("delete", "deleting", ScheduleState.DELETED)],
+)
+def test_what_is_final_needs_the_right_count(
+    stage: Stage, four: tuple[str, ...], action: str, doing: str, state: ScheduleState
+) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
-        ({}, "expected_count: deleting"),
+        ({}, f"expected_count: {doing} is final, so say how many; 4 match"),
         ({"expected_count": 3}, "4 match, not 3"),
     ]
     for given, words in cases:
-        refused = stage.ada.knows("change_schedules", action="delete", all=True, **given)
+        refused = stage.ada.knows("change_schedules", action=action, all=True, **given)
         assert words in refused["error"]
         assert states(stage, *four) == ["active"] * 4
-    assert stage.ada.knows("change_schedules", action="delete", all=True, expected_count=4)["changed"] == 4
-    assert states(stage, *four) == [str(ScheduleState.DELETED)] * 4
+    assert stage.ada.knows("change_schedules", action=action, all=True, dry_run=True)["matched"] == 4
+    assert stage.ada.knows("change_schedules", action=action, all=True, expected_count=4)["changed"] == 4
+    assert states(stage, *four) == [str(state)] * 4
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_pause_says_what_falls_into_it_and_when_it_ends(stage: Stage, dry_run: bool) -> None:
+    call: dict[str, Any] = {"at": "2026-02-11 9:00", "prompt": "call the dentist"}
+    stage.ada.knows("schedule", **call)
+    stage.ada.knows("schedule", **call, catch_up="skip")
+    stage.ada.knows("schedule", cron="0 9 * * *", prompt="tidy")
+    stage.ada.knows("schedule", at="2026-03-01 9:00", prompt="pay the rent")
+    until: dict[str, Any] = {"until": "2026-02-14 9:00"}
+    done = stage.ada.knows("change_schedules", action="pause", all=True, dry_run=dry_run, **until)
+    rows = sorted(done["schedules"], key=lambda row: row["id"])
+    assert {row["paused_until"][:16] for row in rows} == {"2026-02-14T09:00"}
+    at = rows[0]["falls_into_pause"].split(", ")[1]
+    assert at.startswith("2026-02-11T09:00:00")
+    assert [row["falls_into_pause"] for row in rows] == [
+        f"Its time, {at}, falls into the pause: it is held and runs when the pause ends.",
+        f"Its time, {at}, falls into the pause: it will be missed, because catch_up is skip.",
+        f"It is skipped 3 times in the pause, the first at {at}.",
+        "None of its times falls into the pause.",
+    ]
+
+
+def test_a_pause_without_an_end_says_so(stage: Stage, four: tuple[str, ...]) -> None:
+    paused = stage.ada.knows("pause_schedule", schedule_id=four[0])
+    assert paused["falls_into_pause"].startswith("Its times are skipped until it is resumed, the first at 2026-")
+    number = stage.ada.knows("schedule", at="2026-02-11 9:00", prompt="call the dentist")["id"]
+    [row] = stage.ada.knows("change_schedules", action="pause", ids=[number], dry_run=True)["schedules"]
+    assert row["paused_until"] is None
+    assert row["falls_into_pause"].startswith("If it is still paused at its time, 2026-02-11T09:00:00")
+    assert row["falls_into_pause"].endswith(", it is held and runs when the pause ends.")
 
 
 def test_what_cannot_be_changed_is_told_and_the_rest_is_changed(stage: Stage, four: tuple[str, ...]) -> None:
@@ -153,6 +191,7 @@ def test_a_pause_until_resumes_by_itself(stage: Stage, four: tuple[str, ...]) ->
         "next_run": None,
         "reads_as": answer["reads_as"],
         "paused_until": "2026-02-11T12:00:00-08:00",
+        "falls_into_pause": "It is skipped 1 time in the pause, the first at 2026-02-11T09:00:00-08:00.",
         "note": "holiday",
     }
     stage.time.advance(timedelta(days=2))

@@ -125,7 +125,7 @@ class Mcp(Interface):
         assert self._use("resume_schedule", schedule_id=id)["next_run"] is not None
 
     def cancel(self, kind: str, id: str) -> None:
-        assert self._use("change_schedules", action="cancel", ids=[id])["changed"] == 1
+        assert self._use("change_schedules", action="cancel", ids=[id], expected_count=1)["changed"] == 1
 
     def delete(self, kind: str, id: str) -> None:
         self._use("delete_schedule", schedule_id=id)

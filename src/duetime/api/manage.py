@@ -29,6 +29,7 @@ from duetime.service.edits import EditRequest, NextTime, edit_schedule, time_or_
 from duetime.service.errors import refuse, unwrap
 from duetime.service.kind_spec import Window, check_kind
 from duetime.service.lookup import find_schedule
+from duetime.service.pauses import falls_into_pause
 from duetime.service.presenters import worker_shape
 from duetime.service.services import Call, pages_of
 from duetime.service.shapes import ScheduleShape
@@ -145,8 +146,8 @@ class Managing(Base):
     ) -> BulkChange:
         """Pause, resume, cancel or delete many schedules: by id, by filter, or `everything`.
 
-        `topic` is the task, agent, topic or host; `label` is the name. With `dry_run`, nothing is changed. Deleting
-        requires `expected_count`, the number of schedules that must match.
+        `topic` is the task, agent, topic or host; `label` is the name. With `dry_run`, nothing is changed. To cancel or
+        delete requires `expected_count`, the number of schedules that must match.
         """
         selection = Selection(ids=ids, kind=kind, topic=topic, label=label, everything=everything)
         request = ChangeRequest(action, self._time(until, "until"), note)
@@ -163,6 +164,8 @@ class Managing(Base):
         schedule, place = unwrap(done).schedule, unwrap(done).place
         view: Mapping[str, Any] = {} if schedule is None else self._view(schedule)
         known = {name: view.get(name) for name in Changed.__annotations__}
+        if schedule is not None and request.action == "pause":
+            known["falls_into_pause"] = falls_into_pause(schedule, schedule.definition.resume_at, self.scheduler.zone)
         return cast("Changed", {**known, "id": unwrap(done).id, "kept_at": place})
 
     def _search(self, query: ScheduleQuery, limit: int | None = None) -> _Found:

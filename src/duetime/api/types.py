@@ -167,6 +167,8 @@ class Changed(TypedDict):
     """Why it is paused."""
     kept_at: str | None
     """The other service, if it is not kept in this store."""
+    falls_into_pause: str | None
+    """After a pause: what it skips or holds."""
 
 
 class Created(CreatedShape):

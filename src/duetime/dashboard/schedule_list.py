@@ -244,7 +244,7 @@ def bulk(request: PageRequest, form: Form) -> Response:
         if not ids:
             return request.redirect("/schedules", **back, did="unchanged")
     services, chosen = request.call.services, Selection(ids=ids)
-    changed = unwrap(change_schedules(services, request.caller, chosen, ChangeRequest(action)))
+    changed = unwrap(change_schedules(services, request.caller, chosen, ChangeRequest(action), confirmed=True))
     reverse = {each.definition.public_id: reverse_of(action, each) for each in before.values() if each}
     undo = request.offer_undo(*((id, reverse.get(id)) for id in _changed_ids(changed.matched, changed.failed)))
     result = request.outcome(ACTIONS[action], changed.changed, len(changed.failed), reasons_of(changed.failed))

@@ -18,10 +18,11 @@ from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.engine.model import OVER, Run, RunStatus, Schedule, ScheduleState
 from duetime.engine.result import Err
 from duetime.engine.store import FAILED_OR_LOST, RunQuery
-from duetime.engine.times import read_instant
+from duetime.engine.times import clock_local, read_instant
 from duetime.service.changes import ACTIONS, ChangeRequest, change_found
 from duetime.service.errors import err_of, refuse, shown, unwrap
 from duetime.service.masking import masking_of
+from duetime.service.pauses import falls_into_pause
 from duetime.service.presenters import (
     View,
     attempt_view,
@@ -81,6 +82,7 @@ def schedule_page(request: PageRequest) -> Response:
         first_page=f"{address}?{urlencode(given)}" if request.parameter("cursor") else None,
         may_stop=bool(schedule.progress.active or schedule.progress.queued),
         paused=state == ScheduleState.PAUSED,
+        falls_into_pause=falls_into_pause(schedule, schedule.definition.resume_at, request.zone, clock_local),
         over=over,
         deleted=state == ScheduleState.DELETED,
     )

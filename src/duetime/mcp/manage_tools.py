@@ -25,6 +25,7 @@ from duetime.mcp.schemas import ERROR, LIMITS_IN_FORCE, LOOKUP, NULLABLE_TIME, Z
 from duetime.mcp.served import Served, instant_in
 from duetime.service.changes import ACTIONS, MOST, ChangeRequest, Selection, change_schedule, change_schedules
 from duetime.service.errors import STORE_ERRORS
+from duetime.service.pauses import falls_into_pause
 from duetime.service.presenters import brief_view
 from duetime.service.services import Call
 
@@ -60,6 +61,8 @@ def change(served: Served, action: str, call: Call, given: Arguments) -> Reply:
     )
     if action == "resume" and changed.schedule is not None:
         view["limits"] = call.services.limits(changed.schedule)
+    if action == "pause" and changed.schedule is not None:
+        view["falls_into_pause"] = falls_into_pause(changed.schedule, changed.schedule.definition.resume_at, zone)
     if action == "delete" and changed.schedule is not None:
         view = {}
     confirmation = f"Schedule {changed.id} {ACTIONS[action]} successfully"
@@ -133,7 +136,7 @@ def _pause_tool(served: Served) -> Tool:
             {"schedule_id": SCHEDULE_ID, "until": UNTIL, "note": text("Why it is paused."), "timezone": ZONE},
             ("schedule_id",),
         ),
-        _changed_schema({"paused": {"type": "boolean"}, **BRIEF}),
+        _changed_schema({"paused": {"type": "boolean"}, "falls_into_pause": {"type": "string"}, **BRIEF}),
         partial(change, served, "pause"),
         idempotent=True,
     )
@@ -190,7 +193,7 @@ def _change_many_tool(served: Served) -> Tool:
                 "until": UNTIL,
                 "note": text("Why they are paused."),
                 "dry_run": {"type": "boolean", "description": "Only list what matches."},
-                "expected_count": number("How many match; needed to delete."),
+                "expected_count": number("How many match; needed to cancel or delete."),
                 "timezone": ZONE,
             },
             ("action",),

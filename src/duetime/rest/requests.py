@@ -259,7 +259,7 @@ class BulkGiven(Given):
         default=None,
         ge=0,
         le=1000,
-        description="How many must match, or nothing is changed; required for deleting.",
+        description="How many must match, or nothing is changed; required to cancel or delete.",
     )
 
 

@@ -45,7 +45,10 @@ class ChangedShape(Shape):
     changed: int
     dry_run: bool
     failed: list[dict[str, Any]] = Field(description="What could not be changed, each with `id` and `error`.")
-    schedules: list[dict[str, Any]] = Field(description="What matched, each with `id`, `kind` and `name`.")
+    schedules: list[dict[str, Any]] = Field(
+        description="What matched, each with `id`, `kind` and `name`; for a pause, with `paused_until` and "
+        "`falls_into_pause`."
+    )
 
 
 class RunsShape(PageShape):

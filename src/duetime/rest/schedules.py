@@ -40,6 +40,7 @@ from duetime.service.errors import refuse, unwrap
 from duetime.service.kind_spec import check_kind
 from duetime.service.lookup import find_schedule
 from duetime.service.masking import unmasked_payload
+from duetime.service.pauses import falls_into_pause
 from duetime.service.presenters import next_instants, policy_given, preview_view, reads_as, run_shapes, schedule_shape
 from duetime.service.run_control import await_result, has_ended, look_again, run_now, stop_runs, what_was_stopped
 from duetime.service.services import Call
@@ -245,8 +246,12 @@ def _edit_asked(call: Call, schedule: Schedule, body: EditGiven, version: int | 
 def _changed(call: Call, id: str, request: ChangeRequest, zone: str | None = None) -> Response:
     changed = unwrap(change_found(call.services, call.caller, _found(call, id), request)).schedule
     assert changed is not None, "it is in this store"
-    limits: dict[str, Any] = {"limits": call.services.limits(changed)} if request.action == "resume" else {}
-    return _answer(call, changed, zone or call.zone, **limits)
+    zone, more = zone or call.zone, dict[str, Any]()
+    if request.action == "resume":
+        more["limits"] = call.services.limits(changed)
+    elif request.action == "pause":
+        more["falls_into_pause"] = falls_into_pause(changed, changed.definition.resume_at, zone)
+    return _answer(call, changed, zone, **more)
 
 
 @routes.post("/schedules/{id}/pause", response_model=ScheduleShape, responses=_CHANGING)

@@ -14,14 +14,18 @@ from duetime.engine.model import Schedule, ScheduleState
 from duetime.engine.queries import NOT_FOUND
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.store import ScheduleQuery
+from duetime.engine.triggers.step_budget import LIST_STEPS, step_budget
 from duetime.service.errors import err_of, refuse, refuse_many, unwrap
 from duetime.service.kind_spec import ExternalSchedules, check_kind
 from duetime.service.lookup import candidate, find_schedule
-from duetime.service.presenters import brief_view
+from duetime.service.pauses import falls_into_pause
+from duetime.service.presenters import brief_view, instant_view
 from duetime.service.services import Services, pages_of
 
 ACTIONS: Final = {"pause": "paused", "resume": "resumed", "cancel": "cancelled", "delete": "deleted"}
 """The possible changes, each with its past participle for messages."""
+FINAL: Final = {"cancel": "cancelling", "delete": "deleting"}
+"""Changes that cannot be undone, each with its gerund for messages."""
 
 
 class ChangeRequest(NamedTuple):
@@ -141,6 +145,8 @@ class Target(NamedTuple):
 
     id: str
     row: dict[str, Any]
+    schedule: Schedule | None = None
+    """None if another service keeps it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,19 +169,23 @@ def change_schedules(
     *,
     dry_run: bool = False,
     expected_count: int | None = None,
+    confirmed: bool = False,
     kinds: Collection[str] | None = None,
     zone: str | None = None,
 ) -> Result[BulkChange]:
     """Change all selected schedules, each in its own transaction; failures are reported, and the rest continues. Times
-    in the answer are in `zone`. A deletion is final, so it requires `expected_count`: how many schedules the caller
-    expects to match."""
+    in the answer are in `zone`. To cancel or delete is final, so it requires `expected_count`, how many schedules the
+    caller expects to match, or `confirmed`: a person has seen them."""
+    zone = services.zone if zone is None else zone
     try:
         _check(caller, selection, request)
         targets, failed = _targets(services, caller, selection, request, kinds)
         if not dry_run:
-            _check_count(request, len(targets), expected_count)
+            _check_count(request, len(targets), expected_count, confirmed)
     except DuetimeError as error:
         return err_of(error)
+    if request.action == "pause":
+        _add_effects(targets, request.until, zone)
     done = 0
     for target in () if dry_run else targets:
         result = change_schedule(services, caller, target.id, request, kinds=kinds)
@@ -184,7 +194,7 @@ def change_schedules(
         else:
             done += 1
             if result.value.schedule is not None and request.action != "delete":
-                target.row.update(brief_view(result.value.schedule, services.zone if zone is None else zone))
+                target.row.update(brief_view(result.value.schedule, zone))
     return Ok(BulkChange([target.row for target in targets], done, failed))
 
 
@@ -202,9 +212,19 @@ def _check(caller: Caller, selection: Selection, request: ChangeRequest) -> None
         raise refuse("invalid", "ids: give either ids, or a filter (kind, topic, label), or all", "ids")
 
 
-def _check_count(request: ChangeRequest, matched: int, expected: int | None) -> None:
-    if request.action == "delete" and expected is None:
-        text = f"expected_count: deleting is final, so say how many; {matched} match (dry_run lists them)"
+def _add_effects(targets: Sequence[Target], until: Instant | None, zone: str) -> None:
+    """Add to the rows when the pause ends and what falls into it."""
+    with step_budget(LIST_STEPS):
+        for target in targets:
+            if target.schedule is not None:
+                target.row["paused_until"] = instant_view(until, zone)
+                target.row["falls_into_pause"] = falls_into_pause(target.schedule, until, zone)
+
+
+def _check_count(request: ChangeRequest, matched: int, expected: int | None, confirmed: bool) -> None:
+    if request.action in FINAL and expected is None and not confirmed:
+        doing = FINAL[request.action]
+        text = f"expected_count: {doing} is final, so say how many; {matched} match (dry_run lists them)"
         raise refuse("invalid", text, "expected_count")
     if expected is not None and expected != matched:
         text = f"expected_count: {matched} match, not {expected}, so nothing was changed; dry_run lists them"
@@ -235,7 +255,7 @@ def _by_ids(
         found = find_schedule(services.scheduler, caller, given)
         if isinstance(found, Ok) and (kinds is None or found.value.definition.kind in kinds):
             id = found.value.definition.public_id
-            targets[id] = Target(id, candidate(found.value))
+            targets[id] = Target(id, candidate(found.value), found.value)
         elif (row := _elsewhere(services, caller, kinds).get(str(given))) is not None:
             targets[str(given)] = Target(str(given), row)
         else:
@@ -270,7 +290,7 @@ def _matching(
             fits = kinds is None or each.definition.kind in kinds
             if fits and (states is None or each.progress.state in states) and number <= MOST:
                 number += 1
-                yield Target(each.definition.public_id, candidate(each))
+                yield Target(each.definition.public_id, candidate(each), each)
         if number > MOST:
             return
     yield from _matching_elsewhere(services, caller, selection, request, kinds)

@@ -75,6 +75,8 @@ class ScheduleShape(TypedDict):
     """Changes with every edit."""
     limits: NotRequired[dict[str, Any]]
     """The limits in force; only in the answer to a create, an edit or a resume."""
+    falls_into_pause: NotRequired[str]
+    """What the pause skips or holds; only in the answer to a pause."""
 
 
 class RunShape(TypedDict):

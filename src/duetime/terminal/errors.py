@@ -38,6 +38,7 @@ _IN_TEXTS = {
     "either ids, or a filter (kind, topic, label), or all": "ids, or a filter (--kind, --topic, --label), or --all",
     "with kind, topic or label": "with --kind, --topic or --label",
     "dry_run": "--dry-run",
+    "so say how many;": "so say how many, or pass --yes;",
     "this idempotency_key": "this --key",
 }
 """The names of options within the messages for other interfaces."""

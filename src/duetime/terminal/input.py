@@ -25,9 +25,13 @@ def is_interactive() -> bool:
 
 
 def agreed(question: str, instead: str = "pass --yes") -> bool:
+    """Ask a yes-or-no question. Unless the answer is yes, say that nothing was changed."""
     if not sys.stdin.isatty():
         raise InvalidInput(f"{question.strip()} Not a terminal; {instead}")
-    return _answer(f"{question} [y/N] ").lower() in ("y", "yes")
+    if _answer(f"{question} [y/N] ").lower() in ("y", "yes"):
+        return True
+    print("Nothing was changed.")
+    return False
 
 
 def choose(question: str, options: Mapping[str, str], default: str) -> str:

@@ -374,7 +374,7 @@ def test_tools_that_are_switched_off_change_nothing_at_qstash(tmp_path: Path, mo
         call = Call(there.app.services, Caller("ann"), "UTC")
         jobs = {tool.name: tool for tool in catalog_of(load_specs().values(), ["jobs"]).tools}
         for chosen in ({"all": True}, {"ids": [id]}):
-            done = jobs["change_schedules"].answer(call, {"action": "cancel", **chosen}).structured
+            done = jobs["change_schedules"].answer(call, {"action": "cancel", "expected_count": 0, **chosen}).structured
             assert (done["changed"], done["matched"]) == (0, 0)
         refused = jobs["delete_schedule"].answer(call, {"schedule_id": id}).structured
         assert refused["error"].startswith("Schedule not found")

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from functools import partial
+from typing import Annotated, Any, Final
 
 from duetime.cli.runs.run import Kind, known_kind
-from duetime.service.changes import ACTIONS, BulkChange, ChangeRequest, Selection, change_schedules
+from duetime.engine.clock import Instant
+from duetime.engine.times import clock_local
+from duetime.service.changes import ACTIONS, FINAL, BulkChange, ChangeRequest, Selection, change_schedules
 from duetime.service.errors import FAILED, OK, unwrap
 from duetime.service.services import OPERATOR
 from duetime.terminal import output
 from duetime.terminal.completion import IDS, one_of
 from duetime.terminal.context import Application, Db, Json, opened
+from duetime.terminal.input import agreed, is_interactive
 from duetime.terminal.output import clean, plural
 from duetime.terminal.schedules.change import instant_given
-from duetime.terminal.schedules.commands import Note, Until
+from duetime.terminal.schedules.commands import Note, Until, Yes
 from duetime.terminal.schedules.display import short_of
 from duetime.terminal.typer_ext import PlainCommand, argument, option, single
 
 commands = single()
 
+_NAMED: Final = 5
+"""Number of schedules that a question or an answer names."""
 
 _CHANGE_EXAMPLES = """\
 duetime change pause --kind job --until "monday 9am"
@@ -39,8 +46,10 @@ def change(
     note: Note = None,
     dry_run: Annotated[bool, option("--dry-run", "Show what matches without changing it.")] = False,
     expected: Annotated[
-        int | None, option("--expected N", "Number of matches that you expect; required to delete.")
+        int | None,
+        option("--expected N", "Number of matches that you expect; this or --yes is required to cancel or delete."),
     ] = None,
+    yes: Yes = False,
     db: Db = None,
     json_: Json = False,
 ) -> int:
@@ -48,22 +57,41 @@ def change(
     with opened(db) as app:
         selection = Selection(ids=ids or (), kind=known_kind(kind), topic=topic, label=label, everything=everything)
         request = ChangeRequest(action, instant_given(app, until, "--until"), note)
-        done = unwrap(
-            change_schedules(app.services, OPERATOR, selection, request, dry_run=dry_run, expected_count=expected)
-        )
-        text = "" if json_ else _text(app, action, done, dry_run=dry_run)
+        changed = partial(change_schedules, app.services, OPERATOR, selection, request)
+        if action in FINAL and expected is None and not (yes or dry_run or json_) and is_interactive():
+            found = unwrap(changed(dry_run=True)).matched
+            if not _agreed(app, action, found):
+                return OK
+            expected = len(found)
+        done = unwrap(changed(dry_run=dry_run, expected_count=expected, confirmed=yes))
+        text = "" if json_ else _text(app, action, done, dry_run=dry_run, until=request.until)
     counts = {"matched": len(done.matched), "changed": done.changed, "dry_run": dry_run}
     document: dict[str, Any] = {**counts, "failed": list(done.failed), "schedules": list(done.matched)}
     output.print_result(json_, document, text)
     return FAILED if done.failed else OK
 
 
-def _text(app: Application, action: str, done: BulkChange, *, dry_run: bool) -> str:
-    rows = [
-        f"{short_of(app, each['id'])}  {clean(str(each.get('name', '')))}" for each in (done.matched if dry_run else ())
-    ]
+def _agreed(app: Application, action: str, found: Sequence[dict[str, Any]]) -> bool:
+    """Ask a person whether to change these schedules, and name some of them."""
+    if not found:
+        return True
+    output.say("\n".join(_row(app, each) for each in found[:_NAMED]))
+    if len(found) > _NAMED:
+        output.say(f"and {len(found) - _NAMED:,} more")
+    return agreed(f"{action.capitalize()} {plural(len(found), 'schedule')}? This cannot be undone.")
+
+
+def _row(app: Application, row: dict[str, Any]) -> str:
+    effect = f": {row['falls_into_pause']}" if "falls_into_pause" in row else ""
+    return f"{short_of(app, row['id'])}  {clean(str(row.get('name', '')))}{effect}"
+
+
+def _text(app: Application, action: str, done: BulkChange, *, dry_run: bool, until: Instant | None) -> str:
     verb = "would be" if dry_run else "were"
     number = len(done.matched) if dry_run else done.changed
-    rows.append(f"{plural(number, 'schedule')} {verb} {ACTIONS[action]}.")
+    shown = done.matched if dry_run else done.matched[:_NAMED] if action == "pause" else ()
+    rows = [_row(app, each) for each in shown]
+    end = "" if until is None else f" until {clock_local(until, app.scheduler.zone)}"
+    rows.append(f"{plural(number, 'schedule')} {verb} {ACTIONS[action]}{end}.")
     rows += [f"{short_of(app, each['id'])}: {clean(str(each['error']))}" for each in done.failed]
     return "\n".join(rows)

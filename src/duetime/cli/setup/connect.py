@@ -95,7 +95,6 @@ def _change(target: Target, entry: Entry | None, *, yes: bool, json_: bool, sett
         _show(target.path, before, after)
         output.warn(warnings)
         if not yes and not agreed("\nWrite this?"):
-            print("Nothing was changed.")
             return False
     if settings is not None:
         _make_what_is_named(settings)

@@ -58,7 +58,6 @@ def init(
     if changes and (yes or _may_replace(path, before, changes, json_)):
         change_file(path, before, changes)
     elif changes:
-        print("Nothing was changed.")
         return
     _print_summary(path, changes, load_only(path) if path.exists() else settings, json_)
 

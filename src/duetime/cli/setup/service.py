@@ -64,7 +64,6 @@ def install(
         return
     _need(unit)
     if not yes and not _agreed("Write this file and start the service?", json_):
-        print("Nothing was changed.")
         return
     for command in unit.renew if unit.path.exists() else ():
         _asked(command)
@@ -106,7 +105,6 @@ def uninstall(dry_run: DryRun = False, yes: Yes = False, json_: Json = False) ->
         return
     _need(unit)
     if not yes and not _agreed(f"Stop the service and remove {clean(unit.path)}?", json_):
-        print("Nothing was changed.")
         return
     for command in unit.unload:
         _run(command)

@@ -17,7 +17,8 @@ from duetime.service import edits
 from duetime.service.changes import ACTIONS, Changed, ChangeRequest, change_schedule
 from duetime.service.edits import EditRequest
 from duetime.service.errors import FAILED, refuse, unwrap
-from duetime.service.lookup import short_id
+from duetime.service.lookup import find_schedule, short_id
+from duetime.service.pauses import falls_into_pause
 from duetime.service.run_control import has_ended, last_allowed, stop_runs, wait_for_end, what_was_stopped, why_it_waits
 from duetime.service.services import OPERATOR
 from duetime.service.state_details import detail_of
@@ -25,6 +26,7 @@ from duetime.service.warnings import ScheduleWarning, time_warnings
 from duetime.service.when import When
 from duetime.terminal import output
 from duetime.terminal.context import Application, again, print_done
+from duetime.terminal.input import agreed, is_interactive
 from duetime.terminal.output import clean, coming, run_document, schedule_document
 from duetime.terminal.schedules.commands import KindView
 from duetime.terminal.schedules.display import found_here, not_found, outcome_text
@@ -160,8 +162,14 @@ def change_one(
     *,
     until: str | None = None,
     note: str | None = None,
+    yes: bool = True,
 ) -> None:
-    """Pause, resume, cancel or delete a schedule, and print what was done."""
+    """Pause, resume, cancel or delete a schedule, and print what was done. Without `yes`, ask a person first."""
+    if not yes and not json_ and is_interactive():
+        found = find_schedule(app.scheduler, OPERATOR, given, view.kind)
+        name = given if isinstance(found, Err) else f"{short_id(found.value.definition)}  {found.value.definition.name}"
+        if not agreed(f"{action.capitalize()} {clean(name)}? This cannot be undone."):
+            return
     request = ChangeRequest(action, instant_given(app, until, "--until"), note)
     result = change_schedule(app.services, OPERATOR, given, request, kind=view.kind)
     if isinstance(result, Err) and result.code in ("not_found", "ambiguous"):
@@ -181,13 +189,17 @@ def change_one(
         output.print_result(json_, {"id": changed.id, "deleted": True}, f"{text}. Its runs can still be read: {still}")
         return
     zone, now = app.scheduler.zone, app.clock.now()
+    document = schedule_document(changed.schedule, zone)
     if progress.state == ScheduleState.ACTIVE:
         text += f"\nnext   {coming(progress.next, zone, now)}"
-    elif definition.resume_at is not None:
-        text += f"\nuntil  {coming(definition.resume_at, zone, now)}"
+    elif request.action == "pause":
+        ends = definition.resume_at
+        text += f"\nuntil  {'you resume it' if ends is None else coming(ends, zone, now)}"
+        effect = falls_into_pause(changed.schedule, ends, zone, clock_local)
+        document, text = document | {"falls_into_pause": effect}, f"{text}\nnote   {effect}"
     elif request.action == "resume" and progress.note is not None:
         text += f"\nnote   {clean(progress.note)}"
-    output.print_result(json_, schedule_document(changed.schedule, zone), text)
+    output.print_result(json_, document, text)
 
 
 def _done(view: KindView, id: str, result: Result[Any]) -> Any:

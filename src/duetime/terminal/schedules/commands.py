@@ -92,6 +92,7 @@ Wait = Annotated[
 ]
 Until = Annotated[str | None, option("--until TIME", 'Resume automatically at this time: "monday 9am".')]
 Note = Annotated[str | None, option("--note TEXT", "Reason, shown with the schedule.")]
+Yes = Annotated[bool, option("--yes", "Do not ask for confirmation.")]
 
 
 def add_read_commands(commands: typer.Typer, view: KindView) -> None:
@@ -152,16 +153,14 @@ def add_change_commands(commands: typer.Typer, view: KindView) -> None:
     def cancel(id: Id, db: Db = None, json_: Json = False) -> None:
         change("cancel", id, db, json_)
 
-    def delete(id: Id, db: Db = None, json_: Json = False) -> None:
-        change("delete", id, db, json_)
+    def delete(id: Id, yes: Yes = False, db: Db = None, json_: Json = False) -> None:
+        change("delete", id, db, json_, yes=yes)
 
-    def change(
-        action: str, id: str, db: str | None, json_: bool, *, until: str | None = None, note: str | None = None
-    ) -> None:
+    def change(action: str, id: str, db: str | None, json_: bool, **options: Any) -> None:
         from duetime.terminal.schedules.change import change_one
 
         with opened(db) as app:
-            change_one(app, view, id, action, json_, until=until, note=note)
+            change_one(app, view, id, action, json_, **options)
 
     noun = view.noun
     helped: dict[Callable[..., None], str] = {
@@ -170,7 +169,7 @@ def add_change_commands(commands: typer.Typer, view: KindView) -> None:
         pause: f"Pause a {noun}, until it is resumed or until a time.",
         resume: f"Resume a paused {noun}.",
         cancel: f"Cancel a {noun}. Nothing more starts, and a run in progress is asked to stop.",
-        delete: f"Delete a {noun}. Its history can still be read.",
+        delete: f"Delete a {noun}, after a question on a terminal. Its history can still be read.",
     }
     for command, help_ in helped.items():
         commands.command(cls=PlainCommand, help=help_)(command)

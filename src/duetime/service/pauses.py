@@ -1,0 +1,39 @@
+"""What falls into a pause, for the answer about it: the times that are skipped, or the one that is held."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from duetime.engine.clock import Instant
+from duetime.engine.errors import DuetimeError
+from duetime.engine.model import Schedule
+from duetime.engine.policy.catch_up import missed_span
+from duetime.engine.policy.pauses import is_held, is_one_off
+from duetime.service.presenters import instant_view
+from duetime.service.text import plural
+
+_NEVER: Final = Instant(1 << 62)
+
+
+def falls_into_pause(
+    schedule: Schedule, until: Instant | None, zone: str, show: Callable[[Instant, str], object] = instant_view
+) -> str:
+    """Return a sentence about the times of a schedule in a pause that begins now. `show` formats a time."""
+    first = schedule.progress.next
+    if first is None or (until is not None and first >= until):
+        return "None of its times falls into the pause."
+    if is_one_off(schedule.definition):
+        held, shown = is_held(schedule, _NEVER if until is None else until), show(first, zone)
+        then = "it is held and runs when the pause ends" if held else "it will be missed, because catch_up is skip"
+        if until is None:
+            return f"If it is still paused at its time, {shown}, {then}."
+        return f"Its time, {shown}, falls into the pause: {then}."
+    if until is None:
+        return f"Its times are skipped until it is resumed, the first at {show(first, zone)}."
+    try:
+        number = missed_span(schedule.definition.trigger, first, Instant(until - 1)).number
+    except DuetimeError:  # it takes too many steps to count them
+        number = -1
+    times = f"at least {plural(-number, 'time')}" if number < 0 else plural(number, "time")
+    return f"It is skipped {times} in the pause, the first at {show(first, zone)}."
