@@ -14,7 +14,7 @@ from duetime.dashboard.timeline.charts import chart, line
 from duetime.engine.clock import DAY, MINUTE, SECOND, Instant
 from duetime.engine.model import READ, Run, RunId, RunStatus, Schedule, ScheduleState
 from duetime.engine.policy.finish import was_paused_by_engine
-from duetime.engine.store import RunQuery, ScheduleQuery
+from duetime.engine.store import FAILED_OR_LOST, RunQuery, ScheduleQuery
 from duetime.service.dead_letters import count_dead
 from duetime.service.errors import unwrap
 from duetime.service.history import next_attempt
@@ -105,7 +105,7 @@ PAGES: Final = 25
 LATELY: Final = 20_000
 """Number of latest runs, of all owners, that are searched for missed ones."""
 NEWS: Final = 7 * DAY
-"""How long a missed run is shown. It can be neither run nor dismissed, so it must disappear automatically."""
+"""How long a missed run is shown, unless it is dismissed or a later run completes."""
 PATIENCE: Final = 2 * MINUTE
 """How long a prompt may wait for an agent before it needs attention."""
 
@@ -216,9 +216,22 @@ def _is_late(due: Instant, request: PageRequest) -> bool:
     return due < request.now - PATIENCE
 
 
+def _unhealed(request: PageRequest, runs: list[Run]) -> list[tuple[Run, Schedule | None]]:
+    """Return the runs after which no run of the same schedule has completed, each with its schedule if that exists."""
+    schedules = {run.schedule: request.scheduler.schedule_of(request.caller, run) for run in runs}
+    pairs = [(run, schedules[run.schedule]) for run in runs]
+    return [pair for pair in pairs if pair[1] is None or pair[1].progress.last_status != RunStatus.COMPLETED]
+
+
 def _failing(request: PageRequest) -> Found:
+    """Return the latest dead letters, and the latest ones of schedules that fail, which newer dead letters may hide."""
     query = RunQuery(status="dead", limit=LOOKED_AT, count_to=0)
-    dead, is_cut = _read(request, query)
+    latest, is_cut = _read(request, query)
+    dead, known = [run for run, _ in _unhealed(request, latest)], {run.schedule for run in latest}
+    for schedule in _last_failed(request) if is_cut else ():
+        if schedule.definition.id not in known:
+            query = RunQuery(schedule=schedule.definition.id, status=FAILED_OR_LOST, limit=1, count_to=0)
+            dead += [run for run in _read(request, query)[0] if not run.stop]
     items: list[Item] = []
     for run, others in by_schedule(run_shapes(request.scheduler, dead, request.zone, brief=True)):
         unread = is_cut and len(items) < SHOWN  # not all of its runs were read
@@ -228,6 +241,12 @@ def _failing(request: PageRequest) -> Found:
         since = run["finished"] or run["due"]
         items.append(Item(run, run["schedule"], since, run["error"] or "", more, actions, run["run_id"]))
     return Found(items, is_cut)
+
+
+def _last_failed(request: PageRequest) -> list[Schedule]:
+    query = ScheduleQuery(status="failed", newest_first=True, limit=LOOKED_AT, count_to=0)
+    found = unwrap(request.scheduler.search(request.caller, query)).items
+    return [each for each in found if each.progress.last_status in (RunStatus.FAILED, RunStatus.LOST)]
 
 
 def _dead_like(request: PageRequest, run: View) -> int:
@@ -241,16 +260,17 @@ def _dead_like(request: PageRequest, run: View) -> int:
 
 def _missed(request: PageRequest) -> Found:
     lately = RunId(max(0, request.scheduler.store.newest_run() - LATELY))
-    query = RunQuery(status=RunStatus.MISSED, above=lately, limit=LOOKED_AT, count_to=0)
+    query = RunQuery(status=RunStatus.MISSED, above=lately, mark_below=READ, limit=LOOKED_AT, count_to=0)
     found, is_cut = _read(request, query)
-    fresh = [run for run in found if (run.last or run.due) > request.now - NEWS]
-    living = {run.id: request.scheduler.schedule_of(request.caller, run) for run in fresh[:LOOKED_AT]}
+    fresh = _unhealed(request, [run for run in found if (run.last or run.due) > request.now - NEWS])
+    living = {run.id for run, schedule in fresh if schedule is not None}
     items = []
-    for run, more in by_schedule(run_shapes(request.scheduler, fresh, request.zone, brief=True)):
-        schedule = living.get(run["run_id"])
-        again = [] if schedule is None else [Action("Run now", "play", f"{at(str(run['schedule']))}/run")]
+    for run, more in by_schedule(run_shapes(request.scheduler, [run for run, _ in fresh], request.zone, brief=True)):
+        again = Action("Run now", "play", f"{at(str(run['schedule']))}/run")
+        dismiss = Action("Dismiss", "close", f"/runs/{run['run_id']}/dismiss")
+        actions = [again, dismiss] if run["run_id"] in living else [dismiss]
         since = str(run.get("last") or run["due"])
-        items.append(Item(run, run["schedule"], since, run["error"] or "", more, again, run["run_id"], grave=False))
+        items.append(Item(run, run["schedule"], since, run["error"] or "", more, actions, run["run_id"], grave=False))
     return Found(items, is_cut and len(fresh) == len(found))
 
 

@@ -14,7 +14,7 @@ from duetime.dashboard.request import Form, PageRequest, goal_of
 from duetime.dashboard.undo import RESTORE
 from duetime.engine.clock import Instant
 from duetime.engine.kind import Caller
-from duetime.engine.model import LIVE, Run, RunStatus, Schedule
+from duetime.engine.model import DISMISSABLE, LIVE, Run, RunStatus, Schedule
 from duetime.engine.result import Err, Result
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.tracebacks import frames_of
@@ -65,8 +65,8 @@ def run_page(request: PageRequest) -> Response:
         deliveries=deliveries_of(request.scheduler, run),
         commands=_commands(request, run, schedule),
         may_retry=run.status in RETRIED and schedule is not None,
-        may_dismiss=run.status in (RunStatus.FAILED, RunStatus.LOST) and not run.stop,
-        may_restore=run.status in (RunStatus.FAILED, RunStatus.LOST) and bool(run.stop),
+        may_dismiss=run.status in DISMISSABLE and not run.stop,
+        may_restore=run.status in DISMISSABLE and bool(run.stop),
         may_stop=run.status in LIVE and not run.stop,
         is_untaken=run.status == RunStatus.WAITING and run.holder is None,
         may_run_again=schedule is not None and bool(payload),

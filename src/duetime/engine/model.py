@@ -44,6 +44,8 @@ OVER = frozenset({ScheduleState.ENDED, ScheduleState.CANCELLED, ScheduleState.DE
 """States of a schedule that will not fire again."""
 
 LIVE = frozenset({RunStatus.PENDING, RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.WAITING})
+DISMISSABLE = frozenset({RunStatus.FAILED, RunStatus.LOST, RunStatus.MISSED})
+"""The runs that need attention until somebody dismisses them, or a later run completes."""
 """Statuses of a run that may still change."""
 
 ACTIVE = frozenset({RunStatus.PENDING, RunStatus.RUNNING, RunStatus.WAITING})
@@ -123,7 +125,7 @@ class Run(NamedTuple):
     result: str | None
     error: str | None
     report: str | None  # the last progress report
-    stop: int  # 1: asked to stop; for a failed run: dismissed; for a message: READ or DISMISSED
+    stop: int  # 1: asked to stop; for a failed or missed run: dismissed; for a message: READ or DISMISSED
     last: Instant | None  # last instant of a range (`due` is its first)
     number: int  # size of a range; a negative number means at least that many
     kind: str

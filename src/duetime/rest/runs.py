@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import Enum
 from typing import Annotated
 
 from fastapi import Body, Depends, Path, Query
 from starlette.responses import JSONResponse, Response
 
-from duetime.engine.model import Run, RunStatus, ScheduleId
+from duetime.engine.model import DISMISSABLE, Run, RunStatus, ScheduleId
 from duetime.engine.result import Err
 from duetime.engine.store import RunQuery
 from duetime.rest.dependencies import Caller, json_only, page_of, problems, router
@@ -162,19 +163,19 @@ def retry_dead(call: Caller, id: Id) -> Response:
 
 @routes.post("/dead/{id}/dismiss", response_model=RunShape, responses=problems(404, 409), tags=_DEAD)
 def dismiss_dead(call: Caller, id: Id) -> Response:
-    """Dismiss a dead letter. It stays in the history and can still be retried or restored."""
-    _dead_letter(call, id)
+    """Dismiss a dead letter, or a run that was missed. It stays in the history and can still be retried or restored."""
+    _dead_letter(call, id, DISMISSABLE)
     return answer_run(call, unwrap(call.scheduler.dismiss(call.caller, id)))
 
 
 @routes.post("/dead/{id}/restore", response_model=RunShape, responses=problems(404, 409), tags=_DEAD)
 def restore_dead(call: Caller, id: Id) -> Response:
     """Put a dead letter that was dismissed back on the list."""
-    _dead_letter(call, id)
+    _dead_letter(call, id, DISMISSABLE)
     return answer_run(call, unwrap(call.scheduler.dismiss(call.caller, id, undo=True)))
 
 
-def _dead_letter(call: Call, id: int) -> None:
+def _dead_letter(call: Call, id: int, statuses: Collection[str] = (RunStatus.FAILED, RunStatus.LOST)) -> None:
     run = found_run(call, id)
-    if run.status not in (RunStatus.FAILED, RunStatus.LOST):
+    if run.status not in statuses:
         raise refuse("not_found", "there is no such run among those that failed")

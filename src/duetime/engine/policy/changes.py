@@ -10,6 +10,7 @@ from typing import NamedTuple
 from duetime.engine.clock import Instant
 from duetime.engine.encoding import json_object
 from duetime.engine.model import (
+    DISMISSABLE,
     LIVE,
     NO_RUN,
     OVER,
@@ -310,8 +311,9 @@ def _requested_during_pause(change: Change, in_line: bool) -> Instant | None:
 
 
 def dismiss(change: Change, run: Run, *, undo: bool = False) -> Decision:
-    """Mark a failed run as needing no further attention. Its status stays; `undo` or a retry removes the mark."""
-    if run.status not in (RunStatus.FAILED, RunStatus.LOST):
+    """Mark a failed or missed run as needing no further attention. Its status stays; `undo` or a retry removes the
+    mark."""
+    if run.status not in DISMISSABLE:
         return not_possible("restored" if undo else "dismissed", run.status)
     marked = run._replace(stop=0 if undo else 1)
     return done(Writes(runs={run.id: marked}), marked)

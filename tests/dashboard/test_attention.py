@@ -1,0 +1,134 @@
+"""What needs attention on the first page: failures until a later run completes, and missed ones until dismissed."""
+
+from __future__ import annotations
+
+import pytest
+
+from duetime.dashboard import home
+from duetime.engine.clock import HOUR, MINUTE
+from duetime.engine.kind import Caller
+from duetime.engine.model import Run, Schedule
+from duetime.engine.result import Err, Ok
+from duetime.engine.store import RunQuery
+from duetime.kinds.jobs.registry import Task
+from tests.support.browsing import Browser, made, page_of, signed_in_as, working
+from tests.support.drafts import every
+from tests.support.web import Site
+from tests.support.workers import eventually
+
+ECHO = '{"task": "echo", "args": ["x"], "kwargs": {}}'
+
+
+class Shop:
+    """A task that fails while it is closed."""
+
+    def __init__(self) -> None:
+        self.is_open = False
+
+    def ping(self) -> str:
+        """Ping the shop."""
+        if not self.is_open:
+            raise ConnectionError("the shop is closed")
+        return "open"
+
+
+@pytest.fixture(scope="module")
+def shop(served: Site) -> Shop:
+    shop = Shop()
+    served.room.registry.add(Task(shop.ping, name="ping"))
+    return shop
+
+
+def pinging(served: Site, name: str, owner: str) -> Schedule:
+    return made(served, name, owner=owner, payload={"task": "ping"}, policy={"max_attempts": 1})
+
+
+def run_now(served: Site, browser: Browser, schedule: Schedule) -> None:
+    browser.send(page_of(schedule, "run"), {})
+    eventually(lambda: not runs(served, schedule.definition.owner, "live"), 20, "it ran")
+
+
+def runs(served: Site, owner: str, status: str) -> list[Run]:
+    return served.room.store.runs(RunQuery(owner=owner, status=status)).items
+
+
+def attention(browser: Browser) -> str:
+    page = browser.text("/")
+    return page.partition("Needs attention")[2].partition("successful,")[0]
+
+
+def test_a_failure_that_a_later_run_heals_needs_no_attention(served: Site, shop: Shop) -> None:
+    browser, schedule = signed_in_as(served, "healing"), pinging(served, "Ping the shop", "healing")
+    with working(served):
+        shop.is_open = False
+        run_now(served, browser, schedule)
+        assert "Failing" in attention(browser) and "Ping the shop" in attention(browser)
+        shop.is_open = True
+        run_now(served, browser, schedule)
+        assert attention(browser) == ""
+        assert len(runs(served, "healing", "dead")) == 1, "it can still be retried"
+        assert "the shop is closed" in browser.text("/dead-letters")
+        shop.is_open = False
+        run_now(served, browser, schedule)
+        assert "Ping the shop" in attention(browser), "it fails again"
+
+
+def test_what_still_fails_is_not_hidden_by_newer_failures_that_were_healed(
+    served: Site, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(home, "LOOKED_AT", 1)
+    browser = signed_in_as(served, "hidden")
+    broken, healed = pinging(served, "still broken", "hidden"), pinging(served, "well again", "hidden")
+    with working(served):
+        shop.is_open = False
+        run_now(served, browser, broken)
+        run_now(served, browser, healed)
+        shop.is_open = True
+        run_now(served, browser, healed)
+    monkeypatch.setattr(home, "LOOKED_AT", 1)
+    assert "still broken" in attention(browser) and "well again" not in attention(browser)
+    [first] = [run for run in runs(served, "hidden", "dead") if run.name == "still broken"]
+    browser.send(f"/runs/{first.id}/dismiss", {})
+    assert attention(browser) == ""
+
+
+def test_a_missed_run_is_dismissed_and_restored(served: Site) -> None:
+    now = served.room.clock.now()
+    served.room.store.create(
+        [every(HOUR, now - 9 * HOUR, end=now - HOUR, owner="missing", name="was off", catch_up="skip")]
+    )
+    with working(served):
+        eventually(lambda: runs(served, "missing", "missed"), 20, "it was missed")
+    browser, [run] = signed_in_as(served, "missing"), runs(served, "missing", "missed")
+    assert "was off" in attention(browser) and "Dismiss" in attention(browser)
+    reply = browser.send(f"/runs/{run.id}/dismiss", {"to": "/"})
+    assert attention(browser) == ""
+    assert "dismissed" in browser.text(f"/runs/{run.id}") and "missed" in browser.text(f"/runs/{run.id}")
+    key = reply.headers["location"].partition("undo=")[2]
+    assert "Undone." in browser.follow(browser.send("/undo", {"undo": key, "to": "/"}))
+    assert "was off" in attention(browser)
+    headers = served.bearer("missing")
+    assert served.ask("POST", f"/api/v1/dead/{run.id}/dismiss", headers).status == 200, "as on every interface"
+    assert attention(browser) == ""
+    scheduler = served.room.scheduler
+    assert isinstance(scheduler.dismiss(Caller("missing"), run.id, undo=True), Ok)
+    assert isinstance(scheduler.dismiss(Caller("nosy"), run.id), Err)
+
+
+def test_a_missed_run_that_a_later_run_makes_up_for_needs_no_attention(served: Site, shop: Shop) -> None:
+    now = served.room.clock.now()
+    served.room.store.create(
+        [every(HOUR, now - 9 * HOUR - MINUTE, owner="late", name="goes on", catch_up="skip", payload=ECHO)]
+    )
+    with working(served):
+        eventually(lambda: runs(served, "late", "missed"), 20, "it was missed")
+        browser = signed_in_as(served, "late")
+        assert "goes on" in attention(browser)
+        [schedule] = _schedules(served, "late")
+        run_now(served, browser, schedule)
+        assert runs(served, "late", "completed") and attention(browser) == ""
+
+
+def _schedules(served: Site, owner: str) -> list[Schedule]:
+    found = [served.room.store.get(run.schedule) for run in runs(served, owner, "missed")]
+    return [each for each in found if each is not None]
