@@ -7,7 +7,7 @@ from pathlib import Path
 
 from duetime.engine.outcome import Failed
 from duetime.engine.redaction import redacted_outcome
-from duetime.engine.tracebacks import LONGEST, frames_of, is_library, stored_traceback, traceback_of
+from duetime.engine.tracebacks import LONGEST, exceptions_of, frames_of, is_library, stored_traceback, traceback_of
 from duetime.kinds.jobs.registry import Registry
 from tests.support.jobs import make_work
 
@@ -82,6 +82,67 @@ def test_credentials_of_several_lines_are_removed_wherever_they_are_indented() -
     outcome = Failed("no", traceback=traceback_of(group))
     stored = redacted_outcome(outcome, json.dumps({"kwargs": {"private_key": key}})).traceback
     assert stored is not None and "MIIEvQ" not in stored and "BAQEFA" not in stored and "bad key" in stored
+
+
+def chained(message: str = "amount 129900 exceeds the limit") -> RuntimeError:
+    def charge(left: int) -> None:
+        if left:
+            charge(left - 1)
+        raise ValueError(message)
+
+    try:
+        try:
+            charge(40)
+        except ValueError as error:
+            raise RuntimeError("the charge failed") from error
+    except RuntimeError as error:
+        return error
+    raise AssertionError
+
+
+def test_every_exception_of_a_chain_has_its_message() -> None:
+    try:
+        try:
+            raise chained()
+        except RuntimeError:
+            raise LookupError("receipt")  # noqa: B904 - raised while handling it
+    except LookupError as last:
+        stored = stored_traceback(traceback_of(last))
+    found = exceptions_of(stored)
+    assert [(each.relation, each.error) for each in found] == [
+        ("", "LookupError: receipt"),
+        ("while handling", "RuntimeError: the charge failed"),
+        ("caused by", "ValueError: amount 129900 exceeds the limit"),
+    ]
+    recursion = found[2].frames
+    assert [frame.function for frame in recursion] == ["chained", "charge", "charge", "charge", "charge"]
+    assert [frame.repeated for frame in recursion] == [0, 0, 0, 37, 0]
+    assert all(frame.own for each in found for frame in each.frames)
+
+
+def test_a_long_message_does_not_cost_another_exception_its_own() -> None:
+    for message in ("x" * 30_000, "a line\n" * 5_000):
+        error = chained(message)
+        error.add_note("a note\n" * 3_000)
+        stored = stored_traceback(traceback_of(error))
+        assert len(stored) <= LONGEST
+        found = exceptions_of(stored)
+        assert [each.relation for each in found] == ["", "caused by"]
+        assert found[0].error.startswith("RuntimeError: the charge failed")
+        assert found[1].frames and found[1].error[-200:].count("a line") + found[1].error.count("xxx") > 0
+
+
+def test_a_group_and_what_was_stored_before_are_read() -> None:
+    group = exceptions_of(stored_traceback(traceback_of(BaseExceptionGroup("several", [ValueError("one"), raised()]))))
+    assert [(each.relation, each.error) for each in group] == [("", "ExceptionGroup: several (2 sub-exceptions)")]
+    assert [frame.function for frame in group[0].frames] == ["raised", "deeper"]
+    assert [each.error for each in exceptions_of("ValueError (its traceback cannot be written)")] == [
+        "ValueError (its traceback cannot be written)"
+    ]
+    cut = 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n  ... 99 characters left out ...\n'
+    cut += "and the rest"
+    assert exceptions_of(cut)[0].error == "and the rest" and len(exceptions_of(cut)[0].frames) == 1
+    assert exceptions_of("")[0].error == ""
 
 
 def test_frames_of_libraries() -> None:

@@ -17,7 +17,7 @@ from duetime.engine.kind import Caller
 from duetime.engine.model import DISMISSABLE, LIVE, Run, RunStatus, Schedule
 from duetime.engine.result import Err, Result
 from duetime.engine.scheduler import Scheduler
-from duetime.engine.tracebacks import frames_of
+from duetime.engine.tracebacks import exceptions_of
 from duetime.service.errors import refuse, shown, unwrap
 from duetime.service.history import deliveries_of, payload_shown, run_details
 from duetime.service.masking import masking_of
@@ -54,7 +54,7 @@ def run_page(request: PageRequest) -> Response:
         "run.html",
         run=details,
         trace=run_trace(details, request.now),
-        frames=frames_of(trace or ""),
+        exceptions=exceptions_of(trace or ""),
         traceback=trace,
         result=result_text(run.kind, details["result"]),
         payload=payload,

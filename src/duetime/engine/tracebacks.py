@@ -19,13 +19,20 @@ _LONGEST_LINE: Final = 500
 _UNREDACTED: Final = 40_000
 """Length to which a traceback is cut before its secrets are redacted: far more than is kept, so that a secret at the
 edge of this cut is not part of what is kept."""
-_MOST_FRAMES: Final = 40
 _MOST_LINKS: Final = 20
 _PACKAGE: Final = str(Path(__file__).resolve().parents[1]) + os.sep
 _LIBRARY: Final = re.compile(
     r"(?i)[/\\](site-packages|dist-packages|lib[/\\]python\d[\d.]*|python\d+[/\\]lib)[/\\]|^<(?!string>)"
     r"|[/\\]duetime[/\\](engine|kinds|processes)[/\\]"
 )
+_RELATIONS: Final = {
+    "The above exception was the direct cause of the following exception:": "caused by",
+    "During handling of the above exception, another exception occurred:": "while handling",
+}
+_BETWEEN: Final = re.compile(rf"^\n({'|'.join(_RELATIONS)})\n\n", re.MULTILINE)
+_REPEATED: Final = re.compile(r"^[ |]*\[Previous line repeated (\d{1,9}) more times?\]$")
+_ERROR: Final = re.compile(r"(?:  \| )?(?![ +|-]|Traceback \(|Exception Group Traceback \()\S.*")
+_LEAST_PART: Final = 300
 _FRAME: Final = re.compile(r'^[ |]*File "(?P<file>[^"]*)", line (?P<line>\d+)(?:, in (?P<function>.*))?$')
 
 
@@ -38,6 +45,18 @@ class Frame(NamedTuple):
     code: str
     own: bool
     """Whether it is the user's code, and not a library's or Duetime's."""
+    repeated: int = 0
+    """How often the same line called itself again."""
+
+
+class ChainedException(NamedTuple):
+    """One exception of a stored traceback."""
+
+    relation: str
+    """How the exception before it is related: it was `caused by` this one, or raised `while handling` it."""
+    error: str
+    """Its type and its message."""
+    frames: list[Frame]
 
 
 def is_library(file: str) -> bool:
@@ -61,7 +80,7 @@ def traceback_of(error: BaseException) -> str:
             text = "".join(found.format())
     except Exception:  # formatting calls the task author's code, which may fail as well
         text = f"{type(error).__name__} (its traceback cannot be written)"
-    return without_middle(text.rstrip(), _UNREDACTED)
+    return _shortened(text.rstrip(), _UNREDACTED)
 
 
 def _chain(found: TracebackException) -> Iterator[TracebackException]:
@@ -80,18 +99,25 @@ def _drop_callers(stack: StackSummary) -> None:
 
 
 def _keep_own(stack: StackSummary) -> None:
-    """Drop the frames of libraries, except the innermost one, which raised; also drop the middle of a long
-    recursion."""
+    """Drop the frames of libraries, except the innermost one, which raised."""
     last = len(stack) - 1
     stack[:] = [frame for place, frame in enumerate(stack) if place == last or not is_library(frame.filename)]
-    if len(stack) > _MOST_FRAMES:
-        del stack[_MOST_FRAMES // 2 : -_MOST_FRAMES // 2]
 
 
 def stored_traceback(redacted: str) -> str:
     """Return a redacted traceback as it is stored."""
     lines = [line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]} ..." for line in redacted.splitlines()]
-    return clean_text(without_middle("\n".join(lines), LONGEST))
+    return clean_text(_shortened("\n".join(lines), LONGEST))
+
+
+def _shortened(text: str, longest: int) -> str:
+    """Cut a traceback that is too long, each of its exceptions for itself, so that none loses its message."""
+    if len(text) > longest:
+        parts = _BETWEEN.split(text)
+        share = max(_LEAST_PART, longest * 2 // (len(parts) + 1) - 80)
+        parts[::2] = [without_middle(part, share) for part in parts[::2]]
+        text = parts[0] + "".join(f"\n{parts[at]}\n\n{parts[at + 1]}" for at in range(1, len(parts), 2))
+    return without_middle(text, longest)
 
 
 def without_middle(text: str, longest: int) -> str:
@@ -103,11 +129,28 @@ def without_middle(text: str, longest: int) -> str:
     return f"{head}\n  ... {len(text) - len(head) - len(tail):,} characters left out ...\n{tail}"
 
 
+def exceptions_of(text: str) -> list[ChainedException]:
+    """Return the exceptions of a stored traceback: the one that was raised last, then those that led to it."""
+    *before, last = _BETWEEN.split(text)
+    parts = [("", last), *zip(before[-1::-2], before[-2::-2], strict=True)]
+    return [ChainedException(_RELATIONS.get(words, ""), _error_of(part), frames_of(part)) for words, part in parts]
+
+
+def _error_of(part: str) -> str:
+    """Return the type and message of an exception, which follow its frames."""
+    lines = part.splitlines()
+    first = next((place for place, line in enumerate(lines) if _ERROR.fullmatch(line)), len(lines))
+    is_group = lines[first:] and lines[first].startswith(" ")
+    return lines[first].removeprefix("  | ") if is_group else "\n".join(lines[first:]).strip()
+
+
 def frames_of(text: str) -> list[Frame]:
     """Return the frames of a stored traceback, in its order."""
     frames: list[Frame] = []
     lines = text.splitlines()
     for place, line in enumerate(lines):
+        if (again := _REPEATED.match(line)) and frames:
+            frames[-1] = frames[-1]._replace(repeated=int(again[1]))
         found = _FRAME.match(line)
         if found is None:
             continue
