@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from duetime.engine.clock import SECOND, Instant, datetime_of, instant_of
 from duetime.engine.errors import StoreUnavailable, WorkerGone
 from duetime.engine.kind import Caller, Prepared, ThreadUse, Work
-from duetime.engine.model import RunId
+from duetime.engine.model import Definition, RunId
 from duetime.engine.outcome import Completed, Failed, Outcome
 from duetime.engine.policy.record import Answer
 from duetime.engine.result import Ok
@@ -292,6 +292,9 @@ class _Scripted:
 
     def __init__(self, world: World) -> None:
         self._world = world
+
+    def scopes_for(self, definition: Definition) -> tuple[str, ...]:
+        return ()
 
     def public_id(self, now: Instant, trigger_type: str) -> str:
         return "job_{id}"

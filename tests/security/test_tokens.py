@@ -76,6 +76,11 @@ def test_the_algorithm_is_hs512(tokens: Tokens) -> None:
         ({"email": "no address"}, "email:"),
         ({"timezone": "Mars/Olympus"}, "Unknown time zone"),
         ({"scopes": ["root"]}, "scope: there is no scope 'root'"),
+        (
+            {"scopes": ["agent:"]},
+            "scope: there is no scope 'agent:'; choose from operator, read, write, delete, agent:NAME",
+        ),
+        ({"scopes": ["kind:a b"]}, "scope: there is no scope 'kind:a b'"),
         ({"owner": ""}, "owner:"),
         ({"owner": "two\nlines"}, "owner:"),
     ],
@@ -342,6 +347,15 @@ def test_records_of_old_say_nothing_of_it(cli: Cli, tmp_path: Path) -> None:
     kept.write_text(json.dumps({name: value for name, value in json.loads(kept.read_text()).items() if name != "for"}))
     [listed] = cli("token", "list", "--json").document["tokens"]
     assert (listed["id"], listed["for"]) == (made["id"], "program")
+
+
+def test_the_scopes_of_a_token_are_shown(cli: Cli) -> None:
+    scopes = ("--scope", "write", "--scope", "kind:prompt", "--scope", "agent:claude")
+    assert issued(cli, *scopes)["scope"] == "agent:claude kind:prompt write"
+    (listed,) = cli("token", "list", "--json").document["tokens"]
+    assert listed["scope"] == "agent:claude kind:prompt write"
+    assert "agent:claude" in cli("token", "list").out
+    assert "scope read, until" in cli("token", "issue", "--email", "ada@example.org", "--scope", "read").err
 
 
 def test_the_token_alone_goes_to_standard_output(cli: Cli) -> None:

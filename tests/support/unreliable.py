@@ -10,7 +10,7 @@ from typing import Any
 from duetime.engine.clock import Instant
 from duetime.engine.errors import StoreUnavailable
 from duetime.engine.kind import Caller, Prepared, ThreadUse, Work
-from duetime.engine.model import RunId
+from duetime.engine.model import Definition, RunId
 from duetime.engine.outcome import Completed, Outcome
 from duetime.engine.worker.runner import ClaimedRun
 
@@ -62,6 +62,9 @@ class Play:
         self._act = act
         self.begun: list[RunId] = []
         self._lock = threading.Lock()
+
+    def scopes_for(self, definition: Definition) -> tuple[str, ...]:
+        return ()
 
     def public_id(self, now: Instant, trigger_type: str) -> str:
         return f"{self.name}_{{id}}"

@@ -72,7 +72,7 @@ def _tokens(request: PageRequest) -> Tokens | None:
 
 
 def _may_issue(request: PageRequest) -> bool:
-    return request.caller.operator and _tokens(request) is not None
+    return request.caller.operator and not request.caller.scopes and _tokens(request) is not None
 
 
 def _token_rows(request: PageRequest) -> list[dict[str, Any]]:
@@ -107,6 +107,8 @@ def change_settings(request: PageRequest, form: Form) -> Response:
     tokens = _tokens(request)
     if tokens is None or not request.caller.operator:
         raise refuse("operators_only", "only an operator issues and revokes tokens")
+    if request.caller.scopes:
+        raise refuse("scope", "a token with scopes other than operator issues and revokes no tokens")
     if form.get("revoke"):
         _revoke(tokens, form.get("revoke"))
         return request.redirect("/settings", did="revoked")

@@ -16,6 +16,7 @@ from duetime.engine.policy.finish import HeldRun
 from duetime.engine.queries import NO_RUN, Queries, expected, with_input
 from duetime.engine.redaction import redacted_outcome
 from duetime.engine.result import Ok, Result
+from duetime.engine.scopes import WRITE, lacking
 from duetime.engine.store import RunInput, RunQuery
 
 LEASE = 15 * MINUTE
@@ -42,6 +43,7 @@ class Checkout(Queries):
         gives each run to one of them, and the other caller tries the next. An agent's run only gets runs that are less
         deep than what it schedules: otherwise, runs that take each other's work and schedule it again would never end.
         """
+        self.check_scopes(caller, WRITE)
         now = self.clock.now()
         query = RunQuery(
             owner=caller.owner,
@@ -55,7 +57,8 @@ class Checkout(Queries):
         )
 
         def decide(own: RunInput, change: Change, seen: Run) -> Decision:
-            if not accepts(with_input(change.schedule.definition, own)):
+            definition = with_input(change.schedule.definition, own)
+            if not accepts(definition) or (caller.scopes and lacking(caller.scopes, *self.needed_scopes(definition))):
                 return not_possible("taken", "kept for others")
             return checkout.take(change._replace(depth=caller.depth), seen, caller.holder, lease, least)
 
@@ -77,6 +80,7 @@ class Checkout(Queries):
         run = self.run(caller._replace(operator=False), run_id)
         if run is None:
             return NO_RUN
+        self.check_runs(caller, [run])
         return self.store.change_run(
             run.id,
             self.clock.now(),
@@ -98,6 +102,8 @@ class Checkout(Queries):
         run = self.run(caller._replace(operator=False), run_id)
         if run is None or (kind is not None and run.kind != kind):
             return checkout.not_yours(run_id)
+        if caller.holder != run_holder(run.id, run.fence):  # every run may finish itself
+            self.check_runs(caller, [run])
         now = self.clock.now()
         if isinstance(outcome, Failed):  # an agent's error text may quote its payload
             schedule = self.schedule_of(caller, run, deleted=True)

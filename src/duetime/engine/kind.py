@@ -16,6 +16,7 @@ from duetime.engine.clock import Instant
 from duetime.engine.outcome import Outcome
 from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.options import Policy, policy_from_json
+from duetime.engine.scopes import Scopes, lacking
 from duetime.engine.worker.lease import Lease
 
 
@@ -91,6 +92,11 @@ class Caller(NamedTuple):
     Whatever the run schedules gets no more than that."""
     actor: Actor = UNKNOWN
     """Who calls, and through which interface; stored with what this caller creates, edits, starts and retries."""
+    scopes: Scopes = ()
+    """The scopes of the caller's token that limit it; without any, it may do everything that its owner may."""
+
+    def sees(self, owner: str, kind: str) -> bool:
+        return (self.operator or owner == self.owner) and not (self.scopes and lacking(self.scopes, f"kind:{kind}"))
 
 
 class Prepared(NamedTuple):
@@ -144,6 +150,10 @@ class Kind(Protocol):
     thread_use: ThreadUse
     remembered: tuple[str, ...]
     """Payload fields that are kept when a schedule is deleted, because its runs show them; most kinds need none."""
+
+    def scopes_for(self, definition: model.Definition) -> Scopes:
+        """Return the scopes that a token which has scopes needs for a schedule, besides its kind, such as
+        `agent:claude`."""
 
     def public_id(self, now: Instant, trigger_type: str) -> str:
         """Return the pattern of public ids; `{id}` is a placeholder for the schedule's number. One-offs may have a

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
@@ -24,12 +24,14 @@ from duetime.engine.model import (
     WorkerRow,
 )
 from duetime.engine.result import Err, Ok, Result, err_of
+from duetime.engine.scopes import WRITE, Scopes, check, of_group
 from duetime.engine.store import COUNTED, PAGE_BYTES, Page, RunInput, RunQuery, ScheduleQuery, Store
 from duetime.engine.triggers import Trigger, build_trigger, describe, known_zone, warnings_for
 from duetime.engine.triggers.step_budget import CREATION_STEPS, TooManySteps, budgeted, step_budget
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Q = TypeVar("Q", ScheduleQuery, RunQuery)
 
 NOT_FOUND = Err("not_found", "there is no such schedule")
 NO_RUN = Err("not_found", "there is no such run")
@@ -66,7 +68,20 @@ class Queries:
         definition = schedule.definition
         if kind is not None and definition.kind != kind:
             return None
-        return schedule if caller.operator or definition.owner == caller.owner else None
+        return schedule if caller.sees(definition.owner, definition.kind) else None
+
+    def check_scopes(self, caller: Caller, action: str, *definitions: Definition) -> None:
+        """Raise OutOfScope if the caller's token must not do this, or not with one of these schedules."""
+        if caller.scopes:
+            check(caller.scopes, action, *(scope for each in definitions for scope in self.needed_scopes(each)))
+
+    def check_runs(self, caller: Caller, runs: Sequence[Run], action: str = WRITE) -> None:
+        schedules = [self.schedule_of(caller, run, deleted=True) for run in runs] if caller.scopes else []
+        self.check_scopes(caller, action, *(each.definition for each in schedules if each is not None))
+
+    def needed_scopes(self, definition: Definition) -> Scopes:
+        kind = self.kinds.get(definition.kind)
+        return (f"kind:{definition.kind}", *(() if kind is None else kind.scopes_for(definition)))
 
     def find_by_key(self, caller: Caller, key: str, kind: str) -> Schedule | None:
         """Return the schedule that was created with a key of the caller's owner, unless it was deleted."""
@@ -76,7 +91,7 @@ class Queries:
     def schedule_of(self, caller: Caller, run: Run, *, deleted: bool = False) -> Schedule | None:
         """Return a run's schedule with the input of the run, unless the schedule was deleted; with `deleted`, return
         what is left of a deleted one too."""
-        schedule = self.store.get(run.schedule) if caller.operator or run.owner == caller.owner else None
+        schedule = self.store.get(run.schedule) if caller.sees(run.owner, run.kind) else None
         if schedule is None or (schedule.progress.state == ScheduleState.DELETED and not deleted):
             return None
         return schedule._replace(definition=with_input(schedule.definition, self.own_input(run)))
@@ -90,8 +105,7 @@ class Queries:
 
     @expected
     def search(self, caller: Caller, query: ScheduleQuery) -> Result[Page[Schedule]]:
-        owner = query.owner if caller.operator else caller.owner
-        return Ok(self.store.search(replace(query, most_bytes=query.most_bytes or PAGE_BYTES, owner=owner)))
+        return Ok(self.store.search(seen_by(caller, replace(query, most_bytes=query.most_bytes or PAGE_BYTES))))
 
     def coming(
         self,
@@ -106,7 +120,7 @@ class Queries:
         """Return what starts next, in the order of the instants that people see: jitter may delay a start beyond a
         later one. An operator sees all owners, or one of them. `text` is a part of the name."""
         asked = ScheduleQuery(
-            owner=owner if caller.operator else caller.owner,
+            owner=owner,
             kind=kind,
             text=text,
             firing=True,
@@ -115,7 +129,7 @@ class Queries:
             count_to=0,
             most_bytes=8 * PAGE_BYTES,
         )
-        page = self.store.search(asked)
+        page = self.store.search(seen_by(caller, asked))
         return sorted(page.items, key=lambda each: (each.progress.next or 0, each.definition.id))
 
     def marks(self, caller: Caller, kind: str, subject: str) -> object:
@@ -124,8 +138,7 @@ class Queries:
 
     @expected
     def runs(self, caller: Caller, query: RunQuery) -> Result[Page[Run]]:
-        owner = query.owner if caller.operator else caller.owner
-        return Ok(self.store.runs(replace(query, most_bytes=query.most_bytes or PAGE_BYTES, owner=owner)))
+        return Ok(self.store.runs(seen_by(caller, replace(query, most_bytes=query.most_bytes or PAGE_BYTES))))
 
     @expected
     def history(
@@ -140,12 +153,13 @@ class Queries:
     def number_of(self, caller: Caller, public_id: str) -> ScheduleId | None:
         """Return the internal id of a schedule, even if it was deleted; None if it is another owner's."""
         schedule = self._by_public_id(public_id)
-        own = schedule is not None and (caller.operator or schedule.definition.owner == caller.owner)
-        return schedule.definition.id if schedule is not None and own else None
+        if schedule is None or not caller.sees(schedule.definition.owner, schedule.definition.kind):
+            return None
+        return schedule.definition.id
 
     def run(self, caller: Caller, run_id: int) -> Run | None:
         run = self.store.run(RunId(run_id)) if 0 < run_id < 2**63 else None
-        return run if run is not None and (caller.operator or run.owner == caller.owner) else None
+        return run if run is not None and caller.sees(run.owner, run.kind) else None
 
     def attempts(self, caller: Caller, run_id: int) -> list[Attempt]:
         return [] if self.run(caller, run_id) is None else self.store.attempts(RunId(run_id))
@@ -172,6 +186,17 @@ class Queries:
 
     def workers(self) -> list[WorkerRow]:
         return self.store.workers()
+
+
+def seen_by(caller: Caller, query: Q) -> Q:
+    """Return a query limited to what a caller may see."""
+    if not caller.operator:
+        query = replace(query, owner=caller.owner)
+    allowed = [scope.removeprefix("kind:") for scope in of_group(caller.scopes, "kind")]
+    if not allowed:
+        return query
+    kinds = tuple(kind for kind in query.kinds or allowed if kind in allowed and query.kind in (None, kind))
+    return replace(query, kind=None, kinds=kinds or ("",))  # no kind has an empty name
 
 
 def with_input(definition: Definition, own: RunInput) -> Definition:

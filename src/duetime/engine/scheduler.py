@@ -23,6 +23,7 @@ from duetime.engine.policy.follow_ups import alert, drafts_of
 from duetime.engine.policy.rows import Draft
 from duetime.engine.queries import NO_RUN, NOT_FOUND, expected
 from duetime.engine.result import Err, Ok, Result
+from duetime.engine.scopes import DELETE, WRITE, check
 from duetime.engine.store import Created, Store
 from duetime.engine.triggers import Trigger
 from duetime.engine.validation import Changes, Drafter, NewSchedule
@@ -84,6 +85,8 @@ class Scheduler(Checkout):
     @expected
     def create_all(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[Sequence[Created]]:
         """Create all or none, in one commit. `fresh` says which were created now and not earlier under their keys."""
+        if caller.scopes:
+            check(caller.scopes, WRITE, *(f"kind:{new.kind}" for new in news))
         known = self._made_by_keys(caller, news)
         if known is not None:
             return known if isinstance(known, Err) else Ok([Created(schedule, False) for schedule in known.value])
@@ -125,7 +128,10 @@ class Scheduler(Checkout):
             new.kind not in self.kinds or self.kinds[new.kind].counts_depth for new in news
         ):
             return self._too_deep(caller, now)
-        return Ok(self.drafter.drafts(caller, news, now))
+        drafts = self.drafter.drafts(caller, news, now)
+        if caller.scopes:
+            self.check_scopes(caller, WRITE, *(draft.definition for draft in drafts))
+        return Ok(drafts)
 
     def _too_deep(self, caller: Caller, now: Instant) -> Err:
         """Refuse a run that schedules too deep, and alert the owner once a day, however often the run tries."""
@@ -185,21 +191,22 @@ class Scheduler(Checkout):
         return self._change(caller, public_id, kind, policy_changes.resume, sets_off=True)
 
     def cancel(self, caller: Caller, public_id: str | Schedule, kind: str | None = None) -> Result[Schedule]:
-        return self._change(caller, public_id, kind, policy_changes.cancel)
+        return self._change(caller, public_id, kind, policy_changes.cancel, action=DELETE)
 
     def cancel_pending(
         self, caller: Caller, public_id: str, kind: str | None = None, *, stop_running: bool = False
     ) -> Result[Any]:
         """Cancel a schedule only if none of its runs has begun, decided under its lock; with `stop_running`, also if
         one has. A finished schedule cannot be cancelled again."""
-        return self._change(caller, public_id, kind, _cancel_living if stop_running else _cancel_pending)
+        decide = _cancel_living if stop_running else _cancel_pending
+        return self._change(caller, public_id, kind, decide, action=DELETE)
 
     def delete(self, caller: Caller, public_id: str | Schedule, kind: str | None = None) -> Result[Any]:
         def decide(change: Change) -> Decision:
             deleted = self.kinds.get(change.schedule.definition.kind)
             return policy_changes.delete(change, () if deleted is None else deleted.remembered)
 
-        return self._change(caller, public_id, kind, decide)
+        return self._change(caller, public_id, kind, decide, action=DELETE)
 
     def run_now(self, caller: Caller, public_id: str, kind: str | None = None) -> Result[Run]:
         return self._change(caller, public_id, kind, policy_changes.fire, sets_off=True, operators_own=True)
@@ -208,6 +215,7 @@ class Scheduler(Checkout):
     def run_with(self, caller: Caller, schedule: Schedule, payload: Mapping[str, Any]) -> Result[Run]:
         """Run a schedule now with another input, which is checked as at creation. The schedule keeps its own input."""
         definition = schedule.definition
+        self.check_scopes(caller, WRITE, definition)
         text = self.drafter.input(caller, definition, payload)
         for owner, limit in self._most_bytes(definition.owner).items():
             added = self.store.add_bytes(owner, len(text.encode()), limit, self.clock.now())
@@ -225,6 +233,7 @@ class Scheduler(Checkout):
         *,
         sets_off: bool = False,
         operators_own: bool = False,
+        action: str = WRITE,
     ) -> Result[Any]:
         """Change a schedule, given by its id or as this caller found it. `sets_off`: the change makes it run, so the
         caller's depth counts. `operators_own`: everybody may make this change, even if the schedule belongs to the
@@ -232,6 +241,7 @@ class Scheduler(Checkout):
         schedule = public_id if isinstance(public_id, Schedule) else self.find(caller, public_id, kind)
         if schedule is None:
             return NOT_FOUND
+        self.check_scopes(caller, action, schedule.definition)
         if not operators_own and (refused := operators_only(caller, schedule.definition)) is not None:
             return refused
         now, depth, actor = self.clock.now(), caller.depth if sets_off else 0, text_of(caller.actor)
@@ -256,10 +266,13 @@ class Scheduler(Checkout):
         schedule = self.find(caller, public_id, kind)
         if schedule is None:
             return NOT_FOUND
+        self.check_scopes(caller, WRITE, schedule.definition)
         if (refused := operators_only(caller, schedule.definition)) is not None:
             return refused
         patch = self.drafter.patch(caller, schedule, changes, self.clock.now())
         before = schedule.definition
+        if patch.payload is not None and patch.subject is not None:
+            self.check_scopes(caller, WRITE, before._replace(payload=patch.payload, subject=patch.subject))
         if patch.version is None and (patch.policy, patch.trigger) != (None, None):
             patch = patch._replace(version=before.version)
         texts = (before.payload, patch.payload), (before.policy, patch.policy)
@@ -281,12 +294,17 @@ class Scheduler(Checkout):
         def decide(change: Change, run: Run) -> Decision:
             return operators_only(caller, change.schedule.definition) or policy_changes.cancel_run(change, run)
 
-        return self._change_run(caller, run_id, decide)
+        return self._change_run(caller, run_id, decide, DELETE)
 
     @expected
     def replace_input(self, caller: Caller, run_id: int, payload: str) -> Result[Run]:
         """Replace the input of a run that waits for somebody to take it."""
-        return self._change_run(caller, run_id, partial(policy_changes.replace_input, payload=payload))
+
+        def decide(change: Change, run: Run) -> Decision:
+            self.check_scopes(caller, WRITE, change.schedule.definition._replace(payload=payload))
+            return policy_changes.replace_input(change, run, payload)
+
+        return self._change_run(caller, run_id, decide)
 
     @expected
     def dismiss(self, caller: Caller, run_id: int, *, undo: bool = False) -> Result[Run]:
@@ -299,31 +317,39 @@ class Scheduler(Checkout):
         has its own result; the list is in the order of `ordered`."""
         if caller.depth > self.limits.depth:
             return self._too_deep(caller, self.clock.now())
-        return Ok(self._change_all(runs, _retry(caller)))
+        return Ok(self._change_all(caller, runs, _retry(caller)))
 
     @expected
     def dismiss_all(self, caller: Caller, runs: Sequence[Run]) -> Result[list[Result[Run]]]:
         """Mark failed runs that this caller found as dealt with."""
-        return Ok(self._change_all(runs, policy_changes.dismiss))
+        return Ok(self._change_all(caller, runs, policy_changes.dismiss))
 
     @expected
     def restore_all(self, caller: Caller, runs: Sequence[Run]) -> Result[list[Result[Run]]]:
         """Undo `dismiss_all` for runs that this caller found."""
-        return Ok(self._change_all(runs, partial(policy_changes.dismiss, undo=True)))
+        return Ok(self._change_all(caller, runs, partial(policy_changes.dismiss, undo=True)))
 
     @expected
-    def mark_all(self, runs: Sequence[Run], as_: int, *, undo: bool = False) -> Result[list[Result[Run]]]:
+    def mark_all(
+        self, caller: Caller, runs: Sequence[Run], as_: int, *, undo: bool = False
+    ) -> Result[list[Result[Run]]]:
         """Mark completed runs that the caller found, for example messages as read, or lower their marks."""
-        return Ok(self._change_all(runs, partial(policy_changes.mark, as_=as_, undo=undo)))
+        return Ok(self._change_all(caller, runs, partial(policy_changes.mark, as_=as_, undo=undo)))
 
-    def _change_all(self, runs: Sequence[Run], decide: Callable[[Change, Run], Decision]) -> list[Result[Run]]:
+    def _change_all(
+        self, caller: Caller, runs: Sequence[Run], decide: Callable[[Change, Run], Decision]
+    ) -> list[Result[Run]]:
         """Change many runs, a few per transaction, so that no transaction takes long."""
+        self.check_runs(caller, runs)
         ids, now = [run.id for run in ordered(runs)], self.clock.now()
         batches = (ids[start : start + _BATCH] for start in range(0, len(ids), _BATCH))
         return [result for batch in batches for result in self.store.change_runs(batch, now, decide)]
 
-    def _change_run(self, caller: Caller, run_id: int, decide: Callable[[Change, Run], Decision]) -> Result[Run]:
+    def _change_run(
+        self, caller: Caller, run_id: int, decide: Callable[[Change, Run], Decision], action: str = WRITE
+    ) -> Result[Run]:
         run = self.run(caller, run_id)
+        self.check_runs(caller, [] if run is None else [run], action)
         return NO_RUN if run is None else self.store.change_run(run.id, self.clock.now(), decide)
 
 

@@ -106,6 +106,7 @@ class Beat(NamedTuple):
 class ScheduleQuery:
     owner: str | None = None
     kind: str | None = None
+    kinds: tuple[str, ...] = ()  # any of these
     status: str | None = None
     """As users see it: pending, running, completed, failed, cancelled, paused, broken. Or by state: `active`, `resting`
     (paused or broken), `over` (will not fire again), `living` (may still fire)."""

@@ -48,7 +48,8 @@ def calendar_feed(scheduler: Scheduler, tokens: Tokens | None) -> Route:
         token = request.path_params["token"]
         try:
             grant = None if tokens is None else await anyio.to_thread.run_sync(tokens.verify, token)
-            made = await anyio.to_thread.run_sync(_calendar, scheduler, LOCAL if grant is None else grant.owner)
+            caller = Caller(LOCAL) if grant is None else Caller(grant.owner, scopes=grant.limits)
+            made = await anyio.to_thread.run_sync(_calendar, scheduler, caller)
         except InvalidToken:  # the same as a missing feed, so that guessing reveals nothing
             return PlainTextResponse("There is no such calendar.\n", 404, _HEADERS)
         except DuetimeError:
@@ -58,10 +59,10 @@ def calendar_feed(scheduler: Scheduler, tokens: Tokens | None) -> Route:
     return Route("/calendar/{token}.ics", feed, methods=["GET"])
 
 
-def _calendar(scheduler: Scheduler, owner: str) -> bytes:
-    found = scheduler.coming(Caller(owner), None, MOST + 1)
+def _calendar(scheduler: Scheduler, caller: Caller) -> bytes:
+    found = scheduler.coming(caller, None, MOST + 1)
     about = CUT if len(found) > MOST else None
-    return calendar_of(found[:MOST], scheduler.clock.now(), name=f"Duetime: {owner}", about=about)
+    return calendar_of(found[:MOST], scheduler.clock.now(), name=f"Duetime: {caller.owner}", about=about)
 
 
 _BY_THEMSELVES: Final = re.compile(

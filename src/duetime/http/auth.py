@@ -195,7 +195,8 @@ def by_token(services: Services, interface: str) -> Call:
 
 def call_of(services: Services, grant: Grant, interface: str) -> Call:
     """Return the caller for a grant, whether or not its token came with the current request."""
-    caller = Caller(grant.owner, grant.operator, grant.depth, grant.id, grant.allowed, actor_of(grant, interface))
+    actor = actor_of(grant, interface)
+    caller = Caller(grant.owner, grant.operator, grant.depth, grant.id, grant.allowed, actor, grant.limits)
     return Call(services, caller, grant.zone or services.zone)
 
 

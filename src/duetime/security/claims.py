@@ -8,15 +8,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from duetime.engine.clock import DAY, SECOND
+from duetime.engine.encoding import json_object
 from duetime.engine.errors import DuetimeError, InvalidInput, UnknownZone
+from duetime.engine.scopes import ACTIONS, GROUPS, Scopes, group_of
 from duetime.engine.times.zones import known_zone
 
 OPERATOR = "operator"
-SCOPES = (OPERATOR,)
+SCOPES = (OPERATOR, *ACTIONS)
 LONGEST_LIFE = 3650 * DAY
 LONGEST_NAME = 200
 
 ID = re.compile(r"[A-Za-z0-9_-]{8,64}")
+_NAMED_SCOPE = re.compile(r"(agent|kind):[!#-\[\]-~]{1,100}")
+"""A scope that names an agent or a kind, with the characters that the standard allows in a scope."""
 _EMAIL = re.compile(r"[^@\s]{1,64}@[^@\s]{1,120}")
 
 
@@ -58,6 +62,11 @@ class Grant(NamedTuple):
     def operator(self) -> bool:
         return OPERATOR in self.scopes
 
+    @property
+    def limits(self) -> Scopes:
+        """The scopes that limit the token; scopes of other programs are ignored."""
+        return tuple(each for each in self.scopes if each in ACTIONS or (":" in each and group_of(each) in GROUPS))
+
 
 # -- reading ----------------------------------------------------------------------------------------------------------
 
@@ -81,7 +90,7 @@ def grant_of(claims: Mapping[str, Any]) -> Grant:
         owner,
         email if isinstance(email, str) else None,
         zone,
-        tuple(scope.split()),
+        (*scope.split(), *_scopes_of_run(claims)),
         _number(claims, "depth", otherwise=0),
         _number(claims, "iat"),
         _number(claims, "exp"),
@@ -116,6 +125,11 @@ def _allowed(claims: Mapping[str, Any]) -> str | None:
     return allowed
 
 
+def _scopes_of_run(claims: Mapping[str, Any]) -> Scopes:
+    """Return the scopes of the token that stored the prompt of a run, which are part of what the run may use."""
+    return tuple(map(str, (json_object(_allowed(claims) or "") or {}).get("scopes", ())))
+
+
 def _number(claims: Mapping[str, Any], name: str, *, otherwise: int | None = None) -> int:
     value = claims.get(name, otherwise)
     if type(value) is not int or not 0 <= value < 2**40:
@@ -140,8 +154,9 @@ def checked_email(value: str) -> str:
 
 def checked_scopes(names: Sequence[str]) -> list[str]:
     for name in names:
-        if name not in SCOPES:
-            raise InvalidInput(field="scope", problem=f"there is no scope {name!r}; choose from {', '.join(SCOPES)}")
+        if name not in SCOPES and not _NAMED_SCOPE.fullmatch(name):
+            known = ", ".join((*SCOPES, "agent:NAME", "kind:NAME"))
+            raise InvalidInput(field="scope", problem=f"there is no scope {name!r}; choose from {known}")
     return sorted(set(names))
 
 

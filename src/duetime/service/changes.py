@@ -13,6 +13,7 @@ from duetime.engine.kind import Caller
 from duetime.engine.model import Schedule, ScheduleState
 from duetime.engine.queries import NOT_FOUND
 from duetime.engine.result import Err, Ok, Result
+from duetime.engine.scopes import DELETE, WRITE
 from duetime.engine.store import ScheduleQuery
 from duetime.engine.triggers.step_budget import LIST_STEPS, step_budget
 from duetime.service.errors import err_of, refuse, refuse_many, unwrap
@@ -199,7 +200,8 @@ def change_schedules(
 
 
 def _check(caller: Caller, selection: Selection, request: ChangeRequest) -> None:
-    refuse_many(caller, "change many schedules", "change them one by one")
+    action = DELETE if request.action in ("cancel", "delete") else WRITE
+    refuse_many(caller, "change many schedules", "change them one by one", action)
     if request.action not in ACTIONS:
         raise refuse("invalid", f"action: must be one of {', '.join(ACTIONS)}", "action")
     if request.action != "pause" and (request.until is not None or request.note is not None):

@@ -12,13 +12,14 @@ from hashlib import sha256
 from typing import Final, Literal, NamedTuple
 
 from duetime.engine.clock import Instant
+from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import Caller
 from duetime.engine.model import OVER, Run, RunId, ScheduleId
 from duetime.engine.queries import NO_RUN
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import ordered
 from duetime.engine.store import FAILED_OR_LOST, RunQuery
-from duetime.service.errors import Refused, refuse, refuse_many, unwrap
+from duetime.service.errors import Refused, err_of, refuse, refuse_many, unwrap
 from duetime.service.services import Call, Services, pages_of
 from duetime.service.text import COUNTED, Count, plural
 
@@ -158,8 +159,8 @@ def change_dead(
             results = unwrap(change(caller, runs))
             dealt.add(ordered(runs), results)
             told(part)
-    except Refused as refused:
-        return refused.err
+    except DuetimeError as error:
+        return err_of(error)
     return Ok(dealt)
 
 

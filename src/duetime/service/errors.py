@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from duetime.engine import result
 from duetime.engine.errors import DuetimeError, StoreUnavailable, StoreUnusable
 from duetime.engine.result import Err, Result
+from duetime.engine.scopes import WRITE, check
 
 if TYPE_CHECKING:
     from duetime.engine.kind import Caller
@@ -42,7 +43,7 @@ ERRORS: Final = {
     "changed": Shown(412, FAILED),
     "not_json": Shown(415, FAILED),
     **dict.fromkeys(("too_many_streams", "too_many_requests"), Shown(429, FAILED)),
-    **dict.fromkeys(("quota", "depth", "run_token"), Shown(403, REFUSED)),
+    **dict.fromkeys(("quota", "depth", "run_token", "scope"), Shown(403, REFUSED)),
     **dict.fromkeys(("operators_only", "foreign"), Shown(403, FAILED)),
     **dict.fromkeys((StoreUnavailable.code, StoreUnusable.code), Shown(503, STORE)),
     "worker_gone": Shown(422, STORE),
@@ -81,9 +82,10 @@ def refuse(code: str, message: str, field: str | None = None) -> Refused:
     return Refused(Err(code, message, {} if field is None else {"field": field}))
 
 
-def refuse_many(caller: Caller, doing: str, instead: str) -> None:
-    """Refuse operations that may change many things at once to an agent's run, because something it read may have
-    misled it."""
+def refuse_many(caller: Caller, doing: str, instead: str, action: str = WRITE) -> None:
+    """Refuse operations that may change many things at once to a token without the scope for the action, and to an
+    agent's run, because something it read may have misled it."""
+    check(caller.scopes, action)
     if caller.depth > 0:
         raise refuse("run_token", f"an agent's run cannot {doing} at once; {instead}")
 

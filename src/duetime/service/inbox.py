@@ -107,7 +107,7 @@ def mark_messages(services: Services, caller: Caller, ids: Sequence[int], mark: 
         if run is not None and messenger and run.kind == messenger.kind and run.owner == caller.owner
     ]
     as_ = DISMISSED if mark == "dismiss" else READ
-    results = unwrap(services.scheduler.mark_all(own, as_, undo=mark == "restore"))
+    results = unwrap(services.scheduler.mark_all(caller, own, as_, undo=mark == "restore"))
     return sum(isinstance(result, Ok) for result in results)
 
 
@@ -128,7 +128,7 @@ def mark_all_read(services: Services, caller: Caller) -> int:
     if query is None:
         return 0
     for page in pages_of(services.scheduler.runs, caller, replace(query, limit=_PAGE, count_to=0)):
-        results = unwrap(services.scheduler.mark_all(page.items, READ))
+        results = unwrap(services.scheduler.mark_all(caller, page.items, READ))
         number += sum(isinstance(result, Ok) for result in results)
     return number
 

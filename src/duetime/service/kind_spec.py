@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from duetime.engine.errors import InvalidInput
+from duetime.engine.scopes import Scopes
 from duetime.service.warnings import ScheduleWarning as ScheduleWarning  # noqa: PLC0414  kinds import it from here
 
 if TYPE_CHECKING:
@@ -236,6 +237,10 @@ class KindHooks:
         """Return the reason why no schedule of this kind can be created in this store, or None."""
         external = self.external()
         return None if external is None else external.refusal
+
+    def scopes_for(self, definition: Definition) -> Scopes:
+        """Return the scopes that a token which has scopes needs for a schedule, besides its kind."""
+        return ()
 
     def create_warnings(self, made: Definition, asked: Mapping[str, Any]) -> list[ScheduleWarning]:
         """Return warnings about a new schedule, whose creator requested this payload."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from duetime.engine.kind import Caller
 from duetime.engine.model import Definition, Schedule, ScheduleId, ScheduleState
-from duetime.engine.queries import NOT_FOUND, could_be_an_id, expected
+from duetime.engine.queries import NOT_FOUND, could_be_an_id, expected, seen_by
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import ScheduleQuery
@@ -86,7 +86,7 @@ def _by_short_id(scheduler: Scheduler, caller: Caller, text: str, *, deleted: bo
 
 
 def _visible(found: Schedule | None, caller: Caller, *, deleted: bool) -> Schedule | None:
-    if found is None or not (caller.operator or found.definition.owner == caller.owner):
+    if found is None or not caller.sees(found.definition.owner, found.definition.kind):
         return None
     return None if found.progress.state == ScheduleState.DELETED and not deleted else found
 
@@ -101,7 +101,7 @@ def _searches(text: str) -> list[ScheduleQuery]:
 def _matching(scheduler: Scheduler, caller: Caller, query: ScheduleQuery, kind: str | None) -> Sequence[Schedule]:
     """Return the matches, only those of this kind if there are any; of names that differ in case, the one with the
     given case."""
-    query = query if caller.operator else replace(query, owner=caller.owner)
+    query = seen_by(caller, query)
     of_kind = [] if kind is None else scheduler.store.search(replace(query, kind=kind)).items
     found = of_kind or scheduler.store.search(query).items
     exact = [each for each in found if each.definition.name == query.name]

@@ -12,9 +12,10 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller
 from duetime.engine.model import LIVE, Cause, Definition, Run, RunId, RunStatus, Schedule, ScheduleState, run_holder
 from duetime.engine.policy.options import policy_for_ending
-from duetime.engine.queries import NO_RUN
+from duetime.engine.queries import NO_RUN, expected
 from duetime.engine.result import Err, Ok, Result, err_of
 from duetime.engine.scheduler import Scheduler
+from duetime.engine.scopes import DELETE
 from duetime.engine.store import RunQuery
 from duetime.service.lookup import find_schedule
 from duetime.service.masking import masked, masked_payload, unmasked_payload
@@ -199,8 +200,10 @@ def stop_run(scheduler: Scheduler, caller: Caller, run_id: int) -> Result[Stoppe
     return Ok(Stopped([run], scheduler.schedule_of(caller, run)))
 
 
+@expected
 def stop_runs(scheduler: Scheduler, caller: Caller, schedule: Schedule) -> Result[Stopped]:
     """Stop every run of a schedule that is in progress or waiting. In a very long queue, the oldest runs stay."""
+    scheduler.check_scopes(caller, DELETE, schedule.definition)
     stopped: dict[RunId, Run] = {}
     for _ in range(_ROUNDS):  # again for runs that have begun or become due meanwhile
         before = len(stopped)

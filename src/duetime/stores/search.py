@@ -156,6 +156,8 @@ def schedule_filter(query: ScheduleQuery, *, along_queue: bool = False) -> Where
     indexed = not along_queue and query.changed_since is None and query.id_prefix is None
     where.equal(f"{table}.owner" if indexed else "p.owner || ''", query.owner)
     where.equal(f"{table}.kind", query.kind)
+    if query.kinds:
+        where.add(f"{table}.kind IN ({marks(query.kinds)})", *query.kinds)
     where.equal("s.subject", query.subject)
     _named_by(where, query)
     if query.status is None:

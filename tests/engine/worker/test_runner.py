@@ -9,7 +9,7 @@ import pytest
 
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.kind import Caller, Prepared, StopReason, ThreadUse, Work
-from duetime.engine.model import WorkerId
+from duetime.engine.model import Definition, WorkerId
 from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
 from duetime.engine.worker.runner import ClaimedRun, execute_run
 from duetime.stores.sqlite.store import SqliteStore
@@ -30,6 +30,9 @@ class Late:
 
     def __init__(self, outcome: Outcome) -> None:
         self._outcome = outcome
+
+    def scopes_for(self, definition: Definition) -> tuple[str, ...]:
+        return ()
 
     def public_id(self, now: Instant, trigger_type: str) -> str:
         return "{id}"

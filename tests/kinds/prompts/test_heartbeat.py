@@ -16,7 +16,7 @@ from duetime.app import build
 from duetime.engine.clock import HOUR, MINUTE, SECOND, Instant, SystemClock, instant_of
 from duetime.engine.errors import InvalidInput, UnknownZone
 from duetime.engine.kind import Caller, Prepared, StopReason, ThreadUse, Work
-from duetime.engine.model import Schedule, ScheduleState
+from duetime.engine.model import Definition, Schedule, ScheduleState
 from duetime.engine.outcome import Outcome, Retry, Waiting
 from duetime.engine.policy.checkout import LEFT
 from duetime.engine.policy.options import policy_from_json
@@ -276,6 +276,9 @@ class Prompts:
     counts_depth = True
     thread_use = ThreadUse.SHARED
     remembered: tuple[str, ...] = ()
+
+    def scopes_for(self, definition: Definition) -> tuple[str, ...]:
+        return ()
 
     def public_id(self, now: Instant, trigger_type: str) -> str:
         return "{id}"

@@ -62,6 +62,7 @@ def _shown(seconds: int, zone: str) -> str:
 
 _ISSUE_EXAMPLES = """\
 duetime token issue --email ada@example.org --expires-in 90d
+duetime token issue --email ada@example.org --scope write --scope kind:prompt --scope agent:claude
 """
 
 
@@ -76,7 +77,11 @@ def issue(
     timezone: Annotated[str | None, option("--timezone --tz ZONE", "Their time zone, such as Europe/Berlin.")] = None,
     scope: Annotated[
         list[str] | None,
-        option("--scope SCOPE", "Scope: `operator` gives access to the schedules of all owners. Repeatable."),
+        option(
+            "--scope SCOPE",
+            "Limit: `read`, `write` or `delete`, `kind:NAME`, `agent:NAME`; without any, it may do everything for its"
+            " owner. `operator` gives access to the schedules of all owners. Repeatable.",
+        ),
     ] = None,
     json_: Json = False,
 ) -> None:
@@ -92,7 +97,9 @@ def issue(
     print(made)
     if topics:
         output.note(f"their phone subscribes to {topics}, with a topic in place of TOPIC")
-    output.note(f"for {grant.subject}, owner {grant.owner}, until {_shown(grant.expires, zone)}; id {grant.id}")
+    limits = f"scope {' '.join(grant.scopes)}, " if grant.scopes else ""
+    until = f"{limits}until {_shown(grant.expires, zone)}"
+    output.note(f"for {grant.subject}, owner {grant.owner}, {until}; id {grant.id}")
 
 
 @commands.command(cls=PlainCommand)

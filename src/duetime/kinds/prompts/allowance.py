@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Self
 
 from duetime.engine.encoding import json_object
 from duetime.engine.errors import InvalidInput
+from duetime.engine.scopes import Scopes, common
 from duetime.settings import AgentSettings
 
 _LISTS = ("tools", "commands", "skills", "env")
@@ -35,6 +36,8 @@ class Allowance(NamedTuple):
     """Working folder; empty means an empty folder of its own."""
     env: tuple[str, ...] = ()
     """Names of environment variables."""
+    scopes: Scopes = ()
+    """Scopes of the token with which it uses Duetime's own tools; none leave these as they are."""
 
     @classmethod
     def of_agent(cls, given: AgentSettings) -> Self:
@@ -52,11 +55,13 @@ class Allowance(NamedTuple):
         if text is None:
             return None
         known: dict[str, Any] = {name: found[name] for name in cls._fields if found and name in found}
-        return cls()._replace(**known | {name: tuple(known[name]) for name in _LISTS if name in known})
+        lists = {name: tuple(value) for name, value in known.items() if isinstance(value, list)}
+        return cls()._replace(**known | lists)
 
     def view(self) -> dict[str, Any]:
-        """Return every part as plain JSON."""
-        return {name: list(part) if name in _LISTS else part for name, part in self._asdict().items()}
+        """Return every part as plain JSON; scopes only if there are any."""
+        parts = {name: list(part) if isinstance(part, tuple) else part for name, part in self._asdict().items()}
+        return {name: part for name, part in parts.items() if name != "scopes" or part}
 
     def text(self) -> str:
         return json.dumps(self.view(), ensure_ascii=False, separators=(",", ":"))
@@ -77,7 +82,8 @@ class Allowance(NamedTuple):
             return "the web"
         if other.folder and not _is_within(other.folder, self.folder):
             return f"the folder {other.folder!r}"
-        return ""
+        beyond = set(other.scopes) ^ set(common(self.scopes, other.scopes))
+        return "the scopes" if beyond else ""
 
     def narrowed(self, other: Allowance | None) -> Self:
         """Return what both allow."""
@@ -87,6 +93,7 @@ class Allowance(NamedTuple):
         return self._replace(
             **{name: _common(getattr(self, name), getattr(other, name)) for name in _LISTS},
             web=self.web and other.web,
+            scopes=common(self.scopes, other.scopes),
             folder=next((inner for inner, outer in folders if inner and _is_within(inner, outer)), ""),
         )
 
@@ -173,7 +180,7 @@ def _part(name: str, value: Any) -> Any:
         return value
     if name == "folder" and isinstance(value, str) and (not value or PurePath(value).is_absolute()):
         return value
-    is_list = name in _LISTS and isinstance(value, list | tuple) and len(value) <= _MOST
+    is_list = name in (*_LISTS, "scopes") and isinstance(value, list | tuple) and len(value) <= _MOST
     if is_list and all(isinstance(each, str) and 0 < len(each) <= _LONGEST for each in value):
         return tuple(value)
     kinds = {"web": "true or false", "folder": "an absolute path"}

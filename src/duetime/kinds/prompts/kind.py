@@ -29,6 +29,7 @@ from duetime.engine.outcome import Alert, Completed, Outcome, Returned, wait_for
 from duetime.engine.policy.options import NotifyOn, Policy
 from duetime.engine.result import Err
 from duetime.engine.scheduler import Scheduler
+from duetime.engine.scopes import Scopes
 from duetime.engine.store import RunQuery
 from duetime.engine.validation import Changes
 from duetime.kinds.prompts.agent import CANNOT_START, Roster
@@ -162,6 +163,11 @@ class PromptKind(KindHooks):
 
     def public_id(self, now: Instant, trigger_type: str) -> str:
         return "{id}"
+
+    def scopes_for(self, definition: Definition) -> Scopes:
+        """Name the agent of the schedule and that of a run with its own input: either may be woken."""
+        reminds = payload_of(definition).get("remind")
+        return () if reminds else (f"agent:{definition.subject}", f"agent:{named_agent(definition)}")
 
     def prepare(self, payload: Mapping[str, Any], caller: Caller) -> Prepared:
         for name in payload:
@@ -338,8 +344,11 @@ def _not_there(work: Work, agent: str) -> Returned:
 
 def _allowed(asked: Any, caller: Caller) -> Allowance | None:
     """Return the most that a prompt may use; None if that is left to the agent's settings. What an agent's run
-    schedules gets no more than the run has, even if the settings allow more later."""
+    schedules gets no more than the run has, even if the settings allow more later; the same is true of the scopes of
+    its caller's token."""
     held = Allowance.stored(caller.grant)
+    if caller.scopes:
+        held = (held or EVERYTHING).narrowed(EVERYTHING._replace(scopes=caller.scopes))
     if asked is None:
         return held
     return (held or EVERYTHING).narrowed(EVERYTHING.with_asked(asked))

@@ -19,6 +19,7 @@ from duetime.engine.queries import could_be_an_id
 from duetime.engine.redaction import without_secrets
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import KEY_REUSED, Scheduler
+from duetime.engine.scopes import DELETE, WRITE, check
 from duetime.engine.store_interfaces import Remote, RemoteKind, RemoteState
 from duetime.engine.triggers import CronTrigger, OnceTrigger, Trigger, trigger_from_json
 from duetime.engine.validation import NewSchedule
@@ -36,6 +37,7 @@ from duetime.kinds.notifications.qstash.client import (
 )
 from duetime.kinds.notifications.qstash.records import CONFIRMED, WINDOW, following, notification, record_of
 from duetime.kinds.notifications.service import (
+    KIND,
     PATIENCE,
     Notification,
     Sent,
@@ -148,6 +150,7 @@ class QStashNotifications:
         The record, with the id, is stored first: a request whose response was lost is repeated with the same id, so
         nothing is created twice.
         """
+        check(caller.scopes, WRITE, f"kind:{asked.kind}")
         known = self._made_before(caller, asked)
         if isinstance(known, Err) or (known is not None and known.value.state in CONFIRMED):
             return known
@@ -225,7 +228,7 @@ class QStashNotifications:
     @_ready
     def scheduled(self, caller: Caller, topic: str | None = None) -> Result[list[Notification]]:
         now = self._clock.now()
-        own = self._store.remotes(caller.owner, now, topic)
+        own = self._store.remotes(caller.owner, now, topic) if caller.sees(caller.owner, KIND) else []
         schedules = self._recurring([each for each in own if each.kind == RemoteKind.SCHEDULE], now)
         messages = self._messages([each for each in own if each.kind == RemoteKind.MESSAGE], now)
         return Ok(in_order([*schedules, *messages]))
@@ -283,6 +286,7 @@ class QStashNotifications:
 
     @_ready
     def change(self, caller: Caller, action: str, id: str) -> Result[None]:
+        check(caller.scopes, DELETE if action == "delete" else WRITE)
         remote = self._own(caller, id)
         if remote is None or (remote.kind == RemoteKind.MESSAGE and action != "delete"):
             return _NOT_FOUND
@@ -306,4 +310,4 @@ class QStashNotifications:
     def _own(self, caller: Caller, schedule_id: str) -> Remote | None:
         """Return the record; None if it belongs to another owner, exactly as if it did not exist."""
         remote = self._store.remote(schedule_id) if could_be_an_id(schedule_id) else None
-        return remote if remote is not None and (caller.operator or remote.owner == caller.owner) else None
+        return remote if remote is not None and caller.sees(remote.owner, KIND) else None

@@ -26,7 +26,7 @@ from duetime.service.when import When
 _STATUSES = {
     **dict.fromkeys(("busy", "conflict", "not_possible", "broken"), 409),
     **dict.fromkeys(STORE_ERRORS, 503),
-    **dict.fromkeys(("depth", "run_token"), 403),
+    **dict.fromkeys(("depth", "run_token", "scope"), 403),
     "not_found": 404,
     "not_offered": 501,
     "quota": 412,

@@ -10,6 +10,7 @@ from typing import Any
 from duetime.engine.clock import Instant
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import Attempt, Run, RunStatus, Schedule, ScheduleState
+from duetime.engine.scopes import WRITE
 from duetime.engine.store import Page
 from duetime.kinds.requests.qstash_api.call import (
     PREFIX,
@@ -223,6 +224,7 @@ def _chosen(asking: Asking) -> tuple[Sequence[Failure], str | None]:
     """Return the failures that are named or match the filter, and a cursor if there are more; selecting all requires
     `all=true`."""
     cursor = None
+    asking.scheduler.check_scopes(asking.caller, WRITE)
     ids, wanted = chosen(asking, "dlqIds", "cursor", "order")
     if ids is None:
         if wanted.is_empty and asking.query.get("all") != ["true"]:

@@ -15,6 +15,7 @@ from duetime.engine.model import OVER, Schedule
 from duetime.engine.result import Err, Result
 from duetime.engine.rule_edits import WHOLE_RULE
 from duetime.engine.scheduler import Scheduler
+from duetime.engine.scopes import DELETE
 from duetime.engine.store import Created
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.kinds.requests.qstash_api.call import (
@@ -134,6 +135,7 @@ def _living(asking: Asking) -> Message:
 def cancel_messages(asking: Asking) -> ApiResponse:
     """Cancel the named messages, those that match the filter, or all; at most `count` or 1000, so that a call ends in
     time."""
+    asking.scheduler.check_scopes(asking.caller, DELETE)
     ids, wanted = chosen(asking, "messageIds")
     if ids is not None:
         found = (each for id in dict.fromkeys(ids) if (each := find_living(asking, id)) is not None)
@@ -154,6 +156,7 @@ def _all(asking: Asking) -> Iterator[Message]:
 
 def _cancel(asking: Asking, message: Message) -> bool:
     """Cancel a message. Return False if it ended before it could be cancelled."""
+    asking.scheduler.check_scopes(asking.caller, DELETE)
     if message.is_once:
         return asking.scheduler.cancel(asking.caller, message.schedule.definition.public_id, KIND).is_ok
     return asking.scheduler.cancel_run(asking.caller, 0 if message.run is None else message.run.id).is_ok

@@ -144,6 +144,8 @@ def _keys(keys: SigningKeys, *, rotated: bool) -> Work:
     def show(asking: Asking) -> ApiResponse:
         if asking.caller.depth:
             raise refuse("depth", "the run of an agent may not read the keys that sign its owner's requests")
+        if asking.caller.scopes:
+            raise refuse("scope", "a token with scopes may not read the keys that sign its owner's requests")
         if rotated:
             keys.rotate(asking.caller.owner)
         current, following = keys.both(asking.caller.owner)
