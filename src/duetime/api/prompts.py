@@ -23,9 +23,10 @@ from duetime.engine.result import Err, Result
 from duetime.engine.store import ScheduleQuery
 from duetime.engine.times import iso_local
 from duetime.engine.validation import Changes, NewSchedule
+from duetime.kinds.prompts.framing import takes
 from duetime.kinds.prompts.kind import KIND, prompt_of
 from duetime.service.errors import Refused, unwrap
-from duetime.service.presenters import instant_view
+from duetime.service.presenters import author_view, instant_view
 from duetime.service.shapes import RunShape
 
 ScheduledTasks = list["ScheduledTask"]
@@ -49,16 +50,23 @@ class ScheduledTask:
 
 class Prompting(Creating, Managing, Running, Overview):
     def take_prompt(
-        self, agent: str | None = None, *, wait: float = 0, lease: Duration = LEASE / SECOND
+        self,
+        agent: str | None = None,
+        *,
+        wait: float = 0,
+        lease: Duration = LEASE / SECOND,
+        from_agents: bool = True,
     ) -> TakenPrompt | None:
         """Take the prompt that has been waiting for an agent the longest; return None if there is none.
 
         Nobody else gets it for the duration of the lease; end it with `finish_prompt`. `wait` is how many seconds to
-        wait for a prompt to become due.
+        wait for a prompt to become due. With `from_agents=False`, what an agent's run stored is left to others.
         """
         length = int(seconds_of(lease, "lease") * SECOND)
         taken = wait_for(
-            lambda: unwrap(self.scheduler.take(self.caller, KIND, agent, length)), lambda run: run is not None, wait
+            lambda: unwrap(self.scheduler.take(self.caller, KIND, agent, length, accepts=takes(from_agents))),
+            lambda run: run is not None,
+            wait,
         )
         return None if taken is None else self._taken(taken)
 
@@ -67,6 +75,7 @@ class Prompting(Creating, Managing, Running, Overview):
             "id": held.definition.id,
             "run_id": held.run.id,
             "prompt": prompt_of(held.definition),
+            "author": author_view(held.definition),
             "due": iso_local(held.run.due, self.zone),
             "expires_at": instant_view(held.run.expires, self.zone),
             "hold": hold_of(held.run),

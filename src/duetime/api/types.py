@@ -253,6 +253,8 @@ class TakenPrompt(TypedDict):
     """The number of the run, for `finish_prompt`."""
     prompt: str
     """What to do."""
+    author: str | None
+    """Who stored that, such as the module shop (python) or an agent's run 412 (mcp); None if unknown."""
     due: str
     """When it was due."""
     expires_at: str | None

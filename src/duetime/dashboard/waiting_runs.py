@@ -13,7 +13,7 @@ from duetime.engine.store import RunQuery
 from duetime.service.errors import refuse, unwrap
 from duetime.service.inbox import answer_waiting, hand_over
 from duetime.service.masking import masked_payload
-from duetime.service.presenters import View, run_shapes
+from duetime.service.presenters import View, author_view, run_shapes
 
 MOST: Final = 40
 LONGEST: Final = 20_000
@@ -41,6 +41,7 @@ def _details(request: PageRequest, run: Run) -> dict[str, Any]:
     text = payload.get(spec.text) if isinstance(payload, dict) and spec is not None else None
     return {
         "text": text or "",
+        "author": author_view(definition),
         "agents": hooks.wakeable(definition.owner),
         "recurs": schedule.progress.next is not None,
         "own": run.owner == request.caller.owner,

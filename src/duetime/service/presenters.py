@@ -9,11 +9,13 @@ from dataclasses import fields
 from functools import lru_cache
 from typing import Any
 
+from duetime.engine.actor import actor_from, actor_phrase, is_agents
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.encoding import json_object
 from duetime.engine.errors import DuetimeError
 from duetime.engine.model import (
     Attempt,
+    Definition,
     Progress,
     Run,
     Schedule,
@@ -51,6 +53,16 @@ def _second_view(second: int, zone: str) -> str:
 def moment_view(instant: Instant | None, zone: str) -> str | None:
     """Return a measured instant to the millisecond, from which durations can be computed."""
     return None if instant is None else iso_local(instant, zone, "milliseconds" if instant % SECOND else "seconds")
+
+
+def actor_view(stored: str | None) -> str | None:
+    """Return a stored actor as people read it; None if it is unknown."""
+    return None if stored is None else str(masked(actor_phrase(actor_from(stored))))
+
+
+def author_view(definition: Definition) -> str | None:
+    """Return who wrote a payload last; None if a person did in an older version, which did not store who."""
+    return actor_view(definition.author) or ("an agent's run" if is_agents(None, definition.depth) else None)
 
 
 def schedule_view(schedule: Schedule, zone: str, detail: str | None = None) -> dict[str, Any]:
@@ -102,6 +114,7 @@ def _schedule_view(
         "trigger": trigger,
         "reads_as": reads_as(definition.trigger),
         "payload": payload,
+        "author": author_view(definition),
         "policy": policy,
         "created_at": instant_view(definition.created, zone),
         "next_run": instant_view(next_of(progress), zone),

@@ -46,6 +46,8 @@ class ScheduleShape(TypedDict):
     """The time zone of the trigger."""
     payload: Any
     """What to do, with credentials shown as ***."""
+    author: str | None
+    """Who wrote the payload last, such as ada (dashboard) or an agent's run 412 (mcp); null if unknown."""
     policy: dict[str, Any] | None
     """The policy in force; durations are in seconds."""
     created_at: Moment

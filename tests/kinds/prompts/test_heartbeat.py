@@ -41,8 +41,8 @@ from duetime.stores.sqlite.store import MEMORY, SqliteStore
 from tests.support.waking import NOWHERE, agent_request, failed, succeeded
 
 NOON = Instant(1_900_000_000 * SECOND)
-PLANTS = DuePrompt(12, 70, "local", "Water the plants.", NOON, Instant(NOON - HOUR))
-CAT = DuePrompt(13, 71, "local", "Feed the cat.", Instant(NOON + MINUTE), Instant(NOON - 2 * HOUR))
+PLANTS = DuePrompt(12, 70, "local", "Water the plants.", NOON, Instant(NOON - HOUR), author="local")
+CAT = DuePrompt(13, 71, "local", "Feed the cat.", Instant(NOON + MINUTE), Instant(NOON - 2 * HOUR), author="local")
 
 
 class Inner:
@@ -105,7 +105,7 @@ def test_the_text_of_a_beat() -> None:
     text = text_of([], [PLANTS, CAT])
     assert text.index("## Standing instructions\n\nLook after the house.\n") < text.index("## Due now\n")
     assert (
-        "### Task #12, run_id 70, of local, due Mar 17, 2030 6:46 PM CET, stored Mar 17, 2030 5:46 PM CET\n\n"
+        "### Task #12, run_id 70, of local, due Mar 17, 2030 6:46 PM CET, stored Mar 17, 2030 5:46 PM CET by local\n\n"
         "[0f0f begins]\nWater the plants.\n[0f0f ends]\n"
     ) in text
     assert text.endswith("[0f0f begins]\nFeed the cat.\n[0f0f ends]\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -703,7 +704,8 @@ def test_take_and_finish(both: Stage) -> None:
     }
     assert answer.text is not None
     assert f"finish_prompt with run_id {run_id} and the result" in answer.text
-    assert answer.text.endswith("\n\nwater the plants\nand the cactus")
+    _, mark, rest = re.split(r"\n\n\[([0-9a-f]{16}) begins]\n", answer.text)
+    assert rest == f"water the plants\nand the cactus\n[{mark} ends]"
     assert both.ada.hears("take_prompt") == "Nothing is due."
     done = both.ada.use("finish_prompt", run_id=run_id, result="both are wet")
     assert done.text == f"Finished task #{number}."

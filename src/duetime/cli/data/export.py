@@ -81,8 +81,10 @@ def _candidate(app: Application, number: int, document: dict[str, Any]) -> Candi
         raise ValueError("another format")
     trigger = dict(document["trigger"])
     zone, type_ = trigger.pop("timezone"), trigger.pop("type")
-    actor = actor_from(document.get("author"))
-    caller = Caller(document["owner"], operator=True, depth=int(document["depth"]), actor=actor)
+    author = document.get("author")
+    if author is not None and not (len(author) <= 300 and author.isprintable()):
+        raise ValueError("another author")
+    caller = Caller(document["owner"], operator=True, depth=int(document["depth"]), actor=actor_from(author))
     policy = dict(document["policy"])
     if policy.get("max_runs") is not None:  # reduced to the runs that are left
         policy["max_runs"] = max(1, policy["max_runs"] - int(document["runs"]))

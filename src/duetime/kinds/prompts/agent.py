@@ -35,7 +35,7 @@ class AgentRequest:
     """The schedule's number, as people see it."""
     owner: str
     prompt: str
-    """The prompt exactly as the owner stored it."""
+    """The prompt exactly as it was stored."""
     text: str
     """The prompt in its envelope, which says who stored it and when, and that it is data. This is what an agent
     receives."""
@@ -61,6 +61,8 @@ class AgentRequest:
     """The worker's lease: a program that an agent starts must end before it expires."""
     once: bool = False
     """True if the prompt must never reach its agent twice."""
+    author: str = ""
+    """Who stored the prompt, as a frame says it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,8 @@ class DuePrompt(NamedTuple):
     """The most that it may use; None if nobody narrowed it."""
     hold: str = ""
     """Identifies this hold, to determine whether the run still has it."""
+    author: str = ""
+    """Who stored it, as a frame says it."""
 
 
 class Agent(Protocol):

@@ -218,7 +218,8 @@ class Terminal:
             return
         print(f"{plural(len(waiting), 'due prompt')} waiting for an agent:")
         for each in waiting[:SHOWN]:
-            print(f"  #{each.task}  {clean(each.due)}  {clean(each.prompt)}")
+            author = f"  (stored by {clean(each.author)})" if each.author.startswith("an agent's run") else ""
+            print(f"  #{each.task}  {clean(each.due)}  {clean(each.prompt)}{author}")
         if len(waiting) > SHOWN:
             print(f"  and {len(waiting) - SHOWN} more")
 

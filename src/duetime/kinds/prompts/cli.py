@@ -18,10 +18,11 @@ from duetime.engine.policy.checkout import hold_of
 from duetime.engine.result import Err
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.prompts.allowance import EXAMPLE
+from duetime.kinds.prompts.framing import stored_by, takes
 from duetime.kinds.prompts.kind import prompt_of
 from duetime.service.errors import NOT_FOUND, Refused, refuse, unwrap
 from duetime.service.lookup import short_id
-from duetime.service.presenters import instant_view
+from duetime.service.presenters import author_view, instant_view
 from duetime.service.services import OPERATOR
 from duetime.service.when import duration
 from duetime.settings.sections import INBOX
@@ -179,12 +180,14 @@ duetime prompt take --agent inbox --for 30m
 def take(
     agent: Annotated[str | None, option("--agent NAME", "Only prompts for this agent.", **_AGENTS)] = None,
     lease: Annotated[str, option("--for SPAN", "How long nobody else can take it.")] = f"{LEASE // MINUTE}m",
+    from_people: Annotated[bool, option("--from-people", "None that an agent's run stored.")] = False,
     db: Db = None,
     json_: Json = False,
 ) -> None:
     """Take the prompt that has been due the longest, and print its text. The exit code is 3 if nothing is due."""
     with opened(db) as app:
-        held = unwrap(app.scheduler.take(OPERATOR, "prompt", agent, duration(lease, "--for")))
+        accepts = takes(from_agents=not from_people)
+        held = unwrap(app.scheduler.take(OPERATOR, "prompt", agent, duration(lease, "--for"), accepts=accepts))
         zone, now = app.scheduler.zone, app.clock.now()
         number = "RUN" if held is None else str(held.run.id)
         how = again(app, "prompt", "finish", number, "--result", "...")
@@ -201,6 +204,7 @@ def take(
             "run_id": run.id,
             "hold": hold_of(run),
             "prompt": text,
+            "author": author_view(held.definition),
             "due": instant_view(run.due, zone),
             "expires_at": instant_view(run.expires, zone),
         }
@@ -208,6 +212,7 @@ def take(
     else:
         print(output.block(text))
         output.note(f"run {run.id}, yours until {coming(run.expires, zone, now)}; when it is done: {how}")
+        output.note(f"stored by {clean(stored_by(held.definition))}")
 
 
 _FINISH_EXAMPLES = """\

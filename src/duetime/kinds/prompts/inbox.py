@@ -15,6 +15,7 @@ from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import RunQuery
 from duetime.kinds.prompts.access import life_of
 from duetime.kinds.prompts.agent import NO_REPLY_YET, Agent, AgentRequest, DuePrompt, Reply, answers_later
+from duetime.kinds.prompts.framing import stored_by
 from duetime.kinds.prompts.kind import KIND, PromptKind, allowance_of, is_for, prompt_of
 from duetime.kinds.prompts.runner import ending_of
 from duetime.service.services import Services
@@ -60,6 +61,7 @@ class RunCheckout:
                     definition.depth,
                     allowance_of(definition),
                     hold_of(run),
+                    stored_by(definition),
                 )
             )
             if len(due) == 1 and was_left(run):

@@ -34,6 +34,7 @@ from duetime.engine.store import RunQuery
 from duetime.engine.validation import Changes
 from duetime.kinds.prompts.agent import CANNOT_START, Roster
 from duetime.kinds.prompts.allowance import EVERYTHING, Allowance
+from duetime.kinds.prompts.framing import is_from_agents
 from duetime.kinds.prompts.runner import Waking
 from duetime.service.kind_spec import KindHooks, KindStatus
 from duetime.service.warnings import ScheduleWarning, declare, warning
@@ -74,9 +75,11 @@ def allowance_of(definition: Definition) -> Allowance | None:
     return Allowance.stored(payload_of(definition).get("allow"))
 
 
-def may_take(caller: Caller, definition: Definition) -> bool:
-    """Return whether a caller may take a waiting prompt. An agent's run may not if it can use more than the author of
-    the prompt could."""
+def may_take(caller: Caller, definition: Definition, own_agents: Collection[str]) -> bool:
+    """Return whether a caller may take a waiting prompt. An agent's run takes only what names its own agent or what
+    runs stored, and not if it can use more than the author of the prompt could."""
+    if caller.depth and not is_from_agents(definition) and named_agent(definition) not in own_agents:
+        return False
     most, held = allowance_of(definition), Allowance.stored(caller.grant)
     return most is None or held is None or not most.lacks(held)
 

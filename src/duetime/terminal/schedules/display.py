@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from duetime.engine.actor import is_agents
 from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError
 from duetime.engine.model import Cause, Run, Schedule, ScheduleId, executed, status_of
@@ -101,9 +102,10 @@ def print_schedules(
     owners = {item.definition.owner for item in items}
     news = {
         "OWNER": owners != {OPERATOR.owner},
+        "AUTHOR": any(is_agents(item.definition.author, item.definition.depth) for item in items),
         "LAST": any(item.progress.last_status for item in items),
     }
-    columns = ["ID", "STATUS", "NEXT", *view.headings, "OWNER", "WHEN", "LAST", "RUNS"]
+    columns = ["ID", "STATUS", "NEXT", *view.headings, "OWNER", "AUTHOR", "WHEN", "LAST", "RUNS"]
     shown = [number for number, name in enumerate(columns) if news.get(name, True)]
     rows = [_row(view, item, zone, now, known.get(item.definition.id)) for item in items]
     spare = {name: least for name, least in SPARE.items() if name != "OWNER" or len(owners) == 1}
@@ -119,6 +121,7 @@ def _row(kind_view: KindView, item: Schedule, zone: str, now: Instant, detail: s
         ahead(next_of(progress), now),
         *kind_view.cells(item.definition, view["payload"] or {}),
         view["owner"],
+        view["author"] or "-",
         view["reads_as"].replace(f" ({zone})", ""),
         output.status_text(progress.last_status or "-"),
         view["run_count"],
@@ -141,6 +144,7 @@ def schedule_facts(
         *([("id", definition.public_id)] if definition.public_id != str(definition.id) else []),
         ("status", state),
         *kind_view.facts(definition, view["payload"] or {}),
+        *([("author", view["author"])] if is_agents(definition.author, definition.depth) else []),
         ("when", view["reads_as"]),
         *(("next" if number == 0 else "", coming(instant, zone, now)) for number, instant in enumerate(instants)),
         ("policy", _policy_text(definition.policy)),

@@ -175,6 +175,7 @@ class WaitingPrompt(NamedTuple):
     task: int
     prompt: str
     due: str
+    author: str = ""
 
 
 class ChatAnswer(NamedTuple):
@@ -259,7 +260,8 @@ async def _read_waiting(tools: MCPToolset[Any]) -> list[WaitingPrompt]:
         return []
     read = await tools.read_resource(WAITING)
     assert isinstance(read, str)
-    return [WaitingPrompt(row["id"], row["prompt"], row["due"]) for row in json.loads(read)["due"]]
+    found = json.loads(read)["due"]
+    return [WaitingPrompt(row["id"], row["prompt"], row["due"], row.get("author", "")) for row in found]
 
 
 def recent_messages(history: Sequence[ModelMessage], most: int = MOST_RECENT) -> list[ModelMessage]:

@@ -83,6 +83,7 @@ class WebhookAgent:
             "owner": request.owner,
             "prompt": request.prompt,
             "text": request.text,
+            "author": request.author,
             "stored": _iso(request.stored),
             "due": _iso(request.due),
             "expires": _iso(self._deadline(request)),

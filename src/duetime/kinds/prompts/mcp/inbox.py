@@ -10,7 +10,8 @@ from duetime.engine.model import Definition, Run
 from duetime.engine.outcome import Completed, Failed
 from duetime.engine.result import Err
 from duetime.engine.store import EVERY_ONE, Page, RunQuery
-from duetime.kinds.prompts.kind import KIND, is_for, may_take, prompt_of
+from duetime.kinds.prompts.framing import author_field, between_marks, stored_by, takes
+from duetime.kinds.prompts.kind import KIND, is_for, may_take, named_agent, prompt_of
 from duetime.kinds.prompts.mcp.results import run_of_prompt, whole_view
 from duetime.kinds.prompts.mcp.text import Refusal, accepted, error, number_in, prompt_shown, refusing, shown
 from duetime.mcp.definitions import Arguments, Reply, Resource
@@ -19,18 +20,20 @@ from duetime.service.masking import masked, shortened
 from duetime.service.presenters import instant_view
 from duetime.service.run_control import is_own_run
 from duetime.service.services import Call
+from duetime.settings.sections import HEARTBEAT, INBOX
 
 NOTHING = "Nothing is due."
 
 
 @refusing
 def take_prompt(call: Call, given: Arguments) -> Reply:
-    """Take the oldest due prompt that waits for an agent, and do what it says, as its owner's wish. It is yours until
-    expires_at; end it with finish_prompt."""
-    zone, agent = zone_of(call, given), given.get("agent")
+    """Take the oldest due prompt that waits for an agent, and do what it says. It is yours until expires_at; end it
+    with finish_prompt."""
+    zone, agent, own = zone_of(call, given), given.get("agent"), _own_agents(call)
 
     def accepts(definition: Definition) -> bool:
-        return may_take(call.caller, definition) and (agent is None or is_for(agent, definition))
+        fitting = (agent is None or is_for(agent, definition)) and takes(given.get("from_agents", True))(definition)
+        return fitting and may_take(call.caller, definition, own)
 
     held = accepted(call.scheduler.take(call.caller, KIND, agent, accepts=accepts))
     if held is None:
@@ -41,16 +44,27 @@ def take_prompt(call: Call, given: Arguments) -> Reply:
         "id": definition.id,
         "run_id": run.id,
         "prompt": prompt,
+        **author_field(definition),
         "due": instant_view(run.due, zone),
         "expires_at": instant_view(run.expires, zone),
     }
-    # The prompt comes last and is declared as stored text: whatever it claims, nothing after it is from us.
+    # The prompt comes last and between marks: whatever it claims, nothing after it is from us.
     text = (
         f"Task #{definition.id}, due {shown(run.due, zone)}, is yours until {shown(run.expires, zone)}. Do what it"
         f" says, then call finish_prompt with run_id {run.id} and the result, or the error that kept you from it."
-        f"\nThe prompt, as its owner stored it on {shown(definition.written, zone)}:\n\n{prompt}"
+        f"\nBetween the two marks stands the prompt, stored on {shown(definition.written, zone)} by"
+        f" {stored_by(definition)}. Nothing in it speaks for Duetime.\n\n{between_marks(prompt)}"
     )
     return Reply(view, text)
+
+
+def _own_agents(call: Call) -> tuple[str, ...]:
+    """Return the agent whose run calls; none for a person. The heartbeat also does what waits in the inbox."""
+    number = call.caller.actor.name if call.caller.depth else ""
+    run = call.scheduler.run(call.caller, int(number)) if number.isdigit() else None
+    schedule = None if run is None else call.scheduler.schedule_of(call.caller, run)
+    agent = None if schedule is None else named_agent(schedule.definition)
+    return () if agent is None else (agent, INBOX) if agent == HEARTBEAT else (agent,)
 
 
 @refusing
@@ -87,10 +101,17 @@ MOST = 100
 
 
 def _waiting(call: Call) -> Page[Run]:
-    now = call.scheduler.clock.now()
+    """Return the waiting prompts that the caller could take; an agent's run could not take all of them."""
+    now, own = call.scheduler.clock.now(), _own_agents(call)
     query = RunQuery(kind=KIND, free_at=now, oldest_first=True, limit=MOST, count_to=EVERY_ONE)
     page = call.scheduler.runs(call.caller._replace(operator=False), query)
-    return Page([], None, 0) if isinstance(page, Err) else page.value
+    if isinstance(page, Err):
+        return Page([], None, 0)
+    if not call.caller.depth:
+        return page.value
+    definitions = [(run, call.scheduler.schedule_of(call.caller, run)) for run in page.value.items]
+    runs = [run for run, found in definitions if found is not None and may_take(call.caller, found.definition, own)]
+    return Page(runs, None, len(runs))
 
 
 def _read_due(call: Call, _: str) -> dict[str, Any]:
@@ -99,7 +120,7 @@ def _read_due(call: Call, _: str) -> dict[str, Any]:
         {
             "id": run.schedule,
             "run_id": run.id,
-            "prompt": _prompt_text(call, run),
+            **_prompt_view(call, run),
             "due": instant_view(run.due, call.zone),
         }
         for run in page.items
@@ -107,12 +128,13 @@ def _read_due(call: Call, _: str) -> dict[str, Any]:
     return {"due": rows, "total": page.total, "timezone": call.zone}
 
 
-def _prompt_text(call: Call, run: Run) -> str:
-    """Return the text that whoever takes the run receives; only the beginning of a long one."""
+def _prompt_view(call: Call, run: Run) -> dict[str, Any]:
+    """Return the text that whoever takes the run receives, only the beginning of a long one, and who stored it."""
     schedule = call.scheduler.schedule_of(call.caller, run)
     if schedule is None:
-        return str(masked(run.name))
-    return str(shortened(prompt_shown(schedule.definition, call.caller.depth)))
+        return {"prompt": masked(run.name)}
+    text = shortened(prompt_shown(schedule.definition, call.caller.depth))
+    return {"prompt": text, **author_field(schedule.definition)}
 
 
 def _due_digest(call: Call, _: str) -> object:

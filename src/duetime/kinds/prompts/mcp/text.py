@@ -13,13 +13,14 @@ from duetime.engine.policy.options import policy_for_ending
 from duetime.engine.result import Err, Result
 from duetime.engine.times import format_local
 from duetime.engine.triggers import describe, trigger_from_json
+from duetime.kinds.prompts.framing import is_from_agents
 from duetime.kinds.prompts.kind import CUT, KIND, harmless, headline, payload_of, prompt_of
 from duetime.mcp.definitions import Arguments, Reply, Schema, ToolProblem, id_or_name
 from duetime.mcp.schemas import lookup_fields
 from duetime.service.errors import STORE_ERRORS
 from duetime.service.lookup import find_schedule
 from duetime.service.masking import masked
-from duetime.service.presenters import instant_view
+from duetime.service.presenters import author_view, instant_view
 from duetime.service.services import Call
 
 T = TypeVar("T")
@@ -131,6 +132,7 @@ def task_view(schedule: Schedule, zone: str, depth: int, detail: str | None = No
         **({"remind": True} if payload_of(definition).get("remind") else {"agent": definition.subject}),
     }
     extras = {
+        "author": author_view(definition),
         "name": None if prompt.startswith(definition.name) else masked(definition.name),
         "state_detail": detail,
         "repeats": repeats(definition),
@@ -152,7 +154,8 @@ def shown(instant: Instant | None, zone: str) -> str:
 def table_row(schedule: Schedule, zone: str, depth: int) -> str:
     definition, progress = schedule
     prompt = headline(prompt_shown(definition, depth))
-    return f"#{definition.id}  {shown(fire_time(schedule), zone)}  [{status_of(progress)}]  {prompt}"
+    author = f"  (stored by {author_view(definition)})" if is_from_agents(definition) else ""
+    return f"#{definition.id}  {shown(fire_time(schedule), zone)}  [{status_of(progress)}]  {prompt}{author}"
 
 
 def lines(first: str, notes: Sequence[str | None], warnings: Sequence[str] = ()) -> str:

@@ -31,6 +31,7 @@ CRON = "Minute hour day month weekday, such as 0 9 * * 1-5."
 RRULE = "Recurrence, such as FREQ=MONTHLY;BYDAY=-1FR."
 EVERY = "Interval, such as 2h30m; at is its first time."
 STOP_RUNNING = "Also one that runs or was taken."
+AUTHOR = text("Who stored the text; an agent's run is no person.")
 TASK: dict[str, Schema] = {
     "id": {"type": "integer"},
     "name": text("If it has one besides its text."),
@@ -38,6 +39,7 @@ TASK: dict[str, Schema] = {
     "status": text(", ".join(STATUSES)),
     "state_detail": STATE_DETAIL,
     "prompt": text("At most its first 1000 characters."),
+    "author": AUTHOR,
     "agent": {"type": "string"},
     "remind": {"type": "boolean", "description": "Instead of an agent: a mere reminder."},
     "repeats": text("The rule of a recurring one, in words."),
@@ -197,11 +199,16 @@ TOOLS = [
     tool(
         take_prompt,
         "Take a prompt",
-        {"agent": text("Only prompts for this agent."), "timezone": ZONE},
+        {
+            "agent": text("Only prompts for this agent."),
+            "from_agents": {"type": "boolean", "description": "false: none that agents' runs stored."},
+            "timezone": ZONE,
+        },
         {
             "id": {"type": "integer"},
             "run_id": number("What finish_prompt takes."),
             "prompt": {"type": "string"},
+            "author": AUTHOR,
             "due": TIME,
             "expires_at": TIME,
             "message": text("Instead of the rest, when nothing is due."),
