@@ -82,7 +82,7 @@ class Site:
 def site(
     folder: Path, clock: Clock | None = None, *, auth: bool = True, db: str = "", **settings: Any
 ) -> Iterator[Site]:
-    room = build(Settings(db=db or str(folder / "my.db"), timezone="UTC", **for_all(settings)), tasks=False)
+    room = build(Settings(db=db or str(folder / "my.db"), **{"timezone": "UTC", **for_all(settings)}), tasks=False)
     tokens = tokens_with(room.store, folder / "auth", clock or room.clock)
     app = web(room, tokens if auth else None)
     bound = listen("127.0.0.1", 0, only_loopback=not auth)

@@ -81,10 +81,15 @@ class PageRequest:
         return preferences.zone_in(self.http.cookies, preferences.ZONE_COOKIE)
 
     @cached_property
+    def browser_zone(self) -> str | None:
+        """The time zone of the browser, once a script has set the cookie."""
+        return preferences.zone_in(self.http.cookies, preferences.BROWSER_ZONE_COOKIE)
+
+    @cached_property
     def zone(self) -> str:
-        """The time zone of the page: the chosen one, else the browser's, once a script has set the cookie."""
-        browsers = preferences.zone_in(self.http.cookies, preferences.BROWSER_ZONE_COOKIE)
-        return self.zone_choice or browsers or self.call.zone
+        """The time zone in which the page shows times: the chosen one, else the browser's. What is typed is read in the
+        zone of the call, as on every interface."""
+        return self.zone_choice or self.browser_zone or self.call.zone
 
     @property
     def session(self) -> str | None:
@@ -108,6 +113,7 @@ class PageRequest:
         shared = {
             "now": self.now,
             "zone": self.zone,
+            "typed_zone": self.call.zone,
             "zone_choice": self.zone_choice,
             "zone_choices": self._zone_choices(),
             "path": self.http.url.path,

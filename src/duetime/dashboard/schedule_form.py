@@ -58,7 +58,7 @@ def new_page(request: PageRequest) -> Response:
         return _created_elsewhere(request, asked)
     kind = _chosen_kind(request, asked)
     empty = form_fields.read(Form([]), kind)
-    return _form(request, kind, empty | FIRST | {"timezone": request.zone}, key=token_hex(8))
+    return _form(request, kind, empty | FIRST | {"timezone": request.call.zone}, key=token_hex(8))
 
 
 def _created_elsewhere(request: PageRequest, kind: str) -> Response:
@@ -123,7 +123,8 @@ def _submitted(
     preset = form_fields.PRESETS.get(form.get("preset"))
     if preset is not None:
         values |= {"when": "phrase", "phrase": preset[1]}
-    if preset is not None or form.get("intent") == "preview":
+    values["timezone"] = form.get("zone_here") or values["timezone"]
+    if preset is not None or form.get("zone_here") or form.get("intent") == "preview":
         return show()
     try:
         return act()
@@ -159,7 +160,7 @@ def _timing_problems(request: PageRequest, values: Values) -> list[InvalidInput]
     """Return what is wrong with the time zone, and what is wrong with the times regardless of the zone."""
     found: list[InvalidInput] = []
     try:
-        known_zone(values["timezone"].strip() or request.zone)
+        known_zone(values["timezone"].strip() or request.call.zone)
     except DuetimeError as error:
         found.append(InvalidInput(error.message, field="timezone"))
         values = values | {"timezone": "UTC"}
@@ -183,9 +184,9 @@ def _new(request: PageRequest, kind: str, values: Values, key: str) -> NewSchedu
         trigger_config=timing.config,
         payload=form_of(kind).payload(kind, values, {}),
         policy=form_fields.policy(values, form_fields.POLICY, {}),
-        timezone=timing.timezone or request.zone,
+        timezone=timing.timezone or request.call.zone,
     )
-    return new._replace(idempotency_key=f"form-{key}-{fingerprint(new, request.zone)}") if key else new
+    return new._replace(idempotency_key=f"form-{key}-{fingerprint(new, request.call.zone)}") if key else new
 
 
 def edit_page(request: PageRequest) -> Response:
@@ -240,7 +241,7 @@ def _changes(request: PageRequest, schedule: Schedule, values: Values, version: 
 
 
 def _starting(request: PageRequest, values: Values) -> Instant:
-    zone = values["timezone"].strip() or request.zone
+    zone = values["timezone"].strip() or request.call.zone
     try:
         return read_time(values[form_fields.STARTING], zone=zone, now=request.now).instant
     except DuetimeError as error:
@@ -305,6 +306,7 @@ def _form(
         named_by=fields.named_by_label,
         own_policy=fields.own_policy,
         topics=services.delivery_topics(owner),
+        zone_here=None if schedule is not None or request.browser_zone == values["timezone"] else request.browser_zone,
         zones=sorted(name for name in available_timezones() if "/" in name or name == "UTC"),
         units=form_fields.UNITS,
         usual=_usual(request, kind),
@@ -329,6 +331,6 @@ def _preview(request: PageRequest, values: Values) -> View:
 
 
 def _previewed(request: PageRequest, values: Values, count: int) -> tuple[Preview, str]:
-    zone = values["timezone"].strip() or request.zone
+    zone = values["timezone"].strip() or request.call.zone
     timing = form_fields.timing(values)
     return unwrap(request.scheduler.preview(timing.type, timing.config, timezone=zone, count=count)), zone

@@ -179,6 +179,6 @@ def act(request: PageRequest, form: Form) -> Response:
 
 def _instant(request: PageRequest, text: str) -> Instant:
     try:
-        return read_instant(text, request.zone, request.now)
+        return read_instant(text, request.call.zone, request.now)
     except DuetimeError as error:
         raise InvalidInput(field="until", problem=f"{error.message} {UNTIL_EXAMPLES}") from error
