@@ -390,7 +390,7 @@ def test_run_waits_for_the_end(cli: Cli) -> None:
     """Without a worker it waits in vain; how it stands is said all the same."""
     assert cli("job", "add", "hello", "--task", "echo", "--arg", "hi", "--every", "1h").code == 0
     said = cli("job", "run", "hello", "--wait", "0.1", "--json")
-    assert said.code == 0 and said.document["run"]["status"] == "pending" and said.document["warnings"]
+    assert said.code == 6 and said.document["run"]["status"] == "pending" and said.document["warnings"]
     assert cli("job", "run", "hello", "--wait", "61").code == 2
     listed = cli("run", "list", "--from", "2 hours ago", "--to", "today", "--json").document
     assert [run["status"] for run in listed["runs"]] == ["pending"]

@@ -78,7 +78,8 @@ def test_over_stdio(era: str, tmp_path: Path) -> None:
         prompt = await call(client, "schedule", prompt="water the plants", cron="0 3 * * *")
         answer = await call(client, "run_now", schedule_id=prompt["id"], wait_seconds=0.3)
         ran = answer["run"]
-        assert answer["ended"] is False and f"run_id {ran['run_id']}" in answer["note"] and ran["id"] == prompt["id"]
+        assert (answer["ended"], answer["reason"]) == (False, "no agent has taken it")
+        assert f"run_id {ran['run_id']}" in answer["note"] and ran["id"] == prompt["id"]
 
     talk(over_stdio(tmp_path, era, "--tasks", "mine.py"), say)
 
@@ -176,7 +177,8 @@ def test_an_owner_has_a_share_of_waits(there: Site) -> None:
     assert there.room.store.runs(RunQuery()).total == 8, "what was refused started nothing"
     [refused, *_] = [answer.json for answer in answers if answer.status == 429]
     assert "Nothing was started" in refused["detail"]
-    assert there.ask("POST", f"/api/v1/schedules/{id}/run?wait_seconds=0.1", headers).status == 202
+    late = there.ask("POST", f"/api/v1/schedules/{id}/run?wait_seconds=0.1", headers)
+    assert (late.status, late.json["ended"], late.json["reason"]) == (202, False, "no worker is running")
 
 
 def test_whoever_waits_occupies_no_thread(there: Site) -> None:

@@ -11,7 +11,7 @@ from duetime.api.base import Base
 from duetime.api.types import Id, Messages, RunDetails, Runs, Time
 from duetime.engine.clock import SystemClock
 from duetime.engine.errors import InvalidInput
-from duetime.engine.model import LIVE, Run, status_of
+from duetime.engine.model import Run, status_of
 from duetime.engine.queries import NO_RUN
 from duetime.engine.store import FAILED_OR_LOST, Page, RunQuery
 from duetime.service.dead_letters import Action, DeadLetterQuery, change_dead
@@ -19,7 +19,7 @@ from duetime.service.errors import Refused, unwrap
 from duetime.service.history import STATUSES, deliveries_of, run_details
 from duetime.service.inbox import Mark, Show, mark_all_read, mark_messages, message_views, messages
 from duetime.service.kind_spec import check_kind
-from duetime.service.run_control import run_again, run_now, stop_runs
+from duetime.service.run_control import has_ended, run_again, run_now, stop_runs, waited_for
 from duetime.service.services import pages_of
 from duetime.service.shapes import RunShape, ScheduleShape
 
@@ -39,8 +39,10 @@ class Running(Base):
         return self.wait_for_run(started.id, wait) if wait > 0 else self._one(started)
 
     def wait_for_run(self, run_id: int, seconds: float | None = None) -> RunShape:
-        """Wait until a run has ended or the time is up, and return it; its `status` says which."""
-        return self._one(wait_for(lambda: self._run(run_id), lambda run: run.status not in LIVE, seconds))
+        """Wait until a run has ended or the time is up, and return it; `ended` says which, and `reason` why it has not
+        ended."""
+        run = wait_for(lambda: self._run(run_id), has_ended, seconds)
+        return cast("RunShape", {**self._one(run), **waited_for(self.app.services, run)})
 
     def wait(self, id: Id, seconds: float | None = None) -> ScheduleShape:
         """Wait until a schedule is over or the time is up, and return it; its `status` says which.

@@ -203,9 +203,9 @@ duetime list
 """
 EPILOG = (
     "Exit codes: 0 done, 1 failed, 2 invalid command line, 3 not found, 4 refused, 5 the store cannot be used, "
-    "130 interrupted by Ctrl-C (`serve`, `worker`, `tail` and `top` run until then and exit with 0), 141 broken pipe. "
-    "Every command except `mcp` takes --json, for programs. All commands take --debug, which shows "
-    "tracebacks, and --config FILE, which names the settings file."
+    "6 a run has not ended within --wait, 130 interrupted by Ctrl-C (`serve`, `worker`, `tail` and `top` run until "
+    "then and exit with 0), 141 broken pipe. Every command except `mcp` takes --json, for programs. All commands take "
+    "--debug, which shows tracebacks, and --config FILE, which names the settings file."
 )
 
 

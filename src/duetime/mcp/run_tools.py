@@ -42,8 +42,8 @@ from duetime.service.run_control import (
     run_again,
     run_edited,
     stop_runs,
+    waited_for,
     what_was_stopped,
-    why_it_waits,
 )
 from duetime.service.run_control import stop_run as stop_one
 from duetime.service.services import Call
@@ -91,6 +91,7 @@ def run_now_tool(served: Served) -> Tool:
         {
             "run": {"type": "object"},
             "ended": {"type": "boolean"},
+            "reason": {"type": "string", "description": "Why it has not ended."},
             "note": {"type": "string"},
             **WARNINGS,
             "error": ERROR,
@@ -118,10 +119,11 @@ def _started(served: Served, call: Call, given: Arguments) -> Result[Run]:
 
 def _unfinished(call: Call, run: Run, zone: str, view: View, warnings: Sequence[ScheduleWarning]) -> Reply:
     note = f"It has not ended yet; history with run_id {run.id} shows what comes of it."
+    waited = {"ended": False}
     with suppress(DuetimeError):  # the run was started, whether or not the store can be reached at this moment
-        said = why_it_waits(call.scheduler, run), last_allowed(call.scheduler, run), note
-        note = " ".join(filter(None, said))
-    answer = with_warnings({"run": view, "ended": False, "note": note}, warnings)
+        waited = waited_for(call.services, run)
+        note = " ".join(filter(None, (last_allowed(call.scheduler, run), note)))
+    answer = with_warnings({"run": view, **waited, "note": note}, warnings)
     return Reply(answer, later=partial(_look, call, run, zone, view, warnings))
 
 

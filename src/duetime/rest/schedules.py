@@ -42,7 +42,15 @@ from duetime.service.lookup import find_schedule
 from duetime.service.masking import unmasked_payload
 from duetime.service.pauses import falls_into_pause
 from duetime.service.presenters import next_instants, policy_given, preview_view, reads_as, run_shapes, schedule_shape
-from duetime.service.run_control import await_result, has_ended, look_again, run_now, stop_runs, what_was_stopped
+from duetime.service.run_control import (
+    await_result,
+    has_ended,
+    look_again,
+    run_now,
+    stop_runs,
+    waited_for,
+    what_was_stopped,
+)
 from duetime.service.services import Call
 from duetime.service.shapes import CreatedShape, PreviewShape, RunShape, ScheduleShape
 from duetime.service.state_details import detail_of, details_of
@@ -282,7 +290,7 @@ def cancel(call: Caller, id: Id) -> Response:
 )
 async def run(call: Caller, threads: Threads, id: Id, asked: Annotated[RunAsked, Query()]) -> Response:
     """Run a schedule now, in addition to its trigger. With `wait_seconds`, the answer comes when the run has ended
-    (200) or the time is up (202)."""
+    (200) or the time is up (202, `ended` is false, and `reason` says why)."""
     owner, zone = call.caller.owner, zone_of(call, asked.timezone)
     in_thread = partial(threads.run, owner)
     with threads.waiting(owner) if asked.wait_seconds else nullcontext():
@@ -290,7 +298,8 @@ async def run(call: Caller, threads: Threads, id: Id, asked: Annotated[RunAsked,
         look = lambda seen: in_thread(partial(look_again, call.scheduler, seen))  # noqa: E731
         seen = await await_result(made, look, has_ended, asked.wait_seconds)
     shapes = await in_thread(partial(run_shapes, call.scheduler, [seen], zone))
-    return JSONResponse(shapes[0], 200 if has_ended(seen) else 202)
+    waited = await in_thread(partial(waited_for, call.services, seen)) if asked.wait_seconds else {}
+    return JSONResponse(shapes[0] | waited, 200 if has_ended(seen) else 202)
 
 
 @routes.post("/schedules/{id}/stop", status_code=202, response_model=StoppedShape, responses=_CHANGING)

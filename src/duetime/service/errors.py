@@ -19,8 +19,8 @@ STORE_ERRORS: Final = frozenset({StoreUnavailable.code, StoreUnusable.code})
 """Errors whose messages may name files or hosts, so that only the operator sees them."""
 STORE_MESSAGE: Final = "The store cannot be reached right now; try again in a moment."
 
-OK, FAILED, USAGE, NOT_FOUND, REFUSED, STORE = range(6)
-"""Exit codes of the command line."""
+OK, FAILED, USAGE, NOT_FOUND, REFUSED, STORE, NOT_FINISHED = range(7)
+"""Exit codes of the command line. `NOT_FINISHED`: the time to wait for a run passed before the run ended."""
 INTERRUPTED, PIPE_CLOSED = 130, 141
 """Exit codes for SIGINT and SIGPIPE: 128 and the number of the signal."""
 

@@ -20,7 +20,8 @@ from duetime.engine.store import RunQuery
 from duetime.service.lookup import find_schedule
 from duetime.service.masking import masked, masked_payload, unmasked_payload
 from duetime.service.presenters import instant_view, trigger_shape
-from duetime.service.services import Call, Services
+from duetime.service.services import NO_WORKER, Call, Services
+from duetime.service.state_details import why_unfinished
 
 T = TypeVar("T")
 
@@ -96,17 +97,15 @@ def kept_elsewhere(services: Services, caller: Caller, given: str | int) -> Err 
     return None if place is None else Err("kept_elsewhere", reason)
 
 
-def why_it_waits(scheduler: Scheduler, run: Run) -> str | None:
-    """Return the reason why a requested run does not start at once; None if it does."""
-    if run.status != RunStatus.QUEUED:
-        return None
-    reason, schedule = "It is queued behind an earlier run", scheduler.store.get(run.schedule)
-    if schedule is None or schedule.progress.state != ScheduleState.PAUSED:
-        return f"{reason}."
-    query = RunQuery(schedule=run.schedule, status="live", count_to=0)
-    active = [each for each in scheduler.store.runs(query).items if each.status != RunStatus.QUEUED]
-    held = [each for each in active if each.status == RunStatus.PENDING and scheduler.store.starts_at(each) is None]
-    return f"{reason}, which waits until the schedule is resumed." if active and held == active else f"{reason}."
+def waited_for(services: Services, run: Run) -> dict[str, Any]:
+    """Return whether a run has ended and the reason why not, for the answer to somebody who waited for it."""
+    if has_ended(run):
+        return {"ended": True, "reason": None}
+    reason = why_unfinished(services.scheduler, run)
+    if reason is None:
+        idle = any(each.code == NO_WORKER for each in services.worker_warnings(run.kind))
+        reason = "no worker is running" if idle else "no worker has started it"
+    return {"ended": False, "reason": reason}
 
 
 def last_allowed(scheduler: Scheduler, run: Run) -> str | None:

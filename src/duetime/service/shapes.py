@@ -120,6 +120,10 @@ class RunShape(TypedDict):
     """Whether it was asked to stop."""
     taken_until: Moment | None
     """Until when the agent that took it may finish it."""
+    ended: NotRequired[bool]
+    """Whether it has ended; only in the answer to somebody who waited for it."""
+    reason: NotRequired[str | None]
+    """Why it has not ended although somebody waited for it."""
     last: NotRequired[Moment | None]
     """For a range of occurrences that did not run: its last instant."""
     occurrences: NotRequired[int | None]

@@ -9,6 +9,7 @@ from duetime.engine.clock import Instant
 from duetime.engine.model import Progress, Run, RunStatus, Schedule, ScheduleId, ScheduleState, names_limit
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import RunQuery
+from duetime.service.masking import masked
 
 DUE: Final = "due"
 WAITING_FOR_AGENT: Final = "waiting_for_agent"
@@ -34,6 +35,33 @@ def run_detail(run: Run) -> str | None:
             return HELD_BY_LIMIT if run.attempt == 0 and names_limit(run.error) else DUE
         case _:
             return None
+
+
+def why_unfinished(scheduler: Scheduler, run: Run) -> str | None:
+    """Return what a run that has not ended is waiting for, as a clause that follows a colon; None if only for a worker
+    to start it."""
+    if run.status == RunStatus.RUNNING:
+        return "it is still running"
+    if run.status == RunStatus.WAITING:
+        return "no agent has taken it" if run.holder is None else "the agent that took it has not finished it"
+    if run.status == RunStatus.QUEUED:
+        return f"it is queued behind an earlier run{_held_behind(scheduler, run)}"
+    if run.error is None:
+        return None
+    if run.attempt:
+        return f"an attempt failed and is repeated later: {masked(run.error)}"
+    return f"{'it is held back' if names_limit(run.error) else 'no worker can run it'}: {masked(run.error)}"
+
+
+def _held_behind(scheduler: Scheduler, run: Run) -> str:
+    """Return what the earlier runs of a queued run wait for, if that is the end of a pause."""
+    schedule = scheduler.store.get(run.schedule)
+    if schedule is None or schedule.progress.state != ScheduleState.PAUSED:
+        return ""
+    query = RunQuery(schedule=run.schedule, status="live", count_to=0)
+    active = [each for each in scheduler.store.runs(query).items if each.status != RunStatus.QUEUED]
+    held = [each for each in active if each.status == RunStatus.PENDING and scheduler.store.starts_at(each) is None]
+    return ", which waits until the schedule is resumed" if active and held == active else ""
 
 
 def details_of(scheduler: Scheduler, schedules: Sequence[Schedule]) -> dict[ScheduleId, str]:

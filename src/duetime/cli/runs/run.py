@@ -5,26 +5,24 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any
 
-import typer
-
 from duetime.engine.encoding import json_object
 from duetime.engine.errors import InvalidInput, unknown
 from duetime.engine.model import LIVE, Run, RunStatus, Schedule, ScheduleState
 from duetime.engine.store import RunQuery
 from duetime.engine.times import clock_local
 from duetime.kinds import load_specs
-from duetime.service.errors import FAILED, refuse, unwrap
+from duetime.service.errors import refuse, unwrap
 from duetime.service.history import run_details
 from duetime.service.lookup import short_id
 from duetime.service.masking import masked, masked_payload
-from duetime.service.run_control import has_ended, run_again, wait_for_end
+from duetime.service.run_control import run_again, wait_for_end, waited_for
 from duetime.service.services import OPERATOR
 from duetime.terminal import output
 from duetime.terminal.completion import RUNS, one_of
 from duetime.terminal.context import Application, Cursor, Db, Json, Limit, Tasks, opened
 from duetime.terminal.context import again as program
 from duetime.terminal.output import clean, counted, local_time, run_document
-from duetime.terminal.schedules.change import range_given, run_ending
+from duetime.terminal.schedules.change import exit_after, range_given, run_ending
 from duetime.terminal.schedules.commands import Wait
 from duetime.terminal.schedules.display import outcome_text, print_runs, retry_text
 from duetime.terminal.typer_ext import PlainCommand, argument, formerly, group, option
@@ -201,7 +199,8 @@ def again(
     json_: Json = False,
 ) -> None:
     """Start a new run of the same schedule, now, with the input of this run or an edited one. The schedule keeps its
-    own input. To run the same run once more, use `dead retry`. With --wait, the exit code is 1 if the run failed."""
+    own input. To run the same run once more, use `dead retry`. With --wait, the exit code is 1 if the run failed
+    and 6 if it has not ended by then."""
     whole = None if payload is None else _json_object(payload)
     changed = dict(_field(each) for each in fields or ())
     from duetime.kinds.jobs.cli import naming_known_tasks  # the other commands start without it
@@ -209,14 +208,15 @@ def again(
     with opened(db, tasks, load_tasks=True) as app, naming_known_tasks(app):
         found_run(app, run, program(app, "run", "list"))
         made = wait_for_end(app.scheduler, unwrap(run_again(app.services, OPERATOR, run, whole, changed)), wait)
+        waited = waited_for(app.services, made)
         if json_:
             schedule = app.scheduler.schedule_of(OPERATOR, made)
-            output.print_json(whole_view(made, schedule, app.scheduler.zone))
+            output.print_json(whole_view(made, schedule, app.scheduler.zone) | waited)
         else:
             shown = program(app, "run", "show", str(made.id))
-            output.say(f"Run {made.id} of {clean(made.name)} {run_ending(made)} See it: {shown}")
-    if has_ended(made) and made.status != RunStatus.COMPLETED:
-        raise typer.Exit(FAILED)
+            ending = run_ending(made, wait, waited["reason"])
+            output.say(f"Run {made.id} of {clean(made.name)} {ending} See it: {shown}")
+    exit_after(made, wait)
 
 
 def _json_object(text: str) -> dict[str, Any]:

@@ -16,10 +16,10 @@ from duetime.engine.validation import NewSchedule
 from duetime.service import edits
 from duetime.service.changes import ACTIONS, Changed, ChangeRequest, change_schedule
 from duetime.service.edits import EditRequest
-from duetime.service.errors import FAILED, refuse, unwrap
+from duetime.service.errors import FAILED, NOT_FINISHED, refuse, unwrap
 from duetime.service.lookup import find_schedule, short_id
 from duetime.service.pauses import falls_into_pause
-from duetime.service.run_control import has_ended, last_allowed, stop_runs, wait_for_end, what_was_stopped, why_it_waits
+from duetime.service.run_control import has_ended, last_allowed, stop_runs, wait_for_end, waited_for, what_was_stopped
 from duetime.service.services import OPERATOR
 from duetime.service.state_details import detail_of
 from duetime.service.warnings import ScheduleWarning, time_warnings
@@ -98,15 +98,21 @@ def run_schedule(app: Application, view: KindView, id: str, wait: float, json_: 
     made = _done(view, short_id(definition), app.scheduler.run_now(OPERATOR, definition.public_id, view.kind))
     warnings = app.services.worker_warnings(view.kind)
     seen = wait_for_end(app.scheduler, made, wait)
-    document = {"id": definition.public_id, "run": run_document(seen, app.scheduler.zone)}
-    text = f"Run {made.id} of {clean(definition.name)} {run_ending(seen)}"
-    if waits := why_it_waits(app.scheduler, seen):
-        document["note"], text = waits, f"Run {made.id} of {clean(definition.name)}: {waits}"
+    waited = waited_for(app.services, seen)
+    document = {"id": definition.public_id, "run": run_document(seen, app.scheduler.zone), **waited}
+    text = f"Run {made.id} of {clean(definition.name)} {run_ending(seen, wait, waited['reason'])}"
     if last := last_allowed(app.scheduler, seen):
-        document["note"], text = " ".join(filter(None, (waits, last))), f"{text}\nnote   {last}"
+        document["note"], text = last, f"{text}\nnote   {last}"
     print_done(app, json_, document, text, [] if has_ended(seen) else warnings)
-    if has_ended(seen) and seen.status != RunStatus.COMPLETED:
+    exit_after(seen, wait)
+
+
+def exit_after(run: Run, wait: float) -> None:
+    """Leave with the exit code of a run that failed, or that has not ended although the command waited for it."""
+    if has_ended(run) and run.status != RunStatus.COMPLETED:
         raise typer.Exit(FAILED)
+    if wait and not has_ended(run):
+        raise typer.Exit(NOT_FINISHED)
 
 
 def stop_schedule(app: Application, view: KindView, id: str, json_: bool) -> None:
@@ -117,11 +123,16 @@ def stop_schedule(app: Application, view: KindView, id: str, json_: bool) -> Non
     output.print_result(json_, document, clean(what_was_stopped(done, zone)))
 
 
-def run_ending(run: Run) -> str:
-    """Return how a run ended, or what it is doing, as a phrase that follows its name."""
+def run_ending(run: Run, wait: float, reason: str | None) -> str:
+    """Return how a run ended, or what it is doing, as a phrase that follows its name. `reason` says why it has not
+    ended."""
     if has_ended(run):
         text = clean(outcome_text(run, cause=False))  # the reader has started it
         return f"{run.status}: {text}" if text else f"{run.status}."
+    if wait:
+        return f"is not finished after {wait:g} s: {clean(reason or run.status)}."
+    if run.status == RunStatus.QUEUED and reason is not None:
+        return f"{reason.removeprefix('it ')}."
     return "is due now." if run.status == RunStatus.PENDING else f"is {run.status}."
 
 

@@ -164,7 +164,8 @@ def add_change_commands(commands: typer.Typer, view: KindView) -> None:
 
     noun = view.noun
     helped: dict[Callable[..., None], str] = {
-        run: f"Run a {noun} now, in addition to its schedule. With --wait, the exit code is 1 if the run failed.",
+        run: f"Run a {noun} now, in addition to its schedule. With --wait, the exit code is 1 if the run failed "
+        "and 6 if it has not ended by then.",
         stop: f"Stop the run of a {noun} that is in progress. The {noun} continues at its next time.",
         pause: f"Pause a {noun}, until it is resumed or until a time.",
         resume: f"Resume a paused {noun}.",
