@@ -153,8 +153,8 @@ def test_a_trusted_file_is_still_trusted_after_a_change(cli: Cli, own: Path, tmp
     assert cli("job", "list").err == ""
     folder.write_text("threads = 6\n")
     answer = cli("config", "set", "threads", "7")
-    assert answer.code == 0 and "has changed since it was trusted" in answer.err
-    assert folder.read_text() == "threads = 6\n" and "threads = 7" in own.read_text()
+    assert answer.code == 4 and "has changed since it was trusted, so nothing was done" in answer.err
+    assert (folder.read_text(), own.exists()) == ("threads = 6\n", False)
 
 
 # -- get and unset ----------------------------------------------------------------------------------------------------

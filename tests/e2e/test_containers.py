@@ -86,7 +86,12 @@ def _start(stack: ExitStack, folder: Path, name: str, db: str) -> Node:
     given = {key: value.replace("/data", str(data)) for key, value in image_environment().items() if key != "PATH"}
     given |= dict.fromkeys(told["environment"], "") | {"DUETIME_DB": db, "DUETIME_SECRET": SECRET}
     assert given["DUETIME_HOST"] == "0.0.0.0" and given["XDG_DATA_HOME"] == str(data)  # noqa: S104 - compared
-    given |= {"DUETIME_HOST": "127.0.0.1", "DUETIME_PORT": "0", "DUETIME_TASKS": "mine.py", "DUETIME_LEASE": "2"}
+    given |= {
+        "DUETIME_HOST": "127.0.0.1",
+        "DUETIME_PORT": "0",
+        "DUETIME_TASKS": str(data / "mine.py"),
+        "DUETIME_LEASE": "2",
+    }
     env = environment() | given | {"NODE": name}
     [entry], [command] = _instruction("ENTRYPOINT"), _instruction("CMD")
     assert json.loads(entry) == ["duetime"]

@@ -43,7 +43,7 @@ def noisy() -> str:
 
 @task
 def endless() -> None:
-    Path("begun").touch()
+    Path(__file__).with_name("begun").touch()
     while True:
         threading.Event().wait(60)
 """

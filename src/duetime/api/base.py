@@ -62,6 +62,8 @@ class Base:
         `@task`. `owner` is whose schedules this object creates and sees.
         """
         chosen = load_settings() if settings is None else settings
+        if settings is None and url is None and chosen.origin.refusal:
+            raise refuse("not_possible", f"{chosen.origin.refusal} (in Python: `Duetime(url)`)")
         if settings is None and chosen.origin.ignored:
             logging.getLogger("duetime").warning("%s", chosen.origin.ignored)
         if url is not None:

@@ -23,7 +23,7 @@ from duetime.terminal.completion import COMPLETION, one_of
 from duetime.terminal.context import Application, Json, config_named, documentation, register_builder, take_config
 from duetime.terminal.errors import worded
 from duetime.terminal.output import clean
-from duetime.terminal.typer_ext import PlainCommand, PlainGroup, Rows, argument, single
+from duetime.terminal.typer_ext import PlainGroup, ReadCommand, Rows, argument, single
 
 if TYPE_CHECKING:
     from duetime.settings import Settings
@@ -289,7 +289,7 @@ def command() -> Any:
 help_commands = single()
 
 
-@help_commands.command(cls=PlainCommand, epilog="duetime help\nduetime help job add")
+@help_commands.command(cls=ReadCommand, epilog="duetime help\nduetime help job add")
 def show_help(
     names: Annotated[list[str] | None, argument("[COMMAND]", "The command, such as job add; otherwise all.")] = None,
     json_: Json = False,
@@ -318,7 +318,7 @@ _COMPLETION_SETUP = {
 completion_commands = single()
 
 
-@completion_commands.command(cls=PlainCommand, epilog="\n\n".join(_COMPLETION_SETUP.values()))
+@completion_commands.command(cls=ReadCommand, epilog="\n\n".join(_COMPLETION_SETUP.values()))
 def print_completion(
     shell: Annotated[str, argument("SHELL", "bash, zsh or fish.", **one_of(*_COMPLETION_SETUP))], json_: Json = False
 ) -> None:

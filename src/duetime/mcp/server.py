@@ -45,6 +45,8 @@ class McpServer:
         self._resources = catalog.resources
         self._recipes = {recipe.name: recipe for recipe in catalog.recipes}
         self._identify = identify
+        self.refusal = ""
+        """The answer of every tool that writes, if this server must only read."""
         self.watcher = Watcher(catalog.resources, None if limits is None else limits.shares)
         self.sdk: Server[Any] = Server(
             "duetime",
@@ -81,6 +83,8 @@ class McpServer:
             raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name[:100]}")
         call = self._identify()
         tool = self._tools[params.name]
+        if self.refusal and not tool.read_only:
+            return _problem(self.refusal)
         try:
             if tool.is_early is not None:
                 await await_handover(partial(self._in_thread, call, partial(_is_early, tool, call, params.arguments)))

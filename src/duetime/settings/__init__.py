@@ -16,6 +16,8 @@ from duetime.settings.locations import (
     FILE,
     Found,
     Origin,
+    absolute_paths,
+    config_folder,
     data_folder,
     find_file,
     user_file,
@@ -188,12 +190,20 @@ def load_settings(
     env = os.environ if environment is None else environment
     found, origin = find_file(env, folder)
     settings = _with(Settings(), _from_file(found, env), "" if found is None else str(found.path))
-    settings = _with(settings, environment_values(env), ENVIRONMENT)
+    variables = environment_values(env)
+    settings = _with(settings, variables, ENVIRONMENT)
     given = {name: value for name, value in (flags or {}).items() if value is not None}
     settings = _with(settings, given, COMMAND_LINE)
     tasks = settings.origin.tasks
-    modules = str(Path(origin.file).parent) if tasks and tasks == origin.file else "."
-    return replace(settings, origin=origin._replace(tasks=tasks, modules=modules))
+    own = Path(origin.file).parent if origin.file else config_folder(env)
+    if origin.here or (tasks and tasks == origin.file):
+        modules: str | None = str(own)
+    else:  # whoever types a module means the current folder; a variable is the same in every folder
+        modules = str(Path.cwd()) if tasks == COMMAND_LINE else None
+    if tasks == ENVIRONMENT:
+        settings = replace(settings, tasks=tuple(absolute_paths({"tasks": [*settings.tasks]}, own)["tasks"]))
+    refusal = "" if "db" in given or "db" in variables else origin.refusal
+    return replace(settings, origin=origin._replace(tasks=tasks, modules=modules, refusal=refusal))
 
 
 def _from_file(found: Found | None, env: Mapping[str, str]) -> dict[str, Any]:

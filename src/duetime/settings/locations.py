@@ -1,8 +1,8 @@
 """Locations of settings files and data, the origin of the settings in use, and the settings files that are trusted.
 
 A folder may come from anybody: a cloned repository, an archive, a shared disk. Its settings name code to import and
-programs to start, so they apply only after `duetime trust`, which records the path and a hash of the content and has to
-be repeated after every change.
+programs to start, so they apply only after `duetime trust`, which keeps the path and the content and has to be repeated
+after every change.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import stat
 import sys
 from collections.abc import Mapping
+from difflib import unified_diff
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +23,9 @@ from duetime.settings.sections import STANDING
 FILE = "duetime.toml"
 _LARGEST = 1024 * 1024
 _WORLD_WRITABLE = stat.S_IWOTH
-ADVICE = "so it is ignored; look at it, then run `duetime trust` in its folder to use it"
+CHANGED = "has changed since it was trusted"
+_TRUST = "look at it, then run `duetime trust` in its folder to use it"
+_NAME = "--config FILE names a settings file"
 
 
 class CannotTrust(DuetimeError):
@@ -45,6 +48,8 @@ class Trusted(NamedTuple):
 
     path: Path
     digest: str
+    text: str | None
+    """The content; None in a record of an earlier version, which kept only the hash."""
 
 
 def read_found(path: Path) -> Found | None:
@@ -84,16 +89,22 @@ class TrustedFiles:
         self._folder = data / "trusted"
 
     def refusal(self, found: Found) -> str:
-        """Return the reason why a file is not used, as the rest of a sentence; empty if it is trusted with this
+        """Return the reason why a file is not used, as the predicate of a sentence; empty if it is trusted with this
         content."""
         if found.content is None or found.problem:
-            return f"{found.problem or 'cannot be read'}, so it is ignored; --config FILE names a settings file"
+            return found.problem or "cannot be read"
         record = self._record(self._place(found.path))
         if record is None or record.path != found.path:
-            return f"is not trusted, {ADVICE}"
-        if record.digest != _digest(found.content):
-            return f"has changed since it was trusted, {ADVICE}"
-        return ""
+            return "is not trusted"
+        return "" if record.digest == _digest(found.content) else CHANGED
+
+    def lines_to_review(self, found: Found) -> list[str]:
+        """Return what trusting this file adds: its difference from the trusted content, or all of it if there is no
+        such content."""
+        record, lines = self._record(self._place(found.path)), _text(found).splitlines()
+        if record is None or record.text is None:
+            return lines
+        return list(unified_diff(record.text.splitlines(), lines, "trusted", "now", lineterm="", n=2))
 
     def add(self, found: Found) -> None:
         from duetime.security.private_files import make_private, replace_private
@@ -103,7 +114,7 @@ class TrustedFiles:
                 f"{found.path} {found.problem or 'cannot be read'}, so it cannot be trusted; move it to a place that "
                 f"only you can write to, or name it each time with --config"
             )
-        record = {"path": str(found.path), "sha256": _digest(found.content)}
+        record = {"path": str(found.path), "sha256": _digest(found.content), "text": _text(found)}
         make_private(self._folder.parent)
         make_private(self._folder)
         replace_private(self._place(found.path), json.dumps(record) + "\n")
@@ -131,13 +142,17 @@ class TrustedFiles:
         """Return a record; None if it cannot be read, so that nothing is trusted by mistake."""
         try:
             kept = json.loads(place.read_text(encoding="utf-8"))
-            return Trusted(Path(kept["path"]), str(kept["sha256"]))
+            return Trusted(Path(kept["path"]), str(kept["sha256"]), kept.get("text"))
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
 
 def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+def _text(found: Found) -> str:
+    return (found.content or b"").decode(errors="backslashreplace")
 
 
 CONFIG = "DUETIME_CONFIG"
@@ -174,10 +189,14 @@ class Origin(NamedTuple):
     """The absolute path of the settings file in use; empty where there is none."""
     ignored: str = ""
     """A sentence about a settings file in the current folder that is not used; empty where there is none."""
+    refusal: str = ""
+    """The answer to whoever would write then, because that file may name another store; empty if a store is named."""
+    changed: bool = False
+    """Whether the ignored file was trusted with another content."""
     tasks: str = ""
     """The source that named the task modules."""
     modules: str | None = "."
-    """The folder in which named task modules are searched for, besides those that are installed; None means nowhere."""
+    """The folder in which named task modules are searched for if none is installed; None means nowhere."""
     here: bool = False
     """Whether the file is that of the current folder; if so, it is trusted."""
 
@@ -191,14 +210,18 @@ def find_file(env: Mapping[str, str], folder: Path | None) -> tuple[Found | None
     if folder is not None:
         path = folder.absolute() / FILE
         return (Found(path), Origin(str(path))) if path.exists() else (None, Origin())
-    ignored = ""
+    origin = Origin()
     if (here := read_found(Path.cwd() / FILE)) is not None:
-        refusal = TrustedFiles(data_folder(env)).refusal(here)
-        if not refusal:
+        reason = TrustedFiles(data_folder(env)).refusal(here)
+        if not reason:
             return here, Origin(str(here.path), here=True)
-        ignored = f"{here.path} {refusal}"
+        can_be_trusted = here.content is not None and not here.problem
+        ignored = f"{here.path} {reason}, so it is ignored; {_TRUST if can_be_trusted else _NAME}"
+        instead = f"{_TRUST}, or name what you mean" if can_be_trusted else "name what you mean"
+        refusal = f"{here.path} {reason}, so nothing was done; {instead} with --config FILE or --db URL"
+        origin = Origin(ignored=ignored, refusal=refusal, changed=reason == CHANGED)
     own = _own_file(env)
-    return (None, Origin(ignored=ignored)) if own is None else (Found(own), Origin(str(own), ignored))
+    return (None, origin) if own is None else (Found(own), origin._replace(file=str(own)))
 
 
 def _own_file(env: Mapping[str, str]) -> Path | None:
@@ -211,7 +234,10 @@ def _own_file(env: Mapping[str, str]) -> Path | None:
 
 
 def with_absolute_paths(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Resolve relative paths against the folder of the settings file, wherever the command was started."""
+    """Resolve relative paths against the folder of the settings file, wherever the command was started. MCP servers
+    that are commands start in that folder, unless they name another one."""
+    if isinstance(servers := values.get("mcp_servers"), Mapping):
+        values = {**values, "mcp_servers": {name: _with_folder(each, folder) for name, each in servers.items()}}
     if folder == Path.cwd():
         return dict(values)
     if isinstance(heartbeat := values.get("heartbeat"), Mapping):
@@ -222,8 +248,9 @@ def with_absolute_paths(values: Mapping[str, Any], folder: Path) -> dict[str, An
 def absolute_paths(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Resolve the relative paths among these values against a folder."""
     fixed = dict(values)
-    if isinstance(db := values.get("db"), str) and db != ":memory:" and "://" not in db:
-        fixed["db"] = _absolute(folder, db)
+    if isinstance(db := values.get("db"), str):
+        path = db.removeprefix("sqlite:///").removeprefix("sqlite://")
+        fixed["db"] = db if path in ("", ":memory:") or "://" in path else _absolute(folder, path)
     if "backup_folder" in values:
         fixed["backup_folder"] = _absolute(folder, values["backup_folder"])
     if isinstance(tasks := values.get("tasks"), list):
@@ -242,6 +269,11 @@ def _agent_paths(table: Any, folder: Path) -> Any:
     if isinstance(fixed, Mapping) and isinstance(skills := fixed.get("skills"), list):
         fixed = {**fixed, "skills": [_absolute(folder, each) for each in skills]}
     return fixed
+
+
+def _with_folder(server: Any, folder: Path) -> Any:
+    is_command = isinstance(server, Mapping) and server.get("command")
+    return {**server, "folder": server.get("folder") or str(folder)} if is_command else server
 
 
 def _with_path(table: Any, name: str, folder: Path) -> Any:

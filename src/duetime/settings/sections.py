@@ -118,7 +118,7 @@ class McpServerSettings:
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Additional environment variables of a server over stdio."""
     folder: str = ""
-    """Working folder of a server over stdio; empty means the worker's folder."""
+    """Working folder of a server over stdio; empty means the folder of the settings file."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 from duetime.engine.errors import InvalidInput
 from duetime.terminal import output
 from duetime.terminal.output import clean
-from duetime.terminal.typer_ext import option
+from duetime.terminal.typer_ext import is_reading, option
 
 if TYPE_CHECKING:
     from duetime.engine.clock import Clock
@@ -74,13 +74,38 @@ VARIABLE = "DUETIME_CONFIG"
 
 
 def settings_for(flags: Mapping[str, Any] | None = None) -> Settings:
-    """Load the settings from the command line, the environment and the settings file."""
+    """Load the settings from the command line, the environment and the settings file. If the current folder has a
+    settings file that is not trusted, refuse commands that may write, unless the store is named; others ignore it."""
     from duetime.settings import load_settings
 
     settings = load_settings(flags)
-    if settings.origin.ignored:
-        print(f"duetime: {clean(settings.origin.ignored)}", file=sys.stderr)
+    origin = settings.origin
+    if origin.refusal and origin.changed and _trusted_again():
+        return settings_for(flags)
+    if origin.refusal and not is_reading():
+        from duetime.service.errors import refuse
+
+        raise refuse("not_possible", origin.refusal)
+    if origin.ignored:
+        print(f"duetime: {clean(origin.ignored)}", file=sys.stderr)
     return settings
+
+
+def _trusted_again() -> bool:
+    """Show a person what has changed in the settings file of this folder since it was trusted, and ask whether to trust
+    it as it is now."""
+    from duetime.settings import FILE, data_folder
+    from duetime.settings.locations import TrustedFiles, read_found
+    from duetime.terminal.input import agreed, is_interactive
+
+    found, files = read_found(Path.cwd() / FILE), TrustedFiles(data_folder())
+    if found is None or not is_interactive():
+        return False
+    print("\n".join(map(clean, [f"{found.path} has changed since you trusted it:", *files.lines_to_review(found)])))
+    if not agreed("Trust it as it is now?"):
+        return False
+    files.add(found)
+    return True
 
 
 def take_config(arguments: Sequence[str]) -> tuple[list[str], str | None]:

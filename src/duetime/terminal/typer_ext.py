@@ -14,6 +14,7 @@ import re
 import shutil
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
 from typing import Any, ClassVar, get_type_hints
 
@@ -52,9 +53,28 @@ def _plainly(param: Any) -> Any:
     return param
 
 
+_reads_only: ContextVar[bool] = ContextVar("reads_only", default=True)
+
+
+def is_reading() -> bool:
+    """Return whether nothing but a command that changes nothing is running; completion by the shell is none."""
+    return _reads_only.get()
+
+
 class PlainCommand(TyperCommand):
+    """A command that may change something, unless its declaration says otherwise with `ReadCommand`."""
+
+    reads_if: ClassVar[Mapping[str, Any] | None] = None
+    """The values of parameters with which it changes nothing; None if it always may."""
     former: ClassVar[Mapping[str, str]] = {}
     """Earlier names of options, each with the current one: they keep working, but the help does not show them."""
+
+    def invoke(self, ctx: Any) -> Any:
+        before = _reads_only.set(self.reads_if is not None and self.reads_if.items() <= ctx.params.items())
+        try:
+            return super().invoke(ctx)
+        finally:
+            _reads_only.reset(before)
 
     def get_params(self, ctx: Any) -> list[Any]:
         return [_plainly(param) for param in super().get_params(ctx)]
@@ -71,10 +91,22 @@ class PlainCommand(TyperCommand):
         return help_text(self, ctx, ())
 
 
-def formerly(**names: str) -> type[PlainCommand]:
-    """Return the declaration of a command some of whose options had other names: `formerly(count="limit")`."""
+class ReadCommand(PlainCommand):
+    """A command that changes nothing, so that it works where the settings of the current folder are ignored."""
+
+    reads_if: ClassVar[Mapping[str, Any]] = {}
+
+
+def reading_if(**values: Any) -> type[PlainCommand]:
+    """Return the declaration of a command that changes nothing if its parameters have these values."""
+    return type("PartlyReadCommand", (PlainCommand,), {"reads_if": values})
+
+
+def formerly(base: type[PlainCommand], **names: str) -> type[PlainCommand]:
+    """Return the declaration of a command some of whose options had other names: `formerly(ReadCommand,
+    count="limit")`."""
     options = {f"--{old}": f"--{present}" for old, present in names.items()}
-    return type("RenamedCommand", (PlainCommand,), {"former": options})
+    return type("RenamedCommand", (base,), {"former": options})
 
 
 _MEANT = {

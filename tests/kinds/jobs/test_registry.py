@@ -268,7 +268,7 @@ def test_modules_by_name_and_by_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("content", "name", "problem"),
     [
-        (None, "no_such_tasks", "there is no module no_such_tasks; start in the directory"),
+        (None, "no_such_tasks", "there is no module no_such_tasks; install it, give the path"),
         (None, "no_such/tasks.py", "there is no file no_such/tasks.py"),
         ("1/0", "broken_tasks", "broken_tasks could not be imported: ZeroDivisionError: division by zero"),
         ("1/0", "broken_tasks.py", "broken_tasks.py could not be imported: ZeroDivisionError"),

@@ -22,7 +22,7 @@ from duetime.service.when import duration
 from duetime.terminal import output
 from duetime.terminal.context import Application, Db, Json, opened, program, settings_for, store_file
 from duetime.terminal.output import clean, plural, span
-from duetime.terminal.typer_ext import PlainCommand, argument, group, option, single
+from duetime.terminal.typer_ext import PlainCommand, ReadCommand, argument, group, option, single
 
 commands = group("Manage the store: its state, its schema and its history.")
 
@@ -32,7 +32,7 @@ def _store(db: str | None) -> closing[Store]:
     return closing(open_store(settings_for({"db": db}).path_of_db(), must_exist=True))
 
 
-@commands.command(cls=PlainCommand)
+@commands.command(cls=ReadCommand)
 def status(db: Db = None, json_: Json = False) -> None:
     """Show what is in the store and whether its schema is up to date. The exit code is 1 if it is not. Nothing is
     changed."""

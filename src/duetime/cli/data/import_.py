@@ -100,7 +100,8 @@ def jsonl(
     """Import a file that `duetime export` wrote. Schedules that are already there are not changed."""
     text = _text(file)
     # Besides the modules of the settings: those given here, and the one that runs exported commands.
-    load([*(tasks or ()), *([MODULE] if f'"{NAME}"' in text else [])])
+    load(tasks or ())
+    load([MODULE] if f'"{NAME}"' in text else [], None)
     with opened(_place(db, yes), load_tasks=True, making=True) as app:
         candidates, problems = read_lines(app, text)
         done = _import(app, candidates, problems, [], yes=yes, json_=json_)

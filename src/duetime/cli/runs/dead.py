@@ -20,7 +20,7 @@ from duetime.terminal import output
 from duetime.terminal.completion import DEAD_RUNS, RUNS
 from duetime.terminal.context import Application, Cursor, Db, Json, Limit, again, opened, print_warnings
 from duetime.terminal.output import counted, plural, relative
-from duetime.terminal.typer_ext import PlainCommand, argument, bundled, group, option
+from duetime.terminal.typer_ext import PlainCommand, ReadCommand, argument, bundled, group, option
 
 Runs = Annotated[list[str] | None, argument("[RUN]...", "Numbers of runs, as `dead list` shows them.", **DEAD_RUNS)]
 DismissedRuns = Annotated[
@@ -43,7 +43,7 @@ class Chosen:
 commands = group("Dead letters are runs that failed after all their attempts, or were lost.")
 
 
-@commands.command("list", cls=PlainCommand)
+@commands.command("list", cls=ReadCommand)
 def list_(
     kind: Kind = None,
     text: Part = None,
@@ -87,7 +87,7 @@ def list_(
         output.say(note)
 
 
-@commands.command(cls=PlainCommand)
+@commands.command(cls=ReadCommand)
 def show(
     run: Annotated[int, argument("RUN", "Number of the run, as `dead list` shows it.", **DEAD_RUNS)],
     db: Db = None,

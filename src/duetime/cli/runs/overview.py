@@ -21,7 +21,7 @@ from duetime.terminal.output import ahead, clean, counted, plural, schedule_docu
 from duetime.terminal.schedules.change import range_given
 from duetime.terminal.schedules.commands import ANY_KIND, MEANT, PAGE, Everything, Status
 from duetime.terminal.schedules.display import print_schedules, short_of
-from duetime.terminal.typer_ext import PlainCommand, formerly, option, single
+from duetime.terminal.typer_ext import ReadCommand, formerly, option, single
 
 LIVING = "living"
 Subject = Annotated[str | None, option("--topic TEXT", "Only with this topic, task or agent.", **TOPICS)]
@@ -30,7 +30,7 @@ list_commands = single()
 
 
 @list_commands.command(
-    cls=PlainCommand,
+    cls=ReadCommand,
     name="list",
     epilog="duetime list\nduetime list --kind job --status failed\nduetime list --search report --all",
 )
@@ -89,7 +89,7 @@ duetime upcoming --kind prompt -n 5
 """
 
 
-@upcoming_commands.command(cls=formerly(count="limit", to="until"), epilog=_UPCOMING_EXAMPLES)
+@upcoming_commands.command(cls=formerly(ReadCommand, count="limit", to="until"), epilog=_UPCOMING_EXAMPLES)
 def upcoming(
     start: Annotated[str | None, option("--from TIME", "Only from this time on, such as tomorrow.")] = None,
     until: Annotated[str | None, option("--until TIME", "Only up to this time; a date includes the whole day.")] = None,
@@ -135,7 +135,7 @@ def _name(row: dict[str, Any]) -> str:
 status_commands = single()
 
 
-@status_commands.command(cls=PlainCommand)
+@status_commands.command(cls=ReadCommand)
 def status(db: Db = None, json_: Json = False) -> None:
     """Show what is set up and whether it works: workers, channels, topics, agents, limits, usage and failures."""
     with opened(db) as app:

@@ -19,7 +19,7 @@ from duetime.terminal import output
 from duetime.terminal.completion import Zone
 from duetime.terminal.context import Json, settings_for
 from duetime.terminal.output import clean, coming, plural, relative
-from duetime.terminal.typer_ext import PlainCommand, argument, option, single
+from duetime.terminal.typer_ext import ReadCommand, argument, option, single
 
 EXAMPLES = '"0 9 * * 1-5", "every 2h", "every weekday at 8:30", "RRULE:FREQ=WEEKLY", or a time such as "tomorrow 9am"'
 
@@ -41,7 +41,7 @@ duetime next "every 2 hours" -n 10
 """
 
 
-@commands.command(name="next", cls=PlainCommand, epilog=_SHOW_NEXT_EXAMPLES)
+@commands.command(name="next", cls=ReadCommand, epilog=_SHOW_NEXT_EXAMPLES)
 def show_next(
     expression: Expression,
     tz: Zone = None,
@@ -124,7 +124,7 @@ duetime explain "FREQ=MONTHLY;BYDAY=-1FR"
 """
 
 
-@explain_commands.command(cls=PlainCommand, epilog=_EXPLAIN_EXAMPLES)
+@explain_commands.command(cls=ReadCommand, epilog=_EXPLAIN_EXAMPLES)
 def explain(
     expression: Expression,
     tz: Zone = None,

@@ -25,7 +25,7 @@ from duetime.terminal.output import clean, counted, local_time, run_document
 from duetime.terminal.schedules.change import exit_after, range_given, run_ending
 from duetime.terminal.schedules.commands import Wait
 from duetime.terminal.schedules.display import outcome_text, print_runs, retry_text
-from duetime.terminal.typer_ext import PlainCommand, argument, formerly, group, option
+from duetime.terminal.typer_ext import PlainCommand, ReadCommand, argument, formerly, group, option
 
 # Finding one run of any kind by its number, and showing it as text or JSON.
 
@@ -135,7 +135,7 @@ duetime run list --from yesterday --kind job
 """
 
 
-@commands.command("list", cls=formerly(to="until"), epilog=_LIST_EXAMPLES)
+@commands.command("list", cls=formerly(ReadCommand, to="until"), epilog=_LIST_EXAMPLES)
 def list_(
     kind: Kind = None,
     status: Annotated[
@@ -179,7 +179,7 @@ def list_(
                 output.say(f"{len(page.items)} of {counted(page)}; --limit shows more")
 
 
-@commands.command(cls=PlainCommand)
+@commands.command(cls=ReadCommand)
 def show(run: Number, db: Db = None, json_: Json = False) -> None:
     """Show a run: what it does, its outcome, and every attempt."""
     with opened(db) as app:

@@ -19,7 +19,7 @@ from duetime.terminal.completion import one_of
 from duetime.terminal.context import Application, Db, Json, opened
 from duetime.terminal.output import clean, clock_time, outcome, plural, relative, run_document, shortened, span
 from duetime.terminal.schedules.display import retry_text
-from duetime.terminal.typer_ext import PlainCommand, option, single
+from duetime.terminal.typer_ext import ReadCommand, option, single
 
 LONG = 1 * SECOND
 """A run that takes longer than this is reported as running."""
@@ -179,7 +179,7 @@ duetime tail --kind prompt -n 50
 """
 
 
-@commands.command(cls=PlainCommand, epilog=_TAIL_EXAMPLES)
+@commands.command(cls=ReadCommand, epilog=_TAIL_EXAMPLES)
 def tail(
     kind: Annotated[
         list[str] | None,

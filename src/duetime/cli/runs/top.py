@@ -21,7 +21,7 @@ from duetime.terminal.input import DOWN, ENTER, ESCAPE, UP, Keys
 from duetime.terminal.output import clean, clock_time, plural, span
 from duetime.terminal.schedules.commands import ANY_KIND
 from duetime.terminal.schedules.display import schedule_facts
-from duetime.terminal.typer_ext import PlainCommand, option, single
+from duetime.terminal.typer_ext import option, reading_if, single
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -213,7 +213,7 @@ ENDLESS = 10_000
 commands = single()
 
 
-@commands.command(cls=PlainCommand, epilog="duetime top\nduetime top --once --json")
+@commands.command(cls=reading_if(once=True), epilog="duetime top\nduetime top --once --json")
 def top(
     once: Annotated[bool, option("--once", "Print once and exit.")] = False,
     interval: Annotated[float, option("--interval SECONDS", "Time between two updates.", min=0.2, max=3600)] = 1.0,

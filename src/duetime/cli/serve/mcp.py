@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from duetime.service.errors import OK
 from duetime.terminal.context import Db, Tasks, Tools, settings_for
-from duetime.terminal.typer_ext import PlainCommand, single
+from duetime.terminal.typer_ext import ReadCommand, single
 
 if TYPE_CHECKING:
     from duetime.app import App
@@ -34,7 +34,7 @@ LOOK_AGAIN = 3.0
 commands = single()
 
 
-@commands.command(cls=PlainCommand)
+@commands.command(cls=ReadCommand)
 def mcp(db: Db = None, tasks: Tasks = None, tools: Tools = None) -> None:
     """Serve one agent over standard input and output. Schedules are kept; `duetime service install` makes them fire
     even while no agent is running."""
@@ -63,9 +63,11 @@ def _serve(flags: dict[str, Any], wire: Wire, exit_: QuickExit) -> None:
     from duetime.mcp.stdio import serve_stdio
 
     _log_to_standard_error()
-    if RUN_FOLDER in os.environ:  # where the run's worker found its settings and tasks
+    if RUN_FOLDER in os.environ:  # where the run's worker found its task modules
         os.chdir(os.environ[RUN_FOLDER])
-    settings = _without_untrusted_folder(settings_for(flags))
+    settings = settings_for(flags)
+    if RUN_FOLDER not in os.environ:
+        settings = _away_from_folder(settings)
     app = build(settings, use_published=True)
     for _, text in app.scheduler.notices:
         logging.getLogger("duetime.mcp").warning("%s", text)
@@ -76,27 +78,26 @@ def _serve(flags: dict[str, Any], wire: Wire, exit_: QuickExit) -> None:
     followed.on_change = lambda services: server.offer(catalog_for(settings.tools, services))
     gc.freeze()
     gc.enable()
-    if RUN_TOKEN not in os.environ:  # a server for one agent run ends with it, so it claims no work
+    if settings.origin.changed and settings.origin.refusal:  # the store in use may not be the one that is meant
+        server.refusal = settings.origin.refusal
+        standby.decided.set()
+    elif RUN_TOKEN not in os.environ:  # a server for one agent run ends with it, so it claims no work
         standby.start()
     serve_stdio(server, wire)
 
 
-def _without_untrusted_folder(settings: Settings) -> Settings:
-    """Unless the current folder is trusted, read nothing from it through relative paths that were set elsewhere,
-    because a client starts this command in whatever folder is open."""
+def _away_from_folder(settings: Settings) -> Settings:
+    """Leave the current folder, unless its settings are in use, and search for no task module in it: a client starts
+    this command, with the options that it was once given, in whatever folder is open."""
     from dataclasses import replace
 
-    from duetime.kinds.prompts.access import RUN_FOLDER
-    from duetime.settings.locations import config_folder
+    from duetime.settings import COMMAND_LINE
+    from duetime.settings.working_folder import leave_folder
 
-    origin, heartbeat = settings.origin, settings.heartbeat
-    if origin.here or RUN_FOLDER in os.environ:
-        return settings
-    instructions = str(config_folder() / heartbeat.instructions)  # an absolute path stays as it is
-    modules = None if origin.modules == "." else origin.modules
-    return replace(
-        settings, origin=origin._replace(modules=modules), heartbeat=replace(heartbeat, instructions=instructions)
-    )
+    origin = settings.origin
+    if not origin.here and origin.tasks == COMMAND_LINE:
+        settings = replace(settings, origin=origin._replace(modules=None))
+    return leave_folder(settings)
 
 
 class FollowedServices:

@@ -24,9 +24,10 @@ from duetime.kinds.prompts.kind import PromptKind
 from duetime.service.client_configs import ALL, CLIENTS, Reach, instructions, known_client
 from duetime.service.errors import refuse
 from duetime.settings import Settings
+from duetime.settings.working_folder import leave_folder
 from duetime.terminal import output
 from duetime.terminal.context import Db, Json, Tasks, Tools, program, settings_for
-from duetime.terminal.typer_ext import PlainCommand, option, single
+from duetime.terminal.typer_ext import PlainCommand, ReadCommand, option, single
 
 if TYPE_CHECKING:
     from duetime.security.tokens import Tokens
@@ -74,6 +75,8 @@ def serve(
     if print_config is not None:
         _print_client_config(settings, print_config, no_auth)
         return
+    if not demo and tasks is None:  # who names a task module means the current folder
+        settings = leave_folder(settings)
     shown = Shown(link=not no_link, quiet=quiet, live=live, verbose=verbose, json=json_)
     raise typer.Exit(_listen_and_serve(settings, shown, no_auth=no_auth, demo=demo))
 
@@ -155,7 +158,7 @@ def _print_client_config(settings: Settings, name: str, no_auth: bool) -> None:
 open_commands = single()
 
 
-@open_commands.command(cls=PlainCommand, name="open", epilog="duetime open\nduetime open --link")
+@open_commands.command(cls=ReadCommand, name="open", epilog="duetime open\nduetime open --link")
 def open_dashboard(
     link: Annotated[bool, option("--link", "Only print the link.")] = False,
     host: Annotated[str | None, option("--host ADDRESS", "Address of the server.")] = None,

@@ -19,6 +19,7 @@ from duetime.engine.times import clock_local
 from duetime.service.errors import FAILED, OK
 from duetime.service.presenters import schedule_view
 from duetime.service.services import OPERATOR
+from duetime.settings.working_folder import leave_folder
 from duetime.terminal import output
 from duetime.terminal.context import Db, Json, Tasks, program, settings_for, version
 from duetime.terminal.output import clean, coming, plural
@@ -120,6 +121,8 @@ def worker(
     settings = settings_for(flags)
     if demo:
         settings = demo_settings(settings, db)
+    elif tasks is None:  # who names a task module means the current folder
+        settings = leave_folder(settings)
     with closing(build(settings)) as app:
         log_to(LOG if demo else None, verbose=verbose, live=live)
         raise typer.Exit(work_until_stopped(app, demo=demo, live=live, quiet=quiet, json_=json_))

@@ -7,14 +7,13 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import fields, is_dataclass, replace
-from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any
 
 from duetime.engine.errors import InvalidInput
 from duetime.engine.redaction import MASK, masked_by_pattern, without_password
 from duetime.service.errors import refuse
-from duetime.settings import FILE, Settings, data_folder, load_settings, local_zone, user_file
+from duetime.settings import FILE, Settings, data_folder, local_zone, user_file
 from duetime.settings.loading import fitted, names_of, read_file
 from duetime.settings.locations import TrustedFiles, absolute_paths, read_found
 from duetime.settings.settings_file import Key, change_file, load_only, text_of, value_at
@@ -22,7 +21,7 @@ from duetime.terminal import output
 from duetime.terminal.context import Json, settings_for, value_of
 from duetime.terminal.errors import did_you_mean
 from duetime.terminal.output import clean
-from duetime.terminal.typer_ext import PlainCommand, argument, group, option, single
+from duetime.terminal.typer_ext import PlainCommand, ReadCommand, argument, group, option, single
 
 commands = group("Show and change the settings.")
 DEFAULT = "default"
@@ -30,7 +29,7 @@ ADDRESSES = ("url", "server", "qstash_url")
 """Settings of which only the host may be shown, because the path and the user of an address may be credentials."""
 
 
-@commands.command(cls=PlainCommand)
+@commands.command(cls=ReadCommand)
 def path(json_: Json = False) -> None:
     """Print the path of the settings file in use here, or of the one that would be written."""
     settings = settings_for()
@@ -41,7 +40,7 @@ def path(json_: Json = False) -> None:
         output.note("there is no such file yet; `duetime init` or `duetime config set` writes it")
 
 
-@commands.command(cls=PlainCommand)
+@commands.command(cls=ReadCommand)
 def show(
     name: Annotated[
         str | None, argument("[NAME]", "Setting or table, such as notifications.server; by default all.")
@@ -76,7 +75,7 @@ def _rows_of(settings: Settings, wanted: Key) -> list[tuple[Key, Any]]:
     return found
 
 
-@commands.command(cls=PlainCommand, epilog="duetime config get timezone")
+@commands.command(cls=ReadCommand, epilog="duetime config get timezone")
 def get(
     name: Annotated[str, argument("NAME", "Setting, such as timezone or notifications.server.")], json_: Json = False
 ) -> None:
@@ -151,7 +150,7 @@ def _trusted_text(file: Path) -> str:
     found = read_found(file)
     refusal = "is gone" if found is None else TrustedFiles(data_folder()).refusal(found)
     if found is None or found.content is None or refusal:
-        raise refuse("not_possible", f"{file} {refusal}")
+        raise refuse("not_possible", f"{file} {refusal}, so nothing was done; run `duetime trust` in its folder")
     return found.content.decode()
 
 
@@ -238,8 +237,8 @@ def trust(
     list_: Annotated[bool, option("--list", "List the trusted files.")] = False,
     json_: Json = False,
 ) -> None:
-    """Trust the duetime.toml of a folder. It can import code and start programs, so read it first. A file that changes
-    has to be trusted again."""
+    """Trust the duetime.toml of a folder, and show what is in it, or what has changed in it. It can import code and
+    start programs, so read it first. A file that changes has to be trusted again."""
     if list_:
         _list(json_)
         return
@@ -254,18 +253,12 @@ def _add(file: Path, json_: bool) -> None:
     found = read_found(file)
     if found is None:
         raise InvalidInput(f"there is no {file}, so there is nothing to trust; name the folder that has it")
-    # Loading refuses a file that no command could use, before anything is recorded.
-    names = _settings_to_review(load_settings(environment={"DUETIME_CONFIG": str(found.path)}))
-    TrustedFiles(data_folder()).add(found)
-    sets = f" It sets {', '.join(names)}." if names else ""
-    text = clean(f"{found.path} is now trusted.{sets}")
-    output.print_result(json_, {"file": str(found.path), "trusted": True, "sets": names}, text)
-
-
-def _settings_to_review(settings: Settings) -> list[str]:
-    """Return the settings to review before trusting a file: where data goes, and what is run."""
-    reviewed = ("tasks", "db", "agents", "channels", "heartbeat.every", "notifications.server", "allowed_hosts")
-    return [name.removesuffix(".every") for name in reviewed if attrgetter(name)(settings)]
+    load_only(found.path)  # refuses a file that no command could use, before anything is recorded
+    files = TrustedFiles(data_folder())
+    shown = "\n".join(map(clean, files.lines_to_review(found))) or "Nothing in it has changed."
+    files.add(found)
+    text = f"{shown}\n\n{clean(found.path)} is now trusted."
+    output.print_result(json_, {"file": str(found.path), "trusted": True}, text)
 
 
 def _remove(file: Path, json_: bool) -> None:

@@ -23,12 +23,12 @@ from duetime.settings import CONFIG, Settings, is_postgres, load_settings
 from duetime.terminal import output
 from duetime.terminal.context import Check, Db, Json, Tasks
 from duetime.terminal.output import clean
-from duetime.terminal.typer_ext import PlainCommand, single
+from duetime.terminal.typer_ext import ReadCommand, single
 
 commands = single()
 
 
-@commands.command(cls=PlainCommand)
+@commands.command(cls=ReadCommand)
 def doctor(db: Db = None, tasks: Tasks = None, json_: Json = False) -> None:
     """Find problems and say how to fix them. Checks the machine, tasks, channels, agents, the store and the workers.
     The exit code is 1 if something is broken."""

@@ -24,7 +24,7 @@ from duetime.terminal import output
 from duetime.terminal.context import Db, Json, Tasks, Tools, program, settings_for
 from duetime.terminal.input import agreed
 from duetime.terminal.output import clean
-from duetime.terminal.typer_ext import PlainCommand, group, option
+from duetime.terminal.typer_ext import PlainCommand, ReadCommand, group, option
 
 commands = group("Keep `duetime serve` running: a systemd user unit on Linux, a launchd agent on macOS.")
 
@@ -47,7 +47,8 @@ def install(
     yes: Yes = False,
     json_: Json = False,
 ) -> None:
-    """Install and start the service. It runs in this folder, with the settings file that is in use here."""
+    """Install and start the service, with the settings file that is in use here. With --tasks, it runs in this
+    folder."""
     settings = settings_for({"db": db, "tasks": tuple(tasks) if tasks else None, "port": port, "tools": tools})
     secret = db is not None and without_password(db) != db
     started = _command(settings.origin.file, None if secret else db, tasks, port, tools)
@@ -77,7 +78,7 @@ def install(
     print(f"To connect a client: {program('connect', 'claude-code')}")
 
 
-@commands.command(cls=PlainCommand)
+@commands.command(cls=ReadCommand)
 def status(json_: Json = False) -> None:
     """Show whether the service is installed and running. The exit code is 1 if it is not."""
     unit = _unit(())

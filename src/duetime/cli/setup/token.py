@@ -24,7 +24,7 @@ from duetime.settings import load_settings, local_zone
 from duetime.terminal import output
 from duetime.terminal.context import Db, Json, settings_for
 from duetime.terminal.output import READABLE, clean
-from duetime.terminal.typer_ext import PlainCommand, argument, group, option
+from duetime.terminal.typer_ext import PlainCommand, ReadCommand, argument, group, option
 
 PROGRAM = "program"
 """The purpose that is shown for a token that is neither for a browser nor for a calendar."""
@@ -102,7 +102,7 @@ def issue(
     output.note(f"for {grant.subject}, owner {grant.owner}, {until}; id {grant.id}")
 
 
-@commands.command(cls=PlainCommand)
+@commands.command(cls=ReadCommand)
 def header(
     file: Annotated[str | None, option("--file FILE", "File that contains the token.")] = None,
     _json: Json = False,
@@ -155,7 +155,7 @@ def calendar(
     output.note(f"read-only; `duetime token revoke {grant.id}` ends it")
 
 
-@commands.command(cls=PlainCommand)
+@commands.command(cls=ReadCommand)
 def show(
     token: Annotated[str, argument("TOKEN", "Token; - reads it from standard input.")],
     json_: Json = False,
@@ -191,7 +191,7 @@ def _readable(name: str, value: object, zone: str) -> object:
     return value
 
 
-@commands.command("list", cls=PlainCommand)
+@commands.command("list", cls=ReadCommand)
 def list_(json_: Json = False) -> None:
     """List the tokens that were issued here, oldest first, including those of browsers and calendar feeds."""
     now = SystemClock().now() // SECOND

@@ -20,7 +20,7 @@ from duetime.terminal.schedules.commands import (
     filled,
 )
 from duetime.terminal.schedules.options import EditOptions, Key, Name, ReportedOptions, TriggerOptions
-from duetime.terminal.typer_ext import PlainCommand, argument, bundled, first_sentence, group, under
+from duetime.terminal.typer_ext import PlainCommand, ReadCommand, argument, bundled, first_sentence, group, under
 
 if TYPE_CHECKING:
     from duetime.engine.model import Definition
@@ -133,7 +133,7 @@ def _kwargs(given: Sequence[str] | None) -> dict[str, Any]:
     return dict(pair_of(text) for text in given or ())
 
 
-@commands.command("tasks", cls=PlainCommand, epilog="duetime job tasks\nduetime job tasks --json")
+@commands.command("tasks", cls=ReadCommand, epilog="duetime job tasks\nduetime job tasks --json")
 def list_tasks(tasks: Tasks = None, db: Db = None, json_: Json = False) -> None:
     """List the registered tasks that `job add --task` takes, with their arguments. Those in brackets are optional."""
     from duetime.service.services import OPERATOR

@@ -26,18 +26,15 @@ class TaskModuleError(DuetimeError):
 
 def load(modules: Iterable[str], folder: str | None = ".") -> list[ModuleType]:
     """Import each module, which registers its tasks. A module is a dotted name or the path of a `.py` file. Dotted
-    names are searched for among installed modules and in `folder`, which is None if no folder is trusted."""
+    names are searched for among installed modules, then in `folder`, which is None if no folder is trusted."""
     return [load_file(name) if name.endswith(".py") else load_module(name, folder) for name in modules]
 
 
 def load_module(name: str, folder: str | None = None) -> ModuleType:
-    if folder is not None:
-        # Make the folder importable, as `python -m` does with the current directory; other folders take precedence over
-        # it.
-        place, here = str(Path(folder).resolve()), str(Path.cwd())
-        there = {here, ""} & set(sys.path) if place == here else {place} & set(sys.path[:1])
-        if not there:
-            sys.path.insert(0, place)
+    if folder is not None and importlib.util.find_spec(name.partition(".")[0]) is None:
+        place = str(Path(folder).resolve())
+        if place not in sys.path:
+            sys.path.append(place)  # at the end, so that its files shadow nothing that is installed
     return _guarded(name, lambda: importlib.import_module(name))
 
 
@@ -132,8 +129,8 @@ def _guarded(name: str, action: Callable[[], ModuleType]) -> ModuleType:
         if name != missing and not name.startswith(f"{missing}."):
             raise _failed(name, error) from error
         raise TaskModuleError(
-            f"there is no module {name}; start in the directory that contains it, install it, "
-            "or give the path of its .py file"
+            f"there is no module {name}; install it, give the path of its .py file, "
+            "or name it with --tasks in the folder that contains it"
         ) from error
     except (Exception, SystemExit) as error:
         raise _failed(name, error) from error

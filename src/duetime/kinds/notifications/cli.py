@@ -51,7 +51,7 @@ from duetime.terminal.schedules.commands import (
 )
 from duetime.terminal.schedules.display import short_of
 from duetime.terminal.schedules.options import EditOptions, Key, NamedFields, PolicyOptions, TriggerOptions
-from duetime.terminal.typer_ext import PlainCommand, argument, bundled, group, option, single, under
+from duetime.terminal.typer_ext import PlainCommand, argument, bundled, group, option, reading_if, single, under
 
 Text = Annotated[str, argument("MESSAGE", "Text of the notification; - reads standard input.")]
 Topic = Annotated[
@@ -255,7 +255,7 @@ duetime inbox dismiss 412 413
 """
 
 
-@inbox_commands.command(cls=PlainCommand, epilog=_INBOX_EXAMPLES)
+@inbox_commands.command(cls=reading_if(action="list"), epilog=_INBOX_EXAMPLES)
 def inbox(
     action: Annotated[
         str, argument("[ACTION]", "list, read, dismiss or restore.", **one_of("list", *_MARKED))

@@ -32,7 +32,8 @@ from importlib.util import find_spec
 RUN_TOKEN = f"{PREFIX}RUN_TOKEN"
 """Environment variable with the token of the run that a stdio server serves."""
 RUN_FOLDER = f"{PREFIX}RUN_FOLDER"
-"""Environment variable with the worker's folder: the agent's own folder may hold other settings and modules."""
+"""Environment variable with the folder in which the worker searches for task modules by name; absent if it searches in
+none, because the folder in which it was started is not trusted."""
 _ALWAYS = frozenset(("XDG_DATA_HOME", "PYTHONPATH", CONFIG, f"{PREFIX}SECRET"))
 _SETTINGS = environment_names()
 _TO_DELIVER = frozenset((f"{PREFIX}NOTIFICATIONS_TOKEN", f"{PREFIX}NOTIFICATIONS_QSTASH_TOKEN"))
@@ -71,7 +72,9 @@ class RunAccess:
 def stdio_access(settings: Settings, token: str = "", env: Mapping[str, str] = MappingProxyType({})) -> Access:
     """Return access to a stdio server of our own. The store is named in the environment, because everybody can read the
     command lines of all processes and a URL may contain a password."""
-    own = {RUN_FOLDER: str(Path.cwd()), f"{PREFIX}DB": _absolute(settings.path_of_db())}
+    own = {f"{PREFIX}DB": _absolute(settings.path_of_db())}
+    if settings.tasks and settings.origin.modules is not None:
+        own[RUN_FOLDER] = str(Path(settings.origin.modules).resolve())
     if settings.origin.file:
         own[CONFIG] = settings.origin.file  # the same file, even if it was changed and not trusted again
     return Access(None, token, (*_program(), *_options(settings)), {**env, **own})
@@ -151,7 +154,8 @@ def _program() -> list[str]:
 
 
 def _absolute(db: str) -> str:
-    return db if "://" in db else str(Path(db).expanduser().resolve())
+    path = db.removeprefix("sqlite:///").removeprefix("sqlite://")
+    return str(Path(path).expanduser().resolve()) if path and "://" not in path else db
 
 
 def _absolute_file(task: str) -> str:

@@ -12,7 +12,7 @@ import typer
 from duetime.service import MOST_SECONDS
 from duetime.terminal.completion import IDS, STATUSES
 from duetime.terminal.context import Cursor, Db, Json, Limit, opened
-from duetime.terminal.typer_ext import PlainCommand, argument, option
+from duetime.terminal.typer_ext import PlainCommand, ReadCommand, argument, option
 
 if TYPE_CHECKING:
     from duetime.engine.model import Definition
@@ -128,7 +128,7 @@ def add_read_commands(commands: typer.Typer, view: KindView) -> None:
         history: f"Show the runs of a {noun}, latest first, with every attempt; also of one that was deleted.",
     }
     for command, help_ in helped.items():
-        commands.command(name=command.__name__.rstrip("_"), cls=PlainCommand, help=help_)(command)
+        commands.command(name=command.__name__.rstrip("_"), cls=ReadCommand, help=help_)(command)
 
 
 def add_change_commands(commands: typer.Typer, view: KindView) -> None:
