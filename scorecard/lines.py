@@ -76,6 +76,12 @@ SECURITY: tuple[Line, ...] = (
         "scorecard.hostile_owners",
     ),
     Line(
+        "bodies",
+        "an owner who sends bodies that are expensive to parse, on 8 connections, through every interface",
+        "others: p99 200 ms for each body, no run over 1 s late; memory within 100 MB",
+        "scorecard.bodies",
+    ),
+    Line(
         "fuzzing",
         "random input for MCP, HTTP, the command line, settings and stored rows",
         "no 500, 502 or 504, no hang, no exit",

@@ -359,7 +359,7 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     pages = web_routes(context, browsers)
     described = api(context, version("duetime"), limits)
     routes = [*api_routes(described), *watched, *further, *pages]
-    routes.append(mcp_route(server, limits.shares))
+    routes.append(mcp_route(server, limits))
     names = (*app.settings.hosts, *hosts)
     direct = Middleware(Direct, api=described)
     return http_app(tokens, browsers, not_found_page, routes, partial(running, server), names, limits, [direct])

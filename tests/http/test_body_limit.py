@@ -11,23 +11,24 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from duetime.engine.kind import LOCAL
+from duetime.http.bodies import MOST_IN_BATCH
 from duetime.http.connection_limits import OWNER
 from duetime.http.middleware import IN_MEMORY, UNAUTHENTICATED, BodyLimit
 
-LARGE = 8 * 1024 * 1024
+LARGE = MOST_IN_BATCH
 
 
 class Server:
     """Answers each request with 200 as soon as its body is complete."""
 
     def __init__(self) -> None:
-        self.limit = BodyLimit(self._app, LARGE)
+        self.limit = BodyLimit(self._app)
 
     async def _app(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()
         await send({"type": "http.response.start", "status": 200, "headers": []})
 
-    async def status(self, owner: str, body: bytes, path: str = "/mcp") -> int:
+    async def status(self, owner: str, body: bytes, path: str = "/v2/batch") -> int:
         async def receive() -> Message:
             return {"type": "http.request", "body": body}
 
@@ -57,7 +58,7 @@ class Server:
             return {"type": "http.disconnect"}
 
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._asked, owner, receive, None if chunked else LARGE, "/mcp")
+            tasks.start_soon(self._asked, owner, receive, None if chunked else LARGE, "/v2/batch")
             await waiting.wait()
             yield
             tasks.cancel_scope.cancel()

@@ -58,7 +58,7 @@ class SignIn:
     async def enter(self, request: Request) -> Response:
         """Sign in with a pasted token. There is no session yet, so the only check is that the form was ours."""
         sessions = self._browsers.sessions
-        form = form_of(request.headers.get("content-type", ""), await request.body())
+        form = await run_in_threadpool(form_of, request.headers.get("content-type", ""), await request.body())
         if sessions is None or form is None or not is_own(request.headers):
             return sign_in_page(request.scope, "This did not come from the form on this page; try again here.", 403)
         goal = own_page(form.get("goal"))

@@ -31,6 +31,7 @@ from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import Caller
 from duetime.engine.scheduler import Scheduler
 from duetime.http.auth import WebContext
+from duetime.http.bodies import alone
 from duetime.http.browser_sessions import SESSION, Browsers, is_page
 from duetime.service.changes import ChangeRequest
 from duetime.service.errors import STORE_ERRORS, STORE_MESSAGE, err_of, refuse, shown
@@ -244,8 +245,9 @@ Show = Callable[[PageRequest], Response]
 Act = Callable[[PageRequest, Form], Response]
 
 
-def change(action: Act, form: Form | None, request: PageRequest) -> Response:
+def change(action: Act, read: Callable[[], Form | None], request: PageRequest) -> Response:
     """Make a change. All changes of the pages go through here, so none is made without a valid CSRF token."""
+    form = read()
     if form is None:
         raise refuse("not_json", "a form was expected here")
     if request.session is None or not request.browsers.proofs.fits(request.session, form.get(CSRF_FIELD)):
@@ -254,10 +256,13 @@ def change(action: Act, form: Form | None, request: PageRequest) -> Response:
 
 
 def form_of(content_type: str, body: bytes) -> Form | None:
+    """Parse a form. Call this in a thread, because a large one takes a while."""
     if content_type.partition(";")[0].strip().lower() != FORM:
         return None
     try:
-        pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict")
+        text = body.decode("ascii")
+        with alone(body):
+            pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict")
     except ValueError:
         return None
     return Form([(name, value.replace("\r\n", "\n")) for name, value in pairs])

@@ -42,8 +42,8 @@ def web_routes(context: WebContext, browsers: Browsers) -> list[BaseRoute]:
     def act(path: str, action: Act) -> Route:
         async def endpoint(request: Request) -> Response:
             page = PageRequest(request, context, browsers, context.identify("dashboard"))
-            form = form_of(request.headers.get("content-type", ""), await request.body())
-            return await run_in_threadpool(respond, partial(change, action, form), page)
+            read = partial(form_of, request.headers.get("content-type", ""), await request.body())
+            return await run_in_threadpool(respond, partial(change, action, read), page)
 
         return Route(path, endpoint, methods=["POST"])
 

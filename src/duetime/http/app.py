@@ -97,10 +97,6 @@ class _Application(Starlette):
         await handle(scope, receive, send)
 
 
-MAX_REQUEST_BYTES = 8 * 1024 * 1024
-"""Large enough that an argument too long for an MCP tool gets the tool's own error."""
-
-
 def http_app(
     tokens: Tokens | None,
     browsers: Browsers,
@@ -136,7 +132,7 @@ def http_app(
         Middleware(Answers, open_answers=answers),
         Middleware(ErrorPages, no_page=no_page),
         authentication,
-        Middleware(BodyLimit, most=MAX_REQUEST_BYTES),
+        Middleware(BodyLimit),
         Middleware(OwnerShare, limits=limits or OwnerLimits()),
         *before_routes,
     ]

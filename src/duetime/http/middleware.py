@@ -17,9 +17,10 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from duetime.engine.kind import LOCAL
+from duetime.http.bodies import LARGE, most_bytes
 from duetime.http.connection_limits import CONNECTION, OWNER, ConnectionLimits
 from duetime.http.problems import is_api, refusal
-from duetime.service.owner_limits import NOBODY
+from duetime.service.owner_limits import NOBODY, OwnerLimits, Shares
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _HOST = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::[0-9]{1,5})?")
@@ -111,9 +112,10 @@ class HeldBytes:
 
 
 class BodyLimit:
-    def __init__(self, app: ASGIApp, most: int) -> None:
-        self._app, self._most = app, most
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
         self._held: Counter[str] = Counter()
+        self._large = OwnerLimits(Shares(requests=2))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         held = HeldBytes(self._held, scope.get(OWNER, NOBODY))
@@ -123,7 +125,7 @@ class BodyLimit:
             held.release()
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send, held: HeldBytes) -> None:
-        most = self._most if OWNER in scope else UNAUTHENTICATED
+        most = most_bytes(scope["path"]) if OWNER in scope else UNAUTHENTICATED
         if OWNER not in scope and scope["method"] in _BODILESS and _has_body(scope):
             words = f"A {scope['method']} of this address takes no body; leave it out."
             await refusal(scope, 400, "no_body_here", words)(scope, receive, send)
@@ -149,7 +151,11 @@ class BodyLimit:
         async def replay() -> Message:
             return messages.pop(0) if messages else await receive()
 
-        await self._app(scope, replay, send)
+        if len(messages[0].get("body", b"")) <= LARGE:
+            await self._app(scope, replay, send)
+            return
+        async with self._large.slot(scope.get(OWNER, NOBODY)):
+            await self._app(scope, replay, send)
 
     async def _received(self, scope: Scope, receive: Receive, most: int, held: HeldBytes) -> list[Message]:
         """Return the whole body as one message, or the disconnect message if the client left meanwhile."""

@@ -1,4 +1,4 @@
-"""HTTP error responses: problem details (RFC 9457) below `/api`, short JSON elsewhere."""
+"""HTTP error responses: problem details (RFC 9457) below `/api`, JSON-RPC at `/mcp`, short JSON elsewhere."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Scope
 
 API = "/api"
+MCP = "/mcp"
+REFUSED = -32000
 MEDIA_TYPE = "application/problem+json"
 _LONGEST = 1000
 
@@ -45,7 +47,15 @@ def refusal(
     """Return an error in the format of the path; outside the API, `elsewhere` replaces the default JSON body."""
     if is_api(scope["path"]):
         return problem(status, code, words, headers=headers)
+    if scope["path"] == MCP and not elsewhere:
+        return rpc_error(status, REFUSED, words, headers)
     return JSONResponse(elsewhere or {"error": words}, status, dict(headers or {}))
+
+
+def rpc_error(status: int, code: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
+    """Return an error from which the client of an agent takes the message."""
+    error = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}
+    return JSONResponse(error, status, headers)
 
 
 def is_api(path: str) -> bool:

@@ -1,27 +1,33 @@
 """MCP over HTTP, with a limit on sessions (older protocol) per owner: a new session ends the least recently used one.
 
-The SDK has only a common limit, with which one owner could prevent all others from opening a session.
+The SDK has only a common limit, with which one owner could prevent all others from opening a session. It also parses
+messages in the event loop. So a large one is parsed here in a thread, and the SDK gets it without the arguments of the
+tool, which `server` takes from the request.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
+from traceback import clear_frames
 from typing import Any, Final
 
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
-from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount
 from starlette.types import Message, Receive, Scope, Send
 
 from duetime.engine.kind import LOCAL
-from duetime.http.app import MAX_REQUEST_BYTES
+from duetime.http.bodies import IN_LOOP, MOST_BYTES, parse_json
 from duetime.http.connection_limits import OWNER
-from duetime.mcp.server import McpServer
-from duetime.service.owner_limits import Shares, counted
+from duetime.http.problems import REFUSED, rpc_error
+from duetime.mcp.server import ARGUMENTS, McpServer
+from duetime.service.errors import Refused, refuse
+from duetime.service.owner_limits import OwnerLimits, TooManyRequests, counted
 
 SESSION_ID: Final = "mcp-session-id"
 MOST_OF_LOCAL: Final = 5000
@@ -32,15 +38,18 @@ _ENDED: Final = (
     "initialize a new one, and end sessions with DELETE when they are done."
 )
 _TOO_MANY_STREAMS: Final = "So many streams of this owner are open that no further one is; close some first."
-_NOT_FOUND, _REFUSED = -32600, -32000
+_NOT_FOUND: Final = -32600
+_LATER: Final = {"Retry-After": "1"}
+_MOST_BESIDES: Final = 16 * 1024
+_TOO_LARGE: Final = f"Besides the arguments of a tool, a message may have {_MOST_BESIDES} bytes; send less."
 
 
-def mcp_route(server: McpServer, shares: Shares) -> Mount:
+def mcp_route(server: McpServer, limits: OwnerLimits) -> Mount:
     """Return the route of `/mcp`. It comes last: it is mounted at the root, so that `/mcp` needs no redirect."""
     # The server's own middleware checks Host and Origin for every route; the SDK would check only its own.
     unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    app = server.sdk.streamable_http_app(transport_security=unchecked, max_request_body_size=MAX_REQUEST_BYTES)
-    return Mount("/", app=OwnedSessions(app, shares))
+    app = server.sdk.streamable_http_app(transport_security=unchecked, max_request_body_size=MOST_BYTES)
+    return Mount("/", app=OwnedSessions(app, limits))
 
 
 @asynccontextmanager
@@ -53,17 +62,36 @@ async def running(server: McpServer) -> AsyncIterator[None]:
 class OwnedSessions:
     """Wraps the SDK's application. Use it only from the thread of the server's event loop."""
 
-    def __init__(self, app: Starlette, shares: Shares) -> None:
-        self._app, self._shares = app, shares
+    def __init__(self, app: Starlette, limits: OwnerLimits) -> None:
+        self._app, self._limits, self._shares = app, limits, limits.shares
         self.routes = app.routes
         self._sessions: dict[str, OrderedDict[str, Any]] = {}
         self._ended: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._streams: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        message = await receive() if scope["method"] == "POST" else {}
+        body: bytes = message.get("body", b"")
+        if len(body) > IN_LOOP:
+            try:
+                small, scope[ARGUMENTS] = await self._limits.run(scope.get(OWNER, ""), partial(_parted, body))
+            except (Refused, TooManyRequests) as error:
+                clear_frames(error.__traceback__)  # they refer to the message and to each other
+                status, headers = (413, None) if isinstance(error, Refused) else (429, _LATER)
+                await rpc_error(status, REFUSED, str(error), headers)(scope, receive, send)
+                return
+            message = {**message, "body": small}
+        unread = [message] if message else []
+
+        async def received() -> Message:
+            return unread.pop() if unread else await receive()
+
+        await self._answer(scope, received, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         owner, session = scope.get(OWNER, ""), Headers(scope=scope).get(SESSION_ID)
         if session is not None and (owner, session) in self._ended:
-            await _error(404, _NOT_FOUND, _ENDED.format(most=self._limit(owner)))(scope, receive, send)
+            await rpc_error(404, _NOT_FOUND, _ENDED.format(most=self._limit(owner)))(scope, receive, send)
         elif session is None:
             await self._opening(owner, scope, receive, send)
         else:
@@ -114,15 +142,28 @@ class OwnedSessions:
     async def _streaming(self, scope: Scope, receive: Receive, send: Send) -> None:
         owner = scope.get(OWNER, "")
         if self._streams[owner] >= (MOST_STREAMS_OF_LOCAL if owner == LOCAL else self._shares.streams):
-            await _error(429, _REFUSED, _TOO_MANY_STREAMS)(scope, receive, send)
+            await rpc_error(429, REFUSED, _TOO_MANY_STREAMS, _LATER)(scope, receive, send)
             return
         with counted(self._streams, owner):
             await self._app(scope, receive, send)
 
 
-def _error(status: int, code: int, message: str) -> Response:
-    error = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}
-    return JSONResponse(error, status, {"Retry-After": "1"} if status == 429 else None)
+def _parted(body: bytes) -> tuple[bytes, Any]:
+    """Return a large message without the arguments of a tool, and these arguments. Of what is no message, return as
+    much as the SDK needs to refuse it. Raise Refused if the rest is too large."""
+    try:
+        message = parse_json(body)
+    except ValueError:
+        return b"{", None
+    if not isinstance(message, dict):
+        return b"[]", None
+    params, arguments = message.get("params"), None
+    if message.get("method") == "tools/call" and isinstance(params, dict) and isinstance(params.get("arguments"), dict):
+        arguments, params["arguments"] = params["arguments"], {}
+        body = json.dumps(message).encode()
+    if len(body) > _MOST_BESIDES:
+        raise refuse("too_large", _TOO_LARGE)
+    return body, arguments
 
 
 async def _nothing() -> Message:

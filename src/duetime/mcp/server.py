@@ -31,6 +31,8 @@ T = TypeVar("T")
 Answer = Reply | types.CallToolResult
 """The answer of a tool, or the result that reports why there is none."""
 
+ARGUMENTS = "duetime.arguments"
+"""Key of the ASGI scope that holds the arguments of a tool if they are large; the message then has none."""
 Context = Any  # the SDK's request context, whose type parameters depend on the transport
 Identify = Callable[[], Call]
 """Returns the caller, determined by the transport: from the token of the request, or the local owner."""
@@ -85,12 +87,13 @@ class McpServer:
         tool = self._tools[params.name]
         if self.refusal and not tool.read_only:
             return _problem(self.refusal)
+        arguments = (None if ctx.request is None else ctx.request.scope.get(ARGUMENTS)) or params.arguments
         try:
             if tool.is_early is not None:
-                await await_handover(partial(self._in_thread, call, partial(_is_early, tool, call, params.arguments)))
-            seconds = _seconds_to_wait(tool, params.arguments)
+                await await_handover(partial(self._in_thread, call, partial(_is_early, tool, call, arguments)))
+            seconds = _seconds_to_wait(tool, arguments)
             with self._waits.waiting(call.caller.owner) if seconds else nullcontext():
-                answer = await self._in_thread(call, partial(_answer, tool, call, params.arguments))
+                answer = await self._in_thread(call, partial(_answer, tool, call, arguments))
                 if seconds:
                     answer = await await_result(answer, partial(self._look_again, tool, call), _is_final, seconds)
                 return _result(answer)

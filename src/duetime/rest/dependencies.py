@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import inspect
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Any
 
+import anyio.to_thread
 from fastapi import APIRouter, Depends, Request
+from fastapi._compat import ModelField
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from starlette.responses import JSONResponse, Response
 
 from duetime.engine.store import Page
 from duetime.http.auth import WebContext
+from duetime.http.bodies import IN_LOOP, parse_json
+from duetime.http.connection_limits import OWNER
 from duetime.http.problems import MEDIA_TYPE
 from duetime.service.errors import refuse
-from duetime.service.owner_limits import OwnerLimits
+from duetime.service.owner_limits import NOBODY, OwnerLimits
 from duetime.service.services import Call
 
 
@@ -47,9 +55,13 @@ def is_json(content_type: str) -> bool:
     return content_type.partition(";")[0].strip().lower() == "application/json"
 
 
+def _content_type(request: Request) -> str:
+    return request.headers.get("content-type", "")
+
+
 async def json_only(request: Request) -> None:
     """Refuse a body of another content type explicitly, instead of reporting it as invalid."""
-    said = request.headers.get("content-type", "")
+    said = _content_type(request)
     if not is_json(said) and (said or await request.body()):
         raise refuse("not_json", "the body must be JSON: send the header Content-Type: application/json")
 
@@ -64,8 +76,39 @@ ALWAYS = problems(400, 401, 403, 408, 413, 421, 422, 429, 500, 503)
 """Errors that the middleware may return, and those that may happen on any route."""
 
 
+class BodyRoute(APIRoute):
+    """Parses and validates a large body in a thread. The framework, which does both in the event loop, gets the
+    model."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle, needs_slot = super().get_route_handler(), inspect.iscoroutinefunction(self.endpoint)
+
+        async def handle_request(request: Request) -> Response:
+            if self.body_field is not None and len(body := await request.body()) > IN_LOOP:
+                # Another type of content is not parsed; `json_only` refuses it later.
+                read = partial(_read, self.body_field, body if is_json(_content_type(request)) else b"")
+                limits = await limits_of(request)
+                run = partial(limits.run, request.scope.get(OWNER, NOBODY)) if needs_slot else anyio.to_thread.run_sync
+                request._json = await run(read)
+            return await handle(request)
+
+        return handle_request
+
+
+def _read(field: ModelField, body: bytes) -> Any:
+    """Return the model, which the framework accepts as it is. Raise RequestValidationError."""
+    model = None
+    try:
+        model, errors = field.validate(parse_json(body), loc=("body",)) if body else (None, [])
+    except ValueError:
+        errors = [{"type": "json_invalid"}]
+    if errors:
+        raise RequestValidationError(errors)
+    return model
+
+
 def router(*tags: str) -> APIRouter:
-    return APIRouter(prefix="/v1", tags=list(tags), responses=ALWAYS)
+    return APIRouter(prefix="/v1", tags=list(tags), responses=ALWAYS, route_class=BodyRoute)
 
 
 def page_of(name: str, items: Sequence[Any], page: Page[Any], **more: Any) -> Response:

@@ -22,13 +22,12 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from duetime.http.auth import WebContext
+from duetime.http.bodies import IN_LOOP
 from duetime.http.problems import API
 from duetime.http.threads import RequestThreads
 from duetime.rest.dependencies import call_of, context_of, is_json, json_only
 from duetime.rest.errors import log_unexpected
 
-MOST_BYTES: Final = 64 * 1024
-"""Maximum size of a body that is parsed here: a larger one that is invalid would cost too much when parsed twice."""
 _PARAMETER: Final = re.compile(r"\{\w+\}")
 _ID: Final = 3
 """Index of the id among the segments of a route such as `/v1/schedules/{id}/cancel`."""
@@ -160,7 +159,7 @@ def _headers(scope: Scope) -> dict[str, str]:
 
 def _parsed(message: Message) -> Any:
     body = message.get("body", b"")
-    if message["type"] != "http.request" or message.get("more_body", False) or not 0 < len(body) <= MOST_BYTES:
+    if message["type"] != "http.request" or message.get("more_body", False) or not 0 < len(body) <= IN_LOOP:
         raise NotDirect
     try:
         return json.loads(body)

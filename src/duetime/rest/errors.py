@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from traceback import clear_frames
 from typing import Any, Final
 
 from fastapi import FastAPI
@@ -59,6 +60,7 @@ def join(app: FastAPI) -> None:
 
 async def _failed(_request: Request, error: Exception) -> Response:
     assert isinstance(error, DuetimeError)
+    clear_frames(error.__traceback__)  # they refer to the body and to each other, and would stay in memory for a while
     return answer_of(err_of(error))
 
 
@@ -73,6 +75,7 @@ async def _unexpected(_request: Request, _error: Exception) -> Response:
 async def _invalid(_request: Request, error: Exception) -> Response:
     """Describe validation errors without echoing the input, which may be huge or impossible to encode."""
     assert isinstance(error, RequestValidationError)
+    clear_frames(error.__traceback__)
     found = list(error.errors())
     if any(each["type"] == "json_invalid" for each in found):
         return problem(400, "not_json", "The body is not valid JSON; check its quotes, commas and brackets.")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo
-from pydantic_core import PydanticKnownError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
+from pydantic_core import InitErrorDetails, PydanticKnownError
 
 from duetime.engine.clock import DAY, SECOND, Instant
 from duetime.engine.errors import DuetimeError
@@ -51,15 +51,36 @@ Time = Annotated[
 ]
 Note = Annotated[Text, Field(min_length=1, max_length=500)]
 Zone = Annotated[Text, Field(max_length=100, description="An IANA name such as Europe/Berlin.")]
+Number = Annotated[int, Field(ge=1, le=2**63 - 1)]
 Amount = Annotated[float, Field(ge=0, le=10**10)]
 Json = Annotated[dict[str, Any], AfterValidator(_shallow)]
 Anything = Annotated[Any, AfterValidator(_shallow)]
 
 
-class Given(BaseModel):
-    """A body of which nothing is guessed: a text is no number, and an unknown name is a mistake."""
+class Known(BaseModel):
+    """A body or query without unknown names. The first one ends the validation, because errors cost more than names."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid")
+    _names: ClassVar[frozenset[str]]
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        cls._names = frozenset(field.alias or name for name, field in cls.model_fields.items())
+
+    @model_validator(mode="before")
+    @classmethod
+    def _end_at_unknown_name(cls, value: Any) -> Any:
+        if isinstance(value, dict) and not value.keys() <= cls._names:
+            unknown = next(name for name in value if name not in cls._names)
+            error = InitErrorDetails(type="extra_forbidden", loc=(unknown,), input=None)
+            raise ValidationError.from_exception_data(cls.__name__, [error])
+        return value
+
+
+class Given(Known):
+    """A body of which nothing is guessed: a text is no number."""
+
+    model_config = ConfigDict(strict=True)
 
 
 # -- triggers -------------------------------------------------------------------------------------------------------
@@ -244,7 +265,7 @@ class AgainGiven(Given):
 
 class BulkGiven(Given):
     action: Literal["pause", "resume", "cancel", "delete"]
-    ids: Annotated[list[Annotated[Text, Field(max_length=200)]], Field(max_length=1000)] = Field(
+    ids: Annotated[list[Annotated[Text, Field(max_length=200)]], Field(max_length=100, fail_fast=True)] = Field(
         default=[], description="Ids or names, instead of a filter."
     )
     kind: Key | None = Field(default=None, description=f"Filter by kind: {KINDS}.")
@@ -267,8 +288,8 @@ class DeadGiven(Given):
     """Which dead letters: `ids`, or all that match the filters; without any, all of the caller's own. All are changed,
     however many they are."""
 
-    ids: Annotated[list[Annotated[int, Field(ge=1, le=2**63 - 1)]], Field(min_length=1, max_length=10_000)] | None = (
-        Field(default=None, description="Numbers of runs, instead of a filter.")
+    ids: Annotated[list[Number], Field(min_length=1, max_length=10_000, fail_fast=True)] | None = Field(
+        default=None, description="Numbers of runs, instead of a filter."
     )
     kind: Key | None = Field(default=None, description=f"Filter by kind: {KINDS}.")
     text: Annotated[Text, Field(max_length=200)] = Field(default="", description="Filter by part of the name or error.")
@@ -296,9 +317,7 @@ OF_KIND = f"{KINDS}; by default, all of them."
 OF_OWNER = "Only this owner; for operators, who otherwise see all."
 
 
-class Asked(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
+class Asked(Known):
     timezone: Zone | None = Field(
         default=None, description="The time zone for reading and showing times; by default, the caller's."
     )

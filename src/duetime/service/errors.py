@@ -41,6 +41,7 @@ ERRORS: Final = {
     **dict.fromkeys(("not_possible", "conflict", "busy", "not_yours"), Shown(409, REFUSED)),
     **dict.fromkeys(("broken", "kept_elsewhere"), Shown(409, FAILED)),
     "changed": Shown(412, FAILED),
+    "too_large": Shown(413, REFUSED),
     "not_json": Shown(415, FAILED),
     **dict.fromkeys(("too_many_streams", "too_many_requests"), Shown(429, FAILED)),
     **dict.fromkeys(("quota", "depth", "run_token", "scope"), Shown(403, REFUSED)),

@@ -13,7 +13,7 @@ from duetime.engine.model import Run
 from duetime.engine.store import Page
 from duetime.kinds.notifications.kind import NotificationKind
 from duetime.rest.dependencies import Caller, json_only, page_of, problems, router
-from duetime.rest.requests import Given, Name, Owned, owner_of, zone_of
+from duetime.rest.requests import Given, Name, Number, Owned, owner_of, zone_of
 from duetime.rest.responses import ChannelsShape, InboxShape, Shape
 from duetime.service.errors import refuse, unwrap
 from duetime.service.inbox import (
@@ -45,9 +45,9 @@ class InboxAsked(Owned):
 class MarksGiven(Given):
     """Which messages: their `ids`, or `all` that are unread, to mark them as read."""
 
-    ids: (
-        Annotated[list[Annotated[int, Field(ge=1, le=2**63 - 1)]], Field(min_length=1, max_length=MOST_MARKED)] | None
-    ) = Field(default=None, description="The `run_id`s of messages.")
+    ids: Annotated[list[Number], Field(min_length=1, max_length=MOST_MARKED, fail_fast=True)] | None = Field(
+        default=None, description="The `run_id`s of messages."
+    )
     all: bool = Field(default=False, description="All unread messages; only for `read`.")
 
 

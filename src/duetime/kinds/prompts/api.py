@@ -53,10 +53,10 @@ class FinishGiven(Given):
     outcome: Anything = Field(default=None, description="The same for programs.")
     error: Annotated[Text, Field(min_length=1)] | None = Field(default=None, description="Why it failed, if it did.")
     denied: list[Annotated[Text, Field(min_length=1, max_length=200)]] = Field(
-        default=[], max_length=100, description="Tools that it was denied; if there are any, it failed."
+        default=[], max_length=100, fail_fast=True, description="Tools that it was denied; if there are any, it failed."
     )
     tool_calls: list[ToolCallGiven] = Field(
-        default=[], max_length=100, description="The most recent ones, if there were more."
+        default=[], max_length=100, fail_fast=True, description="The most recent ones, if there were more."
     )
     usage: UsageGiven | None = Field(default=None, description="What it used.")
 

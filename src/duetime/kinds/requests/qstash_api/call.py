@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -16,6 +15,7 @@ from duetime.engine.kind import Caller, Kind
 from duetime.engine.result import Err
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.times import read_duration
+from duetime.http.bodies import parse_json
 from duetime.kinds.requests.qstash_api.views import without_nulls
 from duetime.kinds.requests.wire import CALLBACKS, KIND, RETRIES, callback_to
 from duetime.service.errors import STORE_ERRORS, Refused, err_of, refuse, refuse_many
@@ -82,8 +82,8 @@ class Asking(NamedTuple):
 
     def json(self) -> Any:
         try:
-            return json.loads(self.body)
-        except (ValueError, RecursionError):
+            return parse_json(self.body)
+        except ValueError:
             raise InvalidInput("the body is not valid JSON") from None
 
     def ids(self, name: str) -> list[str] | None:
