@@ -38,6 +38,12 @@ def effect(context: TaskContext, work: float = 0.0, fails: int = 0) -> None:
     _say("completed", context)
 
 
+@task(isolation="process")
+def effect_apart(context: TaskContext, work: float = 0.0, fails: int = 0) -> None:
+    """Do the same in a process of its own."""
+    effect(context, work, fails)
+
+
 @task
 def stamp(context: TaskContext) -> None:
     """Say that it began, as cheaply as possible: for a hundred thousand at once."""

@@ -28,6 +28,8 @@ def main(folder: Path) -> list[str]:
         experiment.kill(experiment.busy_with(plan.killed))
         wait_until(plan.begin + 53 * SECOND // 10)
         experiment.stop(experiment.busy_with(plan.stopped), STOPPED)
+        wait_until(plan.begin + 125 * SECOND // 10)
+        experiment.slow_down(plan.slowed)
         _wait_for_people()
         settled = experiment.settle(30)
         experiment.replace_those_that_gave_up()
@@ -43,6 +45,8 @@ class Plan(NamedTuple):
     """Schedules whose runs are under way when a worker is killed: the one that has most of them."""
     stopped: set[str]
     """The same for the worker that is stopped."""
+    slowed: set[str]
+    """Schedules whose runs are in processes of their own when their worker stands still for a moment."""
 
 
 def _plan(experiment: Experiment) -> Plan:
@@ -57,19 +61,21 @@ def _plan(experiment: Experiment) -> Plan:
         create(f"killed {number}", begin + 3 * second, work=1.5)
     killed = {create(f"killed once {number}", begin + 3 * second, work=1.5, at_most_once=True) for number in range(3)}
     stopped = {create(f"stopped {number}", begin + 5 * second, work=6.0) for number in range(3)}
+    slowed = {create(f"slowed {number}", begin + 11 * second, work=4.0, task="effect_apart") for number in range(3)}
     create("slow", begin, second, last, work=1.3)
     create("queued", begin, second, begin + 4 * second, work=1.2, overlap="queue")
     create("failing", begin, 3 * second, last, fails=9, max_attempts=2, backoff=second // 2, overlap="allow")
     create("full", begin, second, last, work=0.93)
-    named = [create(name, begin, second, last) for name in ("paused", "cancelled later", "cancelled")]
+    named = [create(name, begin, second, last) for name in ("edited", "paused", "cancelled later", "cancelled")]
     threading.Thread(target=experiment.compare_export, daemon=True, name=PEOPLE).start()
     threading.Thread(target=_intervene, args=(experiment, begin, *named), daemon=True, name=PEOPLE).start()
-    return Plan(begin, killed, stopped)
+    return Plan(begin, killed, stopped, slowed)
 
 
-def _intervene(experiment: Experiment, begin: int, paused: str, later: str, cancelled: str) -> None:
-    """Cancel one schedule at once and another one after it was paused; pause a third and let it go on."""
+def _intervene(experiment: Experiment, begin: int, edited: str, paused: str, later: str, cancelled: str) -> None:
+    """Edit a schedule; cancel another at once and a third one after it was paused; pause a fourth and let it go on."""
     wait_until(begin + 22 * SECOND // 10)
+    experiment.edit(edited)
     experiment.cancel(cancelled)
     experiment.insist("POST", f"/schedules/{later}/pause")
     experiment.pause(paused, 3.2)

@@ -27,7 +27,7 @@ import apsw
 
 from scorecard import chaos_worker
 from scorecard.chaos_worker import WorkerOrder
-from scorecard.history import LIVE, SECOND, Definition, Execution, Fault, History, Row
+from scorecard.history import LIVE, SECOND, SLOW, Definition, Execution, Fault, History, Row
 
 ROOT = Path(__file__).parents[1]
 DUETIME = (sys.executable, "-m", "duetime")
@@ -182,6 +182,24 @@ class Experiment:
         worker.signal(signal.SIGCONT)
         self.faults.append(Fault("stop", concerned, begin, now()))
 
+    def slow_down(self, apart: set[str]) -> None:
+        """Let a worker stand still until the processes that it started for these schedules have ended by themselves,
+        which they do before its lease is over."""
+        under_way = Counter(_parent(process) for process in self._processes(apart))
+        worker, begin = max(self.workers, key=lambda worker: under_way[worker.pid]), now()
+        worker.signal(signal.SIGSTOP)
+        while worker.pid in map(_parent, self._processes(apart)) and now() < begin + 20 * SECOND:
+            wait(0.01)
+        worker.signal(signal.SIGCONT)
+        ended = [process for process in self._processes(apart) if _parent(process) is None]
+        self.faults += [Fault(SLOW, process, begin, now()) for process in (worker.pid, *ended)]
+        if not ended:
+            self.gave_up.append("no run in a process of its own was under way")
+
+    def _processes(self, schedules: set[str]) -> list[int]:
+        """Return the processes of the executions that have logged no end."""
+        return [one.process for one in read_effects(self.effects) if one.end is None and one.schedule in schedules]
+
     def is_locked(self) -> bool:
         """Return whether nobody can write to a SQLite store for longer than a transaction takes."""
         if "://" in self.url:
@@ -242,7 +260,14 @@ class Experiment:
                 wait(0.2)
 
     def create(
-        self, key: str, first: int, period: int = 0, last: int | None = None, work: float = 0.0, **policy: Any
+        self,
+        key: str,
+        first: int,
+        period: int = 0,
+        last: int | None = None,
+        work: float = 0.0,
+        task: str = "effect",
+        **policy: Any,
     ) -> str:
         """Make a schedule and remember how it has to behave. Durations are microseconds, except `work`."""
         last = first if last is None else last
@@ -257,7 +282,7 @@ class Experiment:
             "kind": "job",
             "name": key,
             "trigger": trigger,
-            "payload": {"task": "effect", "kwargs": {"work": work, "fails": fails}},
+            "payload": {"task": task, "kwargs": {"work": work, "fails": fails}},
             "policy": sent,
             "idempotency_key": key,
         }
@@ -275,6 +300,15 @@ class Experiment:
         self.insist("POST", f"/schedules/{id}/resume")
         known = self.definitions[id]
         self.definitions[id] = replace(known, paused=(*known.paused, (begin, end)))
+
+    def edit(self, id: str) -> None:
+        """Give it another rule that begins in a month, and then, at once, the rule that it had."""
+        known = self.definitions[id]
+        later = {"type": "interval", "hours": 2, "end": None}
+        self.insist("PATCH", f"/schedules/{id}", {"trigger": later, "starting": _text(now() + 30 * 86_400 * SECOND)})
+        same = {"type": "interval", "seconds": known.period / SECOND, "between": "00:00-24:00", "timezone": "UTC"}
+        self.insist("PATCH", f"/schedules/{id}", {"trigger": {**same, "end": _text(known.last)}})
+        self.definitions[id] = replace(known, edited=True)
 
     def cancel(self, id: str) -> None:
         asked = now()
@@ -373,6 +407,15 @@ def _instant(text: str | None) -> int | None:
 
 def _text(instant: int) -> str:
     return datetime.fromtimestamp(instant / SECOND, UTC).isoformat()
+
+
+def _parent(process: int) -> int | None:
+    """Return the parent of a process that is still there."""
+    try:
+        state, parent = Path(f"/proc/{process}/stat").read_text(encoding="latin-1").rpartition(")")[2].split()[:2]
+    except OSError:
+        return None
+    return None if state == "Z" else int(parent)
 
 
 def _free_port() -> int:

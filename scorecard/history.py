@@ -20,6 +20,8 @@ SETTLING = SECOND // 2
 """How long after an answered request something that was under way may still begin."""
 LAPSING = SECOND // 4
 """How long after a fault a worker may still tell a run to stop: a beat that waited for the store renews little."""
+SLOW = "slow"
+"""A fault: a worker stood still for less than its lease. It explains a repeat, but never a failure."""
 READING = 500
 """What two readings of one clock by two programs may differ by."""
 LIVE = frozenset({"pending", "queued", "running", "waiting"})
@@ -48,6 +50,9 @@ class Definition:
     """From when its pausing was answered until its resuming was asked for."""
     cancelled: tuple[int, int] | None = None
     """When cancelling was asked for, and when it was answered."""
+
+    edited: bool = False
+    """Whether it got other rules meanwhile, the last of which fires at the same times."""
 
     def instants(self, until: int) -> list[int]:
         end = min(self.last, until)
@@ -119,12 +124,13 @@ class History:
         object.__setattr__(self, "by_schedule", rows)
         object.__setattr__(self, "executed", executed)
 
-    def disturbed(self, process: int | None, begin: int, end: int) -> bool:
-        """Return whether a fault of this process (None: of any) or of the server lies in this time."""
+    def disturbed(self, process: int | None, begin: int, end: int, *, but: str = "") -> bool:
+        """Return whether a fault of this process (None: of any) or of the server lies in this time; one sort of fault
+        may be left out."""
         return any(
             fault.begin <= end and fault.end >= begin
             for fault in self.faults
-            if process is None or fault.process in (process, 0)
+            if (process is None or fault.process in (process, 0)) and fault.kind != but
         )
 
 
@@ -195,8 +201,13 @@ def _rows(definition: Definition, rows: Sequence[Row], history: History) -> Iter
 
 
 def _may_skip(definition: Definition, row: Row, history: History) -> bool:
-    """Return whether a pause, a cancel or a run under way, which a fault may leave, explains a skipped instant."""
-    if definition.paused or definition.cancelled or history.disturbed(None, row.due - 2 * SECOND, row.due):
+    """Return whether a pause, an edit, a cancel or a run under way, which a fault may leave, explains a skip."""
+    if (
+        definition.paused
+        or definition.cancelled
+        or definition.edited
+        or history.disturbed(None, row.due - 2 * SECOND, row.due)
+    ):
         return True
     busy = history.executed[definition.id]
     return any(one.due < row.due <= (one.end or one.begin) + SETTLING for one in busy)
@@ -271,7 +282,8 @@ def _outcomes(
 
 def _failed(definition: Definition, row: Row, calls: Sequence[Execution], history: History) -> Iterable[Finding]:
     """Check that a run failed only when all its attempts did; faults may visibly end it earlier."""
-    if any(history.disturbed(one.process, one.begin - LEAD, row.finished or history.until) for one in calls):
+    ended = row.finished or history.until
+    if any(history.disturbed(one.process, one.begin - LEAD, ended, but=SLOW) for one in calls):
         return
     failures = sum(one.how == "failed" for one in calls)
     if failures < definition.max_attempts:

@@ -42,7 +42,7 @@ def _patch(name: str, *edits: tuple[str, str, str]) -> Patch:
 
 CLAIM, RECORD = "engine/policy/claim.py", "engine/policy/record.py"
 CHANGES, FINISH = "engine/policy/changes.py", "engine/policy/finish.py"
-PAUSES = "engine/policy/pauses.py"
+PAUSES, RULES = "engine/policy/pauses.py", "engine/rule_edits.py"
 WORKER, BASE = "engine/worker/worker.py", "stores/base.py"
 SQLITE, SQLITE_QUERIES = "stores/sqlite/store.py", "stores/sql/sqlite/queries.sql"
 
@@ -129,6 +129,14 @@ PATCHES = (
         "a success is recorded as a failure",
         (RECORD, "run.due, _COMPLETED,", "run.due, RunStatus.FAILED,"),
         (SQLITE_QUERIES, "UPDATE runs SET status = 'completed'", "UPDATE runs SET status = 'failed'"),
+    ),
+    _patch(
+        "a new rule waits for the start of a rule that it replaces",
+        (RULES, "in_force = _rule_at(old, begin)", "in_force = getattr(old, 'after', old)"),
+    ),
+    _patch(
+        "a run whose worker was slow is recorded as failed",
+        ("kinds/jobs/runners.py", "if stopped is None and not process.expired:", "if stopped is None:"),
     ),
 )
 

@@ -23,7 +23,8 @@ from duetime.kinds.jobs.loading import load_file
 from duetime.kinds.jobs.registry import Registry, Task
 from duetime.kinds.jobs.runners import CHILD, _request
 from duetime.processes import child
-from duetime.processes.supervisor import ChildLease, GuardedCall
+from duetime.processes.child import ProcessSpec
+from duetime.processes.supervisor import ChildLease, GuardedCall, GuardedCommand
 from tests.support import isolated
 from tests.support.jobs import make_work
 from tests.support.programs import assert_gone, told
@@ -248,6 +249,45 @@ def test_a_child_that_had_to_end_with_the_lease_has_not_failed(kind: JobKind, tm
     assert work.stop.reason is StopReason.LEASE, "so that the run is given back"
     for pid in told(tmp_path / "told"):
         assert_gone(pid)
+
+
+def test_a_child_that_ended_before_its_worker_went_on_has_not_failed(
+    kind: JobKind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker stands still beyond the deadline of the child, and its next heartbeat comes before it looks."""
+    work = make_work("hang", str(tmp_path / "told"))
+    work.lease = lease = Lease(SystemClock(), 4.0)
+    stand_still(monkeypatch, tmp_path / "told", lease)
+    assert kind.execute(work) == Failed(STOPPED[StopReason.LEASE])
+    assert work.stop.reason is StopReason.LEASE
+
+
+def test_a_command_that_ended_before_its_worker_went_on_has_expired(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = Lease(SystemClock(), 4.0)
+    code = f"echo $$ > {tmp_path}/new; mv {tmp_path}/new {tmp_path}/told; sleep 600"
+    stand_still(monkeypatch, tmp_path / "told", lease)
+    process = GuardedCommand(ProcessSpec(("sh", "-c", code)), ChildLease(lease, 30.0), str(tmp_path / "private"))
+    try:
+        assert process.watch(lambda: None) is None
+    finally:
+        process.close()
+    assert process.expired
+
+
+def stand_still(monkeypatch: pytest.MonkeyPatch, path: Path, lease: Lease) -> None:
+    """Once the child has begun, do nothing until it is gone; then renew the lease, as a heartbeat would."""
+    step, clock = child.ChildProcess.step, SystemClock()
+
+    def slow_step(process: child.ChildProcess, timeout: float = child.TICK) -> None:
+        if path.exists():
+            for pid in told(path):
+                assert_gone(pid)
+        lease.renew(clock.boottime())
+        step(process, timeout)
+
+    monkeypatch.setattr(child.ChildProcess, "step", slow_step)
 
 
 def test_no_descriptors_are_left_open(kind: JobKind) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from scorecard.history import SECOND, Definition, Execution, Fault, History, Row, check, excused_by_chance
+from scorecard.history import SECOND, SLOW, Definition, Execution, Fault, History, Row, check, excused_by_chance
+from scorecard.lines import LINES
 from scorecard.planted import PATCHES, Patch, problems
 
 ROOT = Path(__file__).parents[2]
@@ -108,8 +109,17 @@ def test_a_planted_bug_still_applies(patch: Patch) -> None:
     assert problems(patch) == []
 
 
-def test_there_are_twenty_planted_bugs() -> None:
-    assert len({patch.name for patch in PATCHES}) == 20
+def test_there_are_as_many_planted_bugs_as_the_line_says() -> None:
+    assert len({patch.name for patch in PATCHES}) == len(PATCHES) == 22
+    (line,) = [line for line in LINES if line.name == "planted-bugs"]
+    assert line.bound.startswith("22 of 22 caught")
+
+
+def test_a_pause_shorter_than_the_lease_explains_a_repeat_and_no_failure() -> None:
+    slow = (Fault(SLOW, PROCESS, T0 + SECOND, T0 + 2 * SECOND),)
+    ended = call(1, how="unknown", end=None)
+    assert rules(ROWS, [call(0), ended, AGAIN, call(2)], faults=slow) == set()
+    assert rules([row(0), row(1, status="failed"), row(2)], [call(0), ended, call(2)], faults=slow) == {"retry"}
 
 
 def test_a_run_that_was_told_to_stop_just_after_a_fault_may_run_again_and_one_that_completed_may_not() -> None:

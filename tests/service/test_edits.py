@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
-from duetime.engine.clock import HOUR
+from duetime.engine.clock import HOUR, instant_of
 from duetime.engine.kind import Caller
 from duetime.engine.model import Definition, Schedule
 from duetime.engine.result import Ok
@@ -133,6 +133,40 @@ def test_an_interval_starts_at_the_time_that_is_given(stage: Stage) -> None:
     runs = stage.app.scheduler.history(Caller("ada"), id)
     assert isinstance(runs, Ok)
     assert [(run.due // HOUR - 8) % 24 for run in reversed(runs.value.items)] == [9, 12, 14, 16]
+
+
+def test_an_edit_at_once_also_replaces_a_rule_that_was_to_begin_later(stage: Stage) -> None:
+    """The new rule does not wait for the start of the one that it replaces."""
+    id = make(stage, "job", trigger=("interval", {"hours": 1}))
+    stage.ada.knows("edit_schedule", schedule_id=id, every="2h", starting="in 30 days")
+    stage.ada.knows("edit_schedule", schedule_id=id, every="3h")
+    began = stage.time.now
+    stage.time.advance(timedelta(hours=10))
+    assert due_hours(stage, id, began) == [3, 6, 9]
+
+
+def test_an_earlier_start_also_replaces_a_rule_that_was_to_begin_later(stage: Stage) -> None:
+    id = make(stage, "job", trigger=("interval", {"hours": 1, "end": "in 60 days"}))
+    began = stage.time.now
+    stage.ada.knows("edit_schedule", schedule_id=id, every="2h", starting="in 30 days")
+    stage.ada.knows("edit_schedule", schedule_id=id, every="4h", starting="in 3 hours")
+    stage.time.advance(timedelta(hours=12))
+    assert due_hours(stage, id, began) == [1, 2, 3, 7, 11]
+    assert "end" in json.loads(found(stage, id).definition.trigger)["after"], "the limits of the rule in force stay"
+
+
+def test_somebody_may_change_their_mind_about_a_later_rule_as_often_as_they_like(stage: Stage) -> None:
+    id = make(stage, "job", trigger=("interval", {"hours": 1}))
+    for number in range(10):
+        answer = stage.ada.knows("edit_schedule", schedule_id=id, every="2h", starting=f"in {30 - number} days")
+        assert "error" not in answer, answer
+
+
+def due_hours(stage: Stage, id: str, began: datetime) -> list[int]:
+    """Return how many hours after a time each run was due."""
+    runs = stage.app.scheduler.history(Caller("ada"), id)
+    assert isinstance(runs, Ok)
+    return [(run.due - instant_of(began)) // HOUR for run in reversed(runs.value.items)]
 
 
 @pytest.mark.parametrize(

@@ -138,3 +138,47 @@ def test_a_moved_occurrence_alone_is_caught_up_with(store: BaseStore, hand: Hand
     (claim,) = hand.claim(T0 + 100 * MINUTE // 60)
     assert claim.run.due == T0 + 90 * MINUTE // 60
     assert statuses(store, schedule) == ["running"]
+
+
+def rows_of(store: BaseStore, schedule: ScheduleId) -> list[tuple[str, int, int | None, int]]:
+    """Return the runs in the order of their instants, in minutes."""
+    minute = [(run.status, (run.due - T0) / MINUTE, run.last, run.number) for run in runs_of(store, schedule)]
+    return sorted(
+        [
+            (status, round(due), None if last is None else (last - T0) // MINUTE, number)
+            for status, due, last, number in minute
+        ],
+        key=lambda row: row[1],
+    )
+
+
+def test_a_row_of_skipped_occurrences_covers_none_that_ran(store: BaseStore, hand: Hand) -> None:
+    """An occurrence that finds room in the queue ends the row of those that did not."""
+    schedule = create_one(store, every(MINUTE, overlap="queue", queue_limit=1))
+    (first,) = hand.claim(T0 + MINUTE)
+    for minute in (2, 3, 4):
+        hand.claim(T0 + minute * MINUTE)
+    hand.record([first], T0 + 4 * MINUTE + 1)
+    (second,) = hand.claim(T0 + 4 * MINUTE + 2)
+    for minute in (5, 6, 7):
+        hand.claim(T0 + minute * MINUTE)
+    hand.record([second], T0 + 7 * MINUTE + 1)
+    assert rows_of(store, schedule) == [
+        ("completed", 1, None, 1),
+        ("completed", 2, None, 1),
+        ("skipped", 3, 4, 2),
+        ("pending", 5, None, 1),
+        ("skipped", 6, 7, 2),
+    ]
+
+
+def test_a_row_of_skipped_occurrences_ends_with_an_edit_of_the_rule(store: BaseStore, hand: Hand) -> None:
+    schedule = create_one(store, every(MINUTE))
+    (first,) = hand.claim(T0 + MINUTE)
+    hand.claim(T0 + 2 * MINUTE)
+    hand.claim(T0 + 3 * MINUTE)
+    moved = Edit(next=Instant(T0 + 20 * MINUTE))
+    value_of(store.change(schedule, Instant(T0 + 3 * MINUTE + 1), lambda change: changes.edit(change, moved)))
+    hand.claim(T0 + 20 * MINUTE)
+    hand.record([first], T0 + 20 * MINUTE + 1)
+    assert rows_of(store, schedule) == [("completed", 1, None, 1), ("skipped", 2, 3, 2), ("skipped", 20, 20, 1)]

@@ -22,6 +22,8 @@ class Failed:
     result: str | None = None
     """JSON text with the details of the failure that are worth keeping."""
     traceback: str | None = field(default=None, compare=False)
+    lost: bool = False
+    """True if the run was interrupted, and nobody knows how far it came."""
 
 
 @dataclass(frozen=True, slots=True)

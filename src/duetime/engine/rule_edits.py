@@ -39,9 +39,12 @@ def beginning(
     type_: str, given: Mapping[str, Any], old: Trigger | None, starting: Instant | None, now: Instant
 ) -> tuple[Instant, dict[str, Any]]:
     """Return the instant from which a new rule counts, and its configuration: an interval first fires at that instant.
-    The limits of the old rule apply to the new one too, unless the edit says otherwise; None removes a limit."""
+    The limits of the rule in force at that instant apply to the new one too, unless the edit says otherwise; None
+    removes a limit. A rule that is still to begin is replaced together with its limits: it has a start only because it
+    is to begin then, which must not keep the new rule from firing until that time."""
     begin = now if starting is None or type_ == "once" else starting
-    limits = {} if old is None else _limits_of(old, type_, begin)
+    in_force = _rule_at(old, begin)
+    limits = {} if in_force is None else _limits_of(in_force, type_, begin)
     if given.get("dtstart") is not None or given.get("anchor") is not None:
         limits.pop("start", None)  # the edit itself says when its rule begins
     whole = {**limits, **given}
@@ -56,8 +59,6 @@ def beginning(
 
 def _limits_of(old: Trigger, new_type: str, begin: Instant) -> dict[str, Any]:
     """Return the limits of a rule that stay when another one replaces it, in the form of a request."""
-    while isinstance(old, ChangingTrigger):
-        old = old.after
     limits: dict[str, Any] = {"jitter": old.jitter / SECOND} if old.jitter else {}
     if new_type == "once":
         return limits
@@ -68,6 +69,13 @@ def _limits_of(old: Trigger, new_type: str, begin: Instant) -> dict[str, Any]:
     if isinstance(old, CronTrigger) and new_type == "cron":
         limits["dst"] = old.dst
     return limits
+
+
+def _rule_at(trigger: Trigger | None, instant: Instant) -> Trigger | None:
+    """Return the rule that applies at an instant, of a trigger whose rule may change."""
+    while isinstance(trigger, ChangingTrigger):
+        trigger = trigger.before if instant < trigger.changes else trigger.after
+    return trigger
 
 
 def from_then_on(stored: str, rule: Trigger, starting: Instant, now: Instant) -> Trigger:
@@ -82,9 +90,7 @@ def from_then_on(stored: str, rule: Trigger, starting: Instant, now: Instant) ->
 
 def check_end(trigger: str, next: Instant, zone: str) -> None:
     """Refuse to move an occurrence to a time after the end of its rule."""
-    stored = readable(trigger)
-    while isinstance(stored, ChangingTrigger):
-        stored = stored.before if next < stored.changes else stored.after
+    stored = _rule_at(readable(trigger), next)
     if stored is not None and stored.end is not None and next > stored.end:
         told = f"{iso_local(next, zone)} is after its end, {iso_local(stored.end, zone)}"
         raise InvalidInput(field="next", problem=f"{told}; give an earlier time, or a later end")

@@ -45,12 +45,12 @@ class ChildLease:
         shortest = patience if lease is None else min(patience, lease.seconds / 2)
         self._interval = min(LONGEST_INTERVAL, shortest / 4)
         self._next = self._clock.boottime() + self._interval
-        self._last_deadline = self._until()
+        self._last_deadline = self._heard_deadline = self._until()
 
     @property
     def over(self) -> bool:
-        """Return whether the last deadline that the child was given has passed, so that it had to end."""
-        return self._clock.boottime() >= self._last_deadline
+        """Return whether the last deadline that the child has certainly heard of has passed, so that it had to end."""
+        return self._clock.boottime() >= self._heard_deadline
 
     def deadline(self) -> float:
         """Return the first deadline, with which a child is started."""
@@ -71,10 +71,14 @@ class ChildLease:
             return None
         self._next = now + self._interval
         deadline = self._until()
-        if deadline <= now:
-            return None
+        return None if deadline <= now else deadline
+
+    def sent(self, deadline: float) -> None:
+        """Note that a deadline was sent just now. If the one before had passed by then, as after a pause of this
+        process, the child may have ended without hearing of it; only if it is there for the next one has it heard."""
+        if self._clock.boottime() < self._last_deadline:
+            self._heard_deadline = max(self._heard_deadline, deadline)
         self._last_deadline = max(self._last_deadline, deadline)
-        return deadline
 
 
 class Limits(NamedTuple):
@@ -134,11 +138,12 @@ class GuardedProcess(ChildProcess):
 
     @property
     def expired(self) -> bool:
-        """Return whether the last deadline that the process was given has passed, so that the guard had to end it."""
+        """Return whether a deadline has passed, so that the guard had to end the process."""
         return self._lease.over
 
     def extend(self, deadline: float) -> None:
         self._send_control(f"{deadline}\n".encode())
+        self._lease.sent(deadline)
 
     def kill(self) -> None:
         """Kill through the guard, which also knows the processes that left the group."""

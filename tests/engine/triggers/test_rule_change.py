@@ -64,6 +64,15 @@ def test_a_rule_that_was_replaced_is_left_out() -> None:
     assert changes_of(changing(first, NINE, at(5), T0)) == 2
 
 
+def test_a_rule_that_would_begin_after_the_new_one_is_left_out() -> None:
+    later = changing(NINE, SIX_PM, at(5), T0)
+    assert changing(later, NINE, at(2), T0) == changing(NINE, NINE, at(2), T0)
+    both = changing(changing(NINE, SIX_PM, at(1), T0), NINE, at(5), T0)
+    last = changing(both, SIX_PM, at(7), at(3))
+    assert changes_of(last) == 2, "the first change has passed"
+    assert last.next_after(at(3)) == at(3, 18) and last.next_after(at(5)) == at(5, 9)
+
+
 @pytest.mark.parametrize("broken", ["before", "after", "changes"])
 def test_what_cannot_be_read_is_refused(broken: str) -> None:
     stored = {**changing(NINE, SIX_PM, at(2), T0).to_dict(), broken: 7}

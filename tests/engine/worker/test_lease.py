@@ -120,6 +120,23 @@ def test_a_child_is_told_to_end_before_the_lease_of_its_worker(clock: SettableCl
     assert child.renewal() == clock.boottime() + 8
 
 
+def test_a_deadline_that_was_sent_too_late_does_not_excuse_the_child(clock: SettableClock) -> None:
+    """The worker stood still until the child had ended, and its heartbeat came through before it looked."""
+    lease = Lease(clock, 4)
+    child = ChildLease(lease, patience=30, clock=clock)
+    pass_time(clock, 3.5)
+    lease.renew(clock.boottime())
+    deadline = child.renewal()
+    assert deadline is not None
+    child.sent(deadline)
+    assert child.over, "nobody knows whether the child was still there to hear of it"
+    pass_time(clock, 1)
+    later = child.renewal()
+    assert later is not None
+    child.sent(later)
+    assert not child.over, "it was still there"
+
+
 def test_a_child_does_not_wait_for_a_long_lease(clock: SettableClock) -> None:
     assert ChildLease(Lease(clock, 600), patience=30, clock=clock).deadline() == clock.boottime() + 30
     assert ChildLease(None, patience=30, clock=clock).deadline() == clock.boottime() + 30

@@ -69,6 +69,32 @@ def test_what_came_back_too_late_failed_and_is_kept(outcome: Outcome, result: st
     store.close()
 
 
+@pytest.mark.parametrize(
+    ("at_most_once", "reason", "status"),
+    [
+        (True, StopReason.LEASE, "lost"),
+        (True, StopReason.SHUTDOWN, "failed"),
+        (False, StopReason.LEASE, "pending"),
+        (False, StopReason.SHUTDOWN, "pending"),
+    ],
+)
+def test_an_interrupted_run_starts_again_unless_it_runs_at_most_once(
+    at_most_once: bool, reason: StopReason, status: str
+) -> None:
+    """Nobody knows how far it came when its worker lost its lease, as if the worker had died."""
+    store = SqliteStore(":memory:")
+    store.migrate()
+    hand = Hand(store)
+    create(store, once(at_most_once=at_most_once))
+    [claim] = hand.claim(T0)
+    kind = Late(Failed("its process is gone"))
+    kind.reason = reason
+    ended = execute_run(ClaimedRun(claim, WorkerId(1)), {"job": kind}, SettableClock(Instant(T0)))
+    hand.record([claim], T0, ended.outcome)
+    assert the_run(store, claim.run.id).status == status
+    store.close()
+
+
 @pytest.mark.parametrize("reason", [StopReason.SHUTDOWN, StopReason.LEASE])
 @pytest.mark.parametrize("at_most_once", [False, True])
 def test_what_was_handed_over_while_its_worker_stopped_waits_for_the_answer(

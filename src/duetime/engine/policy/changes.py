@@ -197,7 +197,7 @@ def _with_next(definition: Definition, progress: Progress, patch: Edit, now: Ins
     elif following is None and patch.policy is not None:  # the former `max_runs` may have been reached
         following = next_instant(definition.trigger, max(now, progress.through or now))
     if patch.next is not None or patch.trigger is not None:
-        progress = progress._replace(through=None)
+        progress = progress._replace(through=None, gap=None)  # a row of skipped occurrences belongs to one rule
     return progress._replace(next=following)
 
 

@@ -291,7 +291,7 @@ def _admit(
     may_queue = policy.overlap != Overlap.SKIP or before.active == 0
     if may_queue and progress.queued < policy.queue_limit:
         plan.writes.new_runs.append(new_run(plan.new_id(), entry.definition, due, RunStatus.QUEUED))
-        return progress._replace(run_count=progress.run_count + 1, queued=progress.queued + 1)
+        return progress._replace(run_count=progress.run_count + 1, queued=progress.queued + 1, gap=None)
     if progress.gap is not None:  # consecutive skips share a row: a fast trigger must not flood the history
         plan.writes.extensions.append(Extension(progress.gap, due, 1))
         return progress

@@ -122,7 +122,7 @@ def account(writes: Writes, change: Change, reason: str, status: str = RunStatus
     except InvalidInput:  # an unreadable trigger says nothing beyond this one occurrence
         span = None if progress.next in taken else Span(progress.next, progress.next, -1)
     if span is None:
-        return progress._replace(through=progress.next)
+        return progress._replace(through=progress.next, gap=None)
     writes.new_runs.append(span_run(change.new_id(), definition, span, status, reason, change.now))
     return progress._replace(through=span.last, gap=None)
 

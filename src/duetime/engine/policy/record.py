@@ -148,7 +148,8 @@ def _retry_or_fail(
     failures = run.attempt - run.deaths
     permanent = isinstance(outcome, Failed) and outcome.permanent
     if permanent or failures >= policy.max_attempts or run.stop:
-        status = RunStatus.CANCELLED if run.stop else RunStatus.FAILED
+        lost = isinstance(outcome, Failed) and outcome.lost
+        status = RunStatus.CANCELLED if run.stop else RunStatus.LOST if lost else RunStatus.FAILED
         closed = run._replace(status=status, error=outcome.error, result=outcome.result)
         if outcome.traceback is not None:
             writes.columns.append(RunColumn("traceback", outcome.traceback, run.id))

@@ -304,11 +304,20 @@ class ChangingTrigger(Trigger):
 
 
 def changing(before: Trigger, after: Trigger, changes: Instant, now: Instant) -> ChangingTrigger:
-    """Return a trigger whose rule changes at an instant. A rule that has already been replaced is left out."""
-    while isinstance(before, ChangingTrigger) and before.changes <= now:
-        before = before.after
+    """Return a trigger whose rule changes at an instant. A rule that has already been replaced is left out, and so is
+    one that would begin only after the new one."""
+    before = _between(before, now, changes)
     jitter = max(before.jitter, after.jitter)
     return ChangingTrigger(timezone=after.timezone, jitter=jitter, changes=changes, before=before, after=after)
+
+
+def _between(trigger: Trigger, now: Instant, until: Instant) -> Trigger:
+    """Return what a trigger is between two instants, without the rules that do not apply in this time."""
+    if not isinstance(trigger, ChangingTrigger):
+        return trigger
+    if not now < trigger.changes < until:
+        return _between(trigger.after if trigger.changes <= now else trigger.before, now, until)
+    return changing(trigger.before, _between(trigger.after, trigger.changes, until), trigger.changes, now)
 
 
 def changes_of(trigger: Trigger) -> int:

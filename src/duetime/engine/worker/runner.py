@@ -114,7 +114,8 @@ def _outcome_after_stop(item: ClaimedRun, outcome: Outcome) -> Outcome:
     # Interrupted. After a lost lease, the outcome counts only if nobody rescued the run; otherwise its fence is stale.
     if not policy_for_ending(item.claim.definition.policy).at_most_once:
         return Returned()  # it runs again, as after a crash
-    return Failed(f"{STOPPED[reason]}; it runs at most once, so it was not started again")
+    error = f"{STOPPED[reason]}; it runs at most once, so it was not started again"
+    return Failed(error, lost=reason is StopReason.LEASE)
 
 
 # Executors execute runs: `Pool` in its threads, `InlineExecutor` in the calling thread.

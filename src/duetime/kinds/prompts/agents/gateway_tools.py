@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import anyio.to_thread
 
 from duetime.engine.clock import SystemClock
+from duetime.engine.kind import STOPPED, StopReason
 from duetime.kinds.prompts.agent import AgentRequest
 from duetime.kinds.prompts.agents.environment import visible
 from duetime.kinds.prompts.agents.gateway import GatewayTool, NotAllowed, ToolGateway, problem, said
@@ -157,6 +158,8 @@ def _run(
         finally:
             process.close()
     text = Secrets(request.access.token, env).without(output.text())
+    if why is None and process.expired:
+        why = STOPPED[StopReason.LEASE]
     if why is not None:
         return problem(f"{text}\n[{why}]")
     code = process.exit_status.code
