@@ -15,9 +15,9 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from duetime.engine.clock import DAY, HOUR, MINUTE, Instant, datetime_of, instant_of
-from duetime.engine.kind import Caller, Prepared, ThreadUse
+from duetime.engine.kind import Caller, Kind, Prepared, ThreadUse
 from duetime.engine.limits import MOST_CHANGES
-from duetime.engine.model import RunStatus, Schedule, ScheduleState
+from duetime.engine.model import Definition, RunStatus, Schedule, ScheduleState
 from duetime.engine.outcome import Completed, Failed, Outcome
 from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.record import Finished
@@ -129,7 +129,8 @@ class EditedWorld:
         self.clock = SettableClock(START)
         self.store = SqliteStore(MEMORY, self.clock, MESSENGER)
         self.store.migrate()
-        self.scheduler = Scheduler(self.store, {"job": _Plain()}, self.clock)
+        kind: Kind = _Plain()
+        self.scheduler = Scheduler(self.store, {"job": kind}, self.clock)
         self.worker = self.store.register("worker", LANES, False, START)
         self.failures: list[str] = []
         self.acts = 0
@@ -238,9 +239,10 @@ class EditedWorld:
 
     def _intervene(self) -> None:
         book = self.chance.choice(self.books)
-        acts: list[Callable[[Book], object]] = [self._edit] * 5 + [self._pause] * 3 + [self._resume] * 3
-        acts += [self._retry, self._retry, self._run_now, self._move, self._edit_policy, self._leave]
-        self.chance.choice(acts)(book)
+        acts: dict[Callable[[Book], None], int] = {self._edit: 5, self._pause: 3, self._resume: 3, self._retry: 2}
+        acts |= dict.fromkeys((self._run_now, self._move, self._edit_policy, self._leave), 1)
+        (act,) = self.chance.choices(list(acts), list(acts.values()))
+        act(book)
         self.acts += 1
 
     def _edit(self, book: Book) -> None:
@@ -334,6 +336,9 @@ class _Plain:
 
     def execute(self, work: Any) -> Outcome:
         raise AssertionError("the world ends the runs itself")
+
+    def scopes_for(self, definition: Definition) -> tuple[str, ...]:
+        return ()
 
     def close(self) -> None:
         """Do nothing, since nothing was started."""

@@ -147,6 +147,15 @@ def test_the_credentials_of_the_process_are_known() -> None:
     assert not {"/home/ada", "hooks.example.org", "services"} & found
 
 
+def test_of_the_address_of_a_store_only_the_password_is_a_secret() -> None:
+    """An error has to say which file is locked, or which server does not answer."""
+    assert set(secrets_of_settings(Settings(db="/home/ada/.local/share/duetime/duetime.db"), {})) == set()
+    url = "postgresql://ada:of-the-database@db.example.org:5432/schedules_of_ada?sslpassword=of-the-key-file"
+    assert set(secrets_of_settings(Settings(db=url), {})) == {
+        "of-the-database", "ada:of-the-database", "of-the-key-file",
+    }  # fmt: skip
+
+
 def test_what_was_made_known_is_in_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("duetime.engine.redaction._known", set())
     remember_secrets(["of-this-process", "short"])

@@ -50,6 +50,8 @@ def _of_settings(value: Any) -> Iterator[str]:
 def _of_field(name: str, value: Any) -> Iterator[str]:
     if isinstance(value, Mapping) or name == "body":  # headers, or a text with placeholders
         yield from secrets_in(value)
+    elif name == "db":  # neither the path of a file nor the user of a server is a secret
+        yield from (each for each in secrets_in(value) if f"://{each}:" not in value)
     elif isinstance(value, str) and value:
         yield value
         if "://" in value:

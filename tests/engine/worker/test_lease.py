@@ -64,9 +64,46 @@ def test_a_gap_between_reads_proves_nothing(clock: SettableClock) -> None:
 def test_a_failed_read_begins_anew(clock: SettableClock) -> None:
     detector = FailureDetector(clock, lease=10, interval=0.5)
     detector.observe([row(2, 7)], ME)
+    assert watch(detector, clock, 3, 7) == []
+    detector.forget()
+    assert watch(detector, clock, 13.5, 7) == []
+    assert watch(detector, clock, 0.5, 7) != []
+
+
+def test_an_outage_is_left_out_of_a_long_silence(clock: SettableClock) -> None:
+    """The silence before it counts as far as a write has succeeded since; those who live get time to reconnect."""
+    detector = FailureDetector(clock, lease=10, interval=0.5)
+    detector.observe([row(2, 7)], ME)
     assert watch(detector, clock, 9.5, 7) == []
     detector.forget()
-    assert watch(detector, clock, 9.5, 7) == []
+    assert watch(detector, clock, 3.5, 7) == []
+    assert watch(detector, clock, 0.5, 7) != []
+
+
+@pytest.mark.parametrize("reads_go_on", [True, False])
+def test_outages_again_and_again_do_not_hide_a_dead_worker(clock: SettableClock, reads_go_on: bool) -> None:
+    """Of every 12 seconds, nobody can write in 5.5; whoever lives beats as soon as the store is back."""
+
+    def is_away() -> bool:
+        return clock.monotonic() % 12 >= 6.5
+
+    def check_writable() -> None:
+        if is_away():
+            raise StoreUnavailable("locked by another process")
+
+    detector = FailureDetector(clock, 10, 0.5, check_writable)
+    beat, dead = 1, set[int]()
+    while 2 not in dead and clock.monotonic() < 90:
+        pass_time(clock, 0.5)
+        if is_away() and not reads_go_on:
+            detector.forget()
+            continue
+        beat += not is_away() and clock.monotonic() % 12 >= 4
+        try:
+            dead |= {each.id for each in detector.observe([row(2, 7), row(3, beat)], ME)}
+        except StoreUnavailable:
+            detector.forget()
+    assert dead == {2} and clock.monotonic() < 30
 
 
 def test_each_is_judged_by_its_own_lease(clock: SettableClock) -> None:

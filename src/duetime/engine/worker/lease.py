@@ -40,16 +40,19 @@ class _Seen:
     beat: int
     unchanged: float
     last_read: float
+    proven: float = 0.0
+    """The part of `unchanged` that lies before a write that succeeded: the store could be used in that time."""
 
 
 class FailureDetector:
     """Declares a worker dead after successful reads have shown the same heartbeat for that worker's full lease.
 
     Time is measured on the observer's own monotonic clock. A gap between two reads (store unavailable, laptop asleep,
-    process stopped) proves nothing about the others, so observation starts again. Silence while nobody could write
+    process stopped) proves nothing about the others, so that time does not count. Silence while nobody could write
     proves nothing either, for example while another process holds the write lock of a file that can still be read. Long
     silence therefore counts only while `probe` succeeds; it raises if the store cannot be written, and the caller must
-    then call `forget`.
+    then call `forget`. Silence from before such an outage still counts as far as a probe had succeeded since, so that
+    frequent outages do not keep a dead worker from being noticed; nobody is declared dead right after one.
     """
 
     def __init__(self, clock: Clock, lease: float, interval: float, probe: Callable[[], None] = lambda: None) -> None:
@@ -60,6 +63,7 @@ class FailureDetector:
         self._longest_gap = max(4 * interval, lease / 4)
         self._seen: dict[WorkerId, _Seen] = {}
         self._first = 0.0
+        self._outage = float("-inf")
 
     def observe(self, workers: Sequence[WorkerRow], me: WorkerId | None) -> list[WorkerRow]:
         """Return the workers that now count as dead. Call it with every successful read."""
@@ -69,10 +73,15 @@ class FailureDetector:
         self._first = 0.0
         # Probe the store if a worker has missed a heartbeat, but rarely enough to cost nothing. A probe that has to
         # wait for long is a gap between two reads, like any other.
-        silent = [row.lease / SECOND for row in others if self._seen[row.id].unchanged * SECOND * 3 >= row.lease]
-        if silent and now - self._probed >= min(silent) / 4:
+        silent = [row for row in others if self._seen[row.id].unchanged * SECOND * 3 >= row.lease]
+        if silent and (now - self._probed) * SECOND >= min(row.lease for row in silent) / 4:
             self._probe()
             self._probed = now
+            if self._clock.monotonic() - now <= self._interval:
+                for row in silent:
+                    self._seen[row.id].proven = self._seen[row.id].unchanged
+        if now - self._outage < REVIVAL:
+            return []
         return [row for row in others if self._seen[row.id].unchanged * SECOND >= row.lease]
 
     def _look(self, row: WorkerRow, now: float) -> _Seen:
@@ -80,15 +89,20 @@ class FailureDetector:
         if seen is None:
             return _Seen(row.beat, self._first, now)
         longest_gap = min(self._longest_gap, max(4 * self._interval, row.lease / SECOND / 4))
-        if seen.beat != row.beat or now - seen.last_read > longest_gap:
+        if seen.beat != row.beat:
             return _Seen(row.beat, 0.0, now)
+        if now - seen.last_read > longest_gap:
+            self._outage = now
+            return _Seen(row.beat, min(seen.unchanged, seen.proven), now, seen.proven)
         watched = min(now - seen.last_read, max(self._interval, row.lease / SECOND / 4))
-        return _Seen(row.beat, seen.unchanged + watched, now)
+        return _Seen(row.beat, seen.unchanged + watched, now, seen.proven)
 
     def forget(self) -> None:
-        """Restart observation after a failed read, because the other workers could not reach the store either."""
-        self._seen.clear()
-        self._first = -REVIVAL
+        """Leave out the silence before a failed read or write, because the other workers could not reach the store
+        either, and give them time to reconnect."""
+        for seen in self._seen.values():
+            seen.unchanged = seen.proven or -REVIVAL
+        self._first, self._outage = -REVIVAL, self._clock.monotonic()
 
 
 class ExchangeAge:
