@@ -218,7 +218,7 @@ def test_a_cron_notification_keeps_to_five_fields(stage: Stage, cron: str) -> No
     assert "takes 5 fields" in stage.ada.knows("edit_schedule", schedule_id=id, cron=cron)["error"]
     assert "takes 5 fields" in stage.ada.knows("edit_schedule", schedule_id=id, when=cron)["error"]
     assert found(stage, id) == before
-    assert "error" not in stage.ada.knows("edit_schedule", schedule_id=make(stage, "job", "other"), cron=cron)
+    assert "error" not in stage.ada.knows("edit_schedule", schedule_id=make(stage, "prompt", "other"), cron=cron)
 
 
 def test_a_run_in_progress_keeps_its_values(stage: Stage) -> None:

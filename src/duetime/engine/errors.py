@@ -25,6 +25,9 @@ class InvalidInput(DuetimeError):
 
     code = "invalid"
 
+    hint: str = ""
+    """What to do instead, for interfaces that show it beside the message."""
+
     def __init__(self, message: str | None = None, *, field: str | None = None, problem: str | None = None) -> None:
         """Pass `field` and `problem`, so that every interface can name the field in its own way, or a whole `message`
         that does not begin with the field."""

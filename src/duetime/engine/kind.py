@@ -108,6 +108,8 @@ class Prepared(NamedTuple):
     """Policy defaults that follow from this payload."""
     agree: Callable[[Policy], None] = lambda policy: None
     """Raises InvalidInput if a policy would make the payload pointless; most payloads accept every policy."""
+    check_cron: Callable[[str], None] = lambda expression: None
+    """Raises InvalidTrigger for a valid cron expression that new schedules of this kind must not have."""
     text: str = ""
     """The field with the text that an author wrote, if an edit of the other fields does not change the author."""
 

@@ -19,6 +19,10 @@ class Ok(Generic[T]):
     def is_ok(self) -> bool:
         return True
 
+    @property
+    def is_err(self) -> bool:
+        return False
+
 
 @dataclass(frozen=True, slots=True)
 class Err:
@@ -42,6 +46,10 @@ class Err:
     def is_ok(self) -> bool:
         return False
 
+    @property
+    def is_err(self) -> bool:
+        return True
+
 
 Result: TypeAlias = Ok[T] | Err
 
@@ -52,4 +60,5 @@ def err_of(error: DuetimeError) -> Err:
         return Err(error.code, error.message)
     problem = {} if error.problem == error.message else {"problem": error.problem}
     known = {"known_tasks": error.known} if isinstance(error, UnknownTask) else {}
-    return Err(error.code, error.message, {"field": error.field} | problem | known)
+    hint = {"hint": error.hint} if error.hint else {}
+    return Err(error.code, error.message, {"field": error.field} | problem | known | hint)

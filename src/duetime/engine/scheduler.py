@@ -299,12 +299,7 @@ class Scheduler(Checkout):
     @expected
     def replace_input(self, caller: Caller, run_id: int, payload: str) -> Result[Run]:
         """Replace the input of a run that waits for somebody to take it."""
-
-        def decide(change: Change, run: Run) -> Decision:
-            self.check_scopes(caller, WRITE, change.schedule.definition._replace(payload=payload))
-            return policy_changes.replace_input(change, run, payload)
-
-        return self._change_run(caller, run_id, decide)
+        return self._change_run(caller, run_id, partial(policy_changes.replace_input, payload=payload))
 
     @expected
     def dismiss(self, caller: Caller, run_id: int, *, undo: bool = False) -> Result[Run]:

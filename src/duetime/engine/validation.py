@@ -23,7 +23,7 @@ from duetime.engine.policy.options import CatchUp, Policy, policy_for_ending, po
 from duetime.engine.policy.rows import Draft
 from duetime.engine.rule_edits import beginning, check_end, from_then_on, moved, readable
 from duetime.engine.times.zones import past_problem
-from duetime.engine.triggers import Trigger, trigger_to_json
+from duetime.engine.triggers import CronTrigger, Trigger, trigger_to_json
 
 NOTE_LENGTH = 500
 _new = tuple.__new__  # costs half as much as calling a named tuple
@@ -105,6 +105,8 @@ class Drafter(RequestChecks):
         name = self._text("name", new.name, self.limits.name_length)
         trigger, trigger_text, first = times or self._times(new, now)
         prepared = kind.prepare(new.payload, caller)
+        if trigger.type == "cron" and new.first is None:
+            prepared.check_cron(new.trigger_config["expression"])
         policy, policy_text = self._policy_of(kind, prepared, new.policy)
         prepared.agree(policy)
         check_can_run(policy, trigger)
@@ -200,6 +202,7 @@ class Drafter(RequestChecks):
             if starting is not None and changes.next is not None:
                 raise InvalidInput(field="starting", problem="give either a next time or when the new rule starts")
             zone = changes.timezone or (None if old is None else old.timezone)
+            self._check_cron(prepared or self._stored(caller, definition), changes.trigger_config or {}, old)
             begin, config = beginning(type_, changes.trigger_config or {}, old, starting, now)
             rule = self._trigger(type_, config, zone, begin)
             trigger = trigger_to_json(
@@ -224,6 +227,14 @@ class Drafter(RequestChecks):
             trigger = moved(trigger or definition.trigger, changes.next) or trigger
         given = changes.next, changes.version, changes.amid_runs, changes.pending_only, rewrites
         return Edit(name, subject, trigger, payload, policy, *given)
+
+    def _check_cron(self, prepared: Prepared | None, config: Mapping[str, Any], old: Trigger | None) -> None:
+        """Check a new cron expression; one that was stored before and is written back stays."""
+        expression = config.get("expression")
+        if prepared is None or not isinstance(expression, str):
+            return
+        if not isinstance(old, CronTrigger) or old.expression.split() != expression.split():
+            prepared.check_cron(expression)
 
     def input(self, caller: Caller, definition: Definition, payload: Mapping[str, Any]) -> str:
         """Check the input of a single run like that of a new schedule; the task, agent or topic stays the same."""

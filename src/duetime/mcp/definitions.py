@@ -80,6 +80,9 @@ def errors_as_results(answer: Callable[[Call, Arguments], Reply]) -> Callable[[C
     return answered
 
 
+_BESIDES = ("known_tasks", "hint")
+
+
 def error_result(err: Err) -> Reply:
     """Return an error as a result; raise store errors, whose messages may name files and belong in the operator's
     log."""
@@ -87,8 +90,7 @@ def error_result(err: Err) -> Reply:
         raise StoreUnavailable(err.message)
     if err.details.get("field") == "timeout":  # the engine uses microseconds and another name
         return Reply({"error": f"timeout_seconds: {err.problem}, such as 60"})
-    known = err.details.get("known_tasks")
-    return Reply({"error": err.message} | ({} if known is None else {"known_tasks": known}))
+    return Reply({"error": err.message} | {each: err.details[each] for each in _BESIDES if each in err.details})
 
 
 def object_schema(properties: Mapping[str, Schema], required: tuple[str, ...] = ()) -> Schema:

@@ -56,15 +56,13 @@ def change(served: Served, action: str, call: Call, given: Arguments) -> Reply:
         return _refusal(action, id, result)
     changed = result.value
     facts = {} if action == "delete" else {"paused": action == "pause"}
-    view: dict[str, Any] = (
-        {"kept_at": changed.place} if changed.schedule is None else brief_view(changed.schedule, zone)
-    )
+    view: dict[str, Any] = {}
+    if action != "delete":
+        view = {"kept_at": changed.place} if changed.schedule is None else brief_view(changed.schedule, zone)
     if action == "resume" and changed.schedule is not None:
         view["limits"] = call.services.limits(changed.schedule)
     if action == "pause" and changed.schedule is not None:
         view["falls_into_pause"] = falls_into_pause(changed.schedule, changed.schedule.definition.resume_at, zone)
-    if action == "delete" and changed.schedule is not None:
-        view = {}
     confirmation = f"Schedule {changed.id} {ACTIONS[action]} successfully"
     return Reply({"success": True, "schedule_id": changed.id, **facts, "confirmation": confirmation, **view})
 
@@ -163,7 +161,7 @@ def _delete_tool(served: Served) -> Tool:
         "deletes schedules of every kind; the history stays. Ask the user if in doubt. To stop for a while use "
         "pause_schedule.",
         object_schema({"schedule_id": DELETED_ID}, ("schedule_id",)),
-        _changed_schema({"kept_at": BRIEF["kept_at"]}),
+        _changed_schema({}),
         partial(change, served, "delete"),
         destructive=True,
         idempotent=True,

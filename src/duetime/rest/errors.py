@@ -36,6 +36,7 @@ def answer_of(err: Err) -> Response:
     if err.code in STORE_ERRORS:
         return problem(503, "store_unavailable", STORE_MESSAGE, headers={"Retry-After": "1"})
     field, message = err.field, err.message or "There is no such thing."
+    message = "; ".join(filter(None, (message, err.details.get("hint"))))
     if field in _FIELDS:
         field, message = _FIELDS[field], message.replace(field, _FIELDS[field], 1)
     elif field is not None and field != "when" and err.code == InvalidTrigger.code:

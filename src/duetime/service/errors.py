@@ -62,6 +62,8 @@ class Refused(DuetimeError):
     def __init__(self, err: Err) -> None:
         super().__init__(err.message or err.code)
         self.err = err
+        if "hint" in err.details:
+            self.add_note(err.details["hint"])
 
     @property
     def reason(self) -> str:

@@ -13,8 +13,9 @@ from duetime.engine.kind import Caller
 from duetime.engine.model import DISMISSED, READ, Run, RunId, RunStatus, Schedule
 from duetime.engine.outcome import Completed
 from duetime.engine.policy.checkout import hold_of
-from duetime.engine.queries import NO_RUN
+from duetime.engine.queries import NO_RUN, expected
 from duetime.engine.result import Err, Ok, Result
+from duetime.engine.scopes import WRITE
 from duetime.engine.store import RunQuery
 from duetime.engine.validation import Changes
 from duetime.service.errors import refuse, unwrap
@@ -144,6 +145,7 @@ def answer_waiting(services: Services, caller: Caller, run_id: int, text: str) -
     return services.scheduler.finish(caller, run_id, outcome, hold=hold_of(taken.value.run))
 
 
+@expected
 def hand_over(services: Services, caller: Caller, run_id: int, name: str) -> Result[Schedule]:
     """Assign a waiting run to somebody who can be woken, such as an agent, and wake them. A recurring schedule is
     theirs from now on."""
@@ -161,11 +163,12 @@ def hand_over(services: Services, caller: Caller, run_id: int, name: str) -> Res
         return Err(
             "invalid", f"agent: {name[:100]!r} cannot be woken from here; choose from {known}", {"field": "agent"}
         )
+    payload = hooks.handed_to(json.loads(definition.payload), name)
+    services.scheduler.check_scopes(caller, WRITE, definition._replace(payload=json.dumps(payload)))
     own = services.scheduler.own_input(run).payload
     if own is not None:  # first, because a worker may start the run as soon as the schedule has changed
         input = json.dumps(hooks.handed_to(json.loads(own), name), ensure_ascii=False)
         if isinstance(changed := services.scheduler.replace_input(caller, run.id, input), Err):
             return changed
-    payload = hooks.handed_to(json.loads(definition.payload), name)
     changes = Changes(payload=payload, version=definition.version, amid_runs=True)
     return services.scheduler.edit(caller, definition.public_id, changes)

@@ -122,7 +122,9 @@ def about_when(err: Err, phrase: object) -> Err:
     """Return an error about a trigger as one about `when`, if the trigger was given in words."""
     if phrase is None or err.field not in ("run_at", "expression", "rrule", "seconds", "trigger_config"):
         return err
-    return replace(err, message=f"when: {err.problem}", details={"field": "when", "problem": err.problem})
+    return replace(
+        err, message=f"when: {err.problem}", details={**err.details, "field": "when", "problem": err.problem}
+    )
 
 
 def parse_when(

@@ -76,7 +76,7 @@ def test_create_then_delete(backend: Backend, ann: Agent) -> None:
         "schedule_id": schedule,
         "confirmation": f"Schedule {schedule} deleted successfully",
     }
-    assert deleted.items() <= ann("delete_schedule", schedule_id=schedule).items()
+    assert ann("delete_schedule", schedule_id=schedule) == deleted
     assert ann("delete_schedule", schedule_id=schedule) == not_found(schedule, "already been deleted")
     assert ann.listed() == ([], [])
     backend.pass_(days=2)
@@ -322,6 +322,20 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("send_push_notification", {**PLAIN, "actions": [{"action": "dance"}]}),
     ("list_scheduled_notifications", {"notification_topic": "Not A Topic"}),
 ]
+
+
+def test_a_token_without_the_scope_changes_nothing(backend: Backend) -> None:
+    ann = backend.agent("ann")
+    id = ann.cron()
+    read = Agent(backend.app, Caller("ann", scopes=("read",)), patience=0.05)
+    for tool, given in MAKING.items():
+        assert "needs the scope write" in read.problem(tool, **PLAIN, **given)
+    for tool, scope in (("pause_schedule", "write"), ("delete_schedule", "delete")):
+        assert f"needs the scope {scope}" in read(tool, schedule_id=id)["error"]
+    assert ann.listed() == read.listed() == ([id], [])
+    jobs = Agent(backend.app, Caller("ann", scopes=("kind:job",)), patience=0.05)
+    assert jobs.listed() == ([], [])
+    assert jobs("delete_schedule", schedule_id=id) == not_found(id, "already been deleted")
 
 
 def test_what_is_refused_here_is_refused_in_the_same_words_at_qstash(

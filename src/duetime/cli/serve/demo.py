@@ -36,7 +36,7 @@ def _task(task: str, /, **arguments: Any) -> dict[str, Any]:
 SAMPLES = (
     Sample("welcome", "a one-off", _task("demo_greet", name="Duetime"), ("once", {"run_at": "in 2 seconds"}), {}),
     Sample("heartbeat", "an interval", _task("demo_beat"), ("interval", {"seconds": 5}), {}),
-    Sample("tens", "cron with seconds, async def", _task("demo_wait"), ("cron", {"expression": "*/10 * * * * *"}), {}),
+    Sample("tens", "async def", _task("demo_wait"), ("interval", {"seconds": 10}), {}),
     Sample(
         "primes",
         "a task in its own process",

@@ -29,6 +29,9 @@ _ANY_DATE = datetime(2000, 1, 1, tzinfo=UTC)
 _LAST, _LAST_WEEKDAY = -1000, -1001  # cronsim's own markers for L and LW
 INVALID = "Invalid cron expression: "
 """Prefix of the errors about an expression."""
+WITHOUT_SECONDS = (
+    "give 5 fields, without seconds: minute hour day-of-month month day-of-week; for seconds, give an interval"
+)
 _FIELDS = (
     ("second", "0-59"),
     ("minute", "0-59"),
@@ -193,7 +196,14 @@ def cron_fault(expression: str) -> str:
             cron_fields(" ".join(alone))
         except InvalidInput:
             return f"the {name} cannot be {parts[number]!r}: use {range_}, and cron's * - , /"
-    return "its fields do not go together"
+    return WITHOUT_SECONDS if len(parts) == 6 else "its fields do not go together"
+
+
+def refuse_seconds(expression: str) -> None:
+    if len(expression.split()) == 6:
+        error = malformed(expression)
+        error.hint = WITHOUT_SECONDS
+        raise error
 
 
 def with_cron_fault(message: str) -> str:

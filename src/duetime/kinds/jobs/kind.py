@@ -17,6 +17,7 @@ from duetime.engine.kind import STOPPED, Caller, Prepared, StopReason, ThreadUse
 from duetime.engine.model import times_given_back
 from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Returned, wait_for_others
 from duetime.engine.redaction import redacted, redacted_trace, secrets_of
+from duetime.engine.triggers.cron import refuse_seconds
 from duetime.kinds.jobs.arguments import told_as_piped
 from duetime.kinds.jobs.context import ProcessFailed, RetryLater, Stopped, TaskContext, outcome_of
 from duetime.kinds.jobs.pipeline import Plan, Planner
@@ -71,7 +72,8 @@ class JobKind(KindHooks):
         args = [] if args is None or args == [] else _as_json("args", args, list)
         kwargs = {} if kwargs is None or kwargs == {} else _as_json("kwargs", kwargs, dict)
         plan = self._planner.checked(text, args, kwargs, caller)
-        return Prepared({"task": text, "args": args, "kwargs": kwargs}, plan.stages[0].task.name)
+        prepared = {"task": text, "args": args, "kwargs": kwargs}
+        return Prepared(prepared, plan.stages[0].task.name, check_cron=refuse_seconds)
 
     def known_work(self) -> list[str]:
         return [task.name for task in self.registry]

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from duetime.engine.encoding import json_object
+from duetime.engine.errors import InvalidTrigger
 from duetime.engine.model import LIVE, Run, Schedule
 from duetime.engine.policy.options import policy_for_ending
-from duetime.engine.result import Err
+from duetime.engine.result import Err, err_of
 from duetime.engine.store import RunQuery
+from duetime.engine.triggers.cron import refuse_seconds
 from duetime.kinds.jobs.kind import JobKind
 from duetime.mcp.definitions import (
     Arguments,
@@ -142,6 +144,10 @@ def preview_schedule(call: Call, given: Arguments) -> Reply:
     """What a trigger means, creating nothing: in words, its next times (UTC and local) and warnings. Use it where the
     timing could be misread."""
     zone, when = zone_of(call, given), requested_when(given)
+    try:
+        refuse_seconds(str(when.config.get("expression", "")))
+    except InvalidTrigger as error:
+        return error_result(about_when(err_of(error), given.get("when")))
     shown = call.scheduler.preview(when.type, when.config, timezone=zone, count=given.get("count", 5))
     if isinstance(shown, Err):
         return error_result(about_when(shown, given.get("when")))
@@ -184,7 +190,7 @@ TOOLS = [
             **DELIVERY,
             "idempotency_key": KEY,
         },
-        {"job_id": {"type": "string"}, **CREATED, "known_tasks": KNOWN_TASKS},
+        {"job_id": {"type": "string"}, **CREATED, "known_tasks": KNOWN_TASKS, "hint": LOOKUP["hint"]},
         ("name", "task", "trigger_type", "trigger_config"),
     ),
     tool(
@@ -247,6 +253,7 @@ TOOLS = [
             "timezone": {"type": "string"},
             "warnings": {"type": "array", "items": {"type": "string"}},
             "error": ERROR,
+            "hint": LOOKUP["hint"],
         },
         ("trigger_type", "trigger_config"),
         read_only=True,
