@@ -62,6 +62,13 @@ def test_the_command_line_makes_such_links_for_a_server_that_runs(cli: Cli) -> N
     assert "browser" in cli("token", "list").out, "where it can be revoked"
 
 
+def test_too_many_sign_ins_with_a_token_are_refused_with_what_to_do(served: Site) -> None:
+    form = urlencode({"token": served.tokens.issue("mallory", 3600 * 1_000_000)}).encode()
+    replies = [served.ask("POST", "/login", FORM, form) for _ in range(61)]
+    assert [reply.status for reply in replies] == [303] * 60 + [429]
+    assert "60 times within an hour; use one of those sessions, or wait" in words(replies[-1])
+
+
 @pytest.mark.parametrize("scheme", ["https", "http"])
 def test_behind_tls_the_cookie_stays_there(served: Site, scheme: str) -> None:
     link = Sessions(served.tokens, served.room.clock).link()

@@ -16,12 +16,12 @@ import jwt
 import pytest
 
 from duetime.app import tokens_for_command
-from duetime.engine.clock import DAY, SECOND, Instant, SystemClock
+from duetime.engine.clock import DAY, HOUR, SECOND, Instant, SystemClock
 from duetime.engine.errors import InvalidInput, StoreUnavailable
 from duetime.http.sessions import Sessions
 from duetime.security.claims import InvalidToken
-from duetime.security.private_files import Exposed, load_secret
-from duetime.security.tokens import Tokens
+from duetime.security.private_files import Exposed, load_secret, replace_private
+from duetime.security.tokens import Tokens, TooManySignIns
 from duetime.settings import load_settings
 from duetime.stores.sqlite.store import SqliteStore
 from duetime.testing import SettableClock
@@ -264,6 +264,66 @@ def test_records_of_what_expired_go(tokens: Tokens, clock: SettableClock, tmp_pa
     tokens.issue("bob", DAY)
     assert sorted(record.subject for record in tokens.issued()) == ["ada", "bob"]
     assert tokens.verify(lasting).subject == "ada"
+
+
+def sign_in(sessions: Sessions, token: str, times: int = 1) -> list[str]:
+    return [sessions.by_token(token) for _ in range(times)]
+
+
+def is_valid(sessions: Sessions, session: str) -> bool:
+    try:
+        sessions.verify(session)
+    except InvalidToken:
+        return False
+    return True
+
+
+def test_a_token_has_20_living_sessions_and_a_further_one_ends_the_oldest(tokens: Tokens, clock: SettableClock) -> None:
+    sessions, mine, theirs = Sessions(tokens, clock), tokens.issue("ada", DAY), tokens.issue("bob", DAY)
+    [other] = sign_in(sessions, theirs)
+    opened = sign_in(sessions, mine, 20)
+    assert all(is_valid(sessions, each) for each in opened)
+    sessions.end(sessions.verify(opened[5]).id)
+    opened += sign_in(sessions, mine)
+    assert is_valid(sessions, opened[0]), "one of them was signed out, so there was room"
+    opened += sign_in(sessions, mine, 2)
+    assert [number for number, each in enumerate(opened) if not is_valid(sessions, each)] == [0, 1, 5]
+    assert is_valid(sessions, other)
+
+
+def test_a_token_signs_in_60_times_an_hour(tokens: Tokens, clock: SettableClock) -> None:
+    sessions, mine = Sessions(tokens, clock), tokens.issue("ada", DAY)
+    opened = sign_in(sessions, mine, 60)
+    with pytest.raises(TooManySignIns, match="60 times within an hour; use one of those sessions, or wait"):
+        sessions.by_token(mine)
+    assert is_valid(sessions, opened[-1])
+    assert is_valid(sessions, sessions.by_token(tokens.issue("ada", DAY))), "another token has its own number"
+    for _ in range(70):
+        assert is_valid(sessions, sessions.by_link(sessions.link())), "only an operator makes links"
+    clock.move_to(Instant(START + HOUR))
+    assert is_valid(sessions, sessions.by_token(mine))
+
+
+def test_sessions_leave_one_file_for_each_token_and_are_listed(
+    tokens: Tokens, clock: SettableClock, tmp_path: Path
+) -> None:
+    sessions, mine = Sessions(tokens, clock), tokens.issue("ada", 90 * DAY)
+    for hour in range(5):
+        clock.move_to(Instant(START + hour * HOUR))
+        sign_in(sessions, mine, 60)
+        sessions.by_link(sessions.link())
+    names = [path.name for path in (tmp_path / "auth" / "tokens").iterdir() if not path.name.endswith(".revoked")]
+    id = tokens.verify(mine).id
+    assert sorted(names) == sorted([f"{id}.json", f"{id}.sessions", "links.sessions"])
+    living = [each for each in tokens.issued() if each.purpose == "browser" and not each.revoked]
+    assert sorted(each.parent for each in living) == [""] * 5 + [id] * 20
+
+
+def test_a_damaged_file_of_sessions_prevents_no_sign_in(tokens: Tokens, clock: SettableClock, tmp_path: Path) -> None:
+    sessions, mine = Sessions(tokens, clock), tokens.issue("ada", DAY)
+    for text in ("{", "[[]]", '[{"jti": 1}]', "null"):
+        replace_private(tmp_path / "auth" / "tokens" / f"{tokens.verify(mine).id}.sessions", text)
+        assert is_valid(sessions, sessions.by_token(mine)), text
 
 
 def test_what_was_revoked_in_files_stays_revoked_and_comes_to_the_other_nodes(

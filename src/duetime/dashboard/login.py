@@ -17,6 +17,7 @@ from duetime.engine.errors import StoreUnavailable, StoreUnusable
 from duetime.http.browser_sessions import Browsers, cookie_name, is_own
 from duetime.http.sessions import SESSION_LIFE
 from duetime.security.claims import InvalidToken
+from duetime.security.tokens import TooManySignIns
 from duetime.service.errors import STORE_MESSAGE
 
 
@@ -68,9 +69,9 @@ class SignIn:
     def _enter(self, request: Request, session_for: Callable[[str], str], given: str, goal: str) -> Response:
         try:
             token = session_for(given[:LONGEST_ADDRESS])
-        except InvalidToken as problem:
+        except (InvalidToken, TooManySignIns) as problem:
             message = f"{problem.message[:1].upper()}{problem.message[1:]}."
-            return sign_in_page(request.scope, message, goal=goal)
+            return sign_in_page(request.scope, message, 429 if isinstance(problem, TooManySignIns) else 401, goal)
         except (StoreUnavailable, StoreUnusable):
             return sign_in_page(request.scope, STORE_MESSAGE, 503, goal=goal)
         answer = _go(goal)

@@ -2,7 +2,8 @@
 are revoked.
 
 Every issued token has a record for `token list`, which is kept until some time after the token expires. Each record is
-a file of its own that is created atomically, so that no process has to rewrite what another one wrote.
+a file of its own that is created atomically, so that no process has to rewrite what another one wrote. The sessions of
+a token share one file, because a token can open any number of them.
 """
 
 from __future__ import annotations
@@ -11,15 +12,15 @@ import hashlib
 import hmac
 import json
 import secrets
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import jwt
 
-from duetime.engine.clock import DAY, SECOND, Clock, Instant, datetime_of
-from duetime.engine.encoding import json_object
-from duetime.engine.errors import InvalidInput
+from duetime.engine.clock import DAY, HOUR, SECOND, Clock, Instant, datetime_of
+from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.engine.kind import LOCAL
 from duetime.engine.model import run_holder
 from duetime.engine.times.zones import known_zone
@@ -47,10 +48,21 @@ LISTED = 30 * DAY // SECOND
 """Seconds for which the record of an expired token is still listed."""
 TIDIED = 3600
 """Seconds between two searches for records to delete."""
+SESSIONS = 20
+"""Sessions of one token that are valid at a time: a further one ends the oldest."""
+SIGN_INS = 60
+"""Sign-ins with one token in an hour. Sign-in links, which only an operator can create, are not limited."""
 MOST_READ = 2_000
 """Number of tokens whose verified claims are cached."""
 
 _REQUIRED = ["iss", "aud", "sub", "iat", "exp", "jti"]
+_keeping = threading.Lock()
+
+
+class TooManySignIns(DuetimeError):
+    """The token has been used for too many sign-ins."""
+
+    code = "too_many_requests"
 
 
 class Tokens:
@@ -155,18 +167,34 @@ class Tokens:
             "parent": grant.parent,
         }
         self._tidy()
-        create_private(self._records / f"{grant.id}.json", json.dumps(record) + "\n")
+        if self._purpose == BROWSER:
+            self._keep_session(grant, record | {"jti": grant.id})
+        else:
+            create_private(self._records / f"{grant.id}.json", json.dumps(record) + "\n")
+
+    def _keep_session(self, grant: Grant, record: dict[str, Any]) -> None:
+        """Add a session to the file of its token or, if it was opened by a link, of all links, and end those that are
+        too many. If two processes do so at the same time, the file may lack one session, which stays valid."""
+        path, most = self._records / f"{grant.parent or 'links'}.sessions", SESSIONS if grant.parent else SIGN_INS
+        with _keeping:
+            kept, grants = self._kept(path), self._grants(path)
+            if grant.parent and len(grants) >= SIGN_INS and grants[-SIGN_INS].issued > self._now() - HOUR // SECOND:
+                words = f"this token has signed in {SIGN_INS} times within an hour; use one of those sessions, or wait"
+                raise TooManySignIns(words)
+            replace_private(path, json.dumps([*kept, record][-SIGN_INS:]) + "\n")
+        living = [each for each in grants if each.expires > self._now() and not self.is_revoked(each.id)]
+        for each in {*grants[: 1 - SIGN_INS], *living[: 1 - most]}:
+            self.revoke(each.id, max(0, each.expires - self._now()) * SECOND)
 
     def _tidy(self) -> None:
-        """Delete the records of tokens that expired long ago and their revocation files, because every sign-in leaves
-        one."""
+        """Delete the records of tokens that expired long ago and their revocation files."""
         now = self._now()
         if now - self._tidied < TIDIED:
             return
         self._tidied = now
-        for path in self._records.glob("*.json"):
-            record = self._record(path)
-            if record is not None and record.expires < now - LISTED:
+        for path in self._files():
+            records = self._grants(path)
+            if records and records[-1].expires < now - LISTED:
                 path.unlink(missing_ok=True)
                 path.with_suffix(".revoked").unlink(missing_ok=True)
         for path in self._records.glob("link_*.revoked"):  # from older versions; a link is valid for minutes
@@ -275,14 +303,25 @@ class Tokens:
 
     def records(self) -> list[Grant]:
         """Return the records without checking for revocations."""
-        return [record for record in map(self._record, self._records.glob("*.json")) if record is not None]
+        return [record for path in self._files() for record in self._grants(path)]
 
-    def _record(self, path: Path) -> Grant | None:
-        kept = json_object(read_private(path) or "") or {}  # without claims, there is no grant
+    def _files(self) -> list[Path]:
+        return [*self._records.glob("*.json"), *self._records.glob("*.sessions")]
+
+    def _kept(self, path: Path) -> list[dict[str, Any]]:
+        """Return the records in a file."""
         try:
-            return grant_of(kept | {"jti": path.stem})._replace(purpose=str(kept.get("for", "")))
+            kept = json.loads(read_private(path) or "[]")
+        except (ValueError, RecursionError):
+            return []
+        kept = kept if isinstance(kept, list) else [kept]
+        return [{"jti": path.stem, **each} for each in kept if isinstance(each, dict)]
+
+    def _grants(self, path: Path) -> list[Grant]:
+        try:
+            return [grant_of(each)._replace(purpose=str(each.get("for", ""))) for each in self._kept(path)]
         except InvalidToken:
-            return None
+            return []
 
 
 def _is_older(path: Path, seconds: int) -> bool:
