@@ -22,7 +22,8 @@ from duetime.engine.store import RunQuery
 from duetime.kinds.jobs.registry import Task
 from duetime.service.text import ahead, percent
 from tests.support.browsing import made, page_of, signed_in, signed_in_as, words, working
-from tests.support.web import Site, site
+from tests.support.cli import Cli
+from tests.support.web import Reply, Site, site
 from tests.support.workers import eventually
 
 NOW = ("once", {"run_at": "now"})
@@ -149,3 +150,28 @@ def test_commands_name_the_store(busy: Site) -> None:
         assert f"duetime {command} --db {db}" in text
     assert f"duetime connect claude-code --db {db}" in signed_in(busy).text("/connect")
     assert db not in signed_in_as(busy, "stranger").text("/connect")
+
+
+def test_what_waits_has_the_same_word_everywhere(busy: Site, cli: Cli) -> None:
+    """A prompt that no agent has taken, and a job between two attempts: neither is running."""
+    db = ("--db", busy.room.settings.db)
+    listed = cli("list", "--json", *db).document["schedules"]
+    wanted = {
+        "birds": "waiting for an agent",
+        "twice": "waiting for an agent",
+        "again": "waiting",
+        "failing": "failing",
+    }
+    browser, terminal = signed_in(busy), cli("list", *db).out.splitlines()
+    rows = re.findall(r"<tr data-row.*?</tr>", browser.get("/schedules?view=all").body.decode(), re.DOTALL)
+    for name, word in wanted.items():
+        [row] = [row for row in rows if f">{name}</a>" in row]
+        shown = words(Reply(200, {}, row.encode()))
+        assert f" {word} " in shown and "running" not in shown and " due" not in shown, "the list"
+        [schedule] = [each for each in listed if each["name"] == name]
+        assert f" {word} " in browser.text(f"/schedules/{schedule['id']}").partition("Edit")[0], "its page"
+        [line] = [line for line in terminal if f" {name} " in line]
+        assert line.split()[1] == word.split()[0], "the command line"
+        assert f"status    {word}" in re.sub(
+            "status +", "status    ", cli(schedule["kind"], "show", schedule["id"], *db).out
+        )

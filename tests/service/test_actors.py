@@ -154,7 +154,7 @@ def test_the_author_changes_with_the_text_alone(there: Site) -> None:
     scheduler, id = there.room.scheduler, make(there)
     for changes in (
         Changes(name="another"),
-        Changes(payload={**PAYLOADS["prompt"], "max_tokens_per_day": 5}),
+        Changes(payload={**PAYLOADS["prompt"], "max_runs_per_day": 5}),
         Changes(policy={"max_attempts": 2}),
     ):
         assert isinstance(scheduler.edit(BY_ADA, id, changes), Ok), changes

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
 from jinja2 import pass_context
@@ -22,6 +22,7 @@ from duetime.engine.encoding import UNSAFE
 from duetime.engine.errors import DuetimeError
 from duetime.engine.times.zones import known_zone
 from duetime.service.kind_spec import known_specs
+from duetime.service.state_details import StatusWords, status_words
 from duetime.service.text import ahead, compact, gist, percent, plural, relative, span
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -147,21 +148,8 @@ def own_zone(context: Context, text: str) -> str:
     return text.replace(f" ({context['zone']})", "")
 
 
-class StatusWord(NamedTuple):
-    """The word for a schedule's status that people read, and the status that determines its colour."""
-
-    word: str
-    style: str
-
-
-def status_word(schedule: Mapping[str, Any]) -> StatusWord:
-    """Return the word for a schedule. For people, a healthy schedule that waits for its next time is not "pending"."""
-    status: str = schedule["status"]
-    if status != "pending":
-        return StatusWord(status, status)
-    if schedule["last_status"] in ("failed", "lost"):
-        return StatusWord("failing", "failed")
-    return StatusWord("scheduled", "pending")
+def words_of(schedule: Mapping[str, Any]) -> StatusWords:
+    return status_words(schedule["status"], schedule["last_status"], schedule["state_detail"])
 
 
 def took(started: str | None, finished: str | None) -> str:
@@ -220,7 +208,7 @@ FILTERS = {
     "path": lambda text: quote(str(text), safe=""),
     "pretty": pretty,
     "span": span,
-    "status_word": status_word,
+    "status_words": words_of,
     "there": there,
     "twice": lambda text: (text, text),
     "when": when,

@@ -100,15 +100,15 @@ def _edit(served: Served, of_kind: Mapping[str, Fields], call: Call, given: Argu
             raise ToolProblem(f"It cannot be edited, because {ended}; create a new one.")
         own = of_kind.get(schedule.definition.kind, {})
         return error_result(_about_argument(about_when(result, given.get("when")), own, given))
-    edited, warnings, running = result.value
+    edited, warnings, _, applies = result.value
     view = {
         "schedule_id": edited.definition.public_id,
         "status": status_of(edited.progress),
         **brief_view(edited, zone),
     }
     view["limits"] = call.services.limits(edited)
-    if running:
-        view["applies"] = "from the next run; the one that runs now keeps its values"
+    if applies is not None:
+        view["applies"] = applies
     return Reply(with_warnings(view, warnings))
 
 
@@ -189,7 +189,7 @@ def edit_tool(served: Served) -> Tool:
         "edit_schedule",
         "Edit",
         "Change any field of a schedule of any kind; what is not given stays, as do id and history. A run in progress "
-        "keeps its values. A one-off that has begun cannot be edited.",
+        "keeps its values, one that waits has the new ones. A one-off that has begun cannot be edited.",
         object_schema(
             {
                 "schedule_id": SCHEDULE_ID,

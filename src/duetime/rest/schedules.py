@@ -214,7 +214,7 @@ def edit(call: Caller, id: Id, body: Annotated[EditGiven, Body()], if_match: IfM
     result = edit_schedule(call.services, call.caller, schedule, request)
     if isinstance(result, Err) and result.code == "conflict" and expected is not None:
         raise refuse("changed", result.message)
-    edited, warnings, _ = unwrap(result)
+    edited, warnings, *_ = unwrap(result)
     limits = call.services.limits(edited)
     return _answer(call, edited, zone_of(call, body.timezone), 200, **warning_facts(warnings), limits=limits)
 

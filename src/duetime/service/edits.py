@@ -10,9 +10,10 @@ from duetime.engine.clock import SECOND, Instant
 from duetime.engine.encoding import json_object
 from duetime.engine.errors import DuetimeError, InvalidInput, UnreadableTime
 from duetime.engine.kind import Caller
-from duetime.engine.model import Schedule
+from duetime.engine.model import RunStatus, Schedule
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.rule_edits import readable
+from duetime.engine.store import RunQuery
 from duetime.engine.times import ReadTime, read_time
 from duetime.engine.times.zones import known_zone, past_problem
 from duetime.engine.triggers import build_trigger
@@ -71,6 +72,8 @@ class Edited(NamedTuple):
     warnings: list[ScheduleWarning]
     running: bool
     """Whether a run was in progress. It keeps its values; the edit applies from the next occurrence."""
+    applies: str | None
+    """What becomes of the runs that have not ended; None if there are none."""
 
 
 def edit_schedule(services: Services, caller: Caller, found: Schedule, request: EditRequest) -> Result[Edited]:
@@ -90,7 +93,23 @@ def edit_schedule(services: Services, caller: Caller, found: Schedule, request: 
     if request.when is not None:
         notes += request.when.notes(_zone_of(found, services.zone), services.scheduler.clock.now())
     warnings = [*time_warnings(notes), *left_out(services, found, result.value), *warnings]
-    return Ok(Edited(result.value, warnings, found.progress.active > 0))
+    return Ok(Edited(result.value, warnings, *_live_runs(services, found, result.value)))
+
+
+def _live_runs(services: Services, before: Schedule, after: Schedule) -> tuple[bool, str | None]:
+    """Return whether a run is in progress, and what becomes of it and of a run that waits."""
+    if not after.progress.active:
+        return False, None
+    query = RunQuery(schedule=after.definition.id, status="live", oldest_first=True, count_to=0)
+    live = services.scheduler.store.runs(query).items
+    is_running = any(run.status == RunStatus.RUNNING or run.holder for run in live)
+    waiting = next((run for run in live if run.status != RunStatus.RUNNING and not run.holder), None)
+    parts = ["from the next run; the one that runs now keeps its values"] if is_running else []
+    if waiting is not None and services.scheduler.own_input(waiting).payload is None:
+        whom = after.definition.subject
+        handed = f" and now goes to {whom}" if whom != before.definition.subject else ""
+        parts.append(f"at once to run {waiting.id}, which is waiting{handed}; do not start another one")
+    return is_running, "; ".join(parts) or None
 
 
 def time_or_rule(when: When | None, field: str = "at") -> tuple[When | None, NextTime | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from duetime.engine.clock import Instant
 from duetime.engine.model import Progress, Run, RunStatus, Schedule, ScheduleId, ScheduleState, names_limit
@@ -18,10 +18,31 @@ HELD_BY_LIMIT: Final = "held_by_limit"
 RUNNING: Final = "running"
 STATE_DETAILS: Final = (RUNNING, TAKEN, HELD_BY_LIMIT, WAITING_FOR_AGENT, DUE)
 """If the live runs of a schedule differ, the first of these that applies is shown."""
-NOT_STARTED: Final = frozenset({HELD_BY_LIMIT, WAITING_FOR_AGENT, DUE})
+_NOT_STARTED: Final = frozenset({HELD_BY_LIMIT, WAITING_FOR_AGENT, DUE})
 """The detail of a schedule that is due but of which nothing is running."""
 _MOST = 1000
 _LIVING: Final = (ScheduleState.ACTIVE, ScheduleState.PAUSED)
+
+
+class StatusWords(NamedTuple):
+    """The status of a schedule in the words that people read."""
+
+    word: str
+    more: str = ""
+    """What it is waiting for, or what else the detail says."""
+
+
+def status_words(status: str, last_status: str | None, detail: str | None) -> StatusWords:
+    """Return the same words for the dashboard and for terminals. "pending" would sound stuck for a schedule that only
+    waits for its next time, and nothing is running while a prompt waits for an agent or a job for its next attempt."""
+    if detail == WAITING_FOR_AGENT and status in ("pending", "running"):
+        return StatusWords("waiting", "for an agent")
+    more = "" if detail is None or detail == status else detail.replace("_", " ")
+    if status == "running" and detail in _NOT_STARTED:
+        return StatusWords("waiting", "" if detail == DUE else more)
+    if status == "pending":
+        return StatusWords("failing" if last_status in (RunStatus.FAILED, RunStatus.LOST) else "scheduled", more)
+    return StatusWords(status, more)
 
 
 def run_detail(run: Run) -> str | None:

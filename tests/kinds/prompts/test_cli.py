@@ -27,9 +27,11 @@ def test_a_prompt_from_add_to_delete(cli: Cli, monkeypatch: pytest.MonkeyPatch) 
     assert "Then say what is urgent." in shown
     assert "waits in the inbox until it is taken" in shown and "at most 2" in shown
     assert "Read my mail. Then say" in cli("prompt", "list").out
-    edited = cli("prompt", "edit", id, "--text", "Be quick", "--max-dollars-per-day", "0.5", "--every", "1d", "--json")
+    edited = cli("prompt", "edit", id, "--text", "Be quick", "--max-runs-per-day", "3", "--every", "1d", "--json")
     assert edited.document["name"] == "Be quick"
-    assert edited.document["payload"] == {"prompt": "Be quick", "max_runs_per_day": 2, "max_dollars_per_day": 0.5}
+    assert edited.document["payload"] == {"prompt": "Be quick", "max_runs_per_day": 3}
+    refused = cli("prompt", "edit", id, "--max-dollars-per-day", "0.5")
+    assert refused.code == 2 and "--max-dollars-per-day: whoever takes prompts from inbox" in refused.err
     assert cli("prompt", "pause", "Be quick").code == 0
     assert cli("prompt", "resume", "Be quick").code == 0
     assert cli("prompt", "run", id).code == 0

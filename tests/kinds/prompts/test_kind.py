@@ -77,6 +77,15 @@ def test_a_reminder_has_no_agent_to_limit(name: str) -> None:
     assert refusal.value.field == name
 
 
+@pytest.mark.parametrize("given", [{}, {"agent": "inbox"}, {"max_runs_per_day": 2}])
+@pytest.mark.parametrize("name", ["max_tokens_per_day", "max_dollars_per_day"])
+def test_a_limit_of_cost_is_refused_where_nobody_reports_it(name: str, given: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput, match="would limit nothing; give max_runs_per_day, or an agent") as refusal:
+        prompts_for_nobody().prepare({"prompt": "tea", **given, name: 5}, ADA)
+    assert refusal.value.field == name
+    assert prompts_for_nobody().prepare({"prompt": "tea", "max_runs_per_day": 5}, ADA)
+
+
 def test_a_reminder_that_nobody_would_hear_of_is_refused() -> None:
     """It is sent when it completes, and it never fails: whichever of the two comes second is refused."""
     store = SqliteStore(":memory:", messenger=MESSENGER)

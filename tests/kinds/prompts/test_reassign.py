@@ -94,6 +94,32 @@ def test_by_the_form(waiting: Waiting, tmp_path: Path) -> None:
     assert waiting.is_taken()
 
 
+def test_an_edit_says_what_becomes_of_the_run_that_waits(tmp_path: Path) -> None:
+    """It has the new values at once, so whoever edits it must not start another run for them."""
+    stage = Stage(
+        str(tmp_path / "my.db"), agents={name: AgentSettings(type="inbox") for name in ("desk", "yard")}, agent="desk"
+    )
+    number = str(stage.make("water the plants", every="1 hour", at="in 2 minutes"))
+    assert "applies" not in stage.ada.knows("edit_schedule", schedule_id=number, prompt="water them")
+    stage.time.advance(3 * MINUTE)
+    edited = stage.ada.knows("edit_schedule", schedule_id=number, prompt="water them twice")
+    assert edited["applies"] == "at once to run 1, which is waiting; do not start another one"
+    edited = stage.ada.knows("edit_schedule", schedule_id=number, agent="yard")
+    assert edited["applies"] == "at once to run 1, which is waiting and now goes to yard; do not start another one"
+    busy = stage.ada.knows("run_now", schedule_id=number)["error"]
+    assert busy == "an earlier run has not started yet; wait for run 1 to end"
+    stage.time.advance(MINUTE)
+    busy = stage.ada.knows("run_now", schedule_id=number)["error"]
+    assert busy == "an earlier run is still waiting for an agent; have one take run 1, or cancel that run"
+    taken = stage.ada.knows("take_prompt", agent="yard")
+    assert (taken["run_id"], taken["prompt"]) == (1, "water them twice")
+    edited = stage.ada.knows("edit_schedule", schedule_id=number, prompt="water them daily", agent="desk")
+    assert edited["applies"] == "from the next run; the one that runs now keeps its values"
+    assert stage.ada.knows("finish_prompt", run_id=1, result="done")["status"] == "completed"
+    assert stage.ada.knows("take_prompt", agent="desk")["message"] == "Nothing is due.", "nothing is done twice"
+    stage.time.close()
+
+
 # -- a run with an input of its own ----------------------------------------------------------------------------------
 
 

@@ -249,16 +249,17 @@ def _without_next(writes: Writes, change: Change) -> Progress:
 def _why_busy(change: Change) -> str:
     """Return the error that says what an earlier run is doing and what the caller can do about it."""
     progress = change.schedule.progress
-    if 0 < progress.active == progress.untaken:
-        return "an earlier run is still waiting for an agent; have one take it, or cancel that run"
     live = change.reader.live_runs(progress.schedule)
+    that = f"run {min(run.id for run in live)}" if live else "it"
+    if 0 < progress.active == progress.untaken:
+        return f"an earlier run is still waiting for an agent; have one take {that}, or cancel that run"
     if any(run.status in (RunStatus.RUNNING, RunStatus.WAITING) for run in live):
         return "it is already running; wait for it to end, or allow overlaps"
     if progress.state == ScheduleState.PAUSED:
         return "an earlier run has not ended, and its schedule is paused; resume it, or stop that run"
     if any(run.attempt and run.status == RunStatus.PENDING for run in live):
         return "an earlier run failed and is about to be retried; wait for it to end, or stop that run"
-    return "an earlier run has not started yet; wait for it to end, or allow overlaps"
+    return f"an earlier run has not started yet; wait for {that} to end"
 
 
 _AGAIN = frozenset({RunStatus.FAILED, RunStatus.LOST, RunStatus.CANCELLED})

@@ -195,6 +195,9 @@ class PromptKind(KindHooks):
         if not isinstance(agent, str) or agent not in agents:
             shown = agent[:100] if isinstance(agent, str) else type(agent).__name__
             raise InvalidInput(field="agent", problem=f"there is no {shown!r}; choose from {', '.join(agents)}")
+        for name in [each for each in limits if each != "max_runs_per_day"] if agent in self.inboxes else ():
+            told = f"whoever takes prompts from {agent} need not report what they cost, so this would limit nothing"
+            raise InvalidInput(field=name, problem=f"{told}; give max_runs_per_day, or an agent that is woken")
         allowed = _allowed(given.get("allow"), caller)
         if allowed is not None:
             prepared["allow"] = allowed.view()

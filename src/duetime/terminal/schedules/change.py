@@ -71,7 +71,7 @@ def edit_schedule(
         policy=policy,
         guarded=guarded,
     )
-    edited, warnings, _ = unwrap(edits.edit_schedule(app.services, OPERATOR, found, request))
+    edited, warnings, *_ = unwrap(edits.edit_schedule(app.services, OPERATOR, found, request))
     document = _document(app, edited)
     print_done(app, json_, document, _text(app, "Changed", document, edited), warnings)
 

@@ -18,7 +18,7 @@ from duetime.service.history import next_attempt
 from duetime.service.lookup import find_schedule, short_id
 from duetime.service.presenters import next_of
 from duetime.service.services import OPERATOR
-from duetime.service.state_details import NOT_STARTED
+from duetime.service.state_details import StatusWords, status_words
 from duetime.terminal import output
 from duetime.terminal.context import Application, again
 from duetime.terminal.errors import did_you_mean
@@ -26,7 +26,7 @@ from duetime.terminal.output import ahead, clean, coming, outcome, plural, relat
 from duetime.terminal.schedules.commands import KindView
 
 if TYPE_CHECKING:
-    from rich.text import Text
+    pass
 
 
 def found_here(app: Application, view: KindView, given: str) -> Schedule:
@@ -82,12 +82,8 @@ SPARE = {"RUNS": 24, "LAST": 24, "OWNER": 24, "WHEN": output.READABLE}
 """Run count, last status and a common owner are left out before the texts beside them are cut."""
 
 
-def status_word(schedule: Schedule, detail: str | None = None) -> Text:
-    """Return the status for people: "pending" would sound stuck for a schedule that only waits for its next time."""
-    status, last = status_of(schedule.progress), schedule.progress.last_status
-    if status == "pending":
-        return output.status_text("failing" if last in ("failed", "lost") else "scheduled")
-    return output.status_text("waiting" if status == "running" and detail in NOT_STARTED else status)
+def _status_words(schedule: Schedule, detail: str | None) -> StatusWords:
+    return status_words(status_of(schedule.progress), schedule.progress.last_status, detail)
 
 
 def print_schedules(
@@ -117,7 +113,7 @@ def _row(kind_view: KindView, item: Schedule, zone: str, now: Instant, detail: s
     view, progress = schedule_document(item, zone), item.progress
     return [
         short_id(item.definition),
-        status_word(item, detail),
+        output.status_text(_status_words(item, detail).word),
         ahead(next_of(progress), now),
         *kind_view.cells(item.definition, view["payload"] or {}),
         view["owner"],
@@ -134,9 +130,10 @@ def schedule_facts(
     """Return what to show of a schedule, with its next times."""
     definition, progress = schedule
     view = schedule_document(schedule, zone)
-    state = status_word(schedule, detail)
-    if detail is not None and detail != view["status"]:
-        state.append(f", {detail.replace('_', ' ')}")
+    words = _status_words(schedule, detail)
+    state = output.status_text(words.word)
+    if words.more:
+        state.append(f" {words.more}" if words.word == "waiting" else f", {words.more}")
     if progress.note:
         state.append(f": {clean(progress.note)}")
     return [
