@@ -9,13 +9,19 @@ from pathlib import Path
 import pytest
 
 from duetime.api import Duetime
+from duetime.app import build
+from duetime.engine.clock import HOUR
+from duetime.engine.outcome import Failed
 from duetime.engine.result import Ok
 from duetime.engine.store import RunQuery
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.jobs.registry import Task
+from duetime.service.errors import unwrap
 from duetime.service.services import OPERATOR
 from duetime.settings import Settings, load_settings
 from tests.support.cli import Cli
+from tests.support.drafts import every, once
+from tests.support.hand import Hand, create_one, the
 from tests.support.ntfy import NtfyReceiver
 from tests.support.receiver import Behaviour
 from tests.support.settings import write_trusted
@@ -83,10 +89,44 @@ def test_a_dead_letter_is_listed_shown_and_sent_again_with_the_same_id(
 def test_all_at_once(cli: Cli, tmp_path: Path, ntfy: NtfyReceiver) -> None:
     runs = failed(cli, tmp_path, "one", "two", "three")
     assert cli("dead", "retry", "--all", "--kind", "request", "--json").document["retried"] == []
-    assert sorted(cli("dead", "retry", "--all", "--json").document["retried"]) == sorted(runs)
+    assert sorted(cli("dead", "retry", "--all", "--yes", "--json").document["retried"]) == sorted(runs)
     ntfy.misbehave = lambda request: None
     worked(tmp_path, "completed", 3)
     assert sorted(each.fields["message"] for each in ntfy.publications[3:]) == ["one", "three", "two"]
+
+
+def test_a_program_says_how_many_it_expects(cli: Cli, tmp_path: Path, ntfy: NtfyReceiver) -> None:
+    failed(cli, tmp_path, "one", "two")
+    refused = cli("dead", "retry", "--all")
+    assert refused.code == 2 and "--all: 2 runs would be retried; pass --expected 2, or --yes" in refused.err
+    wrong = cli("dead", "retry", "--all", "--expected", "3")
+    assert wrong.code == 4 and "--expected: 2 runs would be retried, not 3" in wrong.err
+    assert cli("dead", "list", "--json").document["total"] == 2
+    assert cli("dead", "retry", "--all", "--expected", "2").out == "Requeued 2 runs.\n"
+
+
+def test_a_person_sees_what_is_retried_and_is_asked(cli: Cli, tmp_path: Path) -> None:
+    room = build(Settings(db=str(tmp_path / "my.db")), tasks=False)
+    now = room.clock.now()
+    hand = Hand(room.store, now=now - 5 * HOUR)  # type: ignore[arg-type]
+    pinged = create_one(room.store, every(HOUR, now - 5 * HOUR, name="ping"))  # type: ignore[arg-type]
+    create_one(room.store, once(now - 2 * HOUR, name="invoice"))  # type: ignore[arg-type]
+    for hours in (4, 3, 2):
+        hand.record(hand.claim(now - hours * HOUR), now - hours * HOUR, Failed("no", permanent=True))
+    unwrap(room.scheduler.pause(OPERATOR, the(room.store, pinged)))  # type: ignore[arg-type]
+    room.close()
+    for arguments, asked in (((), "Retry 2 runs? [y/N]"), (("--every-run",), "Retry 4 runs? [y/N]")):
+        with on_terminal("dead", "retry", "--all", *arguments, "--db", "my.db", folder=tmp_path) as terminal:
+            shown = terminal.until(asked)
+            assert "ping" in shown and "invoice" in shown and shown.count("paused, runs nevertheless") == 1
+            terminal.type("\n")
+            assert "Nothing was changed." in terminal.rest()
+    assert cli("dead", "list", "--json").document["total"] == 4
+    with on_terminal("dead", "retry", "--all", "--db", "my.db", folder=tmp_path) as terminal:
+        terminal.until("[y/N]")
+        terminal.type("y\n")
+        assert "Requeued 2 runs." in terminal.rest()
+    assert cli("dead", "list", "--json").document["total"] == 2
 
 
 def test_letters_of_what_was_deleted_are_marked_and_left_out(cli: Cli, tmp_path: Path, ntfy: NtfyReceiver) -> None:
@@ -97,7 +137,7 @@ def test_letters_of_what_was_deleted_are_marked_and_left_out(cli: Cli, tmp_path:
     assert "deleted" in listed.out and f"duetime dead retry {alive} " in listed.out
     can_retry = {run["run_id"]: run["can_retry"] for run in cli("dead", "list", "--json").document["dead"]}
     assert can_retry == {alive: True, gone: False}
-    again = cli("dead", "retry", "--all", "--json")
+    again = cli("dead", "retry", "--all", "--yes", "--json")
     assert (again.code, again.document["retried"], again.document["refused"]) == (0, [alive], [])
     assert any("left out: 1 run" in warning for warning in again.document["warnings"])
     assert cli("dead", "retry", str(gone)).code == 4, "asked for by name, it is refused"
@@ -108,7 +148,7 @@ def test_letters_of_what_was_deleted_are_marked_and_left_out(cli: Cli, tmp_path:
 def test_whoever_watches_sees_how_far_it_is(cli: Cli, tmp_path: Path, ntfy: NtfyReceiver) -> None:
     failed(cli, tmp_path, "one", "two")
     for arguments, doing, done in (
-        (("retry", "--all"), "requeuing", "Requeued 2 runs."),
+        (("retry", "--all", "--yes"), "requeuing", "Requeued 2 runs."),
         (("dismiss", "--all", "--text", "403"), "dismissing", "Dismissed 2 runs."),
     ):
         with on_terminal("dead", *arguments, "--db", "my.db", folder=tmp_path) as terminal:

@@ -17,6 +17,7 @@ from duetime.engine.clock import DAY, HOUR, SECOND, Instant
 from duetime.engine.errors import StoreUnavailable
 from duetime.engine.kind import Caller
 from duetime.engine.model import Run, ScheduleId
+from duetime.engine.outcome import Failed
 from duetime.engine.result import Ok
 from duetime.engine.store import RunQuery
 from duetime.engine.store_interfaces import Trace
@@ -33,6 +34,7 @@ from tests.support.browsing import (
     working,
 )
 from tests.support.drafts import every, once
+from tests.support.hand import Hand, create
 from tests.support.web import Reply, Site, site
 from tests.support.workers import eventually
 
@@ -293,6 +295,39 @@ def test_a_dead_letter_is_tried_again_and_dismissed(ran: Site) -> None:
     assert "No dead letters" in browser.text("/dead-letters")
     assert signed_in_as(ran, "ada").send(f"/runs/{run.id}/retry", {}).status == 404
     assert browser.get("/runs/999999999999").status == 404
+
+
+def test_many_dead_letters_are_retried_after_a_confirmation(served: Site) -> None:
+    now, store = served.room.clock.now(), served.room.store
+    hand = Hand(store, now=now - 5 * HOUR)  # type: ignore[arg-type]
+    often, invoice = create(
+        store,  # type: ignore[arg-type]
+        every(HOUR, now - 5 * HOUR, name="ping <shop>", owner="billing"),
+        once(now - 2 * HOUR, name="invoice", owner="billing"),
+    )
+    for hours in (4, 3, 2):
+        hand.record(hand.claim(now - hours * HOUR), now - hours * HOUR, Failed("no", permanent=True))
+    unwrap(served.room.scheduler.pause(Caller("billing"), often.definition.public_id))
+    browser = signed_in_as(served, "billing")
+    listed = browser.get("/dead-letters").body.decode()
+    assert '<button name="all" value="retry">Retry all 4</button>' in listed, "it is not the primary button"
+    page = browser.send("/dead-letters", {"all": "retry"})
+    text = words(page)
+    assert "4 runs of 2 schedules failed" in text and "1 schedule of these is paused." in text
+    assert "3\u00d7 job ping <shop> paused" in text and "1\u00d7 job invoice" in text
+    assert "the newest run of each only 2 runs in all" in text and "every run 4 runs in all" in text
+    assert len(runs_of(served, status="dead", owner="billing")) == 4, "nothing was retried yet"
+    stale = browser.send("/dead-letters", {"all": "retry", "sure": "3"})
+    assert "4 runs of 2 schedules failed" in words(stale), "others match by now"
+    [problem] = re.findall(r'name="one" value="(retry:[^"]*)"[^>]*of ping', listed)
+    one = browser.send("/dead-letters", {"one": problem})
+    assert "3 runs of 1 schedule failed" in words(one), "so is a problem with several runs"
+    assert "2 runs requeued." in browser.follow(browser.send("/dead-letters", {"all": "retry", "sure": "4"}))
+    assert len(runs_of(served, status="dead", owner="billing")) == 2
+    every_one = {"one": problem, "sure": "2", "every_run": "1"}
+    assert "2 runs requeued." in browser.follow(browser.send("/dead-letters", every_one))
+    for each in (often, invoice):
+        unwrap(served.room.scheduler.delete(Caller("billing"), each.definition.public_id))
 
 
 def test_why_a_run_is_not_retried_is_said_as_everywhere(served: Site) -> None:

@@ -77,6 +77,11 @@ def retry_all_in_browser(page: Page) -> None:
     expect(rows.nth(0).get_by_role("link", name=re.compile(r"Run \d+"))).to_have_count(25)
     picture(page, "dead-letters-191")
     page.get_by_role("button", name="Retry all 191").click()
+    expect(page.get_by_role("heading", name="Retry dead letters?")).to_be_visible()
+    expect(page.get_by_label("the newest run of each only")).to_be_checked()
+    picture(page, "dead-letters-confirm")
+    page.get_by_label("every run").check()
+    page.get_by_role("button", name="Retry them").click()
     expect(page.get_by_role("status").first).to_contain_text("191 runs requeued.")
     expect(page.get_by_text("No dead letters")).to_be_visible()
 
@@ -89,7 +94,7 @@ def test_all_are_put_back_by_terminal_and_by_browser(
     outage(url)
     (tmp_path / "tasks.py").write_text(TASKS)
     with serving(tmp_path, "--tasks", "tasks.py", "--db", url) as served, chromium() as browser:
-        command = [sys.executable, "-m", "duetime", "dead", "retry", "--all", "--db", url]
+        command = [sys.executable, "-m", "duetime", "dead", "retry", "--all", "--every-run", "--yes", "--db", url]
         said = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False)
         assert (said.returncode, said.stdout) == (0, "Requeued 191 runs.\n"), said
         failed_again = lambda: sum(run.status == "failed" for run in runs_of(url)) == 191  # noqa: E731

@@ -683,6 +683,16 @@ def test_what_failed_can_be_tried_again_or_dismissed(api: Api, ada: Client) -> N
     assert ada.get("/dead")["runs"] == []
 
 
+def test_only_the_newest_failure_of_a_recurring_schedule_is_retried_unless_all_are_asked_for(
+    api: Api, ada: Client
+) -> None:
+    ada.job(payload={"task": "fail"}, trigger={"type": "interval", "hours": 1}, policy={"max_attempts": 1})
+    api.pass_time(hours=3, minutes=5)
+    newest, *earlier = (run["run_id"] for run in ada.get("/dead")["runs"])
+    assert ada.post("/dead/retry", {})["runs"] == [newest]
+    assert sorted(ada.post("/dead/retry", {"every_run": True})["runs"]) == sorted(earlier) != []
+
+
 def test_what_arrived_is_in_the_inbox(api: Api, ada: Client) -> None:
     id = ada.notification(payload={"message": "hi", "title": "t", "topic": "alerts"}, trigger=SOON)["id"]
     ada.notification(payload={"message": "other", "topic": "news"}, trigger=SOON)

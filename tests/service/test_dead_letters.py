@@ -14,7 +14,7 @@ from duetime.engine.model import Run
 from duetime.engine.result import Err
 from duetime.kinds.jobs.registry import Registry
 from duetime.service import dead_letters
-from duetime.service.dead_letters import DeadLetterQuery, Dealt, change_dead, find_dead, group
+from duetime.service.dead_letters import DeadLetterQuery, Dealt, change_dead, find_dead, group, plan_retry
 from duetime.service.errors import unwrap
 from duetime.testing import Simulation
 
@@ -50,8 +50,9 @@ class Outage(Simulation):
     def dead(self, **asked: Any) -> list[Run]:
         return find_dead(self.duetime.app.services, self.duetime.caller, DeadLetterQuery(**asked))
 
-    def change(self, action: Any = "retry", **asked: Any) -> Dealt:
-        return unwrap(change_dead(self.duetime.app.services, self.duetime.caller, DeadLetterQuery(**asked), action))
+    def change(self, action: Any = "retry", *, every_run: bool = True, **asked: Any) -> Dealt:
+        query = DeadLetterQuery(**asked, every_run=every_run)
+        return unwrap(change_dead(self.duetime.app.services, self.duetime.caller, query, action))
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -80,6 +81,28 @@ def test_after_an_outage_all_are_retried_in_order(outage: Outage) -> None:
     outage.duetime.resume(ids["paused"])
     outage.advance(HOUR)
     assert len(outage.runs()) > len(runs), "the schedules go on"
+
+
+def test_only_the_newest_run_of_a_recurring_schedule_is_retried_unless_all_are_asked_for(outage: Outage) -> None:
+    ids = [outage.job(name) for name in ("often", "resting", "over")]
+    outage.duetime.schedule("work", at=START + 2 * HOUR, name="invoice", max_attempts=1)
+    outage.advance(5 * HOUR)
+    outage.duetime.pause(ids[1])
+    outage.duetime.cancel(ids[2])
+    newest = {run.name: run.id for run in reversed(outage.dead())}
+    planned = plan_retry(outage.duetime.app.services, outage.duetime.caller, DeadLetterQuery())
+    assert {(each.newest.name, each.number, each.is_paused, each.most, each.fewest) for each in planned} == {
+        ("often", 5, False, 5, 1), ("resting", 5, True, 5, 1), ("over", 5, False, 0, 0), ("invoice", 1, False, 1, 1),
+    }  # fmt: skip
+    assert all(each.newest.id == newest[each.newest.name] for each in planned)
+    dealt = outage.change(every_run=False)
+    assert set(dealt.done) == {newest[name] for name in ("often", "resting", "invoice")}
+    assert len(dealt.refused) == 1, "that of what was cancelled"
+    outage.down = False
+    outage.settle()
+    assert len(outage.dead()) == 13
+    assert [run["name"] for run in outage.duetime.retry_dead_letters(text="often")] == ["often"]
+    assert len(outage.duetime.retry_dead_letters(text="often", every_run=True)) == 3
 
 
 def test_all_means_all_however_many_there_are(outage: Outage, monkeypatch: pytest.MonkeyPatch) -> None:

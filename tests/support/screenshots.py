@@ -59,6 +59,13 @@ def point_at_failure(page: Page) -> None:
         marks.first.hover()
 
 
+def ask_to_retry_all(page: Page) -> None:
+    button = page.locator("button[name=all][value=retry]")
+    if button.count():
+        button.click()
+        page.wait_for_load_state("load")
+
+
 def submit_wrong_input(page: Page) -> None:
     page.locator("#when-cron").check()
     page.locator("#expression").fill("61 9 * * MON")
@@ -96,6 +103,7 @@ PAGES: Final[dict[str, tuple[str, Pose]]] = {
     "inbox": ("/inbox", stay),
     "inbox-dismissed": ("/inbox?show=dismissed", stay),
     "dead-letters": ("/dead-letters", stay),
+    "dead-letters-retry": ("/dead-letters", ask_to_retry_all),
     "dead-letters-selected": ("/dead-letters", select_two),
     "dead-letters-dismissed": ("/dead-letters?show=dismissed", stay),
     "settings": ("/settings", stay),

@@ -132,13 +132,14 @@ class Running(Base):
         """Put a dead letter that was dismissed back on the list."""
         return self._one(unwrap(self.scheduler.dismiss(self.caller, run_id, undo=True)))
 
-    def retry_dead_letters(self, *, kind: str | None = None, text: str = "") -> Runs:
+    def retry_dead_letters(self, *, kind: str | None = None, text: str = "", every_run: bool = False) -> Runs:
         """Retry all dead letters, or those of a kind or with this text in their name or error, and return them.
 
-        Those of a schedule run one after the other in the order in which they were due, whatever its overlap policy
-        and its queue limit. Dead letters of deleted and cancelled schedules cannot be retried and stay.
+        Of a recurring schedule, only the newest one is retried, unless `every_run` is given. Those of a schedule run
+        one after the other in the order in which they were due, whatever its overlap policy and its queue limit. Dead
+        letters of deleted and cancelled schedules cannot be retried and stay.
         """
-        return self._change_dead("retry", kind, text)
+        return self._change_dead("retry", kind, text, every_run)
 
     def dismiss_dead_letters(self, *, kind: str | None = None, text: str = "") -> Runs:
         """Take all dead letters, or those that match, off the list and return them. They stay in the history."""
@@ -166,8 +167,8 @@ class Running(Base):
 
     # -- helpers ------------------------------------------------------------------------------------------------
 
-    def _change_dead(self, action: Action, kind: str | None, text: str) -> Runs:
-        asked = DeadLetterQuery(kind=kind, text=text)
+    def _change_dead(self, action: Action, kind: str | None, text: str, every_run: bool = False) -> Runs:
+        asked = DeadLetterQuery(kind=kind, text=text, every_run=every_run)
         done = unwrap(change_dead(self.app.services, self.caller, asked, action)).done
         parts = (tuple(done[start : start + _PART]) for start in range(0, len(done), _PART))
         queries = (RunQuery(ids=ids, limit=_PART, count_to=0) for ids in parts)

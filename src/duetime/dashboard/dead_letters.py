@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -15,10 +16,12 @@ from duetime.service.dead_letters import (
     DeadLetterQuery,
     Dealt,
     Group,
+    PlannedRetry,
     change_dead,
     ended_at,
     find_dead,
     group,
+    plan_retry,
 )
 from duetime.service.errors import refuse, unwrap
 from duetime.service.presenters import View, instant_view, run_shapes
@@ -85,7 +88,8 @@ def _problem(request: PageRequest, each: Group) -> Problem:
 
 
 def change_dead_letters(request: PageRequest, form: Form) -> Response:
-    """Retry, dismiss or restore: one problem (`one`), all that match (`all`), or what was selected (`action`)."""
+    """Retry, dismiss or restore: one problem (`one`), all that match (`all`), or what was selected (`action`). A retry
+    of several runs at once is confirmed first."""
     back = form.back(*PLACE)
     asked = DeadLetterQuery(kind=back.get("kind") or None, text=back.get("text", ""))
     one, _, key = form.get("one").partition(":")
@@ -100,6 +104,11 @@ def change_dead_letters(request: PageRequest, form: Form) -> Response:
     if everything or groups:
         dismissed = back.get("show") == DISMISSED
         asked = replace(asked, groups=[] if form.get("all") else groups, dismissed=dismissed)
+        planned = plan_retry(request.call.services, request.caller, asked) if action == "retry" else []
+        number = sum(each.number for each in planned)
+        if number > 1 and form.get("sure") != str(number):  # by now, others may match
+            return _confirm(request, form, planned)
+        asked = replace(asked, every_run=bool(form.get("every_run")))
         dealt = unwrap(change_dead(request.call.services, request.caller, asked, action))
     known = set(dealt.done)
     if single := [] if everything else [id for id in ids if id not in known]:
@@ -109,6 +118,18 @@ def change_dead_letters(request: PageRequest, form: Form) -> Response:
     undo = request.offer_undo(*((str(id), RESTORE) for id in dealt.done if can_undo))
     result = request.outcome(_DONE[action], len(dealt.done), len(dealt.refused), dealt.reasons())
     return request.redirect("/dead-letters", **back, **result, **undo)
+
+
+def _confirm(request: PageRequest, form: Form, planned: Sequence[PlannedRetry]) -> Response:
+    """Ask whether to retry these dead letters, with a list by schedule."""
+    runs = [each.newest for each in planned[:GROUPS]]
+    return request.render(
+        "confirm_retry.html",
+        planned=planned,
+        rows=run_shapes(request.scheduler, runs, request.zone, brief=True),
+        chosen=[(name, value) for name in ("one", "all", "action", "group", "run") for value in form.all(name)],
+        back=form.get("back"),
+    )
 
 
 def _action(text: str) -> Action:

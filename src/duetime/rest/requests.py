@@ -293,6 +293,7 @@ class DeadGiven(Given):
     )
     kind: Key | None = Field(default=None, description=f"Filter by kind: {KINDS}.")
     text: Annotated[Text, Field(max_length=200)] = Field(default="", description="Filter by part of the name or error.")
+    every_run: bool = Field(default=False, description="Retry every run of a recurring schedule, not only its newest.")
 
 
 class PreviewGiven(Given):

@@ -142,7 +142,7 @@ def restore_many(call: Caller, body: Annotated[DeadGiven, Body()]) -> Response:
 
 def _change_dead(call: Call, body: DeadGiven, action: Action) -> Response:
     """Change the caller's own dead letters. An operator reaches those of others by their ids."""
-    asked = DeadLetterQuery(ids=body.ids, owner=call.caller.owner, kind=body.kind, text=body.text)
+    asked = DeadLetterQuery(owner=call.caller.owner, **body.model_dump())
     dealt = unwrap(change_dead(call.services, call.caller, asked, action))
     errors = [{"run_id": id, "code": err.code, "message": err.message} for id, err in dealt.refused]
     return JSONResponse({"runs": dealt.done, "refused": errors})

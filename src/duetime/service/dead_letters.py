@@ -14,7 +14,8 @@ from typing import Final, Literal, NamedTuple
 from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import Caller
-from duetime.engine.model import OVER, Run, RunId, ScheduleId
+from duetime.engine.model import OVER, Run, RunId, ScheduleId, ScheduleState
+from duetime.engine.policy.pauses import is_one_off
 from duetime.engine.queries import NO_RUN
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import ordered
@@ -52,6 +53,8 @@ class DeadLetterQuery:
     """Keys of groups, as `group` builds them."""
     dismissed: bool = False
     """Select dismissed dead letters, instead of those that were not dismissed."""
+    every_run: bool = False
+    """For a retry without ids: all dead letters of a recurring schedule, instead of its newest one."""
 
     def runs(self, limit: int, cursor: str | None = None) -> RunQuery:
         """Return the query for the dead letters that match, apart from the filter by group."""
@@ -80,6 +83,20 @@ class Group(NamedTuple):
     @property
     def latest(self) -> Run:
         return self.runs[0]
+
+
+class PlannedRetry(NamedTuple):
+    """The dead letters of one schedule that a retry of many concerns."""
+
+    newest: Run
+    number: int
+    recurs: bool
+    is_paused: bool
+    """What is retried starts nevertheless."""
+    most: int
+    """How many can be retried: none if the schedule was cancelled or deleted."""
+    fewest: int
+    """How many are retried without `every_run`."""
 
 
 class Dealt(NamedTuple):
@@ -149,19 +166,43 @@ def change_dead(
     """Retry, dismiss or restore all matching dead letters, however many, a page at a time, oldest first.
 
     Each retried run keeps its id. Those of one schedule run one after the other in the order in which they were due,
-    whatever its overlap policy and its queue limit.
+    whatever its overlap policy and its queue limit. Unless ids or `every_run` are given, only the newest dead letter of
+    a recurring schedule is retried, because the others are mostly obsolete.
     """
-    scheduler, dealt = services.scheduler, Dealt([], [], set())
+    scheduler, dealt, newest = services.scheduler, Dealt([], [], set()), dict[ScheduleId, RunId]()
     change = {"retry": scheduler.retry_all, "dismiss": scheduler.dismiss_all, "restore": scheduler.restore_all}[action]
     try:
         refuse_many(caller, f"{action} many runs", "ask a person to do it")
+        if action == "retry" and asked.ids is None and not asked.every_run:
+            planned = plan_retry(services, caller, asked)
+            newest = {each.newest.schedule: each.newest.id for each in planned if each.recurs}
         for runs, part in _chosen(services, caller, asked if action != "restore" else replace(asked, dismissed=True)):
-            results = unwrap(change(caller, runs))
-            dealt.add(ordered(runs), results)
+            chosen = [run for run in runs if newest.get(run.schedule, run.id) == run.id]
+            results = unwrap(change(caller, chosen))
+            dealt.add(ordered(chosen), results)
             told(part)
     except DuetimeError as error:
         return err_of(error)
     return Ok(dealt)
+
+
+def plan_retry(services: Services, caller: Caller, asked: DeadLetterQuery) -> list[PlannedRetry]:
+    """Return what a retry of the matching dead letters concerns, by schedule; the one with the most comes first."""
+    newest, numbers = dict[ScheduleId, Run](), Counter[ScheduleId]()
+    for runs, _ in _chosen(services, caller, asked):
+        numbers.update(run.schedule for run in runs)
+        for run in runs:
+            latest = max(run, newest.get(run.schedule, run), key=lambda each: (each.due, each.id))
+            newest[run.schedule] = latest._replace(result=None)
+    planned = []
+    for id, number in numbers.most_common():
+        schedule = services.scheduler.schedule_of(caller, newest[id])
+        state = ScheduleState.DELETED if schedule is None else schedule.progress.state
+        most = 0 if state in (ScheduleState.CANCELLED, ScheduleState.DELETED) else number
+        recurs = schedule is not None and not is_one_off(schedule.definition)
+        fewest = min(1, most) if recurs else most
+        planned.append(PlannedRetry(newest[id], number, recurs, state == ScheduleState.PAUSED, most, fewest))
+    return planned
 
 
 def _chosen(services: Services, caller: Caller, asked: DeadLetterQuery) -> Iterator[tuple[list[Run], float]]:

@@ -18,7 +18,7 @@ from duetime.terminal.context import Application, Db, Json, opened
 from duetime.terminal.input import agreed, is_interactive
 from duetime.terminal.output import clean, plural
 from duetime.terminal.schedules.change import instant_given
-from duetime.terminal.schedules.commands import Note, Until, Yes
+from duetime.terminal.schedules.commands import Expected, Note, Until, Yes
 from duetime.terminal.schedules.display import short_of
 from duetime.terminal.typer_ext import PlainCommand, argument, option, single
 
@@ -45,15 +45,13 @@ def change(
     until: Until = None,
     note: Note = None,
     dry_run: Annotated[bool, option("--dry-run", "Show what matches without changing it.")] = False,
-    expected: Annotated[
-        int | None,
-        option("--expected N", "Number of matches that you expect; this or --yes is required to cancel or delete."),
-    ] = None,
+    expected: Expected = None,
     yes: Yes = False,
     db: Db = None,
     json_: Json = False,
 ) -> int:
-    """Pause, resume, cancel or delete many schedules: those with these ids, or all that match a filter."""
+    """Pause, resume, cancel or delete many schedules: those with these ids, or all that match a filter. To cancel or
+    delete is final, so that it is confirmed first."""
     with opened(db) as app:
         selection = Selection(ids=ids or (), kind=known_kind(kind), topic=topic, label=label, everything=everything)
         request = ChangeRequest(action, instant_given(app, until, "--until"), note)

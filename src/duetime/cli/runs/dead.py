@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import typer
@@ -12,14 +12,16 @@ from duetime.cli.runs.run import OVER, Kind, found_run, known_kind, over, payloa
 from duetime.engine.clock import Instant
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import Run, Schedule
-from duetime.service.dead_letters import Action, DeadLetterQuery, Dealt, change_dead
-from duetime.service.errors import REFUSED, unwrap
+from duetime.service.dead_letters import Action, DeadLetterQuery, Dealt, change_dead, plan_retry
+from duetime.service.errors import REFUSED, refuse, unwrap
 from duetime.service.services import OPERATOR
 from duetime.service.warnings import ScheduleWarning
 from duetime.terminal import output
 from duetime.terminal.completion import DEAD_RUNS, RUNS
 from duetime.terminal.context import Application, Cursor, Db, Json, Limit, again, opened, print_warnings
+from duetime.terminal.input import agreed, is_interactive
 from duetime.terminal.output import counted, plural, relative
+from duetime.terminal.schedules.commands import Expected, Yes
 from duetime.terminal.typer_ext import PlainCommand, ReadCommand, argument, bundled, group, option
 
 Runs = Annotated[list[str] | None, argument("[RUN]...", "Numbers of runs, as `dead list` shows them.", **DEAD_RUNS)]
@@ -28,6 +30,7 @@ DismissedRuns = Annotated[
 ]
 Everything = Annotated[bool, option("--all", "All of them, or all that match --kind and --text.")]
 Part = Annotated[str | None, option("--text TEXT", "Only those with this text in their name or error.")]
+EveryRun = Annotated[bool, option("--every-run", "With --all: every run of a recurring schedule, not only its newest.")]
 Dismissed = Annotated[bool, option("--dismissed", "Those that were dismissed, instead of those that were not.")]
 
 
@@ -106,12 +109,23 @@ duetime dead retry --all --kind job --text "connection refused"
 
 @commands.command(cls=PlainCommand, epilog=_RETRY_EXAMPLES)
 @bundled
-def retry(chosen: Chosen, run: Runs = None, db: Db = None, json_: Json = False) -> None:
+def retry(
+    chosen: Chosen,
+    run: Runs = None,
+    every_run: EveryRun = False,
+    expected: Expected = None,
+    yes: Yes = False,
+    db: Db = None,
+    json_: Json = False,
+) -> None:
     """Retry dead letters. Each keeps its id, so that a receiver recognises it. Those of a schedule run one after the
     other, in the order in which they were due. The exit code is 4 if one is refused. --all leaves out the runs of
-    schedules that were deleted or cancelled."""
+    schedules that were deleted or cancelled, and asks first."""
     with opened(db) as app:
-        dealt = _each(app, run, chosen, "retry", "requeuing")
+        asked = replace(_asked(app, run, chosen), every_run=every_run)
+        if chosen.all_ and not yes and not _agreed(app, asked, expected, json_):
+            return
+        dealt = _each(app, asked, "retry", "requeuing")
         found = [app.services.worker_warnings(name) for name in sorted(dealt.kinds)]
         warnings = list(dict.fromkeys(each for warned in found for each in warned))
         if chosen.all_ and (left_out := [item for item in dealt.refused if item[1].details.get("state") in OVER]):
@@ -134,7 +148,9 @@ duetime dead dismiss --all --text "certificate has expired"
 def dismiss(chosen: Chosen, run: Runs = None, db: Db = None, json_: Json = False) -> None:
     """Take dead letters off the list. They stay in the history, and `dead list --dismissed` still shows them."""
     with opened(db) as app:
-        _print_changed(app, "dismissed", "dismissed", _each(app, run, chosen, "dismiss", "dismissing"), [], json_)
+        _print_changed(
+            app, "dismissed", "dismissed", _each(app, _asked(app, run, chosen), "dismiss", "dismissing"), [], json_
+        )
 
 
 @commands.command(cls=PlainCommand)
@@ -142,7 +158,9 @@ def dismiss(chosen: Chosen, run: Runs = None, db: Db = None, json_: Json = False
 def restore(chosen: Chosen, run: DismissedRuns = None, db: Db = None, json_: Json = False) -> None:
     """Put dismissed dead letters back on the list."""
     with opened(db) as app:
-        _print_changed(app, "restored", "restored", _each(app, run, chosen, "restore", "restoring"), [], json_)
+        _print_changed(
+            app, "restored", "restored", _each(app, _asked(app, run, chosen), "restore", "restoring"), [], json_
+        )
 
 
 @commands.command(cls=PlainCommand, hidden=True)
@@ -150,10 +168,31 @@ def restore(chosen: Chosen, run: DismissedRuns = None, db: Db = None, json_: Jso
 def forget(chosen: Chosen, run: Runs = None, db: Db = None, json_: Json = False) -> None:
     """Dismiss dead letters, as `dead dismiss` does: its name until 0.2."""
     with opened(db) as app:
-        _print_changed(app, "forgotten", "dismissed", _each(app, run, chosen, "dismiss", "dismissing"), [], json_)
+        _print_changed(
+            app, "forgotten", "dismissed", _each(app, _asked(app, run, chosen), "dismiss", "dismissing"), [], json_
+        )
 
 
-def _each(app: Application, given: list[str] | None, chosen: Chosen, action: Action, doing: str) -> Dealt:
+def _agreed(app: Application, asked: DeadLetterQuery, expected: int | None, json_: bool) -> bool:
+    """Return whether as many runs as expected are retried or, if no number is expected, whether a person agrees."""
+    planned = plan_retry(app.services, OPERATOR, asked)
+    number = sum(each.most if asked.every_run else each.fewest for each in planned)
+    if expected not in (None, number):
+        raise refuse("conflict", f"--expected: {plural(number, 'run')} would be retried, not {expected}")
+    if expected is not None or number == 0:
+        return True
+    if json_ or not is_interactive():
+        raise InvalidInput(f"--all: {plural(number, 'run')} would be retried; pass --expected {number}, or --yes")
+    rows: list[list[object]] = []
+    for each in planned:
+        note = "paused, runs nevertheless" if each.is_paused else "" if each.most else "left out"
+        retried = each.most if asked.every_run else each.fewest
+        rows.append([each.number, retried, each.newest.kind, each.newest.name, note])
+    output.table(["FAILED", "TO RETRY", "KIND", "NAME", "NOTE"], rows, whole=3)
+    return agreed(f"Retry {plural(number, 'run')}?")
+
+
+def _asked(app: Application, given: list[str] | None, chosen: Chosen) -> DeadLetterQuery:
     if bool(given) == chosen.all_:
         raise InvalidInput("give the numbers of runs, or --all")
     if given and (chosen.kind or chosen.text):
@@ -162,6 +201,10 @@ def _each(app: Application, given: list[str] | None, chosen: Chosen, action: Act
     if given:
         numbers = [run_number(text, "`dead list`") for text in given]
         asked = DeadLetterQuery(ids=[found_run(app, id, where).id for id in numbers])
+    return asked
+
+
+def _each(app: Application, asked: DeadLetterQuery, action: Action, doing: str) -> Dealt:
     with output.bar(doing) as told:
         return unwrap(change_dead(app.services, OPERATOR, asked, action, told))
 

@@ -64,7 +64,9 @@ def resume(change: Change, as_of: Instant | None = None) -> Decision:
     reason = f"the schedule was {progress.state}"
     progress = _pass_over(writes, ended_at, reason)
     progress = progress._replace(state=ScheduleState.ACTIVE, note=None)
-    enqueue(writes, change, definition, progress, since=ended_at.now)
+    enqueue(writes, change, definition, progress)
+    # an occurrence that was held until now is late only from now on
+    writes.due_new = [entry._replace(at=max(entry.at, ended_at.now)) for entry in writes.due_new]
     over = writes.progress[definition.id]
     if over.state == ScheduleState.ENDED and over.last_status in (RunStatus.SKIPPED, RunStatus.MISSED):
         note = NOTHING_FOLLOWS.format(over.last_status, over.last_error or reason)
@@ -127,21 +129,11 @@ def account(writes: Writes, change: Change, reason: str, status: str = RunStatus
     return progress._replace(through=span.last, gap=None)
 
 
-def enqueue(
-    writes: Writes,
-    change: Change,
-    definition: Definition,
-    progress: Progress,
-    *,
-    runs: bool = True,
-    since: Instant | None = None,
-) -> None:
-    """Put all entries of an active schedule into the due queue: the trigger's entry and those of its live runs. An
-    occurrence that was held until `since` is late only from then on."""
+def enqueue(writes: Writes, change: Change, definition: Definition, progress: Progress, *, runs: bool = True) -> None:
+    """Put all entries of an active schedule into the due queue: the trigger's entry and those of its live runs."""
     policy = policy_from_json(definition.policy)
     if progress.next is not None:
-        entry = trigger_entry(definition, policy, progress.next)
-        writes.due_new.append(entry if since is None else entry._replace(at=max(entry.at, since)))
+        writes.due_new.append(trigger_entry(definition, policy, progress.next))
     if progress.active and runs:
         for run in change.reader.live_runs(definition.id):
             if run.id in writes.runs:  # whoever changed it in this batch has added its entry

@@ -93,6 +93,9 @@ Wait = Annotated[
 Until = Annotated[str | None, option("--until TIME", 'Resume automatically at this time: "monday 9am".')]
 Note = Annotated[str | None, option("--note TEXT", "Reason, shown with the schedule.")]
 Yes = Annotated[bool, option("--yes", "Do not ask for confirmation.")]
+Expected = Annotated[
+    int | None, option("--expected N", "Number that you expect; where nobody can be asked, give this or --yes.")
+]
 
 
 def add_read_commands(commands: typer.Typer, view: KindView) -> None:
