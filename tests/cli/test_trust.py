@@ -16,7 +16,7 @@ from tests.support.settings import write_trusted
 HELLO = '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},' + (
     '"clientInfo":{"name":"t","version":"1"}}}\n'
 )
-PLANTED = 'from pathlib import Path\nPath("ran").write_text("code of the folder ran")\n'
+PLANTED = 'from pathlib import Path\nPath(__file__).with_name("ran").write_text("code of the folder ran")\n'
 
 
 @pytest.fixture

@@ -33,8 +33,9 @@ def tick() -> str:
 
 @task
 def slow() -> str:
-    if not glob.glob("../*/begun"):
-        open("begun", "w").close()
+    own = os.path.dirname(__file__)
+    if not glob.glob(f"{own}/../*/begun"):
+        open(f"{own}/begun", "w").close()
         time.sleep(600)  # until its node is killed
     return os.environ["NODE"]
 """

@@ -26,7 +26,7 @@ from duetime.kinds.jobs.registry import task
 
 @task
 def slow() -> str:
-    while not Path("done").exists():
+    while not Path(__file__).with_name("done").exists():
         threading.Event().wait(0.02)
     return "slow is done"
 

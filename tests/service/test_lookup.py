@@ -72,9 +72,22 @@ def test_what_is_not_there_is_not_found(stage: Stage, given: str | int) -> None:
 
 def test_what_belongs_to_others_is_not_there(stage: Stage) -> None:
     made = make(stage, "notification", "backup", BOB).definition
-    for given in (made.public_id, made.id, made.public_id[:12], "backup"):
+    for given in (made.public_id, made.id, made.public_id[:12]):
         assert find(stage, given) == "not_found"
         assert find(stage, given, caller=OPERATOR) == made.public_id
+    assert find(stage, "backup") == "not_found"
+
+
+def test_a_name_finds_an_operators_own_and_an_id_those_of_others(stage: Stage) -> None:
+    theirs = make(stage, "job", "nightly-report", BOB).definition
+    for kind in (None, "job"):
+        answer = find_schedule(stage.app.scheduler, OPERATOR, "nightly-report", kind)
+        assert isinstance(answer, Err) and answer.code == "not_found"
+        assert answer.message.endswith(f"those of others are found by their id: j{theirs.id} (owner bob)")
+    assert find(stage, f"j{theirs.id}", caller=OPERATOR) == theirs.public_id
+    mine = make(stage, "job", "Nightly-Report", OPERATOR).definition
+    assert find(stage, "nightly-report", caller=OPERATOR) == mine.public_id
+    assert find(stage, "nightly-report", caller=BOB) == theirs.public_id
 
 
 def test_a_short_id_never_hides_a_name(stage: Stage) -> None:

@@ -33,6 +33,7 @@ from duetime.mcp.schemas import (
     flat_schema,
     lookup_fields,
     policy_of,
+    with_owner,
     with_warnings,
     zone_of,
 )
@@ -109,7 +110,7 @@ def _edit(served: Served, of_kind: Mapping[str, Fields], call: Call, given: Argu
     view["limits"] = call.services.limits(edited)
     if applies is not None:
         view["applies"] = applies
-    return Reply(with_warnings(view, warnings))
+    return Reply(with_warnings(with_owner(call, view, edited.definition.owner), warnings))
 
 
 def _check_cron(spec: KindSpec | None, when: When | None) -> None:

@@ -63,6 +63,8 @@ def change(served: Served, action: str, call: Call, given: Arguments) -> Reply:
         view["limits"] = call.services.limits(changed.schedule)
     if action == "pause" and changed.schedule is not None:
         view["falls_into_pause"] = falls_into_pause(changed.schedule, changed.schedule.definition.resume_at, zone)
+    if changed.schedule is not None and (owner := changed.schedule.definition.owner) != call.caller.owner:
+        view["owner"] = owner  # an operator's change
     confirmation = f"Schedule {changed.id} {ACTIONS[action]} successfully"
     return Reply({"success": True, "schedule_id": changed.id, **facts, "confirmation": confirmation, **view})
 

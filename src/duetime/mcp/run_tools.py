@@ -23,7 +23,7 @@ from duetime.mcp.definitions import (
 )
 from duetime.mcp.manage_tools import BRIEF
 from duetime.mcp.read_tools import row_of
-from duetime.mcp.schemas import ERROR, LOOKUP, WARNINGS, ZONE, lookup_fields, with_warnings, zone_of
+from duetime.mcp.schemas import ERROR, LOOKUP, WARNINGS, ZONE, lookup_fields, with_owner, with_warnings, zone_of
 from duetime.mcp.served import ID, Served, find, one_of, served_run, tool_id
 from duetime.service import MOST_SECONDS
 from duetime.service.dead_letters import DeadLetterQuery, change_dead
@@ -64,13 +64,8 @@ def run_now_tool(served: Served) -> Tool:
             return error_result(started)
         run = started.value
         ids = call.scheduler.store.public_ids([run.schedule])
-        view = {
-            "id": tool_id(ids[run.schedule]),
-            "run_id": run.id,
-            "kind": run.kind,
-            "name": masked(run.name),
-            "status": run.status,
-        }
+        about = {"id": tool_id(ids[run.schedule]), "run_id": run.id, "kind": run.kind, "name": masked(run.name)}
+        view = with_owner(call, {**about, "status": run.status}, run.owner)
         return _unfinished(call, run, zone, view, call.services.worker_warnings(run.kind))
 
     return tool(

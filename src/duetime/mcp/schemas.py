@@ -53,6 +53,7 @@ LIMITS_IN_FORCE: Schema = {"type": "object", "description": "The limits in force
 LOOKUP: dict[str, Schema] = {
     "hint": {"type": "string"},
     "candidates": {"type": "array", "items": {"type": "object"}, "description": "What it could mean."},
+    "owner": text("Whose it is, for an operator."),
 }
 """Fields of an answer about an id or a name that belongs to another kind, or to several schedules."""
 NULLABLE_TIME: Schema = {"type": ["string", "null"], "description": "ISO 8601 with offset."}

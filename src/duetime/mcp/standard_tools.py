@@ -205,7 +205,7 @@ def cancel(call: Call, given: str | int, kind: str, id_name: str = "id") -> Repl
     public_id = found.value.definition.public_id
     result = call.scheduler.cancel(call.caller, public_id, kind)
     if not isinstance(result, Err):
-        return Reply({"cancelled": True, id_name: public_id})
+        return Reply(with_owner(call, {"cancelled": True, id_name: public_id}, found.value.definition.owner))
     if result.code == "not_found":
         return Reply({"cancelled": False})
     if result.code == "not_possible":

@@ -256,8 +256,9 @@ def _by_ids(
     for given in ids:
         found = find_schedule(services.scheduler, caller, given)
         if isinstance(found, Ok) and (kinds is None or found.value.definition.kind in kinds):
-            id = found.value.definition.public_id
-            targets[id] = Target(id, candidate(found.value), found.value)
+            id, owner = found.value.definition.public_id, found.value.definition.owner
+            of = {} if owner == caller.owner else {"owner": owner}
+            targets[id] = Target(id, candidate(found.value) | of, found.value)
         elif (row := _elsewhere(services, caller, kinds).get(str(given))) is not None:
             targets[str(given)] = Target(str(given), row)
         else:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from duetime.engine.kind import Caller
-from duetime.engine.model import Definition, Schedule, ScheduleId, ScheduleState
+from duetime.engine.kind import LOCAL, Caller
+from duetime.engine.model import Definition, Run, Schedule, ScheduleId, ScheduleState
 from duetime.engine.queries import NOT_FOUND, could_be_an_id, expected, seen_by
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import Scheduler
@@ -54,12 +54,17 @@ def find_schedule(
             return _of_kind(matching[0], kind)
         if matching:
             return _ambiguous(text, matching)
-    return NOT_FOUND
+    return _of_others(scheduler, text) if caller.operator else NOT_FOUND
 
 
 def short_id(definition: Definition) -> str:
     """Return the id that people read and type: the first letter of the kind and the number."""
     return f"{definition.kind[0]}{definition.id}"
+
+
+def name_of(thing: Definition | Run) -> str:
+    """Return the name of a schedule or of a run for a confirmation, with the owner if that is not the local one."""
+    return thing.name if thing.owner == LOCAL else f"{thing.name} (owner {thing.owner})"
 
 
 def candidate(schedule: Schedule) -> dict[str, object]:
@@ -100,12 +105,22 @@ def _searches(text: str) -> list[ScheduleQuery]:
 
 def _matching(scheduler: Scheduler, caller: Caller, query: ScheduleQuery, kind: str | None) -> Sequence[Schedule]:
     """Return the matches, only those of this kind if there are any; of names that differ in case, the one with the
-    given case."""
+    given case. A name finds only the caller's own: whoever gives theirs the same name must not get an operator's
+    changes."""
     query = seen_by(caller, query)
+    query = query if query.name is None else replace(query, owner=caller.owner)
     of_kind = [] if kind is None else scheduler.store.search(replace(query, kind=kind)).items
     found = of_kind or scheduler.store.search(query).items
     exact = [each for each in found if each.definition.name == query.name]
     return exact or found
+
+
+def _of_others(scheduler: Scheduler, name: str) -> Err:
+    """Return the error for an operator who has no schedule of this name, with the ids of those that others have."""
+    query = ScheduleQuery(name=name, status="living", limit=MOST_NAMED, count_to=0)
+    others = ", ".join(f"{short_id(each)} (owner {each.owner})" for each, _ in scheduler.store.search(query).items)
+    message = f"none of your schedules is called {name[:60]!r}; those of others are found by their id: {others}"
+    return Err(NOT_FOUND.code, message, {"others": others}) if others else NOT_FOUND
 
 
 def _of_kind(found: Schedule, kind: str | None) -> Result[Schedule]:

@@ -25,7 +25,7 @@ _LARGEST = 1024 * 1024
 _WORLD_WRITABLE = stat.S_IWOTH
 CHANGED = "has changed since it was trusted"
 _TRUST = "look at it, then run `duetime trust` in its folder to use it"
-_NAME = "--config FILE names a settings file"
+_MEAN = "name what you mean with --config FILE or --db URL"
 
 
 class CannotTrust(DuetimeError):
@@ -215,10 +215,9 @@ def find_file(env: Mapping[str, str], folder: Path | None) -> tuple[Found | None
         reason = TrustedFiles(data_folder(env)).refusal(here)
         if not reason:
             return here, Origin(str(here.path), here=True)
-        can_be_trusted = here.content is not None and not here.problem
-        ignored = f"{here.path} {reason}, so it is ignored; {_TRUST if can_be_trusted else _NAME}"
-        instead = f"{_TRUST}, or name what you mean" if can_be_trusted else "name what you mean"
-        refusal = f"{here.path} {reason}, so nothing was done; {instead} with --config FILE or --db URL"
+        advice = "" if here.content is None or here.problem else _TRUST
+        ignored = f"{here.path} {reason}, so it is ignored; {advice or _MEAN}"
+        refusal = f"{here.path} {reason}, so nothing was done; {advice and f'{advice}, or '}{_MEAN}"
         origin = Origin(ignored=ignored, refusal=refusal, changed=reason == CHANGED)
     own = _own_file(env)
     return (None, origin) if own is None else (Found(own), origin._replace(file=str(own)))

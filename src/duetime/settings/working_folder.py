@@ -16,7 +16,7 @@ from duetime.settings.locations import absolute_paths, config_folder, data_folde
 def leave_folder(settings: Settings) -> Settings:
     """Change to the folder of the settings file, or to the data folder if there is none: in the folder where a client
     or a person happens to be, which may come from anybody, `python -m`, `npx` or `make` would run its files. Return the
-    settings with absolute paths."""
+    settings with absolute paths, by which no module is searched for in the folder that was left."""
     left, place = Path.cwd(), _place(settings.origin.file)
     if place == left:
         return settings
@@ -29,8 +29,9 @@ def leave_folder(settings: Settings) -> Settings:
     os.chdir(place)
     if Path(__file__).parents[2] != left:  # if Duetime itself was found there, so are the packages that it needs
         sys.path[:] = [each for each in sys.path if each != str(left)]
-    heartbeat = replace(settings.heartbeat, instructions=instructions)
-    return replace(settings, **{**paths, "tasks": tuple(paths["tasks"])}, heartbeat=heartbeat)
+    heartbeat, origin = replace(settings.heartbeat, instructions=instructions), settings.origin
+    origin = origin._replace(modules=None) if origin.modules == str(left) else origin
+    return replace(settings, **{**paths, "tasks": tuple(paths["tasks"])}, heartbeat=heartbeat, origin=origin)
 
 
 def _place(file: str) -> Path:

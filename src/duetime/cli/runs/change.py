@@ -80,14 +80,16 @@ def _agreed(app: Application, action: str, found: Sequence[dict[str, Any]]) -> b
 
 
 def _row(app: Application, row: dict[str, Any]) -> str:
+    owner = f" (owner {clean(row['owner'])})" if "owner" in row else ""
     effect = f": {row['falls_into_pause']}" if "falls_into_pause" in row else ""
-    return f"{short_of(app, row['id'])}  {clean(str(row.get('name', '')))}{effect}"
+    return f"{short_of(app, row['id'])}  {clean(str(row.get('name', '')))}{owner}{effect}"
 
 
 def _text(app: Application, action: str, done: BulkChange, *, dry_run: bool, until: Instant | None) -> str:
     verb = "would be" if dry_run else "were"
     number = len(done.matched) if dry_run else done.changed
-    shown = done.matched if dry_run else done.matched[:_NAMED] if action == "pause" else ()
+    others = [each for each in done.matched if "owner" in each]
+    shown = done.matched if dry_run else done.matched[:_NAMED] if action == "pause" else others
     rows = [_row(app, each) for each in shown]
     end = "" if until is None else f" until {clock_local(until, app.scheduler.zone)}"
     rows.append(f"{plural(number, 'schedule')} {verb} {ACTIONS[action]}{end}.")

@@ -71,12 +71,21 @@ def list_(
         if items:
             print_schedules(ANY_KIND, items, zone, app.clock.now(), details_of(app.scheduler, items))
         else:
-            none = "No schedules match." if kind or status or text or subject else "There are no schedules yet."
+            none = "No schedules match." if kind or status or text or subject else _none(app)
             output.say(f"{none} Add one: {program('notify', 'add', '--help')}")
         if len(items) < read[0].total:
             output.say(f"{len(items)} of {counted(read[0])}; --all shows all, --limit more.")
         for note in notes:
             output.say(note)
+
+
+def _none(app: Application) -> str:
+    """Return why a list without a filter is empty."""
+    ended, cancelled = (app.store.search(ScheduleQuery(status=each, limit=1)).total for each in ("over", "cancelled"))
+    named = f"{ended:,} have ended ({program('list', '--all')})"
+    if ended == cancelled:
+        named = f"{ended:,} are cancelled ({program('list', '--status', 'cancelled')})"
+    return f"There are no active schedules; {named}." if ended else "There are no schedules yet."
 
 
 upcoming_commands = single()

@@ -13,7 +13,7 @@ from duetime.engine.times import clock_local
 from duetime.kinds import load_specs
 from duetime.service.errors import refuse, unwrap
 from duetime.service.history import run_details
-from duetime.service.lookup import short_id
+from duetime.service.lookup import name_of, short_id
 from duetime.service.masking import masked, masked_payload
 from duetime.service.run_control import run_again, wait_for_end, waited_for
 from duetime.service.services import OPERATOR
@@ -215,7 +215,7 @@ def again(
         else:
             shown = program(app, "run", "show", str(made.id))
             ending = run_ending(made, wait, waited["reason"])
-            output.say(f"Run {made.id} of {clean(made.name)} {ending} See it: {shown}")
+            output.say(f"Run {made.id} of {clean(name_of(made))} {ending} See it: {shown}")
     exit_after(made, wait)
 
 
@@ -248,6 +248,6 @@ def stop(run: Number, db: Db = None, json_: Json = False) -> None:
             schedule = app.scheduler.schedule_of(OPERATOR, ended)
             output.print_json(whole_view(ended, schedule, app.scheduler.zone) | {"stopping": ended.status in LIVE})
         elif ended.status in LIVE:
-            print(f"Run {ended.id} of {clean(ended.name)} was asked to stop.")
+            print(f"Run {ended.id} of {clean(name_of(ended))} was asked to stop.")
         else:
-            print(f"Run {ended.id} of {clean(ended.name)} is {ended.status}.")
+            print(f"Run {ended.id} of {clean(name_of(ended))} is {ended.status}.")

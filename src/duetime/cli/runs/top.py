@@ -11,6 +11,7 @@ from duetime.cli.serve.shutdown import StopButton
 from duetime.engine.model import LIVE, ScheduleState
 from duetime.engine.result import Err, Result
 from duetime.service.changes import ChangeRequest, change_found
+from duetime.service.lookup import name_of
 from duetime.service.presenters import next_instants
 from duetime.service.services import OPERATOR
 from duetime.service.state_details import detail_of
@@ -117,7 +118,7 @@ class Actions:
             schedule = self._app.store.get(row.schedule)
             if schedule is not None:
                 made = scheduler.run_now(OPERATOR, schedule.definition.public_id)
-                self._tell(made, f"{clean(schedule.definition.name)} runs now.")
+                self._tell(made, f"{clean(name_of(schedule.definition))} runs now.")
         elif row.run.status in LIVE:
             self.message = f"Run {row.run.id} has not ended; only a failed run can be retried."
         else:
@@ -135,7 +136,7 @@ class Actions:
         short = f"{definition.kind[0]}{definition.id}"
         command = f"change resume {definition.public_id}" if spec is None else f"{spec.command} resume {short}"
         how = f"resume it: duetime {command}"
-        name = clean(definition.name)
+        name = clean(name_of(definition))
         self._tell(done, f"Resumed {name}." if paused else f"Paused {name}; {how}")
 
     def _tell(self, result: Result[Any], text: str) -> None:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from duetime.engine.worker.standby import Standby
     from duetime.mcp.stdio import Wire
     from duetime.service.services import Call, Services
-    from duetime.settings import Settings
 
 PATIENCE = 0.1
 """Seconds that running work has to finish after the client disconnects."""
@@ -61,13 +60,14 @@ def _serve(flags: dict[str, Any], wire: Wire, exit_: QuickExit) -> None:
     from duetime.engine.worker.standby import Standby
     from duetime.kinds.prompts.access import RUN_FOLDER, RUN_TOKEN
     from duetime.mcp.stdio import serve_stdio
+    from duetime.settings.working_folder import leave_folder
 
     _log_to_standard_error()
     if RUN_FOLDER in os.environ:  # where the run's worker found its task modules
         os.chdir(os.environ[RUN_FOLDER])
     settings = settings_for(flags)
-    if RUN_FOLDER not in os.environ:
-        settings = _away_from_folder(settings)
+    if RUN_FOLDER not in os.environ:  # a client repeats --tasks in whatever folder is open, so it is no consent
+        settings = leave_folder(settings)
     app = build(settings, use_published=True)
     for _, text in app.scheduler.notices:
         logging.getLogger("duetime.mcp").warning("%s", text)
@@ -84,20 +84,6 @@ def _serve(flags: dict[str, Any], wire: Wire, exit_: QuickExit) -> None:
     elif RUN_TOKEN not in os.environ:  # a server for one agent run ends with it, so it claims no work
         standby.start()
     serve_stdio(server, wire)
-
-
-def _away_from_folder(settings: Settings) -> Settings:
-    """Leave the current folder, unless its settings are in use, and search for no task module in it: a client starts
-    this command, with the options that it was once given, in whatever folder is open."""
-    from dataclasses import replace
-
-    from duetime.settings import COMMAND_LINE
-    from duetime.settings.working_folder import leave_folder
-
-    origin = settings.origin
-    if not origin.here and origin.tasks == COMMAND_LINE:
-        settings = replace(settings, origin=origin._replace(modules=None))
-    return leave_folder(settings)
 
 
 class FollowedServices:

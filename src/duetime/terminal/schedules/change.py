@@ -17,7 +17,7 @@ from duetime.service import edits
 from duetime.service.changes import ACTIONS, Changed, ChangeRequest, change_schedule
 from duetime.service.edits import EditRequest
 from duetime.service.errors import FAILED, NOT_FINISHED, refuse, unwrap
-from duetime.service.lookup import find_schedule, short_id
+from duetime.service.lookup import find_schedule, name_of, short_id
 from duetime.service.pauses import falls_into_pause
 from duetime.service.run_control import has_ended, last_allowed, stop_runs, wait_for_end, waited_for, what_was_stopped
 from duetime.service.services import OPERATOR
@@ -88,9 +88,8 @@ def time_notes(app: Application, when: When) -> list[ScheduleWarning]:
 
 def _text(app: Application, verb: str, view: Mapping[str, Any], schedule: Schedule) -> str:
     following = coming(schedule.progress.next, app.scheduler.zone, app.clock.now())
-    return (
-        f"{verb} {short_id(schedule.definition)}  {clean(view['name'])}: {clean(view['reads_as'])}\nnext   {following}"
-    )
+    named = f"{short_id(schedule.definition)}  {clean(name_of(schedule.definition))}"
+    return f"{verb} {named}: {clean(view['reads_as'])}\nnext   {following}"
 
 
 def run_schedule(app: Application, view: KindView, id: str, wait: float, json_: bool) -> None:
@@ -100,7 +99,7 @@ def run_schedule(app: Application, view: KindView, id: str, wait: float, json_: 
     seen = wait_for_end(app.scheduler, made, wait)
     waited = waited_for(app.services, seen)
     document = {"id": definition.public_id, "run": run_document(seen, app.scheduler.zone), **waited}
-    text = f"Run {made.id} of {clean(definition.name)} {run_ending(seen, wait, waited['reason'])}"
+    text = f"Run {made.id} of {clean(name_of(definition))} {run_ending(seen, wait, waited['reason'])}"
     if last := last_allowed(app.scheduler, seen):
         document["note"], text = last, f"{text}\nnote   {last}"
     print_done(app, json_, document, text, [] if has_ended(seen) else warnings)
@@ -120,7 +119,8 @@ def stop_schedule(app: Application, view: KindView, id: str, json_: bool) -> Non
     found, zone = found_here(app, view, id), app.scheduler.zone
     done = _done(view, found.definition.public_id, stop_runs(app.scheduler, OPERATOR, found))
     document = {"id": found.definition.public_id, "runs": [run_document(run, zone) for run in done.runs]}
-    output.print_result(json_, document, clean(what_was_stopped(done, zone)))
+    owner = "" if found.definition.owner == OPERATOR.owner else f" Its owner is {found.definition.owner}."
+    output.print_result(json_, document, clean(what_was_stopped(done, zone) + owner))
 
 
 def run_ending(run: Run, wait: float, reason: str | None) -> str:
@@ -178,7 +178,8 @@ def change_one(
     """Pause, resume, cancel or delete a schedule, and print what was done. Without `yes`, ask a person first."""
     if not yes and not json_ and is_interactive():
         found = find_schedule(app.scheduler, OPERATOR, given, view.kind)
-        name = given if isinstance(found, Err) else f"{short_id(found.value.definition)}  {found.value.definition.name}"
+        one = None if isinstance(found, Err) else found.value.definition
+        name = given if one is None else f"{short_id(one)}  {name_of(one)}"
         if not agreed(f"{action.capitalize()} {clean(name)}? This cannot be undone."):
             return
     request = ChangeRequest(action, instant_given(app, until, "--until"), note)
@@ -194,7 +195,7 @@ def change_one(
     definition, progress = changed.schedule
     short = short_id(definition)
     verb = _ALREADY.get(request.action, verb) if changed.already else verb
-    text = f"{verb} {short}  {clean(definition.name)}"
+    text = f"{verb} {short}  {clean(name_of(definition))}"
     if request.action == "delete":
         still = again(app, view.command, "history", short)
         output.print_result(json_, {"id": changed.id, "deleted": True}, f"{text}. Its runs can still be read: {still}")

@@ -63,9 +63,9 @@ def not_found(app: Application, view: KindView, given: str, err: Err) -> Refused
     if err.code == "ambiguous":
         ids = ", ".join(err.details["short_ids"])
         return refuse("ambiguous", f"{shown!r} could mean several {view.plural}; give the id, such as {ids}")
-    if err.code != "not_found":
+    if err.code != "not_found" or "others" in err.details:
         return Refused(err)
-    query = ScheduleQuery(kind=view.kind, status="living", newest_first=True, limit=_COMPARED, count_to=0)
+    query = ScheduleQuery(OPERATOR.owner, view.kind, (), "living", newest_first=True, limit=_COMPARED, count_to=0)
     names = [each.definition.name[:60] for each in app.store.search(query).items]
     similar = did_you_mean(shown, names)
     message = f"there is no {view.noun} {shown!r}{similar or ';'} list them: {again(app, view.command, 'list')}"

@@ -238,6 +238,7 @@ def _updated(
     view = {**task_view(edited, zone, call.caller.depth, detail), "timezone": zone, **call.services.facts(edited, zone)}
     if note is not None:
         view["note"] = note
+    view = with_owner(call, view, edited.definition.owner)
     sentence = f"Updated task #{edited.definition.id}: {', '.join(parts)}"
     return Reply(with_warnings(view, warnings), lines(sentence, [note], [each.text for each in warnings]))
 
@@ -252,7 +253,8 @@ def schedule_cancel(call: Call, given: Arguments) -> Reply:
     if isinstance(result, Err) and result.code in ("not_found", "not_possible"):
         raise Refusal(refusal, **_if_paused(task))
     accepted(result)
-    return Reply({"id": found.id, "status": "cancelled"}, f"Cancelled task #{found.id}.")
+    view = with_owner(call, {"id": found.id, "status": "cancelled"}, found.owner)
+    return Reply(view, f"Cancelled task #{found.id}.")
 
 
 def _if_paused(found: Schedule) -> dict[str, str]:
