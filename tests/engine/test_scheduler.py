@@ -270,7 +270,7 @@ def _notifications(scheduler: Scheduler, caller: Caller) -> list[Schedule]:
 
 
 def _edited(scheduler: Scheduler, caller: Caller, public_id: str) -> Result[Any]:
-    return scheduler.edit(caller, public_id, Changes(trigger_type="interval", trigger_config={"minutes": 1}))
+    return scheduler.edit(caller, public_id, Changes(trigger_type="interval", trigger_config={"days": 30}))
 
 
 def _fired(scheduler: Scheduler, caller: Caller, public_id: str) -> Result[Any]:

@@ -36,7 +36,7 @@ class Allow(TypedDict, total=False):
     tools: list[str]
     """Patterns of tools from your MCP servers, such as `github.get_*`."""
     commands: list[str]
-    """Patterns of commands, such as `git log *`."""
+    """Patterns of commands, such as `git log -5`."""
     web: bool
     """Whether it may search and read the web."""
     skills: list[str]

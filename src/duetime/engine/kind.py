@@ -112,6 +112,8 @@ class Prepared(NamedTuple):
     """Raises InvalidTrigger for a valid cron expression that new schedules of this kind must not have."""
     text: str = ""
     """The field with the text that an author wrote, if an edit of the other fields does not change the author."""
+    web: str = ""
+    """The field through which something leaves the machine; empty if nothing does."""
 
 
 @dataclass(slots=True)

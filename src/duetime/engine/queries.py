@@ -23,6 +23,7 @@ from duetime.engine.model import (
     ScheduleState,
     WorkerRow,
 )
+from duetime.engine.redaction import redacted_result
 from duetime.engine.result import Err, Ok, Result, err_of
 from duetime.engine.scopes import WRITE, Scopes, check, of_group
 from duetime.engine.store import COUNTED, PAGE_BYTES, Page, RunInput, RunQuery, ScheduleQuery, Store
@@ -138,7 +139,15 @@ class Queries:
 
     @expected
     def runs(self, caller: Caller, query: RunQuery) -> Result[Page[Run]]:
-        return Ok(self.store.runs(seen_by(caller, replace(query, most_bytes=query.most_bytes or PAGE_BYTES))))
+        page = self.store.runs(seen_by(caller, replace(query, most_bytes=query.most_bytes or PAGE_BYTES)))
+        return Ok(page._replace(items=[self._as_seen(caller, run) for run in page.items]) if caller.depth else page)
+
+    def _as_seen(self, caller: Caller, run: Run) -> Run:
+        """Return a run as an agent's run sees it: its result does not repeat the credentials of its input."""
+        schedule = None if run.result is None else self.schedule_of(caller, run, deleted=True)
+        if run.result is None or schedule is None:
+            return run
+        return run._replace(result=redacted_result(run.result, schedule.definition.payload))
 
     @expected
     def history(
@@ -159,7 +168,9 @@ class Queries:
 
     def run(self, caller: Caller, run_id: int) -> Run | None:
         run = self.store.run(RunId(run_id)) if 0 < run_id < 2**63 else None
-        return run if run is not None and caller.sees(run.owner, run.kind) else None
+        if run is None or not caller.sees(run.owner, run.kind):
+            return None
+        return self._as_seen(caller, run) if caller.depth else run
 
     def attempts(self, caller: Caller, run_id: int) -> list[Attempt]:
         return [] if self.run(caller, run_id) is None else self.store.attempts(RunId(run_id))

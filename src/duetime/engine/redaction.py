@@ -232,6 +232,11 @@ def redacted_outcome(outcome: AnyOutcome, payload: str) -> AnyOutcome:
     return replace(outcome, reason=reason, alert=alert)
 
 
+def redacted_result(result: str, payload: str) -> str:
+    """Redact the result of a success from the credentials of its payload, for those who may not see them."""
+    return _redacted_result(result, _credentials(secrets_of(payload)))
+
+
 def _redacted_result(result: str, credentials: Sequence[_Sought]) -> str:
     try:
         value = json.loads(result)

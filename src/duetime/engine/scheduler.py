@@ -7,7 +7,7 @@ from functools import partial
 from operator import itemgetter
 from typing import Any
 
-from duetime.engine.actor import text_of
+from duetime.engine.actor import RUN, text_of
 from duetime.engine.checkout import Checkout
 from duetime.engine.clock import DAY, Clock, Instant
 from duetime.engine.errors import DuetimeError, StoreUnavailable
@@ -128,10 +128,17 @@ class Scheduler(Checkout):
             new.kind not in self.kinds or self.kinds[new.kind].counts_depth for new in news
         ):
             return self._too_deep(caller, now)
-        drafts = self.drafter.drafts(caller, news, now)
+        drafts = self.drafter.drafts(caller, news, now, self._own_task(caller) if caller.depth else None)
         if caller.scopes:
             self.check_scopes(caller, WRITE, *(draft.definition for draft in drafts))
         return Ok(drafts)
+
+    def _own_task(self, caller: Caller) -> Schedule | None:
+        """Return the schedule of the agent's run that calls; None for a token that is not a run's."""
+        type_, number, _ = caller.actor
+        owner = Caller(caller.owner)  # whatever else the run may see
+        run = self.run(owner, int(number)) if type_ == RUN and number.isdecimal() else None
+        return None if run is None else self.schedule_of(owner, run)
 
     def _too_deep(self, caller: Caller, now: Instant) -> Err:
         """Refuse a run that schedules too deep, and alert the owner once a day, however often the run tries."""

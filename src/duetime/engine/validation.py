@@ -16,6 +16,7 @@ from duetime.engine.fingerprint import fingerprint
 from duetime.engine.kind import Caller, Kind, Prepared
 from duetime.engine.limits import Limits, RequestChecks
 from duetime.engine.model import Definition, Schedule
+from duetime.engine.narrowing import check_edit, check_new, check_pace, check_payload, inherited, inherited_policy
 from duetime.engine.policy.bulk import KEY, PUBLIC_ID, Column, Drafts
 from duetime.engine.policy.catch_up import LEAD
 from duetime.engine.policy.changes import Edit
@@ -82,34 +83,46 @@ class Drafter(RequestChecks):
         self._numbers = count()
         self._usual_policies: dict[str, tuple[Policy, str]] = {}
 
-    def drafts(self, caller: Caller, news: Sequence[NewSchedule], now: Instant) -> Sequence[Draft]:
-        """Return the drafts of many requests. What several of them have in common is checked once."""
+    def drafts(
+        self, caller: Caller, news: Sequence[NewSchedule], now: Instant, own: Schedule | None = None
+    ) -> Sequence[Draft]:
+        """Return the drafts of many requests. What several of them have in common is checked once. `own` is the task of
+        the calling agent's run."""
         if len(news) == 1:
-            return [self.draft(caller, news[0], now)]
+            return [self.draft(caller, news[0], now, own=own)]
         if len(set(map(id, news))) == 1:
-            return self._repeated(self.draft(caller, news[0], now), news[0], now, len(news))
+            return self._repeated(self.draft(caller, news[0], now, own=own), news[0], now, len(news))
         times: dict[Any, Times] = {}
         known: dict[int, Draft] = {}  # keyed by the request itself, which lives at least as long
         drafts = []
         for new in news:
             draft = known.get(id(new))
             if draft is None:
-                draft = known[id(new)] = self.draft(caller, new, now, self._times_of(new, now, times))
+                draft = known[id(new)] = self.draft(caller, new, now, self._times_of(new, now, times), own)
             else:
                 (draft,) = self._repeated(draft, new, now, 1)
             drafts.append(draft)
         return drafts
 
-    def draft(self, caller: Caller, new: NewSchedule, now: Instant, times: Times | None = None) -> Draft:
+    def draft(
+        self, caller: Caller, new: NewSchedule, now: Instant, times: Times | None = None, own: Schedule | None = None
+    ) -> Draft:
         kind = self._kind(new.kind)
+        request = new
+        if own is not None and own.definition.kind == new.kind:
+            request = new._replace(payload=inherited(kind, new.payload, own), policy=inherited_policy(new.policy, own))
         name = self._text("name", new.name, self.limits.name_length)
         trigger, trigger_text, first = times or self._times(new, now)
-        prepared = kind.prepare(new.payload, caller)
+        prepared = kind.prepare(request.payload, caller)
         if trigger.type == "cron" and new.first is None:
             prepared.check_cron(new.trigger_config["expression"])
-        policy, policy_text = self._policy_of(kind, prepared, new.policy)
+        policy, policy_text = self._policy_of(kind, prepared, request.policy)
         prepared.agree(policy)
         check_can_run(policy, trigger)
+        if caller.depth:
+            check_new(self.kinds, caller, prepared, policy)
+        if own is not None and request is not new:
+            check_pace(readable(own.definition.trigger), trigger, now)
         payload = self._payload(prepared.payload)
         given = new.idempotency_key
         definition: Definition = _new(Definition, (
@@ -187,6 +200,12 @@ class Drafter(RequestChecks):
     def patch(self, caller: Caller, schedule: Schedule, changes: Changes, now: Instant) -> Edit:
         definition = schedule.definition
         caller = caller._replace(owner=definition.owner)  # the owner's permissions apply, whoever edits the schedule
+        edit = self._patch(caller, definition, changes, now)
+        if caller.depth:
+            check_edit(self._kind(definition.kind), caller, schedule, edit, now)
+        return edit
+
+    def _patch(self, caller: Caller, definition: Definition, changes: Changes, now: Instant) -> Edit:
         payload, subject, trigger, policy, rewrites = None, None, None, None, False
         asked = changes.policy
         prepared = None if changes.payload is None and asked is None else self._stored(caller, definition)
@@ -239,8 +258,11 @@ class Drafter(RequestChecks):
     def input(self, caller: Caller, definition: Definition, payload: Mapping[str, Any]) -> str:
         """Check the input of a single run like that of a new schedule; the task, agent or topic stays the same."""
         caller = caller._replace(owner=definition.owner)  # the owner's permissions apply, whoever runs it
-        prepared = self._kind(definition.kind).prepare(payload, caller)
+        kind = self._kind(definition.kind)
+        prepared = kind.prepare(payload, caller)
         prepared.agree(policy_for_ending(definition.policy))
+        if caller.depth:
+            check_payload(kind, caller, json_object(definition.payload) or {}, prepared)
         if prepared.subject != definition.subject:
             problem = (
                 f"this is for {prepared.subject!r}, and its schedule is for {definition.subject!r}; a run cannot change"

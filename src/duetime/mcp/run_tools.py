@@ -125,7 +125,7 @@ def _unfinished(call: Call, run: Run, zone: str, view: View, warnings: Sequence[
 def _look(call: Call, run: Run, zone: str, view: View, warnings: Sequence[ScheduleWarning]) -> Reply:
     """Return the answer as of now."""
     try:
-        seen = look_again(call.scheduler, run)
+        seen = look_again(call.scheduler, run, call.caller)
         if has_ended(seen):
             return Reply({"run": row_of(call, outcome_of(call.scheduler, seen, zone)), "ended": True})
     except DuetimeError:

@@ -187,7 +187,8 @@ def list_schedules(
     if isinstance(page, Err):
         return error_result(page)
     found = page.value
-    details, results = details_of(call.scheduler, found.items), latest_results(call.scheduler, found.items)
+    details = details_of(call.scheduler, found.items)
+    results = latest_results(call.scheduler, call.caller, found.items)
     rows = []
     for item in found.items:
         id, owner = item.definition.id, item.definition.owner

@@ -295,7 +295,7 @@ async def run(call: Caller, threads: Threads, id: Id, asked: Annotated[RunAsked,
     in_thread = partial(threads.run, owner)
     with threads.waiting(owner) if asked.wait_seconds else nullcontext():
         made: Run = unwrap(await in_thread(partial(run_now, call.services, call.caller, id)))
-        look = lambda seen: in_thread(partial(look_again, call.scheduler, seen))  # noqa: E731
+        look = lambda seen: in_thread(partial(look_again, call.scheduler, seen, call.caller))  # noqa: E731
         seen = await await_result(made, look, has_ended, asked.wait_seconds)
     shapes = await in_thread(partial(run_shapes, call.scheduler, [seen], zone))
     waited = await in_thread(partial(waited_for, call.services, seen)) if asked.wait_seconds else {}

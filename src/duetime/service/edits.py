@@ -220,8 +220,9 @@ def _merged(found: Schedule, request: EditRequest, depth: int) -> dict[str, Any]
     recipient."""
     definition, stored = found.definition, json_object(found.definition.payload) or {}
     whole = {**stored, **request.fields}
-    kept = {name: value for name, value in stored.items() if name not in request.fields}
-    if request.guarded and masked_payload(definition.kind, kept) != kept:
+    shown = masked_payload(definition.kind, stored)
+    kept = stored.keys() - request.fields.keys()
+    if request.guarded and any(shown.get(name) != stored[name] for name in kept):
         refuse_other_places(definition.kind, whole, stored, depth)
     return whole
 

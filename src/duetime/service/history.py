@@ -24,6 +24,7 @@ from duetime.engine.policy.follow_ups import message_key
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import FAILED_OR_LOST, RunQuery
+from duetime.service.errors import unwrap
 from duetime.service.masking import LONGEST, masked, masked_payload, masking_of, shortened
 from duetime.service.presenters import (
     View,
@@ -127,13 +128,13 @@ def outcome(scheduler: Scheduler, run: Run, ids: Mapping[ScheduleId, str], zone:
     return row
 
 
-def latest_results(scheduler: Scheduler, schedules: Sequence[Schedule]) -> dict[ScheduleId, Any]:
+def latest_results(scheduler: Scheduler, caller: Caller, schedules: Sequence[Schedule]) -> dict[ScheduleId, Any]:
     """Return the results of the latest completed runs of these schedules."""
     done = [each for each in schedules if each.progress.last_status == RunStatus.COMPLETED]
     found: dict[ScheduleId, Any] = {}
     for definition, _ in done:
         query = RunQuery(schedule=definition.id, status=RunStatus.COMPLETED, limit=1, count_to=0)
-        for run in scheduler.store.runs(query).items:
+        for run in unwrap(scheduler.runs(caller, query)).items:
             hidden = masking_of(run.kind).hide_result(None if run.result is None else json.loads(run.result))
             found[definition.id] = shortened(_text_of(hidden), LISTED)
     return found

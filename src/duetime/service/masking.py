@@ -27,9 +27,6 @@ _PORTS: Final = {"http": 80, "https": 443}
 class PayloadMasking:
     """Masking of one kind's payloads and results; this one hides values that look like credentials."""
 
-    knows_places = False
-    """Whether `other_places` finds every destination that a payload of this kind can have."""
-
     def hide(self, payload: Any) -> Any:
         return masked(payload)
 
@@ -82,21 +79,21 @@ def masking_of(kind: str) -> PayloadMasking:
 
 def refuse_other_places(kind: str, changed: Mapping[str, Any], stored: Mapping[str, Any], depth: int) -> None:
     """Raise InvalidInput if a payload with restored credentials has a different destination than the stored payload.
-    Any argument of a task may be a destination. A person knows which ones are and may change the others; an agent's run
-    (`depth` above 0) may change none, unless the kind knows where its destinations are."""
+    Any part of a payload may be a destination, or decide what the receiver does. A person knows which ones do and may
+    change the others; an agent's run (`depth` above 0) may change nothing beside a restored value."""
     spec, masking = known_specs().get(kind), masking_of(kind)
     recipient = "" if spec is None else spec.recipient
     if recipient and changed.get(recipient) != stored.get(recipient):
         place: str | None = f"another {recipient}"
     else:
         place = next(masking.other_places(changed, stored), None)
-    if place is None and depth > 0 and not masking.knows_places and changed != stored:
+    if place is None and depth > 0 and changed != stored:
         place = "a payload that an agent's run changed"
     if place is not None:
         raise InvalidInput(
             field="payload",
             problem=(
-                f"{place} is not where the hidden values (***) were given for, so they are not sent there; "
+                f"{place} is not what the hidden values (***) were given for, so they are not used with it; "
                 "give each of them anew, or leave them out"
             ),
         )

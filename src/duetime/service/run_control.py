@@ -20,7 +20,7 @@ from duetime.engine.store import RunQuery
 from duetime.service.lookup import find_schedule
 from duetime.service.masking import masked, masked_payload, unmasked_payload
 from duetime.service.presenters import instant_view, trigger_shape
-from duetime.service.services import NO_WORKER, Call, Services
+from duetime.service.services import NO_WORKER, OPERATOR, Call, Services
 from duetime.service.state_details import why_unfinished
 
 T = TypeVar("T")
@@ -125,9 +125,9 @@ def has_ended(run: Run) -> bool:
     return run.status not in LIVE
 
 
-def look_again(scheduler: Scheduler, run: Run) -> Run:
-    """Return the run as it is now."""
-    return scheduler.store.run(run.id) or run
+def look_again(scheduler: Scheduler, run: Run, caller: Caller = OPERATOR) -> Run:
+    """Return the run as it is now, and as the caller sees it."""
+    return scheduler.run(caller, run.id) or run
 
 
 def _pauses(seconds: float) -> Iterator[float]:

@@ -79,9 +79,9 @@ class AgentSettings:
     tools: tuple[str, ...] = ()
     """Which of their tools it may use, such as `github.get_*`; empty means all. Other tools are refused."""
     commands: tuple[str, ...] = ()
-    """Commands that it may run in its folder, such as `git log *`. They are started without a shell."""
+    """Commands that it may run in its folder, such as `git log -5`, without a shell. A `*` covers no options."""
     web: bool = False
-    """Whether it may search and read the web."""
+    """Whether it may use the web, also through what its runs schedule."""
     skills: tuple[str, ...] = ()
     """Folders of skills that it may read, each with a SKILL.md."""
     model: str = ""

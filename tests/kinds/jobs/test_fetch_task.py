@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,10 @@ from duetime.app import App, build
 from duetime.engine.clock import SystemClock
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller, StopReason, StopSignal
+from duetime.engine.model import Schedule
 from duetime.engine.outcome import Completed, Failed, Outcome
+from duetime.engine.result import Err, Ok, Result
+from duetime.engine.validation import NewSchedule
 from duetime.kinds.jobs.builtin import LARGEST, NotFetched, charset_of, page_text
 from duetime.kinds.jobs.context import TaskContext
 from duetime.settings import Settings
@@ -205,14 +209,18 @@ def test_text_of_pages(html: str, text: str) -> None:
 
 @pytest.mark.parametrize("task", ["fetch", "echo('https://example.org') | fetch"])
 def test_a_run_of_an_agent_without_the_web_cannot_schedule_it(tmp_path: Path, task: str) -> None:
-    payload = {"task": task, "args": ["https://example.org"] if task == "fetch" else []}
+    payload: dict[str, Any] = {"task": task, "args": ["https://example.org"] if task == "fetch" else []}
     app = opened(tmp_path)
+
+    def create(caller: Caller, payload: dict[str, Any] = payload) -> Result[Schedule]:
+        return app.scheduler.create(caller, NewSchedule("job", "x", "once", {"run_at": "in 5 minutes"}, payload))
+
     try:
         for grant in ("{}", '{"web": false}'):
-            with pytest.raises(InvalidInput, match="may not; ask a person"):
-                app.kinds["job"].prepare(payload, Caller("ada", depth=1, grant=grant))
-        app.kinds["job"].prepare({"task": "echo"}, Caller("ada", depth=1, grant="{}"))
+            refused = create(Caller("ada", depth=1, grant=grant))
+            assert isinstance(refused, Err) and "may not; ask a person" in refused.message
+        assert isinstance(create(Caller("ada", depth=1, grant="{}"), {"task": "echo"}), Ok)
         for caller in (Caller("ada"), Caller("ada", depth=1, grant='{"web": true}')):
-            assert app.kinds["job"].prepare(payload, caller).payload["task"] == task
+            assert isinstance(create(caller), Ok)
     finally:
         app.close()

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
-from duetime.engine.encoding import json_object
 from duetime.engine.errors import InvalidInput, UnknownTask
 from duetime.engine.kind import Caller
 from duetime.kinds.jobs.registry import Registry, Task
@@ -123,6 +122,10 @@ class Plan(NamedTuple):
         tasks = [stage.task for stage in self.stages]
         return any(task.isolation == "process" for task in tasks) and all(task.portable for task in tasks)
 
+    @property
+    def uses_web(self) -> bool:
+        return any(stage.task.web for stage in self.stages)
+
 
 class Planner:
     def __init__(self, registry: Registry) -> None:
@@ -135,10 +138,7 @@ class Planner:
         bare = self._registry.visible(text, caller)
         if bare is not None:
             bare.arguments.check(bare.name, args, kwargs)
-            plan = _bare(bare)
-            if caller.grant is not None:
-                _check_grant(plan, caller.grant)
-            return plan
+            return _bare(bare)
         try:
             plan = _plan(lambda name: self._registry.visible(name, caller), text)
         except UnknownTask as error:
@@ -153,20 +153,7 @@ class Planner:
                         raise InvalidInput(field=name, problem="given twice, in the task and in kwargs")
                 given_kwargs |= kwargs
             task.arguments.check(task.name, given_args, given_kwargs, piped=index > 0)
-        if caller.grant is not None:
-            _check_grant(plan, caller.grant)
         return plan
-
-
-def _check_grant(plan: Plan, grant: str) -> None:
-    """Refuse tasks that an agent's run may not use itself: otherwise, a job would give the agent more than its settings
-    allow."""
-    name = next((stage.task.name for stage in plan.stages if stage.task.web), None)
-    if name is not None and (json_object(grant) or {}).get("web") is not True:
-        problem = (
-            f"{name} uses the web, which this agent's run may not; ask a person to schedule it or to allow the web"
-        )
-        raise InvalidInput(field="task", problem=problem)
 
 
 @lru_cache(maxsize=4096)

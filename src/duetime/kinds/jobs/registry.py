@@ -116,6 +116,7 @@ class Registry:
         description: str | None = None,
         isolation: Isolation = "thread",
         operator: bool = False,
+        web: bool = False,
     ) -> Callable[[F], F]: ...
 
     def task(
@@ -127,17 +128,20 @@ class Registry:
         description: str | None = None,
         isolation: Isolation = "thread",
         operator: bool = False,
+        web: bool = False,
     ) -> Any:
         """Register a function as a task and return it unchanged: `@task` or `@task(name=..., isolation="process")`.
 
         The default name is that of the function, and the default description its docstring. With `isolation="process"`,
-        each run has its own process. With `operator`, agents cannot see or schedule the task.
+        each run has its own process. With `operator`, agents cannot see or schedule the task. With `web`, the task
+        reaches the network, so the runs of agents that may not use the web cannot schedule it.
         """
 
         def register(decorated: F) -> F:
             if not callable(decorated):
                 raise InvalidTask(f"@task takes its options by name: @task(name={decorated!r})")
-            self.add(Task(decorated, name=name, description=description, isolation=isolation, operator=operator))
+            options: dict[str, Any] = {"isolation": isolation, "operator": operator, "web": web}
+            self.add(Task(decorated, name=name, description=description, **options))
             return decorated
 
         return register if function is None else register(function)

@@ -14,9 +14,11 @@ from duetime.engine.clock import SECOND, Instant
 from duetime.engine.encoding import encode_whole, json_object
 from duetime.engine.kind import Caller, Prepared, StopReason, ThreadUse, Work
 from duetime.engine.model import OVER, Cause, Definition, Schedule
+from duetime.engine.narrowing import may_use_web
 from duetime.engine.outcome import Cancelled, Completed, Outcome, Returned
 from duetime.engine.policy.claim import Claim
-from duetime.engine.policy.options import Overlap
+from duetime.engine.policy.options import ALERTS, Overlap
+from duetime.engine.result import Ok
 from duetime.engine.triggers import OnceTrigger, trigger_from_json
 from duetime.kinds.notifications.delivery import (
     ATTEMPTS,
@@ -79,7 +81,20 @@ class NotificationKind(KindHooks):
         if payload.get("topic") is None and (topic := self.places.default_topic(caller.owner)):
             payload = {**payload, "topic": topic}
         checked = checked_payload(payload)
-        return Prepared(checked, checked["topic"])
+        return Prepared(checked, checked["topic"], web="" if may_use_web(caller) else self._way_out(checked, caller))
+
+    def _way_out(self, payload: Mapping[str, Any], caller: Caller) -> str:
+        """Return the field through which a message would reach the web: something that a phone loads or opens, or a
+        topic that is new."""
+        loaded = ("icon", "attach", "click", "markdown", "actions")
+        known = self.knows_topic(payload["topic"], caller.owner)
+        return next((name for name in loaded if payload.get(name)), "" if known else "topic")
+
+    def knows_topic(self, topic: str, owner: str) -> bool:
+        if self.delivery.channel_of(topic, owner) != NTFY or topic in (ALERTS, self.places.default_topic(owner)):
+            return True
+        found = self.service.scheduled(Caller(owner), topic)
+        return isinstance(found, Ok) and bool(found.value)
 
     def execute(self, work: Work) -> Outcome:
         if work.stop.is_set():

@@ -25,6 +25,7 @@ from duetime.engine.model import (
     is_open_to,
     times_given_back,
 )
+from duetime.engine.narrowing import Narrowing, lower
 from duetime.engine.outcome import Alert, Completed, Outcome, Returned, wait_for_others
 from duetime.engine.policy.options import NotifyOn, Policy
 from duetime.engine.result import Err
@@ -35,8 +36,9 @@ from duetime.engine.validation import Changes
 from duetime.kinds.prompts.agent import CANNOT_START, Roster
 from duetime.kinds.prompts.allowance import EVERYTHING, Allowance
 from duetime.kinds.prompts.framing import is_from_agents
-from duetime.kinds.prompts.runner import Waking
+from duetime.kinds.prompts.runner import BUDGET_OF, Waking
 from duetime.service.kind_spec import KindHooks, KindStatus
+from duetime.service.payload_model import whole_number
 from duetime.service.warnings import ScheduleWarning, declare, warning
 from duetime.settings.sections import INBOX
 
@@ -57,7 +59,7 @@ UNKNOWN_TIMES = 5
 _LIMITS = ("max_runs_per_day", "max_tokens_per_day", "max_dollars_per_day")
 _WARNING = 120
 """Most characters of a warning."""
-PARTS = ("prompt", "agent", "remind", "allow", *_LIMITS)
+PARTS = ("prompt", "agent", "remind", "allow", *_LIMITS, BUDGET_OF)
 
 
 def payload_of(definition: Definition) -> dict[str, Any]:
@@ -114,12 +116,18 @@ def headline(prompt: str, longest: int = CUT) -> str:
     return line if len(line) <= longest and len(prompt) == len(beginning) else f"{line[:longest]}..."
 
 
+def _allows_no_more(stored: Any, new: Any) -> bool:
+    most, wanted = Allowance.stored(stored), Allowance.stored(new)
+    return most is None or (wanted is not None and not most.lacks(wanted))
+
+
 class PromptKind(KindHooks):
     name = KIND
     defaults: Mapping[str, Any] = MappingProxyType({})
     counts_depth = True
     thread_use = ThreadUse.CAPPED
     remembered: tuple[str, ...] = ()
+    narrowing = Narrowing({**dict.fromkeys(_LIMITS, lower), "allow": _allows_no_more}, BUDGET_OF)
 
     def __init__(
         self,
@@ -182,20 +190,23 @@ class PromptKind(KindHooks):
         remind = given.get("remind", False)
         if not isinstance(remind, bool):
             raise InvalidInput(field="remind", problem="must be true or false")
+        pointless = () if caller.depth else tuple(limits)  # what a run schedules has the limits of its task
         if remind:
-            for name in (*limits, *({"allow"} & given.keys())):
+            for name in (*pointless, *({"allow"} & given.keys())):
                 raise InvalidInput(
                     field=name, problem="a reminder wakes no agent, so there is nothing to limit; leave it out"
                 )
             heard = {"deliver_to": self._reminder_topic(caller.owner)}
             return Prepared({**prepared, "remind": True}, REMINDERS, heard, _is_heard, text="prompt")
         prepared |= limits
+        if (budget := given.get(BUDGET_OF)) is not None:
+            prepared[BUDGET_OF] = whole_number(1, 2**53)(BUDGET_OF, budget)
         agents = self.agents(caller.owner)
         agent = given.get("agent", agents[0])
         if not isinstance(agent, str) or agent not in agents:
             shown = agent[:100] if isinstance(agent, str) else type(agent).__name__
             raise InvalidInput(field="agent", problem=f"there is no {shown!r}; choose from {', '.join(agents)}")
-        for name in [each for each in limits if each != "max_runs_per_day"] if agent in self.inboxes else ():
+        for name in [each for each in pointless if each != "max_runs_per_day"] if agent in self.inboxes else ():
             told = f"whoever takes prompts from {agent} need not report what they cost, so this would limit nothing"
             raise InvalidInput(field=name, problem=f"{told}; give max_runs_per_day, or an agent that is woken")
         allowed = _allowed(given.get("allow"), caller)

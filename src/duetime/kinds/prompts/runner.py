@@ -13,7 +13,7 @@ from typing import Any
 
 from duetime.engine.checkout import LEASE
 from duetime.engine.clock import SECOND, Clock, Instant, datetime_of, instant_of
-from duetime.engine.encoding import LIMIT, encode, encode_whole, shorten_error
+from duetime.engine.encoding import LIMIT, encode, encode_whole, json_object, shorten_error
 from duetime.engine.errors import InvalidInput, StoreUnavailable, StoreUnusable
 from duetime.engine.kind import StopReason, Work
 from duetime.engine.model import MICRO, NOTHING, Cap, Definition, Left, RunStatus, Used, limit_reached, run_holder
@@ -38,6 +38,8 @@ _MOST = 10**15
 """Maximum number of tokens, or millionths of a dollar, counted for one run, because agents may report anything and
 stores have bounds."""
 _MARK = " [… cut]"
+BUDGET_OF = "budget_of"
+"""Payload field with the task whose daily limits a prompt shares, because a run of that task scheduled it."""
 
 
 def kept(reply: Reply, agent: str) -> str:
@@ -249,11 +251,13 @@ class Waking:
         return {name: self.inboxes.get(name, NOTHING)} if waker is None else {name: waker.limit, **waker.wakes}
 
     def _caps(self, definition: Definition, name: str, limit: Used) -> list[Cap]:
-        limits = self._agent_limits(name)
+        limits, task = self._agent_limits(name), definition.id
+        if BUDGET_OF in definition.payload:
+            task = (json_object(definition.payload) or {}).get(BUDGET_OF, task)
         return [
             Cap(_ALL, "all prompts of one owner", Used(runs=self._runs_per_day)),
             *(Cap(f"agent:{each}", f"the agent {each}", most) for each, most in limits.items()),
-            Cap(f"task:{definition.id}", f"task #{definition.id}", limit),
+            Cap(f"task:{task}", f"task #{task}", limit),
         ]
 
     def usage(self, owner: str) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from duetime.engine.clock import SECOND, Clock, Instant
 from duetime.engine.encoding import is_text
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller, Prepared, StopReason, ThreadUse, Work
+from duetime.engine.narrowing import Narrowing, unchanged
 from duetime.engine.outcome import Cancelled, Outcome, Returned
 from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.options import Overlap, Policy
@@ -172,6 +173,12 @@ class RequestKind(KindHooks):
     thread_use = ThreadUse.SHARED
     # Messages of a deleted schedule stay in the logs and the DLQ, and must show where they went but not their content.
     remembered: tuple[str, ...] = ("url", "method", "label", "id", "retries", "delay")
+    # The policy follows from `retries`, which is therefore narrowed with it.
+    narrowing = Narrowing({
+        "timeout": lambda stored, new: (new or PATIENCE) <= (stored or PATIENCE),
+        "retry_delay": unchanged,
+        "redact": lambda stored, new: {*(stored or ())} <= {*(new or ())},
+    })  # fmt: skip
 
     def __init__(self, requester: Requester, clock: Clock, keys: SigningKeys | None = None) -> None:
         """`keys` sign the requests; their owners read and rotate them."""
@@ -191,7 +198,7 @@ class RequestKind(KindHooks):
                 headers = checked.get(f"{part}_headers", {})
                 follow_up = {"method": "POST", "url": checked[part], "headers": headers, "retries": retries}
                 callbacks.append(callback_to(on, follow_up, self.defaults))
-        return Prepared(checked, subject, {"max_attempts": retries + 1, "callbacks": callbacks})
+        return Prepared(checked, subject, {"max_attempts": retries + 1, "callbacks": callbacks}, web="url")
 
     def execute(self, work: Work) -> Outcome:
         if work.stop.is_set():

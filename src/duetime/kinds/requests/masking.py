@@ -21,8 +21,6 @@ _ADDRESSES: Final = ("url", *CALLBACKS)
 class RequestMasking(PayloadMasking):
     """Also applies the client's own `redact` list, and examines bodies, which are stored in base64."""
 
-    knows_places = True
-
     def hide(self, payload: Any) -> Any:
         if not isinstance(payload, dict):
             return masked(payload)
@@ -64,6 +62,10 @@ class RequestMasking(PayloadMasking):
         for name in _ADDRESSES:
             if name in changed and origin_of(changed[name]) != origin_of(stored.get(name)):
                 yield f"the {name}"
+        kept = changed.get("redact")
+        for each in stored.get("redact", ()):
+            if not isinstance(kept, list) or each not in kept:
+                yield f"a redact without {each}"
         yield from super().other_places(changed, stored)
 
 
