@@ -160,7 +160,7 @@ def test_a_command_is_no_shell_and_sees_only_the_named_variables(tmp_path: Path,
 
 
 def test_a_command_ends_with_its_run(tmp_path: Path) -> None:
-    made = gateway(Allowance(commands=("sh *",), folder=str(tmp_path)))
+    made = gateway(Allowance(commands=("sh -c *",), folder=str(tmp_path)))
     started = tmp_path / "started"
     os.mkfifo(started)
 

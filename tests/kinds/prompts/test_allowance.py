@@ -37,7 +37,21 @@ def test_what_the_settings_allow() -> None:
         ("github.*", "github.get_build", True),
         ("github.get_*", "github.delete", False),
         ("git log *", "git log", True),
-        ("git log *", "git log -5", True),
+        ("git log *", "git log main", True),
+        ("git log *", "git log -5", False),
+        ("git log *", "git log main --output=Makefile", False),
+        ("git log *", "git log /etc/passwd", False),
+        ("git log *", "git log ~/x", False),
+        ("git log *", "git log ../x", False),
+        ("git log *", "git log a/../../x", False),
+        ("git log -*", "git log -5", True),
+        ("git log -*", "git log --stat main", True),
+        ("git log * --stat", "git log main --stat", True),
+        ("git log * --stat", "git log -1 --stat", False),
+        ("cat /srv/*", "cat /srv/x", True),
+        ("cat /srv/*", "cat /srv/../etc/passwd", False),
+        ("cat *", "cat /srv/x", False),
+        ("*", "rm -r /", True),
         ("git log *", "git logout", False),
         ("git log", "git log -5", False),
         ("a.b?c", "a.bxc", False),
@@ -54,6 +68,12 @@ def test_a_program_with_a_space_in_its_name_is_no_other_program() -> None:
     assert some.allows_command(["git", "./evil"]) and not some.allows_command([])
     assert not any(some.allows_command([name, "x"]) for name in ("git ./evil", "git\t./evil", " git", ""))
     assert Allowance(commands=("*",)).allows_command(["/opt/my tools/run"])
+
+
+def test_a_run_gets_no_options_by_asking_for_a_pattern_that_has_them() -> None:
+    held = Allowance(commands=("git log *",))
+    assert held.narrowed(Allowance(commands=("git log --output=*", "git log main *"))).commands == ("git log main *",)
+    assert held.lacks(Allowance(commands=("git log --output=*",)))
 
 
 def test_a_pattern_covers_narrower_ones_alone() -> None:

@@ -121,10 +121,18 @@ EVERYTHING = Allowance(("*",), ("*",), True, ("*",), "/", ("*",))
 
 def matches(pattern: str, text: str) -> bool:
     """Return whether a text matches a pattern, in which `*` matches any characters; a pattern that ends with ` *` also
-    matches without anything after it. This takes linear time, because agents write such patterns too."""
-    if pattern.endswith(" *") and _matches(pattern[:-2], text):
-        return True
-    return _matches(pattern, text)
+    matches without anything after it. A `*` covers no options and no paths that lead elsewhere, because they can make a
+    program write files: such a word must match a word of the pattern that begins as it does. This takes linear time,
+    because agents write such patterns too."""
+    if not _matches(pattern, text) and not (pattern.endswith(" *") and _matches(pattern[:-2], text)):
+        return False
+    named = [word for word in pattern.split(" ") if _is_risky(word)]
+    risky = [word for word in text.split(" ") if pattern != "*" and _is_risky(word)]
+    return all(any(_matches(each, word) and ("/.." in each or "/.." not in word) for each in named) for word in risky)
+
+
+def _is_risky(word: str) -> bool:
+    return word.startswith(("-", "/", "~", "..")) or "/.." in word
 
 
 def _matches(pattern: str, text: str) -> bool:
