@@ -107,6 +107,12 @@ SECURITY: tuple[Line, ...] = (
         "scorecard.tokens",
     ),
     Line(
+        "overreach",
+        "the token of an agent's run: hidden values, limits, the web, its owner's prompts; API, MCP, QStash's API",
+        "succeeded: 0",
+        "scorecard.overreach",
+    ),
+    Line(
         "secrets",
         "canaries in arguments, errors, URLs, headers, settings and the environment",
         "none in logs, answers, pages, alerts, service files, printed commands",

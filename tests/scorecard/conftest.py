@@ -9,7 +9,7 @@ import pytest
 from scorecard.line import Line, Scale
 from tests.support.postgres import VARIABLE
 
-COUNTED = frozenset({"simulation", "edits", "power-cut", "fuzzing", "tenants", "secrets"})
+COUNTED = frozenset({"simulation", "edits", "power-cut", "fuzzing", "tenants", "overreach", "secrets"})
 """Lines that count and measure no time: they may run beside other tests."""
 
 
