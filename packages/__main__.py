@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -60,13 +61,25 @@ def registry_entry(project: dict[str, Any]) -> dict[str, Any]:
     return {**told, "version": project["version"], "packages": packages}
 
 
+def pinned_versions(requirements: str) -> list[str]:
+    """Return the requirements of a lock file with their versions and markers, without the hashes."""
+    return re.findall(r"^([\w.-]+==[^\s\\]+(?: ; [^\n\\]*[^\s\\])?)", requirements, re.MULTILINE)
+
+
+def bundle_project(project: dict[str, Any], wheel: str) -> str:
+    """Return the project that uv runs, with the wheel as its dependency and the versions of requirements/run.txt."""
+    text = (SOURCES / "bundle" / "pyproject.toml").read_text("utf-8")
+    pinned = pinned_versions((ROOT / "requirements" / "run.txt").read_text("utf-8"))
+    listed = "".join(f"    {json.dumps(each)},\n" for each in pinned)
+    text = text.replace('version = "0"', f'version = "{project["version"]}"').replace("{wheel}", wheel)
+    return text.replace("constraint-dependencies = []", f"constraint-dependencies = [\n{listed}]")
+
+
 def _write_bundle(path: Path, project: dict[str, Any], wheel: Path) -> None:
-    """Write the bundle: its manifest, the wheel, and a project that uv runs with the wheel as its dependency."""
-    requirement = (SOURCES / "bundle" / "pyproject.toml").read_text("utf-8")
-    requirement = requirement.replace('version = "0"', f'version = "{project["version"]}"')
+    """Write the bundle: its manifest, the wheel, and the project that uses it."""
     files = {
         "manifest.json": _json(manifest(project)).encode(),
-        "pyproject.toml": requirement.replace("{wheel}", wheel.name).encode(),
+        "pyproject.toml": bundle_project(project, wheel.name).encode(),
         "server.py": (SOURCES / "bundle" / "server.py").read_bytes(),
         "LICENSE": (ROOT / "LICENSE").read_bytes(),
         wheel.name: wheel.read_bytes(),

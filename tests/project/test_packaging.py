@@ -118,3 +118,16 @@ def test_the_readme_gives_commands_that_the_makefile_has() -> None:
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
     commands = set(re.findall(r"^make ([a-z]+)", readme, re.MULTILINE))
     assert {"run", "test"} <= commands <= targets
+
+
+def test_the_bundle_installs_the_versions_of_the_lock() -> None:
+    from packages.__main__ import bundle_project
+
+    text = bundle_project(PROJECT["project"], "duetime.whl")
+    pinned = [Requirement(each) for each in tomllib.loads(text)["tool"]["uv"]["constraint-dependencies"]]
+    assert {canonicalize_name(each.name): str(each.specifier) for each in pinned} == {
+        name: f"=={found}" for name, found in pins("run").items()
+    }
+    markers = {each.name: str(each.marker) for each in pinned if each.marker is not None}
+    assert markers["colorama"] == 'sys_platform == "win32"'
+    assert "://" not in text, "no package index is named"
