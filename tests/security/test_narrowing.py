@@ -254,7 +254,8 @@ def test_what_a_run_schedules_shares_the_limits_of_its_task(stage: Stage) -> Non
     }
     assert made["policy"]["max_runs"] == 2 and made["policy"]["timeout_seconds"] == 60
     run.refused("PATCH", f"/schedules/{made['id']}", 422, json={"payload": {"prompt": "more", "budget_of": None}})
-    assert schedule({"prompt": "drink", "remind": True}).status_code == 201
+    reminder = schedule({"prompt": "drink", "remind": True}, {"type": "interval", "minutes": 10}).json()
+    run.refused("PATCH", f"/schedules/{reminder['id']}", 422, json={"payload": {"prompt": "work"}})
     assert schedule({"prompt": "for anybody", "agent": "inbox"}).json()["payload"]["max_tokens_per_day"] == 1000
 
 

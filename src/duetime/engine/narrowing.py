@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from itertools import pairwise
-from typing import Any, Final, NamedTuple, TypeAlias
+from operator import eq, le
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from duetime.engine.clock import DAY, Instant
 from duetime.engine.encoding import json_object
@@ -19,21 +20,16 @@ from duetime.engine.rule_edits import readable
 from duetime.engine.triggers import ChangingTrigger, OnceTrigger, Trigger
 from duetime.engine.triggers.step_budget import CREATION_STEPS, step_budget
 
-Narrower: TypeAlias = Callable[[Any, Any], bool]
+if TYPE_CHECKING:
+    from duetime.engine.validation import NewSchedule
+
+Narrower: TypeAlias = Callable[[Any, Any], Any]
 """Returns whether a new value is at most as wide as the stored one; None is a value that is not set."""
 
 
 def lower(stored: Any, new: Any) -> bool:
     """Accept a limit that is set for the first time, or that does not rise."""
     return stored is None or (new is not None and new <= stored)
-
-
-def unchanged(stored: Any, new: Any) -> bool:
-    return bool(new == stored)
-
-
-def _higher(stored: Any, new: Any) -> bool:
-    return bool(new >= stored)
 
 
 def _from_narrowest(*order: str) -> Narrower:
@@ -46,52 +42,48 @@ POLICY: Final[Mapping[str, Narrower]] = {
     "overlap": _from_narrowest(Overlap.SKIP, Overlap.QUEUE, Overlap.ALLOW),
     "queue_limit": lower,
     "max_attempts": lower,
-    "backoff": _higher,  # longer delays between attempts
-    "backoff_limit": _higher,
-    "timeout": lambda stored, new: (
-        unchanged(stored, new) if stored is None else lower(stored, new)
-    ),  # a kind has its own
-    "at_most_once": _higher,  # true instead of false
+    "backoff": le,  # longer delays between attempts
+    "backoff_limit": le,
+    "timeout": lambda stored, new: new is None if stored is None else lower(stored, new),  # a kind may have its own
+    "at_most_once": le,  # true instead of false
     "max_runs": lower,
     "grace": lower,
     "pause_after": lambda stored, new: lower(stored or None, new or None),  # 0 means never
-    "deliver_to": unchanged,  # a run must not silence itself, or have results sent elsewhere
-    "notify_on": unchanged,
+    "deliver_to": eq,  # a run must not silence itself, or have results sent elsewhere
+    "notify_on": eq,
     "callbacks": lambda stored, new: True,  # they follow from the payload and are checked with it
-    "untaken": unchanged,
+    "untaken": eq,
     "expire_after": lower,
 }
 """For each option of the policy, what an agent's run may make of it."""
 _INHERITED: Final = ("max_attempts", "timeout", "max_runs", "pause_after")
 """Options of a task, if its owner has set them, that also bound what its runs schedule of the same kind."""
+_USUAL: Final = Policy()
 _FARTHEST: Final = 100 * 366 * DAY
 """A rule that still fires after this time has no end."""
 STAYS: Final = "an agent's run may only narrow what its owner has set; leave it as it is, or ask a person to change it"
 
 
 class Narrowing(NamedTuple):
-    """What limits the runs of a kind in its payload."""
+    """What limits the runs of a kind in its payload: `narrowing` of a kind, which most kinds do not have."""
 
     limits: Mapping[str, Narrower] = {}
     shared: str = ""
     """The field that names the task whose daily limits a schedule shares, because a run of that task created it."""
+    free: str = ""
+    """The field that is true for schedules which need no such limits."""
 
 
 def may_use_web(caller: Caller) -> bool:
     return caller.grant is None or (json_object(caller.grant) or {}).get("web") is True
 
 
-def narrowing_of(kind: Kind) -> Narrowing:
-    declared: Narrowing = getattr(kind, "narrowing", Narrowing())
-    return declared
-
-
 def check_payload(kind: Kind, caller: Caller, stored: Mapping[str, Any], prepared: Prepared) -> None:
     """Check the new payload of a schedule, or the input of one of its runs."""
     if prepared.payload != stored:
         _check_web(caller, prepared)
-    limits, shared = narrowing_of(kind)
-    _check({**limits, shared: unchanged}, stored.get, prepared.payload.get)
+    limits, shared, _ = getattr(kind, "narrowing", Narrowing())
+    _check({**limits, shared: eq}, stored.get, prepared.payload.get)
 
 
 def _check(rules: Mapping[str, Narrower], stored: Callable[[str], Any], new: Callable[[str], Any]) -> None:
@@ -119,27 +111,27 @@ def check_edit(kind: Kind, caller: Caller, schedule: Schedule, edit: Edit, now: 
         _check_times(schedule, readable(edit.trigger or definition.trigger), edit.next, now)
 
 
-# -- what a run schedules: `own` is the task of that run --------------------------------------------------------------
-
-
-def inherited(kind: Kind, payload: Mapping[str, Any], own: Schedule) -> Mapping[str, Any]:
-    """Return a payload with the daily limits of the run's task, which both then share."""
-    limits, shared = narrowing_of(kind)
-    stored = json_object(own.definition.payload) or {}
+def inherited(
+    kind: Kind, new: NewSchedule, trigger: Trigger, own: Schedule, now: Instant
+) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Return the payload and the policy of what a run of the task `own` schedules, with what that task has left: its
+    daily limits, which both then share, and the options that its owner has set. It does not fire more often either."""
+    limits, shared, free = getattr(kind, "narrowing", Narrowing())
+    payload, (definition, progress) = new.payload, own
+    if definition.kind != new.kind or payload.get(free):
+        return payload, new.policy
+    check_pace(readable(definition.trigger), trigger, now)
+    stored, policy = json_object(definition.payload) or {}, policy_for_ending(definition.policy)
     left = {name: stored[name] for name in limits if isinstance(stored.get(name), int | float)}
-    return {**_within(limits, left, payload), shared: stored.get(shared, own.definition.id)} if left else payload
-
-
-def inherited_policy(asked: Mapping[str, Any], own: Schedule) -> Mapping[str, Any]:
-    """Return the requested options, and what the run's task has left of those that its owner has set."""
-    policy, usual = policy_for_ending(own.definition.policy), Policy()
-    left = {name: getattr(policy, name) for name in _INHERITED if getattr(policy, name) != getattr(usual, name)}
+    if left:
+        payload = {**_within(limits, left, payload), shared: stored.get(shared, definition.id)}
+    left = {name: getattr(policy, name) for name in _INHERITED if getattr(policy, name) != getattr(_USUAL, name)}
     if policy.max_runs is not None:
-        left["max_runs"] = policy.max_runs - own.progress.run_count
+        left["max_runs"] = policy.max_runs - progress.run_count
         if left["max_runs"] < 1:
             problem = "the task of this agent's run has no runs left, so it schedules nothing; ask a person to do it"
             raise InvalidInput(field="max_runs", problem=problem)
-    return _within(POLICY, left, asked)
+    return payload, _within(POLICY, left, new.policy)
 
 
 def _within(rules: Mapping[str, Narrower], left: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -155,9 +147,6 @@ def check_new(kinds: Mapping[str, Kind], caller: Caller, prepared: Prepared, pol
     ask = [each.knows_topic for each in kinds.values() if hasattr(each, "knows_topic")]
     if topic is not None and not all(knows_topic(topic, caller.owner) for knows_topic in ask):
         raise InvalidInput(field="deliver_to", problem=f"nothing else uses {topic}; name a topic that is in use")
-
-
-# -- rules ------------------------------------------------------------------------------------------------------------
 
 
 def _check_times(schedule: Schedule, new: Trigger | None, next: Instant | None, now: Instant) -> None:
@@ -187,7 +176,9 @@ def check_pace(stored: Trigger | None, new: Trigger, now: Instant) -> None:
     if stored is None or isinstance(stored, OnceTrigger) or isinstance(new, OnceTrigger):
         return
     with step_budget(4 * CREATION_STEPS):
-        if _smallest_gap(new, now) < _smallest_gap(stored, now):
+        pairs = (pairwise(_times(rule, None, now)) for rule in (stored, new))
+        gap, new_gap = (min((later - earlier for earlier, later in each), default=_FARTHEST) for each in pairs)
+        if new_gap < gap:
             raise InvalidInput(field="trigger_config", problem=f"it would fire more often; {STAYS}")
         farthest = Instant(now + _FARTHEST)
         if stored.next_after(farthest) is None and new.next_after(stored.end or stored.latest(now, farthest) or now):
@@ -202,8 +193,3 @@ def _times(trigger: Trigger, first: Instant | None, now: Instant) -> list[Instan
         found.append(following)
         following = trigger.next_after(following)
     return found
-
-
-def _smallest_gap(trigger: Trigger, now: Instant) -> int:
-    times = _times(trigger, None, now)
-    return min((later - earlier for earlier, later in pairwise(times)), default=_FARTHEST)

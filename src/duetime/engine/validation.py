@@ -16,7 +16,7 @@ from duetime.engine.fingerprint import fingerprint
 from duetime.engine.kind import Caller, Kind, Prepared
 from duetime.engine.limits import Limits, RequestChecks
 from duetime.engine.model import Definition, Schedule
-from duetime.engine.narrowing import check_edit, check_new, check_pace, check_payload, inherited, inherited_policy
+from duetime.engine.narrowing import check_edit, check_new, check_payload, inherited
 from duetime.engine.policy.bulk import KEY, PUBLIC_ID, Column, Drafts
 from duetime.engine.policy.catch_up import LEAD
 from duetime.engine.policy.changes import Edit
@@ -108,21 +108,17 @@ class Drafter(RequestChecks):
         self, caller: Caller, new: NewSchedule, now: Instant, times: Times | None = None, own: Schedule | None = None
     ) -> Draft:
         kind = self._kind(new.kind)
-        request = new
-        if own is not None and own.definition.kind == new.kind:
-            request = new._replace(payload=inherited(kind, new.payload, own), policy=inherited_policy(new.policy, own))
         name = self._text("name", new.name, self.limits.name_length)
         trigger, trigger_text, first = times or self._times(new, now)
-        prepared = kind.prepare(request.payload, caller)
+        asked = (new.payload, new.policy) if own is None else inherited(kind, new, trigger, own, now)
+        prepared = kind.prepare(asked[0], caller)
         if trigger.type == "cron" and new.first is None:
             prepared.check_cron(new.trigger_config["expression"])
-        policy, policy_text = self._policy_of(kind, prepared, request.policy)
+        policy, policy_text = self._policy_of(kind, prepared, asked[1])
         prepared.agree(policy)
         check_can_run(policy, trigger)
         if caller.depth:
             check_new(self.kinds, caller, prepared, policy)
-        if own is not None and request is not new:
-            check_pace(readable(own.definition.trigger), trigger, now)
         payload = self._payload(prepared.payload)
         given = new.idempotency_key
         definition: Definition = _new(Definition, (

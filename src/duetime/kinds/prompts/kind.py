@@ -127,7 +127,11 @@ class PromptKind(KindHooks):
     counts_depth = True
     thread_use = ThreadUse.CAPPED
     remembered: tuple[str, ...] = ()
-    narrowing = Narrowing({**dict.fromkeys(_LIMITS, lower), "allow": _allows_no_more}, BUDGET_OF)
+    narrowing = Narrowing(
+        {**dict.fromkeys(_LIMITS, lower), "allow": _allows_no_more, "remind": lambda stored, new: new or not stored},
+        shared=BUDGET_OF,
+        free="remind",  # it wakes no agent
+    )
 
     def __init__(
         self,
@@ -190,9 +194,8 @@ class PromptKind(KindHooks):
         remind = given.get("remind", False)
         if not isinstance(remind, bool):
             raise InvalidInput(field="remind", problem="must be true or false")
-        pointless = () if caller.depth else tuple(limits)  # what a run schedules has the limits of its task
         if remind:
-            for name in (*pointless, *({"allow"} & given.keys())):
+            for name in (*limits, *({"allow"} & given.keys())):
                 raise InvalidInput(
                     field=name, problem="a reminder wakes no agent, so there is nothing to limit; leave it out"
                 )
@@ -206,7 +209,8 @@ class PromptKind(KindHooks):
         if not isinstance(agent, str) or agent not in agents:
             shown = agent[:100] if isinstance(agent, str) else type(agent).__name__
             raise InvalidInput(field="agent", problem=f"there is no {shown!r}; choose from {', '.join(agents)}")
-        for name in [each for each in pointless if each != "max_runs_per_day"] if agent in self.inboxes else ():
+        free = agent in self.inboxes and not caller.depth  # what a run schedules has the limits of its task
+        for name in [each for each in limits if each != "max_runs_per_day"] if free else ():
             told = f"whoever takes prompts from {agent} need not report what they cost, so this would limit nothing"
             raise InvalidInput(field=name, problem=f"{told}; give max_runs_per_day, or an agent that is woken")
         allowed = _allowed(given.get("allow"), caller)

@@ -7,6 +7,7 @@ import binascii
 import re
 import secrets
 from collections.abc import Mapping
+from operator import eq
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from duetime.engine.clock import SECOND, Clock, Instant
 from duetime.engine.encoding import is_text
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller, Prepared, StopReason, ThreadUse, Work
-from duetime.engine.narrowing import Narrowing, unchanged
+from duetime.engine.narrowing import Narrowing
 from duetime.engine.outcome import Cancelled, Outcome, Returned
 from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.options import Overlap, Policy
@@ -176,7 +177,7 @@ class RequestKind(KindHooks):
     # The policy follows from `retries`, which is therefore narrowed with it.
     narrowing = Narrowing({
         "timeout": lambda stored, new: (new or PATIENCE) <= (stored or PATIENCE),
-        "retry_delay": unchanged,
+        "retry_delay": eq,
         "redact": lambda stored, new: {*(stored or ())} <= {*(new or ())},
     })  # fmt: skip
 
