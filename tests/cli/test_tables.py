@@ -160,6 +160,6 @@ def test_history_shows_every_attempt(tmp_path: Path, monkeypatch: pytest.MonkeyP
     heading, *told = (line.split() for line in paper.getvalue().splitlines())
     assert heading[3] == "TRY"
     assert [line[-7:] for line in told] == [
-        ["2", "0", "ms", "-", "the", "second", "time"],
+        ["0", "ms", "0", "ms", "the", "second", "time"],
         ["failed", "1", "0", "ms", "the", "first", "time"],
     ]

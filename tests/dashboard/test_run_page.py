@@ -106,7 +106,7 @@ def test_it_runs_again_with_an_edited_input(api: Api, ada: Client, pages: Pages)
     assert done.status == 303, words(done)
     api.pass_time(minutes=1)
     page = pages.text(done.headers["location"].partition("?")[0])
-    assert "started by hand, with its own input" in page and "second" in page and "Previous run" in page
+    assert "started by local (dashboard), with its own input" in page and "second" in page and "Previous run" in page
     assert "first" in pages.text(f"/schedules/{made['id']}").partition("Details")[0], "the schedule keeps its own"
     ada.ask("DELETE", f"/schedules/{made['id']}")
     assert pages.reply(f"/runs/{run}/again").status == 409

@@ -313,7 +313,7 @@ def test_retry_runs_the_same_run_again_and_keeps_its_attempts(store: BaseStore, 
     assert the(store, schedule).progress.state == ScheduleState.ENDED
     value_of(store.change_run(claim.run.id, Instant(T0 + 9), changes.retry))
     (again,) = hand.claim(T0 + 9)
-    assert (again.run.id, again.run.attempt) == (claim.run.id, 1)
+    assert (again.run.id, again.run.attempt) == (claim.run.id, 3)
     hand.record([again], T0 + 9, Failed("three"))
     hand.record(hand.claim(T0 + 20), T0 + 20)
     assert [(a.number, a.error) for a in store.attempts(claim.run.id)] == [(1, "one"), (2, "two"), (3, "three")]
@@ -333,7 +333,7 @@ def test_retry_queues_behind_what_is_active(store: BaseStore, hand: Hand) -> Non
     assert hand.claim(now) == [] and the(store, schedule).progress.queued == 1
     hand.record(active, now)
     (again,) = hand.claim(now)
-    assert (again.run.id, again.run.attempt) == (failed.run.id, 1)
+    assert (again.run.id, again.run.attempt) == (failed.run.id, 2)
     hand.record([again], now)
     assert (the(store, schedule).progress.active, the(store, schedule).progress.queued) == (0, 0)
 

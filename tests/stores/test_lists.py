@@ -276,7 +276,8 @@ def test_a_tally_counts_as_one_would_by_hand(store: BaseStore, hand: Hand) -> No
     tallies = store.tally(RunId(0), newest)
     expected: dict[tuple[object, ...], list[int]] = {}
     for claim in claims:
-        one = tally_of(the_run(store, claim.run.id))
+        run = the_run(store, claim.run.id)
+        one = tally_of(run, run.started)
         sums = expected.setdefault(one[:5], [0, 0, 0])
         sums[:] = [sums[0] + one.number, sums[1] + one.late_for, sums[2] + one.took_for]
     assert {tally[:5]: list(tally[5:]) for tally in tallies} == expected

@@ -72,7 +72,7 @@ def test_runs_are_counted_by_period(store: BaseStore, hand: Hand) -> None:
     assert store.period_counts(other, bounds[:1], 1) == []
     timings = store.timings(schedule, 2)
     assert [each.due - T0 for each in timings] == [5 * MINUTE, 4 * MINUTE]
-    assert [(each.status, each.attempt) for each in timings] == [("completed", 1), ("failed", 1)]
+    assert [(each.status, each.late) for each in timings] == [("completed", 0), ("failed", 0)]
     assert timings[0].started is not None and timings[0].finished == T0 + 5 * MINUTE + 3
 
 

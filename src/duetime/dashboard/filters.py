@@ -179,15 +179,16 @@ def late(run: dict[str, Any]) -> str:
 
 
 def lateness(run: dict[str, Any]) -> str:
-    """Return how late a run started, however little; nothing for a run that was retried or started manually."""
+    """Return how late a run started, however little; nothing for a run that was started manually."""
     behind = _behind(run)
     return "" if behind is None else span(max(1, behind))
 
 
 def _behind(run: dict[str, Any]) -> int | None:
-    if run["started"] is None or run["attempt"] > 1 or run["cause"] != "trigger":
+    starts = [each["started"] for each in (*run.get("attempts", ()), run) if each["started"] is not None]
+    if not starts or run["cause"] != "trigger" or (run["attempt"] > 1 and not run.get("attempts")):
         return None
-    return instant_from(run["started"]) - instant_from(run["due"])
+    return instant_from(starts[0]) - instant_from(run["due"])
 
 
 FILTERS = {

@@ -207,6 +207,8 @@ class Step(NamedTuple):
     """The attempt, with its error; None for a wait."""
     open: bool = False
     """Whether it is in progress or still to come."""
+    at: str = ""
+    """The instant of a manual retry."""
 
     @property
     def took(self) -> str:
@@ -230,16 +232,15 @@ class RunTrace(NamedTuple):
 def run_trace(run: View, now: Instant) -> RunTrace:
     """Build the trace of a run from `run_details`."""
     steps = list(_steps(run, now))
-    words = [f"{step.label}, {step.took}" for step in steps]
-    return RunTrace(steps, _segments(steps), "; ".join(words) or "It has not begun")
+    drawn = [step for step in steps if not step.at]
+    words = [f"{step.label}, {step.took}" for step in drawn]
+    return RunTrace(steps, _segments(drawn), "; ".join(words) or "It has not begun")
 
 
 def _steps(run: View, now: Instant) -> Iterator[Step]:
     reached, waited = instant_from(run["due"]), "Waited to start"
     for attempt in [*run["attempts"], *_last_attempt(run)]:
-        if attempt["started"] is None:
-            continue
-        start = instant_from(attempt["started"])
+        start = instant_from(attempt["started"] or attempt["finished"])  # it may have been cancelled before it began
         if start > reached:
             yield Step(waited, "rests", reached, start)
         is_open = attempt["finished"] is None
@@ -247,6 +248,12 @@ def _steps(run: View, now: Instant) -> Iterator[Step]:
         label = _attempt_label(attempt, run)
         yield Step(label, f"is-{attempt['status']}", start, end, attempt, is_open)
         reached, waited = end, "Waited to retry"
+        if attempt.get("retried") is not None:
+            reached = max(end, instant_from(attempt["retried"]))
+            yield Step("Waited to be retried", "rests", end, reached)
+            yield Step(
+                f"Retried by {attempt['retried_by'] or 'unknown'}", "rests", reached, reached, at=attempt["retried"]
+            )
     if run["next_attempt"] is not None:
         start = instant_from(run["next_attempt"])
         if start > reached:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from duetime.dashboard.filters import day_name, local_time
 from duetime.engine.clock import SECOND, Instant, datetime_of, instant_of
-from duetime.engine.model import Cause, Progress, RunStatus, Schedule, executed
+from duetime.engine.model import Progress, RunStatus, Schedule, executed
 from duetime.engine.store import Store
 from duetime.engine.store_interfaces import PeriodCount, Timing
 from duetime.engine.times.zones import known_zone
@@ -81,7 +81,7 @@ def schedule_stats(store: Store, schedule: Schedule, zone: str, now: Instant) ->
     return ScheduleStats(
         days=_days(bounds, counts, zone, now),
         durations=_chart(timings, _duration, "Duration", zone, now),
-        lateness=_chart(timings, _lateness, "Lateness", zone, now),
+        lateness=_chart(timings, lambda timing: timing.late, "Lateness", zone, now),
         success=success,
         success_of=of,
         average=span(sum(took) // len(took)) if took else None,
@@ -172,13 +172,6 @@ def _duration(timing: Timing) -> int | None:
     if timing.started is None or timing.finished is None:
         return None
     return max(0, timing.finished - timing.started)
-
-
-def _lateness(timing: Timing) -> int | None:
-    """Return how late a run began; unknown for a run that was retried or started manually."""
-    if timing.started is None or timing.attempt > 1 or timing.cause != Cause.TRIGGER:
-        return None
-    return max(0, timing.started - timing.due)
 
 
 def _chart(

@@ -143,6 +143,13 @@ def was_given_back(run: Run) -> bool:
     return run.status == RunStatus.PENDING and not run.attempt and run.started is None and run.error is not None
 
 
+def has_earlier_attempts(run: Run) -> bool:
+    """Return whether attempts are stored besides the run's own row, which describes the latest one."""
+    return run.attempt > 1 or run.deaths > 0 or (run.attempt > 0 and run.status in _NOT_STARTED)
+
+
+_NOT_STARTED: Final = (RunStatus.PENDING, RunStatus.QUEUED)
+
 READ, DISMISSED = 1, 2
 """Marks of a delivered message, which is a completed run."""
 
@@ -157,6 +164,11 @@ class Attempt(NamedTuple):
     traceback: str | None = None  # redacted
     actor: str | None = None  # who retried the run after this attempt: see `engine.actor`
     retried: Instant | None = None  # when
+
+
+def first_start(run: Run, attempts: Sequence[Attempt]) -> Instant | None:
+    """Return when the first attempt of a run began, from which its lateness is counted."""
+    return min((each.started for each in attempts if each.started is not None), default=run.started)
 
 
 class DueEntry(NamedTuple):

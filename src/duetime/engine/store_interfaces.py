@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple, Protocol
 
 from duetime.engine.clock import SECOND, Instant
-from duetime.engine.model import Run, RunId, ScheduleId
+from duetime.engine.model import Cause, Run, RunId, ScheduleId
 from duetime.engine.result import Result
 
 
@@ -114,7 +114,7 @@ class Revocations(Protocol):
 BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
 """Histogram bounds in seconds, ascending: a delay or duration counts under the first bound that it does not exceed."""
 UNKNOWN: Final = -1
-"""Replaces a bound if the run has not begun, has not ended, or is not at its first attempt."""
+"""Replaces a bound if the run has not begun or has not ended."""
 MOST: Final = 10_000
 """The maximum that is counted here, because a store may hold millions and somebody asks every few seconds."""
 
@@ -173,9 +173,14 @@ class Timing(NamedTuple):
     due: Instant
     status: str
     cause: str
-    attempt: int
     started: Instant | None
     finished: Instant | None
+    first: Instant | None  # the start of the first attempt
+
+    @property
+    def late(self) -> int | None:
+        """How late the first attempt began; None if none did, or if the run was started manually."""
+        return None if self.first is None or self.cause != Cause.TRIGGER else max(0, self.first - self.due)
 
 
 class PeriodCount(NamedTuple):
@@ -234,9 +239,9 @@ class Figures(Protocol):
         """Return the number of due entries by lane; at most MOST of each."""
 
 
-def tally_of(run: Run) -> Tally:
-    """Tally one run as a store would count it."""
-    late = run.started - run.due if run.started is not None and run.attempt <= 1 else None
+def tally_of(run: Run, first: Instant | None) -> Tally:
+    """Tally one run as a store would count it; `first` is the start of its first attempt."""
+    late = None if first is None else first - run.due
     took = run.finished - run.started if run.started is not None and run.finished is not None else None
     return Tally(
         run.kind,

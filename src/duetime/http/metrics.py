@@ -22,7 +22,7 @@ from starlette.routing import Route
 
 from duetime.engine.clock import SECOND, Clock
 from duetime.engine.errors import DuetimeError
-from duetime.engine.model import LIVE, RunId, lane_of
+from duetime.engine.model import LIVE, RunId, first_start, lane_of
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import RunQuery, Store
 from duetime.engine.store_interfaces import BOUNDS, UNKNOWN, Living, Tally, tally_of
@@ -113,7 +113,9 @@ class Tallies:
             query = RunQuery(ids=tuple(gone[begin : begin + _CHUNK]), limit=_CHUNK, count_to=0)
             for run in self._store.runs(query).items:
                 if run.status not in LIVE:
-                    self._sums.add(tally_of(run), begun_before=self._alive.pop(run.id))
+                    attempts = self._store.attempts(run.id) if run.attempt > 1 else []
+                    first = first_start(run, attempts)
+                    self._sums.add(tally_of(run, first), begun_before=self._alive.pop(run.id))
 
 
 ENDINGS: Final = ("completed", "failed", "missed", "skipped", "cancelled", "lost")

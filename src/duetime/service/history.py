@@ -18,6 +18,8 @@ from duetime.engine.model import (
     RunStatus,
     Schedule,
     ScheduleId,
+    first_start,
+    has_earlier_attempts,
     status_of,
 )
 from duetime.engine.policy.follow_ups import message_key
@@ -28,6 +30,7 @@ from duetime.service.errors import unwrap
 from duetime.service.masking import LONGEST, masked, masked_payload, masking_of, shortened
 from duetime.service.presenters import (
     View,
+    actor_view,
     attempt_view,
     instant_view,
     message_shape,
@@ -106,7 +109,7 @@ def outcome_of(scheduler: Scheduler, run: Run, zone: str) -> View:
 def outcome(scheduler: Scheduler, run: Run, ids: Mapping[ScheduleId, str], zone: str, longest: int) -> View:
     """Return a run with its result, error, duration, attempts, cost and deliveries."""
     view = run_shape(run, ids, zone, brief=True)
-    earlier = scheduler.store.attempts(run.id) if run.attempt > 1 or run.deaths else []
+    earlier = scheduler.store.attempts(run.id) if has_earlier_attempts(run) else []
     kept = ("run_id", "kind", "owner", "name", "cause", "status", "state_detail", "due", "started", "finished")
     row: View = {
         "id": view["schedule"],
@@ -174,14 +177,15 @@ def run_details(scheduler: Scheduler, caller: Caller, run: Run, zone: str) -> Vi
     code and paths."""
     sees_code = caller.operator or (caller.owner == LOCAL and caller.depth == 0)
     [shape] = run_shapes(scheduler, [run], zone)
-    attempts = scheduler.attempts(caller, run.id)
+    attempts, own = scheduler.attempts(caller, run.id), scheduler.own_input(run)
     schedule = scheduler.schedule_of(caller, run)
     previous, following = scheduler.store.neighbours(run)
     return shape | {
         "traceback": masked(scheduler.traceback(run)) if sees_code else None,
         "attempts": [attempt_details(each if sees_code else each._replace(traceback=None), zone) for each in attempts],
         "payload": None if schedule is None else payload_shown(schedule.definition),
-        "own_payload": scheduler.own_input(run).payload is not None,
+        "own_payload": own.payload is not None,
+        "started_by": actor_view(own.actor),
         "payload_changed": _changed_since(schedule, run),
         "late_seconds": late_seconds(run, attempts),
         "next_attempt": moment_view(next_attempt(scheduler, run), zone),
@@ -209,7 +213,7 @@ def _changed_since(schedule: Schedule | None, run: Run) -> bool:
 
 def late_seconds(run: Run, attempts: list[Attempt]) -> float | None:
     """Return how long after its due time the first attempt began; None for a run that was started manually."""
-    started = attempts[0].started if attempts else run.started
+    started = first_start(run, attempts)
     if started is None or run.cause != Cause.TRIGGER:
         return None
     return round(max(0, started - run.due) / SECOND, 3)

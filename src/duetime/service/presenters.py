@@ -193,6 +193,8 @@ def attempt_view(attempt: Attempt, zone: str) -> dict[str, Any]:
         "finished": moment_view(attempt.finished, zone),
         "status": attempt.status,
         "error": masked(attempt.error),
+        "retried": moment_view(attempt.retried, zone),
+        "retried_by": actor_view(attempt.actor),
     }
 
 

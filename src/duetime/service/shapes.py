@@ -150,6 +150,10 @@ class AttemptShape(TypedDict):
     """How it ended."""
     error: str | None
     """Why it failed."""
+    retried: Moment | None
+    """When somebody retried the run after this attempt; null if it was retried automatically."""
+    retried_by: str | None
+    """Who did, such as ada (dashboard)."""
     traceback: str | None
     """Of an exception, with *** in place of credentials."""
 
@@ -163,6 +167,8 @@ class RunWithAttempts(RunShape):
     """Its input, with *** in place of credentials; null if its schedule was deleted."""
     own_payload: bool
     """Whether it was started with another input than its schedule has."""
+    started_by: str | None
+    """Who started it by hand, such as ada (dashboard); null if its trigger did."""
     payload_changed: bool
     """Whether its schedule was edited after it began: `payload` is then that of now."""
     late_seconds: float | None

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from duetime.engine.clock import DAY, SECOND, Instant
 from duetime.engine.kind import LOCAL
-from duetime.engine.model import Cause, RunStatus, ScheduleState
+from duetime.engine.model import RunStatus, ScheduleState
 from duetime.engine.redaction import without_password
 from duetime.engine.result import Err
 from duetime.engine.store import ScheduleQuery
@@ -153,7 +153,7 @@ class DayFigures(NamedTuple):
     success: Figure
     """Percentage of ended runs that completed."""
     lateness: Figure
-    """95th percentile of how late runs started, in microseconds; only for first attempts that a trigger caused."""
+    """95th percentile of how late runs started, in microseconds; only for runs that a trigger caused."""
 
 
 def day_figures(call: Call) -> DayFigures:
@@ -187,6 +187,5 @@ def _success(runs: Sequence[Timing]) -> float | None:
 
 
 def _lateness(runs: Sequence[Timing]) -> float | None:
-    first = (each for each in runs if each.attempt == 1 and each.cause == Cause.TRIGGER)
-    late = sorted(max(0, each.started - each.due) for each in first if each.started is not None)
+    late = sorted(each.late for each in runs if each.late is not None)
     return float(late[min(len(late) - 1, len(late) * 95 // 100)]) if late else None

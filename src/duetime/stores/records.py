@@ -36,7 +36,16 @@ from duetime.stores.transaction import Transaction
 FORGOTTEN = 500
 """Maximum number of expired records that one call of `revoke` deletes."""
 
-_LATE = "CASE WHEN attempt <= 1 THEN started - due END"
+# The first start of a run that is tried again is in its attempts, and until it ends, it counts as before the retry.
+_FIRST = (
+    "CASE WHEN attempt > 1 OR (attempt = 1 AND started IS NULL)"
+    " THEN coalesce((SELECT min(a.started) FROM attempts a WHERE a.run = runs.id), started) ELSE started END"
+)
+_STATUS = (
+    f"CASE WHEN attempt > 0 AND {LIVE} THEN coalesce((SELECT a.status FROM attempts a WHERE a.run = runs.id"  # noqa: S608
+    " AND a.retried IS NOT NULL ORDER BY a.number DESC LIMIT 1), status) ELSE status END"
+)
+_LATE = f"({_FIRST} - due)"
 _TOOK = "finished - started"
 
 
@@ -62,7 +71,7 @@ _LIVING = f"SELECT id, kind, status, {_BEGUN} FROM runs WHERE {LIVE} LIMIT {MOST
 _DEPTH = f"SELECT count(*) FROM (SELECT 1 FROM due WHERE lane = ? AND at <= ? LIMIT {MOST}) AS waiting"  # noqa: S608
 # The runs of one schedule in index order, so that no more rows are read than asked for.
 _TRACES = (
-    "SELECT * FROM (SELECT schedule, due, status, started, finished FROM runs WHERE schedule = ?"
+    f"SELECT * FROM (SELECT schedule, due, {_STATUS}, started, finished FROM runs WHERE schedule = ?"  # noqa: S608
     " ORDER BY due DESC, id DESC LIMIT ?) AS latest"
 )
 # Uses the index of all kinds other than jobs, without reading the runs.
@@ -71,13 +80,13 @@ _LATEST_BUT = (
     " LIMIT 1 OFFSET ?"
 )
 # Of one schedule, by the index of its occurrences; each period reads a bounded number of rows.
-_TIMINGS = (
-    "SELECT id, due, status, cause, attempt, started, finished FROM runs WHERE schedule = ?"
-    " ORDER BY due DESC, id DESC LIMIT ?"
-)
+_TIMING = f"SELECT id, due, {_STATUS}, cause, started, finished, {_FIRST} FROM runs"  # noqa: S608
+_TIMINGS = f"{_TIMING} WHERE schedule = ? ORDER BY due DESC, id DESC LIMIT ?"
 _PERIOD = (
-    "SELECT * FROM (SELECT {} AS period, status, count(*), CAST(sum(abs(number)) AS bigint), max(last) FROM ("
-    "SELECT status, number, last FROM runs WHERE schedule = ? AND due >= ? AND due < ? ORDER BY due DESC LIMIT ?"
+    "SELECT * FROM (SELECT {} AS period, status, count(*), CAST(sum(abs(number)) AS bigint), max(last)"  # noqa: S608
+    " FROM ("
+    f"SELECT {_STATUS} AS status, number, last FROM runs"
+    " WHERE schedule = ? AND due >= ? AND due < ? ORDER BY due DESC LIMIT ?"
     ") AS latest GROUP BY status) AS counted"
 )
 
@@ -182,7 +191,7 @@ class RecordsMixin(Queries, Remotes, Revocations, Publication, Figures):
 
     def endings(self, owner: str | None, limit: int) -> list[Timing]:
         of, values = ("", (limit,)) if owner is None else (" WHERE owner = ?", (owner, limit))
-        statement = f"SELECT {', '.join(Timing._fields)} FROM runs{of} ORDER BY id DESC LIMIT ?"  # noqa: S608
+        statement = f"{_TIMING}{of} ORDER BY id DESC LIMIT ?"
         return [Timing._make(row) for row in self._rows(statement, values)]
 
     def first_run_due(self, instant: Instant) -> RunId:

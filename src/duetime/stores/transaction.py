@@ -209,6 +209,9 @@ class Transaction(Reader, Protocol):
     def last_attempt(self, run: RunId) -> int:
         return int(self.rows("last_attempt", run)[0][0])
 
+    def last_retry(self, run: RunId) -> int:
+        return int(self.rows("last_retry", run)[0][0])
+
     def last_finished(self, run: RunId) -> Instant | None:
         found: Instant | None = self.rows("last_finished", run)[0][0]
         return found

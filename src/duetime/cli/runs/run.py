@@ -104,8 +104,8 @@ def run_facts(app: Application, run: Run, schedule: Schedule | None) -> list[tup
 
 
 _DETAILS = (
-    "duration_seconds", "cost", "stopping", "taken_until", "traceback", "attempts", "own_payload", "payload_changed",
-    "late_seconds", "next_attempt", "worker", "previous_run", "following_run",
+    "duration_seconds", "cost", "stopping", "taken_until", "traceback", "attempts", "own_payload", "started_by",
+    "payload_changed",    "late_seconds", "next_attempt", "worker", "previous_run", "following_run",
 )  # fmt: skip
 
 

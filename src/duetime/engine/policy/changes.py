@@ -276,23 +276,25 @@ def retry(change: Change, run: Run) -> Decision:
         return not_possible("retried", progress.state)
     policy = policy_from_json(definition.policy)
     in_line = progress.active > 0 and policy.overlap != Overlap.ALLOW
+    last = change.reader.last_attempt(run.id)
+    number, started = (run.attempt, run.started) if run.attempt > last else (last + 1, None)  # None: it never began
     again = run._replace(
         status=RunStatus.QUEUED if in_line else RunStatus.PENDING,
         deaths=0,
-        attempt=0,
+        attempt=number,
         worker=None,
         stop=0,
+        started=None,
         finished=None,
+        error=None,
         holder=None,
         until=None,
         expires=_requested_during_pause(change, in_line),
     )
     ended_at = change.now if run.finished is None else run.finished
-    # The run's own row says how it ended, and the retry will overwrite that. Keeping it as an attempt also records that
-    # somebody retried this run. The store moves the traceback to the attempt.
-    life_before = Attempt(
-        run.id, run.attempt, run.started, ended_at, run.status, run.error, actor=change.actor, retried=change.now
-    )
+    # The run's own row says how it ended, and the retry will overwrite that. Keeping it as an attempt also records who
+    # retried this run, from which attempt on `max_attempts` counts again. The store moves the traceback to the attempt.
+    life_before = Attempt(run.id, number, started, ended_at, run.status, run.error, None, change.actor, change.now)
     writes = Writes(runs={run.id: again}, attempts=[life_before], columns=[RunColumn("traceback", None, run.id)])
     if in_line:
         progress = progress._replace(queued=progress.queued + 1)

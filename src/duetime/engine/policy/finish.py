@@ -48,6 +48,9 @@ class Reader(Protocol):
     def last_attempt(self, run: RunId) -> int:
         """Return the number of the latest attempt that is stored beside the run's own row; 0 if there is none."""
 
+    def last_retry(self, run: RunId) -> int:
+        """Return the number of the latest attempt after which somebody retried the run; 0 if nobody did."""
+
     def last_finished(self, run: RunId) -> Instant | None:
         """Return when the last of these attempts ended."""
 
@@ -77,7 +80,8 @@ def end_run(writes: Writes, held: HeldRun, policy: Policy, closed: Run, now: Ins
     if closed.status == _COMPLETED:
         failures, last_error = 0, None
     elif closed.status in _FAILURES:
-        failures += 1
+        was_retried = closed.attempt > 1 and reader.last_retry(closed.id) > 0
+        failures = max(1, failures) if was_retried else failures + 1  # a run that fails once more is one failed run
         recurs = progress.state == ScheduleState.ACTIVE and progress.next is not None
         paused = recurs and 0 < policy.pause_after <= failures
     last_run = progress.last_run if closed.started is None else closed.started

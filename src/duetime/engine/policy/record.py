@@ -145,7 +145,7 @@ def _retry_or_fail(
     writes: Writes, held: HeldRun, run: Run, outcome: Failed | Retry, now: Instant, reader: Reader
 ) -> None:
     policy = policy_for_ending(held.definition.policy)
-    failures = run.attempt - run.deaths
+    failures = run.attempt - run.deaths - (reader.last_retry(run.id) if run.attempt > 1 else 0)
     permanent = isinstance(outcome, Failed) and outcome.permanent
     if permanent or failures >= policy.max_attempts or run.stop:
         lost = isinstance(outcome, Failed) and outcome.lost
@@ -180,9 +180,8 @@ def go_on(writes: Writes, held: HeldRun, run: Run, at: Instant, now: Instant, re
 
 
 def _is_manual(run: Run, reader: Reader) -> bool:
-    """Return whether somebody started or retried the run manually: that person must learn how it ends. A retry restarts
-    the count of attempts at one, so the attempts stored before it have equal or higher numbers."""
-    return run.cause == Cause.MANUAL or reader.last_attempt(run.id) >= run.attempt
+    """Return whether somebody started or retried the run manually: that person must learn how it ends."""
+    return run.cause == Cause.MANUAL or reader.last_retry(run.id) > 0
 
 
 def _note_reason(writes: Writes, held: HeldRun, note: str) -> None:

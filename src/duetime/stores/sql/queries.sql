@@ -92,6 +92,9 @@ SELECT a.* FROM attempts a WHERE a.run = ? ORDER BY a.number
 -- name: last_attempt
 SELECT coalesce(max(number), 0) FROM attempts WHERE run = ?
 
+-- name: last_retry
+SELECT coalesce(max(number), 0) FROM attempts WHERE run = ? AND retried IS NOT NULL
+
 -- name: taken_since
 SELECT due FROM runs WHERE schedule = ? AND due >= ? AND cause = 'trigger'
 

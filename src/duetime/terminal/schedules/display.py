@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 from duetime.engine.actor import is_agents
 from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError
-from duetime.engine.model import Cause, Run, Schedule, ScheduleId, executed, status_of
+from duetime.engine.model import (
+    Cause,
+    Run,
+    Schedule,
+    ScheduleId,
+    executed,
+    first_start,
+    has_earlier_attempts,
+    status_of,
+)
 from duetime.engine.policy.options import policy_from_json
 from duetime.engine.result import Err
 from duetime.engine.store import ScheduleQuery
@@ -16,7 +25,7 @@ from duetime.engine.times import clock_local
 from duetime.service.errors import Refused, refuse
 from duetime.service.history import next_attempt
 from duetime.service.lookup import find_schedule, short_id
-from duetime.service.presenters import next_of
+from duetime.service.presenters import actor_view, next_of
 from duetime.service.services import OPERATOR
 from duetime.service.state_details import StatusWords, status_words
 from duetime.terminal import output
@@ -190,14 +199,18 @@ def print_runs(app: Application, runs: list[Run]) -> None:
     for run in runs:
         text = "; ".join(filter(None, (outcome_text(run), retry_text(app, run))))
         took = "-" if run.started is None or run.finished is None else span(run.finished - run.started)
-        late = "-" if run.started is None or run.attempt > 1 else span(run.started - run.due)
+        attempts = app.scheduler.attempts(OPERATOR, run.id) if has_earlier_attempts(run) else []
+        first = first_start(run, attempts)
+        late = "-" if first is None else span(first - run.due)
         status = output.status_text(run.status)
         rows.append([run.id, status, output.local_time(run.due, zone), run.attempt or "-", took, late, text])
-        if run.attempt > 1 or run.deaths:
-            for attempt in app.scheduler.attempts(OPERATOR, run.id):
-                took = "-" if attempt.started is None else span(attempt.finished - attempt.started)
-                error = output.safe(attempt.error or "", "dim")
-                rows.append(["", output.status_text(attempt.status), "", attempt.number, took, "", error])
+        for attempt in attempts:
+            took = "-" if attempt.started is None else span(attempt.finished - attempt.started)
+            error = output.safe(attempt.error or "", "dim")
+            rows.append(["", output.status_text(attempt.status), "", attempt.number, took, "", error])
+            if attempt.retried is not None:
+                by = f"by {clean(actor_view(attempt.actor) or 'unknown')}"
+                rows.append(["", "retried", output.local_time(attempt.retried, zone), "", "", "", by])
     headings = ["RUN", "STATUS", "DUE", "TRY", "TOOK", "LATE", "RESULT OR ERROR"]
     output.table(headings, rows, whole=3, fold=True, spare={"LATE": 24})
 

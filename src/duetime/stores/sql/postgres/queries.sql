@@ -329,7 +329,7 @@ WHERE r.worker = ? AND r.status = 'running' AND r.status IN ('pending', 'queued'
 ORDER BY r.schedule, r.id
 
 -- name: insert_attempts
--- Numbers go on after those of an earlier life of the run: a retry by hand counts its attempts from one again.
+-- Numbers go on after those that are stored: older code counted from one again after a retry by hand.
 -- A retry by hand leaves the traceback to the attempt.
 INSERT INTO attempts (run, number, started, finished, status, error, traceback, actor, retried)
 SELECT u.run, greatest(u.number, 1 + coalesce((SELECT max(a.number) FROM attempts a WHERE a.run = u.run), 0)),

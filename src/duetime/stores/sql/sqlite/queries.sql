@@ -209,7 +209,7 @@ SELECT r.id, r.status, r.fence, r.worker, r.stop, p.* FROM json_each(?) given CR
 CROSS JOIN progress p ON p.schedule = r.schedule
 
 -- name: insert_attempt
--- Numbers go on after those of an earlier life of the run: a retry by hand counts its attempts from one again.
+-- Numbers go on after those that are stored: older code counted from one again after a retry by hand.
 -- A retry by hand leaves the traceback to the attempt.
 INSERT INTO attempts (run, number, started, finished, status, error, traceback, actor, retried)
 VALUES (?1, max(?2, 1 + coalesce((SELECT max(number) FROM attempts WHERE run = ?1), 0)), ?3, ?4, ?5, ?6,
