@@ -120,7 +120,7 @@ def test_a_pause_without_an_end_says_so(stage: Stage, four: tuple[str, ...]) -> 
     number = stage.ada.knows("schedule", at="2026-02-11 9:00", prompt="call the dentist")["id"]
     [row] = stage.ada.knows("change_schedules", action="pause", ids=[number], dry_run=True)["schedules"]
     assert row["paused_until"] is None
-    assert row["falls_into_pause"].startswith("If it is still paused at its time, 2026-02-11T09:00:00")
+    assert row["falls_into_pause"].startswith("If it is paused at its time, 2026-02-11T09:00:00")
     assert row["falls_into_pause"].endswith(", it is held and runs when the pause ends.")
 
 

@@ -147,6 +147,7 @@ def _confirm(
     """Ask for confirmation; if the input is refused, ask again with the input and the problem."""
     typed = {name: "" if form is None else form.get(name) for name in ("until", "note")}
     status, problem = (200, None) if err is None else (shown(err.code).status, err.problem)
+    typed |= {"effect": falls_into_pause(schedule, None, request.zone, clock_local)}
     it = schedule_shape(schedule, request.zone)
     return request.render("confirm.html", status, it=it, action=action, problem=problem, **typed)
 

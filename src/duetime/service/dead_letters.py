@@ -90,13 +90,11 @@ class PlannedRetry(NamedTuple):
 
     newest: Run
     number: int
+    retried: int
+    """How many of them are retried: none if the schedule was cancelled or deleted."""
     recurs: bool
     is_paused: bool
-    """What is retried starts nevertheless."""
-    most: int
-    """How many can be retried: none if the schedule was cancelled or deleted."""
-    fewest: int
-    """How many are retried without `every_run`."""
+    """What is retried runs nevertheless."""
 
 
 class Dealt(NamedTuple):
@@ -198,10 +196,10 @@ def plan_retry(services: Services, caller: Caller, asked: DeadLetterQuery) -> li
     for id, number in numbers.most_common():
         schedule = services.scheduler.schedule_of(caller, newest[id])
         state = ScheduleState.DELETED if schedule is None else schedule.progress.state
-        most = 0 if state in (ScheduleState.CANCELLED, ScheduleState.DELETED) else number
         recurs = schedule is not None and not is_one_off(schedule.definition)
-        fewest = min(1, most) if recurs else most
-        planned.append(PlannedRetry(newest[id], number, recurs, state == ScheduleState.PAUSED, most, fewest))
+        retried = 1 if recurs and not asked.every_run else number
+        retried = 0 if state in (ScheduleState.CANCELLED, ScheduleState.DELETED) else retried
+        planned.append(PlannedRetry(newest[id], number, retried, recurs, state == ScheduleState.PAUSED))
     return planned
 
 

@@ -23,17 +23,17 @@ def falls_into_pause(
     first = schedule.progress.next
     if first is None or (until is not None and first >= until):
         return "None of its times falls into the pause."
+    at = show(first, zone)
     if is_one_off(schedule.definition):
-        held, shown = is_held(schedule, _NEVER if until is None else until), show(first, zone)
+        held = is_held(schedule, _NEVER if until is None else until)
         then = "it is held and runs when the pause ends" if held else "it will be missed, because catch_up is skip"
-        if until is None:
-            return f"If it is still paused at its time, {shown}, {then}."
-        return f"Its time, {shown}, falls into the pause: {then}."
+        case = f"If it is paused at its time, {at}," if until is None else f"Its time, {at}, falls into the pause:"
+        return f"{case} {then}."
     if until is None:
-        return f"Its times are skipped until it is resumed, the first at {show(first, zone)}."
+        return f"Its times are skipped until it is resumed, the first at {at}."
     try:
         number = missed_span(schedule.definition.trigger, first, Instant(until - 1)).number
     except DuetimeError:  # it takes too many steps to count them
         number = -1
-    times = f"at least {plural(-number, 'time')}" if number < 0 else plural(number, "time")
-    return f"It is skipped {times} in the pause, the first at {show(first, zone)}."
+    times = f"{'at least ' if number < 0 else ''}{plural(abs(number), 'time')}"
+    return f"It is skipped {times} in the pause, the first at {at}."

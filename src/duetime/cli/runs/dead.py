@@ -176,7 +176,7 @@ def forget(chosen: Chosen, run: Runs = None, db: Db = None, json_: Json = False)
 def _agreed(app: Application, asked: DeadLetterQuery, expected: int | None, json_: bool) -> bool:
     """Return whether as many runs as expected are retried or, if no number is expected, whether a person agrees."""
     planned = plan_retry(app.services, OPERATOR, asked)
-    number = sum(each.most if asked.every_run else each.fewest for each in planned)
+    number = sum(each.retried for each in planned)
     if expected not in (None, number):
         raise refuse("conflict", f"--expected: {plural(number, 'run')} would be retried, not {expected}")
     if expected is not None or number == 0:
@@ -185,9 +185,8 @@ def _agreed(app: Application, asked: DeadLetterQuery, expected: int | None, json
         raise InvalidInput(f"--all: {plural(number, 'run')} would be retried; pass --expected {number}, or --yes")
     rows: list[list[object]] = []
     for each in planned:
-        note = "paused, runs nevertheless" if each.is_paused else "" if each.most else "left out"
-        retried = each.most if asked.every_run else each.fewest
-        rows.append([each.number, retried, each.newest.kind, each.newest.name, note])
+        note = "paused, runs nevertheless" if each.is_paused else "" if each.retried else "left out"
+        rows.append([each.number, each.retried, each.newest.kind, each.newest.name, note])
     output.table(["FAILED", "TO RETRY", "KIND", "NAME", "NOTE"], rows, whole=3)
     return agreed(f"Retry {plural(number, 'run')}?")
 
