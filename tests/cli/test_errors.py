@@ -196,7 +196,12 @@ def test_a_store_that_may_only_be_read(cli: Cli, open_folder: Path, monkeypatch:
 @pytest.mark.postgres
 def test_a_postgresql_that_is_not_there(cli: Cli) -> None:
     url = "postgresql://me:secret@127.0.0.1:1/duetime"
-    for arguments in ((*ADD, "--every", "2h"), ("job", "list"), ("worker",)):
+    for arguments in (
+        (*ADD, "--every", "2h"),
+        ("job", "list"),
+        ("worker", "--no-wait"),
+        ("serve", "--no-wait", "--port", "0"),
+    ):
         answer = cli(*arguments, "--db", url)
         is_one_clear_line(answer, 5, "PostgreSQL cannot be reached", "check --db")
         assert "secret" not in answer.err

@@ -22,7 +22,7 @@ from duetime.kinds.jobs.kind import JobKind, _context
 from duetime.kinds.jobs.loading import load_file
 from duetime.kinds.jobs.registry import Registry, Task
 from duetime.kinds.jobs.runners import CHILD, _request
-from duetime.processes import child
+from duetime.processes import child, supervisor
 from duetime.processes.child import ProcessSpec
 from duetime.processes.supervisor import ChildLease, GuardedCall, GuardedCommand
 from tests.support import isolated
@@ -288,6 +288,22 @@ def stand_still(monkeypatch: pytest.MonkeyPatch, path: Path, lease: Lease) -> No
         step(process, timeout)
 
     monkeypatch.setattr(child.ChildProcess, "step", slow_step)
+
+
+@pytest.mark.parametrize("sent", [b"", b'{"path": [', b'{"path": []}\n', b'{"path": []}\n[['])
+def test_a_child_whose_worker_dies_while_it_starts_says_nothing(sent: bytes) -> None:
+    """The pipe with its request closes before the request is complete; the others still close a moment later."""
+    control, report, life = os.pipe(), os.pipe(), os.pipe()
+    passed = control[0], report[1], life[0]
+    command = [sys.executable, "-P", supervisor._GUARD, "call", str(SystemClock().boottime() + 30), *map(str, passed)]
+    try:
+        done = subprocess.run(
+            [*command, CHILD], input=sent, capture_output=True, pass_fds=passed, start_new_session=True, check=False
+        )
+    finally:
+        for descriptor in (*control, *report, *life):
+            os.close(descriptor)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGKILL, b"", b"")
 
 
 def test_no_descriptors_are_left_open(kind: JobKind) -> None:

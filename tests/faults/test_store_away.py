@@ -36,7 +36,7 @@ def test_nobody_who_lives_is_rescued_when_the_database_was_away_for_two_leases(
     private: Crew, private_postgres: PostgresServer, mode: str
 ) -> None:
     gate, later = private.gate(), private.gate("later")
-    private.start(4, threads=4)
+    workers = private.start(4, threads=4)
     before = set(_beats(private))
     private.add("insist", [f"meanwhile{number}" for number in range(6)], gate=str(gate))
     private.add("insist", [f"after{number}" for number in range(6)], gate=str(later))
@@ -55,6 +55,8 @@ def test_nobody_who_lives_is_rescued_when_the_database_was_away_for_two_leases(
     back = CLOCK.monotonic()
 
     eventually(lambda: private.statuses()["completed"] == 6, 30, "what ended meanwhile is recorded")
+    again = "the store is available again"
+    eventually(lambda: all(again in worker.log for worker in workers), 30, "each worker says so")
     private.add("mark", ["fresh"])
     eventually(lambda: private.statuses()["completed"] == 7, 30, "work goes on by itself")
     print(f"the database was back for {CLOCK.monotonic() - back:.2f} s")  # noqa: T201 - a figure for the reader

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from duetime.engine.clock import SECOND, Instant
 from duetime.engine.kind import Caller
 from duetime.engine.model import ScheduleState
 from duetime.engine.result import Ok
@@ -207,3 +209,21 @@ def test_an_end_that_is_no_time_is_refused(stage: Stage, four: tuple[str, ...], 
     with pytest.raises(ToolProblem, match=words):
         stage.ada.use("pause_schedule", schedule_id=four[0], until=until)
     assert states(stage, four[0]) == ["active"]
+
+
+def test_whether_the_end_of_a_pause_lies_ahead_is_decided_once_for_all(
+    stage: Stage, four: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The call takes longer than the pause is to last."""
+    change = type(stage.app.store).change
+
+    def slow_change(*args: Any, **kwargs: Any) -> Any:
+        stage.time.clock.move_to(Instant(stage.time.clock.now() + SECOND))
+        return change(*args, **kwargs)
+
+    monkeypatch.setattr(type(stage.app.store), "change", slow_change)
+    done = stage.ada.knows("change_schedules", action="pause", all=True, until="in 2 seconds")
+    assert (done["changed"], done["failed"]) == (4, [])
+    monkeypatch.undo()
+    stage.time.advance(timedelta(minutes=1))
+    assert states(stage, *four) == ["active"] * 4

@@ -189,9 +189,11 @@ class Scheduler(Checkout):
         *,
         until: Instant | None = None,
         note: str | None = None,
+        asked: Instant | None = None,
     ) -> Result[Schedule]:
-        """Pause a schedule until it is resumed, or until an instant at which it resumes automatically."""
-        self.drafter.check_pause(until, note, self.clock.now())
+        """Pause a schedule until it is resumed, or until an instant at which it resumes automatically. `asked`: when
+        this was requested, if that was earlier; an end that has passed since then is no error."""
+        self.drafter.check_pause(until, note, self.clock.now() if asked is None else asked)
         return self._change(caller, public_id, kind, lambda change: policy_changes.pause(change, until, note))
 
     def resume(self, caller: Caller, public_id: str | Schedule, kind: str | None = None) -> Result[Schedule]:

@@ -115,6 +115,8 @@ def _call(control: Control, report: int, life: int, module: str) -> None:
         _end_group()
     threading.Thread(target=_watch, args=(control,), name="duetime-watch", daemon=True).start()
     request, _, arguments = _read_input().partition(b"\n")
+    if not arguments.endswith(b"\n"):
+        _end_group()  # the worker died before it had sent everything
     given = json.loads(request)
     sys.path[:] = given["path"]
     importlib.import_module(module).main(given, json.loads(arguments), cancelled, report)

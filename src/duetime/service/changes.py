@@ -35,6 +35,8 @@ class ChangeRequest(NamedTuple):
     """When the pause ends automatically."""
     note: str | None = None
     """Why it is paused."""
+    asked: Instant | None = None
+    """When a change of many schedules was asked for: whether `until` lies ahead is decided once for all of them."""
 
 
 class Changed(NamedTuple):
@@ -79,7 +81,7 @@ def change_found(services: Services, caller: Caller, found: Schedule, request: C
     done: Result[Any]
     match request.action:
         case "pause":
-            done = scheduler.pause(caller, found, until=request.until, note=request.note)
+            done = scheduler.pause(caller, found, until=request.until, note=request.note, asked=request.asked)
         case "resume":
             done = scheduler.resume(caller, found)
         case "cancel":
@@ -178,6 +180,7 @@ def change_schedules(
     in the answer are in `zone`. To cancel or delete is final, so it requires `expected_count`, how many schedules the
     caller expects to match, or `confirmed`: a person has seen them."""
     zone = services.zone if zone is None else zone
+    request = request._replace(asked=services.scheduler.clock.now())
     try:
         _check(caller, selection, request)
         targets, failed = _targets(services, caller, selection, request, kinds)

@@ -13,10 +13,19 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from duetime.app import build, server_url, sign_in_link, tokens_for_command, tokens_of, web
+from duetime.app import server_url, sign_in_link, tokens_for_command, tokens_of, web
 from duetime.cli.serve.demo import LOG, demo_settings
 from duetime.cli.serve.shutdown import log_to
-from duetime.cli.serve.worker import Lease, Live, Quiet, Threads, Verbose, work_until_stopped
+from duetime.cli.serve.worker import (
+    Lease,
+    Live,
+    NoWait,
+    Quiet,
+    Threads,
+    Verbose,
+    build_when_reachable,
+    work_until_stopped,
+)
 from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.http import url_for
 from duetime.kinds.prompts.access import header_command, stdio_command
@@ -61,6 +70,7 @@ def serve(
     live: Live = False,
     verbose: Verbose = False,
     quiet: Quiet = False,
+    no_wait: NoWait = False,
     no_link: Annotated[bool, option("--no-link", "Don't print the sign-in link.")] = False,
     demo: Annotated[bool, option("--demo", "Run sample tasks in a separate SQLite file, and show them live.")] = False,
     json_: Json = False,
@@ -78,7 +88,7 @@ def serve(
     if not demo and tasks is None:  # who names a task module means the current folder
         settings = leave_folder(settings)
     shown = Shown(link=not no_link, quiet=quiet, live=live, verbose=verbose, json=json_)
-    raise typer.Exit(_listen_and_serve(settings, shown, no_auth=no_auth, demo=demo))
+    raise typer.Exit(_listen_and_serve(settings, shown, no_auth=no_auth, demo=demo, wait=not no_wait))
 
 
 class Shown(NamedTuple):
@@ -91,11 +101,14 @@ class Shown(NamedTuple):
     json: bool
 
 
-def _listen_and_serve(settings: Settings, shown: Shown, *, no_auth: bool, demo: bool) -> int:
+def _listen_and_serve(settings: Settings, shown: Shown, *, no_auth: bool, demo: bool, wait: bool) -> int:
     from duetime.http.connection_limits import connection_limits
     from duetime.http.server import HttpServer, listen, url_of
 
-    with listen(settings.host, settings.port, only_loopback=no_auth) as bound, closing(build(settings)) as app:
+    with (
+        listen(settings.host, settings.port, only_loopback=no_auth) as bound,
+        closing(build_when_reachable(settings, wait=wait)) as app,
+    ):
         published = app.publish(url_of(bound))
         tokens = None if no_auth else tokens_of(settings, app.clock, app.store)
         if tokens is not None:

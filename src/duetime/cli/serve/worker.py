@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Annotated
@@ -13,12 +14,14 @@ from duetime.app import App, build
 from duetime.cli.runs.tail import Stream
 from duetime.cli.serve.demo import DB, LOG, SAMPLES, create_samples, demo_settings
 from duetime.cli.serve.shutdown import LOOK, StopButton, StoppedAtOnce, drain, leave_at_once, log_to
+from duetime.engine.errors import StoreUnavailable
 from duetime.engine.model import Schedule, ScheduleState
 from duetime.engine.redaction import without_password
 from duetime.engine.times import clock_local
 from duetime.service.errors import FAILED, OK
 from duetime.service.presenters import schedule_view
 from duetime.service.services import OPERATOR
+from duetime.settings import Settings
 from duetime.settings.working_folder import leave_folder
 from duetime.terminal import output
 from duetime.terminal.context import Db, Json, Tasks, program, settings_for, version
@@ -99,8 +102,13 @@ Lease = Annotated[
 ]
 Live = Annotated[bool, option("--live", "Show every run as it happens.")]
 Verbose = Annotated[bool, option("--verbose", "Log the whole traceback of a failed run.")]
+NoWait = Annotated[
+    bool, option("--no-wait", "Fail if the store cannot be reached at the start, instead of waiting for it.")
+]
 Quiet = Annotated[bool, option("--quiet", "Print nothing but warnings and failures.")]
 
+_RETRY = 1.0
+"""Seconds between two attempts to reach the store at the start."""
 commands = single()
 
 
@@ -114,6 +122,7 @@ def worker(
     live: Live = False,
     verbose: Verbose = False,
     quiet: Quiet = False,
+    no_wait: NoWait = False,
     json_: Json = False,
 ) -> None:
     """Run what is due, without a server. Ctrl-C waits for running work and stops; a second Ctrl-C stops at once."""
@@ -123,9 +132,24 @@ def worker(
         settings = demo_settings(settings, db)
     elif tasks is None:  # who names a task module means the current folder
         settings = leave_folder(settings)
-    with closing(build(settings)) as app:
+    with closing(build_when_reachable(settings, wait=not no_wait)) as app:
         log_to(LOG if demo else None, verbose=verbose, live=live)
         raise typer.Exit(work_until_stopped(app, demo=demo, live=live, quiet=quiet, json_=json_))
+
+
+def build_when_reachable(settings: Settings, *, wait: bool) -> App:
+    """Build the app. While its store cannot be reached, wait for it and say so."""
+    problem = ""
+    while True:
+        try:
+            return build(settings)
+        except StoreUnavailable as error:
+            if not wait:
+                raise
+            if error.message != problem:
+                problem = error.message
+                output.warn([f"{problem}. Waiting for it; with --no-wait, this command fails instead."])
+        threading.Event().wait(_RETRY)
 
 
 def relax_collector() -> None:

@@ -23,6 +23,9 @@ log = logging.getLogger("duetime.worker")
 
 WATCH = 1.0
 """Seconds that the watching thread waits for the store at a time."""
+LONGEST_PATIENCE = 2.0
+"""Maximum number of seconds between two attempts to reach a store that is unavailable."""
+
 TIDY_PAUSE = 0.2
 """Seconds between two batches of deleted history."""
 
@@ -86,6 +89,8 @@ class Engine:
         ]
         self._forget_store: Callable[[], None] = lambda: None
         self._next_beat = 0.0
+        self._failed: float | None = None
+        """When an exchange failed last, until the store is available again."""
         self._next_tidy = clock.monotonic() + TIDY_FIRST
         self._is_tidying = False
         self.failure: BaseException | None = None
@@ -164,8 +169,9 @@ class Engine:
                 self._wake.set()  # the thread that claims registers again
             except TRANSIENT as error:
                 log.warning("%s", describe(error))
+                self._failed = self._clock.monotonic()
                 self._stopping.wait(patience)
-                patience = min(2.0, patience * 2)
+                patience = min(LONGEST_PATIENCE, patience * 2)
             except Exception as error:
                 self._fail(error)
                 return
@@ -243,6 +249,9 @@ class Engine:
         if now >= self._next_beat:
             self.worker.beat()
             self._next_beat = now + self.options.lease / 4
+            if self._failed is not None and now - self._failed > LONGEST_PATIENCE:
+                log.warning("the store is available again; work continues")
+                self._failed = None
             self._following.follow(self._store.now)
 
     @property

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import apsw
 
 from duetime.engine.errors import DuetimeError, InvalidInput, StoreUnavailable, StoreUnusable
+
+_SMALLEST_SPACE = 64 * 1024
+"""Bytes of free space; the shared memory beside a SQLite file takes 32 kB at first."""
 
 
 def _not_opened(path: str) -> DuetimeError:
@@ -19,6 +22,18 @@ def _not_opened(path: str) -> DuetimeError:
     if is_there and os.access(folder, os.W_OK):
         return StoreUnavailable(f"{path} cannot be opened just now; it will be retried")
     return StoreUnusable(f"{path} cannot be opened; check that its folder exists and may be written")
+
+
+def _failed(path: str, error: BaseException) -> StoreUnavailable:
+    """Return the error for a failed read or write. SQLite does not say so if the disk is too full for the files beside
+    its own."""
+    full = isinstance(error, apsw.FullError)
+    with suppress(OSError):
+        space = os.statvfs(os.path.dirname(path) or ".")  # noqa: PTH120 - as above
+        full = full or (isinstance(error, apsw.IOError) and space.f_bavail * space.f_frsize < _SMALLEST_SPACE)
+    if full:
+        return StoreUnavailable(f"{path}: the disk is full; free some space, and work continues")
+    return StoreUnavailable(f"{path}: reading or writing failed ({error}); check the disk and the memory")
 
 
 def _read_only(path: str, wrote: bool) -> DuetimeError:
@@ -49,8 +64,6 @@ def _raise_translated(path: str, wrote: bool) -> Iterator[None]:
         yield
     except apsw.BusyError as error:
         raise StoreUnavailable(f"{path} is locked by another process; it will be retried") from error
-    except apsw.FullError as error:
-        raise StoreUnavailable(f"{path}: the disk is full; free some space, and work continues") from error
     except apsw.ReadOnlyError as error:
         raise _read_only(path, wrote) from error
     except apsw.NotADBError as error:
@@ -59,8 +72,8 @@ def _raise_translated(path: str, wrote: bool) -> Iterator[None]:
         raise StoreUnusable(f"{path} is damaged; restore it from a backup") from error
     except apsw.CantOpenError as error:
         raise _not_opened(path) from error
-    except (apsw.IOError, apsw.NoMemError, MemoryError) as error:
-        raise StoreUnavailable(f"{path}: reading or writing failed ({error}); check the disk and the memory") from error
+    except (apsw.FullError, apsw.IOError, apsw.NoMemError, MemoryError) as error:
+        raise _failed(path, error) from error
     except apsw.TooBigError as error:
         raise InvalidInput("too large to be stored") from error
     except UnicodeEncodeError as error:
