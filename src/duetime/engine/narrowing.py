@@ -144,8 +144,8 @@ def check_new(kinds: Mapping[str, Kind], caller: Caller, prepared: Prepared, pol
     """Refuse the web to a run that may not use it, and topics that no kind knows, to which anybody may listen."""
     _check_web(caller, prepared)
     topic = None if may_use_web(caller) else policy.deliver_to
-    ask = [each.knows_topic for each in kinds.values() if hasattr(each, "knows_topic")]
-    if topic is not None and not all(knows_topic(topic, caller.owner) for knows_topic in ask):
+    asked = [each.knows_topic for each in kinds.values() if topic is not None and hasattr(each, "knows_topic")]
+    if not all(knows_topic(topic, caller.owner) for knows_topic in asked):
         raise InvalidInput(field="deliver_to", problem=f"nothing else uses {topic}; name a topic that is in use")
 
 

@@ -73,7 +73,7 @@ class JobKind(KindHooks):
         kwargs = {} if kwargs is None or kwargs == {} else _as_json("kwargs", kwargs, dict)
         plan = self._planner.checked(text, args, kwargs, caller)
         prepared = {"task": text, "args": args, "kwargs": kwargs}
-        web = "task" if caller.grant is not None and plan.uses_web else ""
+        web = "task" if caller.grant is not None and any(stage.task.web for stage in plan.stages) else ""
         return Prepared(prepared, plan.stages[0].task.name, check_cron=refuse_seconds, web=web)
 
     def known_work(self) -> list[str]:

@@ -122,10 +122,6 @@ class Plan(NamedTuple):
         tasks = [stage.task for stage in self.stages]
         return any(task.isolation == "process" for task in tasks) and all(task.portable for task in tasks)
 
-    @property
-    def uses_web(self) -> bool:
-        return any(stage.task.web for stage in self.stages)
-
 
 class Planner:
     def __init__(self, registry: Registry) -> None:
