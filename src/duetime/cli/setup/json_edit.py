@@ -9,28 +9,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-_TOKEN = re.compile(
-    r"(?P<space>[ \t\r\n]+)"
-    r"|(?P<comment>//[^\r\n]*|/\*.*?\*/)"
-    r'|(?P<string>"(?:[^"\\\x00-\x1f]|\\.)*")'
-    r"|(?P<word>[A-Za-z0-9+.-]+)"
-    r"|(?P<mark>[{}\[\]:,])",
-    re.DOTALL,
-)
+_TEXT = r'("(?:[^"\\\r\n]|\\.)*")'
+_COMMENT = re.compile(rf"{_TEXT}|//[^\r\n]*|/\*.*?\*/", re.DOTALL)
+_LAST_COMMA = re.compile(rf"{_TEXT}|,(?=\s*[}}\]])")
+_SPACE = re.compile(r"[ \t\r\n]*")
+_DECODER = json.JSONDecoder()
 
 
 class Unreadable(Exception):
     """A text that is not JSON, or that cannot be changed here. The message says why."""
-
-
-class Token(NamedTuple):
-    kind: str
-    text: str
-    start: int
-
-    @property
-    def end(self) -> int:
-        return self.start + len(self.text)
 
 
 class Node(NamedTuple):
@@ -53,29 +40,45 @@ class Member(NamedTuple):
 
 def parsed(text: str) -> Node | None:
     """Return the value of a text; None if there is nothing but comments."""
-    tokens = [token for token in _tokens(text) if token.kind not in ("space", "comment")]
-    if not tokens:
+    plain = _blanked(_COMMENT, text)
+    strict = _blanked(_LAST_COMMA, plain)
+    if not plain.strip():
         return None
-    parser = _Parser(text, tokens)
     try:
-        node = parser.value()
+        json.loads(strict)  # refuses what the positions below would not
+        return _node(plain, strict, _after_space(plain, 0))
+    except json.JSONDecodeError as error:
+        problem = error.msg[:1].lower() + error.msg[1:]
+        raise Unreadable(f"line {error.lineno}, column {error.colno}: {problem}") from None
     except RecursionError:
         raise Unreadable("it is nested too deeply") from None
-    if parser.peek() is not None:
-        parser.fail("unexpected text after the end")
-    return node
 
 
-def _tokens(text: str) -> list[Token]:
-    found, position = [], 0
-    while position < len(text):
-        match = _TOKEN.match(text, position)
-        if match is None:
-            raise Unreadable(f"{_place(text, position)}: {text[position]!r} was not expected")
-        assert match.lastgroup is not None
-        found.append(Token(match.lastgroup, match[0], position))
-        position = match.end()
-    return found
+def _blanked(pattern: re.Pattern[str], text: str) -> str:
+    """Replace what a pattern matches outside texts in quotes with as many spaces; lines stay."""
+    return pattern.sub(lambda match: match[0] if match[1] else re.sub(r"[^\r\n]", " ", match[0]), text)
+
+
+def _after_space(text: str, position: int) -> int:
+    match = _SPACE.match(text, position)
+    assert match is not None
+    return match.end()
+
+
+def _node(plain: str, strict: str, start: int) -> Node:
+    """Return the value at a position of valid JSON; `plain` still has the commas after the last members."""
+    value, end = _DECODER.raw_decode(strict, start)
+    if not isinstance(value, dict):
+        return Node(start, end, value)
+    members, position = [], _after_space(plain, start + 1)
+    while plain[position] != "}":
+        key, colon = _DECODER.raw_decode(strict, position)
+        node = _node(plain, strict, _after_space(plain, _after_space(plain, colon) + 1))
+        comma = _after_space(plain, node.end)
+        has_comma = plain[comma] == ","
+        members.append(Member(key, position, node, comma if has_comma else None))
+        position = _after_space(plain, comma + 1) if has_comma else comma
+    return Node(start, end, value, tuple(members))
 
 
 def _place(text: str, position: int) -> str:
@@ -83,66 +86,8 @@ def _place(text: str, position: int) -> str:
     return f"line {line}, column {position - text.rfind(chr(10), 0, position)}"
 
 
-class _Parser:
-    def __init__(self, text: str, tokens: Sequence[Token]) -> None:
-        self._text, self._tokens, self._next = text, tokens, 0
-
-    def peek(self) -> str | None:
-        return self._tokens[self._next].text if self._next < len(self._tokens) else None
-
-    def take(self) -> Token:
-        if self._next == len(self._tokens):
-            raise Unreadable(f"{_place(self._text, len(self._text))}: it ends too early")
-        self._next += 1
-        return self._tokens[self._next - 1]
-
-    def fail(self, message: str, token: Token | None = None) -> None:
-        place = self._tokens[self._next].start if token is None else token.start
-        raise Unreadable(f"{_place(self._text, place)}: {message}")
-
-    def value(self) -> Node:
-        token = self.take()
-        if token.text == "{":
-            return self._object(token)
-        if token.text == "[":
-            return self._array(token)
-        if token.kind == "mark":
-            self.fail(f"{token.text!r} was not expected", token)
-        return Node(token.start, token.end, self._scalar(token))
-
-    def _scalar(self, token: Token) -> Any:
-        try:
-            return json.loads(token.text)
-        except ValueError:
-            self.fail(f"{token.text[:40]!r} is not a value", token)
-
-    def _array(self, opening: Token) -> Node:
-        values = []
-        while self.peek() != "]":
-            values.append(self.value().value)
-            self._comma("]")
-        return Node(opening.start, self.take().end, values)
-
-    def _object(self, opening: Token) -> Node:
-        members = []
-        while self.peek() != "}":
-            key = self.take()
-            if key.kind != "string":
-                self.fail("a name in double quotes was expected", key)
-            colon = self.take()
-            if colon.text != ":":
-                self.fail("a colon was expected", colon)
-            node = self.value()
-            members.append(Member(self._scalar(key), key.start, node, self._comma("}")))
-        values = {member.key: member.node.value for member in members}
-        return Node(opening.start, self.take().end, values, tuple(members))
-
-    def _comma(self, closing: str) -> int | None:
-        if self.peek() == ",":
-            return self.take().start
-        if self.peek() != closing:
-            self.fail(f"a comma or {closing!r} was expected", self.take())
-        return None
+def _comments(text: str) -> Counter[str]:
+    return Counter(match[0] for match in _COMMENT.finditer(text) if not match[1])
 
 
 # Changes.
@@ -258,7 +203,7 @@ def _replaced(text: str, node: Node, value: Any) -> str:
 
 
 def _refuse_comments(text: str, node: Node) -> None:
-    if any(token.kind == "comment" for token in _tokens(text[node.start : node.end])):
+    if _comments(text[node.start : node.end]):
         raise Unreadable(f"{_place(text, node.start)}: there are comments inside what has to change")
 
 
@@ -292,10 +237,6 @@ def _checked(before: str, after: str, wanted: Any, lost: str = "") -> str:
     if made is None or made.value != wanted or missing:
         raise Unreadable("it is written in a way that cannot be changed safely")
     return after
-
-
-def _comments(text: str) -> Counter[str]:
-    return Counter(token.text for token in _tokens(text) if token.kind == "comment")
 
 
 # Layout.
