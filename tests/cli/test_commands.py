@@ -126,7 +126,7 @@ def test_what_has_ended_and_the_limits_are_told_in_sentences(cli: Cli, tmp_path:
     [over] = room.store.search(ScheduleQuery()).items
     room.close()
     assert ("runs", "1 run, the last one completed just now") in schedule_facts(ANY_KIND, over, [], "UTC", now, None)
-    assert "it has ended, so it cannot be cancelled" in cli("job", "cancel", "over").err
+    assert "it has ended, so it cannot be cancelled" in cli("job", "cancel", "j1").err
     assert "at least 1 s between runs, " in cli("status", "--db", "my.db").out
 
 

@@ -365,9 +365,10 @@ def test_top_pauses_a_schedule_whose_kind_is_not_installed(room: App) -> None:
     actions.choose([Row(schedule.definition.id, None, ())])
     actions.press(DOWN)
     actions.press("p")
-    assert actions.message == f"Paused left over; resume it: duetime change resume {schedule.definition.public_id}"
+    how = f"resume it: duetime change resume {schedule.definition.public_id}"
+    assert actions.message == f"Paused left over (owner ada); {how}"
     actions.press("p")
-    assert actions.message == "Resumed left over."
+    assert actions.message == "Resumed left over (owner ada)."
 
 
 def test_columns_of_tail_stay_where_they_are(cli: Cli, tmp_path: Path) -> None:
@@ -406,14 +407,14 @@ def test_a_run_is_repeated_with_a_task_of_ones_own_and_its_failure_is_an_exit_co
     new = every(HOUR, room.clock.now(), name="bad", subject="refused_again", payload=payload)
     create(room.store, new)  # type: ignore[arg-type]
     room.close()
-    assert cli("job", "run", "bad").code == 0
+    assert cli("job", "run", "j1").code == 0
     again = ("run", "again", "1", "--set", 'kwargs={"account": "test"}')
     unknown = cli(*again)
     assert unknown.code == 2 and "Unknown task: refused_again; known here: " in unknown.err and "--tasks" in unknown.err
-    assert cli("job", "edit", "bad", "--overlap", "allow").code == 0
+    assert cli("job", "edit", "j1", "--overlap", "allow").code == 0
     assert cli(*again, "--tasks", "mine_again.py").code == 0
     with Duetime(str(tmp_path / "my.db")):
-        failed = cli("job", "run", "bad", "--wait", "20", "--json")
+        failed = cli("job", "run", "j1", "--wait", "20", "--json")
         assert (failed.code, failed.document["run"]["status"]) == (1, "failed")
 
 

@@ -136,10 +136,10 @@ def test_a_run_in_retry_says_when_it_is_tried_next(cli: Cli, tmp_path: Path) -> 
     hand = Hand(app.store, now=now)  # type: ignore[arg-type]
     hand.record(hand.claim(now), now, Failed("nobody answers"))
     app.close()
-    for command in (("run", "show", "1"), ("job", "history", "tea"), ("job", "show", "tea")):
+    for command in (("run", "show", "1"), ("job", "history", "j1"), ("job", "show", "j1")):
         said = cli(*command).out
         assert "nobody answers" in said and "next attempt 20" in said and re.search(r"\(in \d+ min", said)
-    assert cli("job", "history", "tea", "--json").document["runs"][0]["next_attempt"] is not None
+    assert cli("job", "history", "j1", "--json").document["runs"][0]["next_attempt"] is not None
     assert cli("run", "show", "1", "--json").document["next_attempt"] is not None
     [retrying] = cli("top", "--json").document["retrying"]
     assert retrying["name"] == "tea" and retrying["next_attempt"] is not None

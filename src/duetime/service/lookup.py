@@ -117,7 +117,7 @@ def _matching(scheduler: Scheduler, caller: Caller, query: ScheduleQuery, kind: 
 
 def _of_others(scheduler: Scheduler, name: str) -> Err:
     """Return the error for an operator who has no schedule of this name, with the ids of those that others have."""
-    query = ScheduleQuery(name=name, status="living", limit=MOST_NAMED, count_to=0)
+    query = ScheduleQuery(name=name, limit=MOST_NAMED, count_to=0)
     others = ", ".join(f"{short_id(each)} (owner {each.owner})" for each, _ in scheduler.store.search(query).items)
     message = f"none of your schedules is called {name[:60]!r}; those of others are found by their id: {others}"
     return Err(NOT_FOUND.code, message, {"others": others}) if others else NOT_FOUND
