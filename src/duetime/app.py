@@ -35,7 +35,7 @@ from duetime.security.redaction import secrets_of
 from duetime.service.errors import refuse
 from duetime.service.kind_spec import BuildContext, load
 from duetime.service.published import SERVER_IS_OLDER, differences, publication, read_publication, without_address
-from duetime.service.services import OPERATOR, Services, local_actor, process_name
+from duetime.service.services import OPERATOR, Services, process_name
 from duetime.service.workers import is_alive, work_entry
 from duetime.settings import RUNS_PER_HOUR, Settings, data_folder, is_postgres, local_zone
 from duetime.settings.locations import make_folder
@@ -145,7 +145,7 @@ class App:
 
         alone = not any(is_alive(each, self.clock.now()) for each in self.scheduler.workers())
         given = self.settings.heartbeat
-        by_settings = OPERATOR._replace(actor=local_actor("settings"))
+        by_settings = OPERATOR._replace(actor=OPERATOR.actor._replace(interface="settings"))
         sync_heartbeat(self.scheduler, by_settings, given.every, given.between, alone=alone)
 
     def close(self) -> None:

@@ -71,7 +71,7 @@ class Base:
         self.app: App = build(chosen, clock=clock, registry=registry)
         self.scheduler: Scheduler = self.app.scheduler
         self._services: Services = self.app.services
-        actor = Actor(MODULE, _main_module(), "python")
+        actor = Actor(MODULE, Path(sys.argv[0]).stem or "python", "python")
         self.caller: Caller = OPERATOR._replace(owner=owner, operator=owner == OPERATOR.owner, actor=actor)
         self._engine: Engine | None = None
         self._warned = False
@@ -175,13 +175,6 @@ class Base:
             return read_instant(given, self.zone, self.scheduler.clock.now(), last=last, past=past)
         except UnreadableTime as error:
             raise InvalidInput(f"{field}: {error.message}", field=field) from None
-
-
-def _main_module() -> str:
-    """Return the name of the program that uses the API."""
-    main = sys.modules["__main__"]
-    spec = getattr(main, "__spec__", None)
-    return spec.name if spec is not None else Path(getattr(main, "__file__", None) or "python").stem
 
 
 def missing(id: Id) -> str:

@@ -15,7 +15,7 @@ from duetime.dashboard.schedule_stats import schedule_stats
 from duetime.dashboard.undo import reverse_of
 from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError, InvalidInput
-from duetime.engine.model import OVER, Run, RunStatus, Schedule, ScheduleState, has_earlier_attempts
+from duetime.engine.model import OVER, Run, RunStatus, Schedule, ScheduleState
 from duetime.engine.result import Err
 from duetime.engine.store import FAILED_OR_LOST, RunQuery
 from duetime.engine.times import clock_local, read_instant
@@ -123,7 +123,7 @@ def run_rows(request: PageRequest, found: list[Run]) -> list[View]:
     """Return views of runs with a text about their result, and with their earlier attempts."""
     shapes = run_shapes(request.scheduler, found, request.zone)
     for run, shape in zip(found, shapes, strict=True):
-        tried = request.scheduler.attempts(request.caller, run.id) if has_earlier_attempts(run) else []
+        tried = request.scheduler.earlier_attempts(run)
         shape["attempts"] = [attempt_view(each, request.zone) for each in tried]
         shape["told"] = result_text(run.kind, shape["result"])
     return shapes

@@ -143,13 +143,6 @@ def was_given_back(run: Run) -> bool:
     return run.status == RunStatus.PENDING and not run.attempt and run.started is None and run.error is not None
 
 
-def has_earlier_attempts(run: Run) -> bool:
-    """Return whether attempts are stored besides the run's own row, which describes the latest one."""
-    return run.attempt > 1 or run.deaths > 0 or (run.attempt > 0 and run.status in _NOT_STARTED)
-
-
-_NOT_STARTED: Final = (RunStatus.PENDING, RunStatus.QUEUED)
-
 READ, DISMISSED = 1, 2
 """Marks of a delivered message, which is a completed run."""
 

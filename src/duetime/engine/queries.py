@@ -175,6 +175,11 @@ class Queries:
     def attempts(self, caller: Caller, run_id: int) -> list[Attempt]:
         return [] if self.run(caller, run_id) is None else self.store.attempts(RunId(run_id))
 
+    def earlier_attempts(self, run: Run) -> list[Attempt]:
+        """Return the attempts besides the latest one, which a run's own row describes once it has started."""
+        waits = run.attempt > 0 and run.status in (RunStatus.PENDING, RunStatus.QUEUED)
+        return self.store.attempts(run.id) if waits or run.attempt > 1 or run.deaths else []
+
     def traceback(self, run: Run) -> str | None:
         """Return the traceback of a run that the caller has found. Each attempt that was retried has its own."""
         return self.store.traceback(run.id) if run.status in (RunStatus.FAILED, RunStatus.CANCELLED) else None

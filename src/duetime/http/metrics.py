@@ -113,8 +113,7 @@ class Tallies:
             query = RunQuery(ids=tuple(gone[begin : begin + _CHUNK]), limit=_CHUNK, count_to=0)
             for run in self._store.runs(query).items:
                 if run.status not in LIVE:
-                    attempts = self._store.attempts(run.id) if run.attempt > 1 else []
-                    first = first_start(run, attempts)
+                    first = first_start(run, self._store.attempts(run.id) if run.attempt > 1 else [])
                     self._sums.add(tally_of(run, first), begun_before=self._alive.pop(run.id))
 
 

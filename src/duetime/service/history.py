@@ -19,7 +19,6 @@ from duetime.engine.model import (
     Schedule,
     ScheduleId,
     first_start,
-    has_earlier_attempts,
     status_of,
 )
 from duetime.engine.policy.follow_ups import message_key
@@ -109,7 +108,7 @@ def outcome_of(scheduler: Scheduler, run: Run, zone: str) -> View:
 def outcome(scheduler: Scheduler, run: Run, ids: Mapping[ScheduleId, str], zone: str, longest: int) -> View:
     """Return a run with its result, error, duration, attempts, cost and deliveries."""
     view = run_shape(run, ids, zone, brief=True)
-    earlier = scheduler.store.attempts(run.id) if has_earlier_attempts(run) else []
+    earlier = scheduler.earlier_attempts(run)
     kept = ("run_id", "kind", "owner", "name", "cause", "status", "state_detail", "due", "started", "finished")
     row: View = {
         "id": view["schedule"],

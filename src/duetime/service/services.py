@@ -50,14 +50,7 @@ declare(
     session_worker_only="It fires only while an agent client is open: run `duetime service install` to have it always.",
     cancelled="What this idempotency key created was cancelled, so it does not fire: use another key for a new one.",
 )
-
-
-def local_actor(interface: str) -> Actor:
-    """Return the user of this machine, who needs no token."""
-    return Actor(PERSON, LOCAL, interface)
-
-
-OPERATOR = Caller(LOCAL, operator=True, actor=local_actor("cli"))
+OPERATOR = Caller(LOCAL, operator=True, actor=Actor(PERSON, LOCAL, "cli"))
 """The caller of the command line: the local owner, who sees and changes everything."""
 
 
@@ -325,4 +318,4 @@ def local_call(services: Services, interface: str) -> Call:
 
     It is not an operator: an agent sees only what belongs to its user.
     """
-    return Call(services, Caller(LOCAL, actor=local_actor(interface)), services.zone)
+    return Call(services, Caller(LOCAL, actor=OPERATOR.actor._replace(interface=interface)), services.zone)

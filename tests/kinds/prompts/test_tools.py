@@ -699,6 +699,7 @@ def test_take_and_finish(both: Stage) -> None:
         "id": number,
         "run_id": run_id,
         "prompt": "water the plants\nand the cactus",
+        "author": "ada",
         "due": "2026-02-10T12:01:00-08:00",
         "expires_at": "2026-02-10T12:16:00-08:00",
     }
@@ -819,6 +820,7 @@ def test_due_prompts_can_be_read_and_watched(both: Stage) -> None:
         "id": number,
         "run_id": row["run_id"],
         "prompt": "x" * 100,
+        "author": "ada",
         "due": "2026-02-10T12:01:00-08:00",
     }
     both.ada.use("take_prompt")

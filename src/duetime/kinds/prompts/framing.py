@@ -29,12 +29,6 @@ def stored_by(definition: Definition) -> str:
     return f"{author}, and edited or started by an agent's run since" if definition.depth else author
 
 
-def author_field(definition: Definition) -> dict[str, str]:
-    """Return the field of a view that says who stored the prompt; empty if that is unknown."""
-    author = author_view(definition)
-    return {} if author is None else {"author": author}
-
-
 def between_marks(prompt: str) -> str:
     """Return a stored text between marks that its author cannot know, so that it cannot close them."""
     mark = secrets.token_hex(8)

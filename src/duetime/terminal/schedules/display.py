@@ -8,16 +8,7 @@ from typing import TYPE_CHECKING
 from duetime.engine.actor import is_agents
 from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError
-from duetime.engine.model import (
-    Cause,
-    Run,
-    Schedule,
-    ScheduleId,
-    executed,
-    first_start,
-    has_earlier_attempts,
-    status_of,
-)
+from duetime.engine.model import Cause, Run, Schedule, ScheduleId, executed, first_start, status_of
 from duetime.engine.policy.options import policy_from_json
 from duetime.engine.result import Err
 from duetime.engine.store import ScheduleQuery
@@ -199,7 +190,7 @@ def print_runs(app: Application, runs: list[Run]) -> None:
     for run in runs:
         text = "; ".join(filter(None, (outcome_text(run), retry_text(app, run))))
         took = "-" if run.started is None or run.finished is None else span(run.finished - run.started)
-        attempts = app.scheduler.attempts(OPERATOR, run.id) if has_earlier_attempts(run) else []
+        attempts = app.scheduler.earlier_attempts(run)
         first = first_start(run, attempts)
         late = "-" if first is None else span(first - run.due)
         status = output.status_text(run.status)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from duetime.engine.clock import Instant
-from duetime.engine.model import Run, has_earlier_attempts
+from duetime.engine.model import Run
 from duetime.engine.result import Ok
 from duetime.engine.store import Page, ScheduleQuery
 from duetime.service.errors import unwrap
@@ -119,7 +119,6 @@ def _history_of(app: Application, view: KindView, given: str, limit: int) -> Pag
 
 def _run_view(app: Application, run: Run) -> dict[str, Any]:
     zone = app.scheduler.zone
-    attempts = app.scheduler.attempts(OPERATOR, run.id) if has_earlier_attempts(run) else []
     following = moment_view(next_attempt(app.scheduler, run), zone)
-    shown = [attempt_view(attempt, zone) for attempt in attempts]
+    shown = [attempt_view(attempt, zone) for attempt in app.scheduler.earlier_attempts(run)]
     return run_document(run, zone) | {"attempts": shown, "next_attempt": following}

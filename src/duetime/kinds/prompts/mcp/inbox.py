@@ -10,14 +10,14 @@ from duetime.engine.model import Definition, Run
 from duetime.engine.outcome import Completed, Failed
 from duetime.engine.result import Err
 from duetime.engine.store import EVERY_ONE, Page, RunQuery
-from duetime.kinds.prompts.framing import author_field, between_marks, stored_by, takes
+from duetime.kinds.prompts.framing import between_marks, stored_by, takes
 from duetime.kinds.prompts.kind import KIND, is_for, may_take, named_agent, prompt_of
 from duetime.kinds.prompts.mcp.results import run_of_prompt, whole_view
 from duetime.kinds.prompts.mcp.text import Refusal, accepted, error, number_in, prompt_shown, refusing, shown
 from duetime.mcp.definitions import Arguments, Reply, Resource
 from duetime.mcp.schemas import zone_of
 from duetime.service.masking import masked, shortened
-from duetime.service.presenters import instant_view
+from duetime.service.presenters import author_view, instant_view
 from duetime.service.run_control import is_own_run
 from duetime.service.services import Call
 from duetime.settings.sections import HEARTBEAT, INBOX
@@ -44,7 +44,7 @@ def take_prompt(call: Call, given: Arguments) -> Reply:
         "id": definition.id,
         "run_id": run.id,
         "prompt": prompt,
-        **author_field(definition),
+        "author": author_view(definition) or definition.owner,
         "due": instant_view(run.due, zone),
         "expires_at": instant_view(run.expires, zone),
     }
@@ -134,7 +134,7 @@ def _prompt_view(call: Call, run: Run) -> dict[str, Any]:
     if schedule is None:
         return {"prompt": masked(run.name)}
     text = shortened(prompt_shown(schedule.definition, call.caller.depth))
-    return {"prompt": text, **author_field(schedule.definition)}
+    return {"prompt": text, "author": author_view(schedule.definition) or run.owner}
 
 
 def _due_digest(call: Call, _: str) -> object:
