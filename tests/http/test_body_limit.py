@@ -11,6 +11,7 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from duetime.engine.kind import LOCAL
+from duetime.http.bodies import LARGE as LARGE_BODY
 from duetime.http.bodies import MOST_IN_BATCH
 from duetime.http.connection_limits import OWNER
 from duetime.http.middleware import IN_MEMORY, UNAUTHENTICATED, BodyLimit
@@ -77,5 +78,37 @@ def test_unfinished_bodies_of_one_owner_take_a_share_of_memory(chunked: bool) ->
             assert await server.status("ada", bytes(LARGE)) == 200, "others have their own share"
             assert await server.status(LOCAL, bytes(LARGE)) == 200
         assert await server.status("mallory", bytes(LARGE)) == 200, "it was given back"
+
+    anyio.run(use)
+
+
+def test_an_owner_has_two_large_requests_at_a_time_and_few_that_wait() -> None:
+    async def use() -> None:
+        working, answering, most = anyio.Event(), 0, 0
+
+        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+            nonlocal answering, most
+            answering += 1
+            most = max(most, answering)
+            await working.wait()
+            answering -= 1
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+
+        server, statuses = Server(), list[int]()
+        server.limit = BodyLimit(answer)
+
+        async def ask(owner: str) -> None:
+            statuses.append(await server.status(owner, bytes(LARGE_BODY + 1)))
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(70):
+                tasks.start_soon(ask, "mallory")
+            await anyio.wait_all_tasks_blocked()
+            assert (answering, statuses) == (2, [429] * 4), "64 wait"
+            tasks.start_soon(ask, "ada")
+            await anyio.wait_all_tasks_blocked()
+            assert answering == 3, "others have their own two"
+            working.set()
+        assert statuses.count(200) == 67 and most == 3
 
     anyio.run(use)

@@ -294,7 +294,7 @@ def test_a_token_has_20_living_sessions_and_a_further_one_ends_the_oldest(tokens
 def test_a_token_signs_in_60_times_an_hour(tokens: Tokens, clock: SettableClock) -> None:
     sessions, mine = Sessions(tokens, clock), tokens.issue("ada", DAY)
     opened = sign_in(sessions, mine, 60)
-    with pytest.raises(TooManySignIns, match="60 times within an hour; use one of those sessions, or wait"):
+    with pytest.raises(TooManySignIns, match="use one of those sessions, or wait"):
         sessions.by_token(mine)
     assert is_valid(sessions, opened[-1])
     assert is_valid(sessions, sessions.by_token(tokens.issue("ada", DAY))), "another token has its own number"

@@ -13,7 +13,7 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import LOCAL, Caller
@@ -81,9 +81,15 @@ class OwnerShare:
         if _BY_THEMSELVES.fullmatch(scope["path"]):
             await self._app(scope, receive, send)
             return
+        owner = scope.get(OWNER, NOBODY)
+
+        async def sent(message: Message) -> None:
+            self._limits.answered(owner, len(message.get("body", b"")))
+            await send(message)
+
         try:
-            async with self._limits.slot(scope.get(OWNER, NOBODY)):
-                await self._app(scope, receive, send)
+            async with self._limits.slot(owner):
+                await self._app(scope, receive, sent)
         # only refusals by this slot are answered here; the application answers its own
         except TooManyRequests as error:
             headers = {"Retry-After": "1"}

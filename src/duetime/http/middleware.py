@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from typing import Final
 
 import anyio
@@ -20,7 +21,7 @@ from duetime.engine.kind import LOCAL
 from duetime.http.bodies import LARGE, most_bytes
 from duetime.http.connection_limits import CONNECTION, OWNER, ConnectionLimits
 from duetime.http.problems import is_api, refusal
-from duetime.service.owner_limits import NOBODY, OwnerLimits, Shares
+from duetime.service.owner_limits import NOBODY, OwnerLimits, Shares, TooManyRequests
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _HOST = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::[0-9]{1,5})?")
@@ -132,12 +133,14 @@ class BodyLimit:
             return
         try:
             messages = await self._received(scope, receive, most, held)
+            is_large = len(messages[0].get("body", b"")) > LARGE
+            slot = self._large.slot(scope.get(OWNER, NOBODY)) if is_large else nullcontext()
         except TooLarge:
             words = f"A request may have {most} bytes; store the data elsewhere and send a reference to it."
             # Not closed at once: a client that is still sending would see a reset instead of this response.
             await refusal(scope, 413, "too_large", words)(scope, receive, send)
             return
-        except TooManyBytes as error:
+        except (TooManyBytes, TooManyRequests) as error:
             headers = {"Retry-After": "1"}
             await refusal(scope, 429, "too_many_requests", str(error.__doc__), headers=headers)(scope, receive, send)
             return
@@ -151,10 +154,7 @@ class BodyLimit:
         async def replay() -> Message:
             return messages.pop(0) if messages else await receive()
 
-        if len(messages[0].get("body", b"")) <= LARGE:
-            await self._app(scope, replay, send)
-            return
-        async with self._large.slot(scope.get(OWNER, NOBODY)):
+        async with slot:
             await self._app(scope, replay, send)
 
     async def _received(self, scope: Scope, receive: Receive, most: int, held: HeldBytes) -> list[Message]:

@@ -11,7 +11,6 @@ from starlette.types import Scope
 
 API = "/api"
 MCP = "/mcp"
-REFUSED = -32000
 MEDIA_TYPE = "application/problem+json"
 _LONGEST = 1000
 
@@ -47,15 +46,13 @@ def refusal(
     """Return an error in the format of the path; outside the API, `elsewhere` replaces the default JSON body."""
     if is_api(scope["path"]):
         return problem(status, code, words, headers=headers)
-    if scope["path"] == MCP and not elsewhere:
-        return rpc_error(status, REFUSED, words, headers)
+    if scope["path"] == MCP and not elsewhere:  # the client of an agent shows the message
+        elsewhere = rpc_error(-32000, words)
     return JSONResponse(elsewhere or {"error": words}, status, dict(headers or {}))
 
 
-def rpc_error(status: int, code: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
-    """Return an error from which the client of an agent takes the message."""
-    error = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}
-    return JSONResponse(error, status, headers)
+def rpc_error(code: int, message: str) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}
 
 
 def is_api(path: str) -> bool:

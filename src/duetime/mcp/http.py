@@ -18,13 +18,14 @@ from typing import Any, Final
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount
 from starlette.types import Message, Receive, Scope, Send
 
 from duetime.engine.kind import LOCAL
 from duetime.http.bodies import IN_LOOP, MOST_BYTES, parse_json
 from duetime.http.connection_limits import OWNER
-from duetime.http.problems import REFUSED, rpc_error
+from duetime.http.problems import refusal, rpc_error
 from duetime.mcp.server import ARGUMENTS, McpServer
 from duetime.service.errors import Refused, refuse
 from duetime.service.owner_limits import OwnerLimits, TooManyRequests, counted
@@ -38,8 +39,6 @@ _ENDED: Final = (
     "initialize a new one, and end sessions with DELETE when they are done."
 )
 _TOO_MANY_STREAMS: Final = "So many streams of this owner are open that no further one is; close some first."
-_NOT_FOUND: Final = -32600
-_LATER: Final = {"Retry-After": "1"}
 _MOST_BESIDES: Final = 16 * 1024
 _TOO_LARGE: Final = f"Besides the arguments of a tool, a message may have {_MOST_BESIDES} bytes; send less."
 
@@ -77,8 +76,8 @@ class OwnedSessions:
                 small, scope[ARGUMENTS] = await self._limits.run(scope.get(OWNER, ""), partial(_parted, body))
             except (Refused, TooManyRequests) as error:
                 clear_frames(error.__traceback__)  # they refer to the message and to each other
-                status, headers = (413, None) if isinstance(error, Refused) else (429, _LATER)
-                await rpc_error(status, REFUSED, str(error), headers)(scope, receive, send)
+                is_large = isinstance(error, Refused)
+                await _refusal(scope, 413 if is_large else 429, str(error))(scope, receive, send)
                 return
             message = {**message, "body": small}
         unread = [message] if message else []
@@ -91,7 +90,8 @@ class OwnedSessions:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         owner, session = scope.get(OWNER, ""), Headers(scope=scope).get(SESSION_ID)
         if session is not None and (owner, session) in self._ended:
-            await rpc_error(404, _NOT_FOUND, _ENDED.format(most=self._limit(owner)))(scope, receive, send)
+            error = rpc_error(-32600, _ENDED.format(most=self._limit(owner)))
+            await JSONResponse(error, 404)(scope, receive, send)
         elif session is None:
             await self._opening(owner, scope, receive, send)
         else:
@@ -142,7 +142,7 @@ class OwnedSessions:
     async def _streaming(self, scope: Scope, receive: Receive, send: Send) -> None:
         owner = scope.get(OWNER, "")
         if self._streams[owner] >= (MOST_STREAMS_OF_LOCAL if owner == LOCAL else self._shares.streams):
-            await rpc_error(429, REFUSED, _TOO_MANY_STREAMS, _LATER)(scope, receive, send)
+            await _refusal(scope, 429, _TOO_MANY_STREAMS)(scope, receive, send)
             return
         with counted(self._streams, owner):
             await self._app(scope, receive, send)
@@ -164,6 +164,10 @@ def _parted(body: bytes) -> tuple[bytes, Any]:
     if len(body) > _MOST_BESIDES:
         raise refuse("too_large", _TOO_LARGE)
     return body, arguments
+
+
+def _refusal(scope: Scope, status: int, words: str) -> Response:
+    return refusal(scope, status, "refused", words, headers={"Retry-After": "1"} if status == 429 else None)
 
 
 async def _nothing() -> Message:

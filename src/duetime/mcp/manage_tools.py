@@ -23,7 +23,7 @@ from duetime.mcp.definitions import (
 )
 from duetime.mcp.schemas import ERROR, LIMITS_IN_FORCE, LOOKUP, NULLABLE_TIME, ZONE, lookup_fields, zone_of
 from duetime.mcp.served import Served, instant_in
-from duetime.service.changes import ACTIONS, MOST, ChangeRequest, Selection, change_schedule, change_schedules
+from duetime.service.changes import ACTIONS, MOST_NAMES, ChangeRequest, Selection, change_schedule, change_schedules
 from duetime.service.errors import STORE_ERRORS
 from duetime.service.pauses import falls_into_pause
 from duetime.service.presenters import brief_view
@@ -185,7 +185,7 @@ def _change_many_tool(served: Served) -> Tool:
         object_schema(
             {
                 "action": text("What is done with them.", enum=list(ACTIONS)),
-                "ids": {"type": "array", "maxItems": MOST, "description": "Ids of any kind, or names."},
+                "ids": {"type": "array", "maxItems": MOST_NAMES, "description": "Ids of any kind, or names."},
                 "kind": served.kind_argument,
                 "topic": text("Only this topic, task or agent."),
                 "label": text("Only this label or name."),

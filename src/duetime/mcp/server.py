@@ -96,7 +96,9 @@ class McpServer:
                 answer = await self._in_thread(call, partial(_answer, tool, call, arguments))
                 if seconds:
                     answer = await await_result(answer, partial(self._look_again, tool, call), _is_final, seconds)
-                return _result(answer)
+                result = _result(answer)
+                self._waits.answered(call.caller.owner, sum(len(getattr(each, "text", "")) for each in result.content))
+                return result
         except TooManyRequests as error:
             return _problem(str(error))
 

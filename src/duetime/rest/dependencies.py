@@ -55,13 +55,9 @@ def is_json(content_type: str) -> bool:
     return content_type.partition(";")[0].strip().lower() == "application/json"
 
 
-def _content_type(request: Request) -> str:
-    return request.headers.get("content-type", "")
-
-
 async def json_only(request: Request) -> None:
     """Refuse a body of another content type explicitly, instead of reporting it as invalid."""
-    said = _content_type(request)
+    said = request.headers.get("content-type", "")
     if not is_json(said) and (said or await request.body()):
         raise refuse("not_json", "the body must be JSON: send the header Content-Type: application/json")
 
@@ -86,7 +82,8 @@ class BodyRoute(APIRoute):
         async def handle_request(request: Request) -> Response:
             if self.body_field is not None and len(body := await request.body()) > IN_LOOP:
                 # Another type of content is not parsed; `json_only` refuses it later.
-                read = partial(_read, self.body_field, body if is_json(_content_type(request)) else b"")
+                said = request.headers.get("content-type", "")
+                read = partial(_read, self.body_field, body if is_json(said) else b"")
                 limits = await limits_of(request)
                 run = partial(limits.run, request.scope.get(OWNER, NOBODY)) if needs_slot else anyio.to_thread.run_sync
                 request._json = await run(read)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
 from pydantic_core import InitErrorDetails, PydanticKnownError
@@ -13,6 +13,7 @@ from duetime.engine.times import read_instant
 from duetime.engine.triggers import known_zone
 from duetime.service import MOST_SECONDS
 from duetime.service import when as service
+from duetime.service.changes import MOST_NAMES
 from duetime.service.errors import refuse
 from duetime.service.kind_spec import known_specs
 from duetime.service.services import Call
@@ -61,19 +62,16 @@ class Known(BaseModel):
     """A body or query without unknown names. The first one ends the validation, because errors cost more than names."""
 
     model_config = ConfigDict(extra="forbid")
-    _names: ClassVar[frozenset[str]]
-
-    @classmethod
-    def __pydantic_init_subclass__(cls, **_: Any) -> None:
-        cls._names = frozenset(field.alias or name for name, field in cls.model_fields.items())
 
     @model_validator(mode="before")
     @classmethod
     def _end_at_unknown_name(cls, value: Any) -> Any:
-        if isinstance(value, dict) and not value.keys() <= cls._names:
-            unknown = next(name for name in value if name not in cls._names)
-            error = InitErrorDetails(type="extra_forbidden", loc=(unknown,), input=None)
-            raise ValidationError.from_exception_data(cls.__name__, [error])
+        if isinstance(value, dict) and not value.keys() <= cls.model_fields.keys():
+            names = {field.alias or name for name, field in cls.model_fields.items()}
+            unknown = next((name for name in value if name not in names), None)
+            if unknown is not None:
+                error = InitErrorDetails(type="extra_forbidden", loc=(unknown,), input=None)
+                raise ValidationError.from_exception_data(cls.__name__, [error])
         return value
 
 
@@ -265,7 +263,7 @@ class AgainGiven(Given):
 
 class BulkGiven(Given):
     action: Literal["pause", "resume", "cancel", "delete"]
-    ids: Annotated[list[Annotated[Text, Field(max_length=200)]], Field(max_length=100, fail_fast=True)] = Field(
+    ids: Annotated[list[Annotated[Text, Field(max_length=200)]], Field(max_length=MOST_NAMES, fail_fast=True)] = Field(
         default=[], description="Ids or names, instead of a filter."
     )
     kind: Key | None = Field(default=None, description=f"Filter by kind: {KINDS}.")

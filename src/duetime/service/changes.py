@@ -125,6 +125,8 @@ def change_external(external: ExternalSchedules, caller: Caller, id: str, reques
 
 MOST: Final = 1000
 """Maximum number of schedules that one call changes."""
+MOST_NAMES: Final = 100
+"""Maximum number of ids or names in one request, because each is looked up."""
 _MATCHING: Final = {"pause": (ScheduleState.ACTIVE,), "resume": (ScheduleState.PAUSED, ScheduleState.BROKEN)}
 """States that a filter matches; for the other actions, all states in which a schedule may still fire."""
 

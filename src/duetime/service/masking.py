@@ -24,6 +24,12 @@ _NAMED_PLACES = re.compile(
 _PORTS: Final = {"http": 80, "https": 443}
 
 
+LONGEST: Final = 16 * 1024
+"""Maximum length in characters of one text in a list; reading a single item shows more of it."""
+MOST_SHOWN: Final = 64 * 1024
+"""Maximum characters of all texts of a single item: masking more would keep other threads from running."""
+
+
 class PayloadMasking:
     """Masking of one kind's payloads and results; this one hides values that look like credentials."""
 
@@ -37,10 +43,14 @@ class PayloadMasking:
     def hide_result(self, result: Any) -> Any:
         return masked(result)
 
-    def brief(self, value: Any, hide: Callable[[Any], Any]) -> Any:
+    def brief(self, value: Any, hide: Callable[[Any], Any], longest: int | list[int] = LONGEST) -> Any:
         """Shorten a value and hide credentials with `hide` or `hide_result`. Long texts are cut before masking, which
         is cheaper."""
-        return hide(shortened(value))
+        return hide(shortened(value, longest))
+
+    def show(self, payload: Any, size: int) -> Any:
+        """Return a payload of this size for the answer about a single item; what is too much of it is cut."""
+        return self.hide(payload) if size <= MOST_SHOWN else self.brief(payload, self.hide, [MOST_SHOWN])
 
     def restore(self, given: Any, stored: Any) -> Any:
         """Restore the values that a client sends back in the form in which `hide` showed them."""
@@ -52,14 +62,17 @@ class PayloadMasking:
         yield from (place for place in _places(changed) if place not in known)
 
 
-LONGEST: Final = 16 * 1024
-"""Maximum length in characters of one text in a list; reading a single item shows it in full."""
+_CUT: Final = re.compile(r"\.\.\. \(cut: [0-9]+ characters in all\)\Z")
 
 
-def shortened(value: Any, longest: int = LONGEST) -> Any:
-    """Return a copy in which every long text is cut and marked as cut."""
+def shortened(value: Any, longest: int | list[int] = LONGEST) -> Any:
+    """Return a copy in which every long text is cut and marked as cut. With a list, its item is the length of all texts
+    together, of which each takes its part."""
     if isinstance(value, str):
-        return value if len(value) <= longest else f"{value[:longest]}... (cut: {len(value)} characters in all)"
+        most = max(longest[0], _SHORT) if isinstance(longest, list) else longest
+        if isinstance(longest, list):
+            longest[0] -= len(value)
+        return value if len(value) <= most else f"{value[:most]}... (cut: {len(value)} characters in all)"
     if isinstance(value, dict):
         return {name: shortened(inner, longest) for name, inner in value.items()}
     return [shortened(inner, longest) for inner in value] if isinstance(value, list) else value
@@ -281,11 +294,22 @@ def _unmasked_list(given: list[Any], stored: list[Any]) -> list[Any]:
 
 
 def unmasked_payload(kind: str, given: Any, stored: Any, depth: int = 0) -> Any:
-    """Undo `masked_payload`. Raise InvalidInput if the payload now has another destination."""
+    """Undo `masked_payload`. Raise InvalidInput if the payload now has another destination, or if a text in it was cut
+    when it was shown."""
+    if any(map(_CUT.search, {*_texts(given)} - {*_texts(stored)})):
+        problem = "a text in it was cut when it was shown; give the whole text, or leave the payload as it is"
+        raise InvalidInput(field="payload", problem=problem)
     restored = masking_of(kind).restore(given, stored)
     if restored != given and isinstance(restored, dict) and isinstance(stored, dict):
         refuse_other_places(kind, restored, stored, depth)
     return restored
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _texts(inner)
 
 
 def masked_result(kind: str, result: Any) -> Any:

@@ -25,6 +25,11 @@ NOBODY: Final = ""
 SHARE: Final = 8
 SHARES: Final = {NOBODY: 4, LOCAL: 24}
 """Slots out of the 40 threads. The local owner runs this server and gets the most; some slots remain for others."""
+LARGE: Final = 100 * 1024
+"""Size in bytes above which an answer is large."""
+SHARE_OF_LARGE: Final = 2
+LARGE_FOR: Final = 1.0
+"""Seconds after a large answer for which its owner has this share."""
 MOST_WAITING: Final = 64
 WAITS_OF_LOCAL: Final = 64
 
@@ -72,13 +77,24 @@ class OwnerLimits:
         # Weak: requests hold the slots of their owner, so an owner without requests uses no memory.
         self._slots: WeakValueDictionary[str, anyio.Semaphore] = WeakValueDictionary()
         self._waits: Counter[str] = Counter()
+        self._large: dict[str, float] = {}
+        """When owners last got a large answer."""
+
+    def answered(self, owner: str, size: int) -> None:
+        """Note the size of an answer: while an owner's answers are large, few of them are prepared at a time, because
+        masking and encoding keep other threads from running."""
+        if size > LARGE and owner not in SHARES:
+            self._large[owner] = anyio.current_time()
 
     def slot(self, owner: str) -> AbstractAsyncContextManager[None]:
         """Return a context that waits for one of the owner's slots and holds it. Raise TooManyRequests if too many
         requests already wait."""
+        share = SHARES.get(owner, self.shares.requests)
+        if owner in self._large and anyio.current_time() - self._large[owner] < LARGE_FOR:
+            owner, share = f"{owner}\0", min(share, SHARE_OF_LARGE)
         slots = self._slots.get(owner)
         if slots is None:
-            slots = anyio.Semaphore(SHARES.get(owner, self.shares.requests), fast_acquire=True)
+            slots = anyio.Semaphore(share, fast_acquire=True)
             self._slots[owner] = slots
         if owner != LOCAL and slots.value == 0 and slots.statistics().tasks_waiting >= self._most_waiting:
             raise TooManyRequests

@@ -224,7 +224,8 @@ def schedule_shape(
     payload = _decode(definition.payload)
     if hidden:
         masking = masking_of(definition.kind)
-        payload = masking.brief(payload, masking.hide) if brief else masking.hide(payload)
+        size = len(definition.payload)
+        payload = masking.brief(payload, masking.hide) if brief else masking.show(payload, size)
     view = _schedule_view(schedule, zone, trigger, payload, policy_shape(definition.policy), detail)
     view["subject"] = definition.subject
     view["timezone"] = trigger.get("timezone")

@@ -91,7 +91,8 @@ class Settings:
     """Maximum runs per owner and hour; 0 means no limit. Further runs wait for the next hour. The owner `local` has
     no limit unless this differs from the default."""
     max_payload_bytes: int = 256 * 1024
-    """Maximum size of a schedule's payload: arguments, a prompt, a message."""
+    """Maximum size of a schedule's payload: arguments, a prompt, a message. A whole request over HTTP has at most
+    256 kB."""
     max_stored_bytes: int = 256 * 1024 * 1024
     """Maximum size of one owner's schedules and results, including finished ones; 0 means no limit. Beyond it,
     nothing more can be created, and once an hour the owner's oldest finished runs are deleted until a tenth of it is

@@ -63,7 +63,7 @@ def extras(schedule: Schedule, zone: str, *, brief: bool = True) -> dict[str, An
     """Return what a job runs and its rule, in the form in which they were given."""
     definition = schedule.definition
     payload, masking = json_object(definition.payload) or {}, masking_of(JobKind.name)
-    shown = masking.brief(payload, masking.hide) if brief else masking.hide(payload)
+    shown = masking.brief(payload, masking.hide) if brief else masking.show(payload, len(definition.payload))
     rule = {name: value for name, value in trigger_shape(definition.trigger, zone).items() if name not in _UNSAID}
     return {**{name: shown.get(name) for name in ("task", "args", "kwargs")}, "trigger_config": rule}
 

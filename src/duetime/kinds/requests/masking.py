@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from duetime.engine.redaction import MASK
 from duetime.kinds.requests.wire import CALLBACKS, body_of
-from duetime.service.masking import PayloadMasking, masked, masked_base64, origin_of, shortened
+from duetime.service.masking import LONGEST, PayloadMasking, masked, masked_base64, origin_of, shortened
 
 _BASE64: Final = "body_base64"
 _BODIES = ("body", _BASE64)
@@ -47,9 +47,9 @@ class RequestMasking(PayloadMasking):
             result = {**result, "body": masked_base64(result["body"])}
         return masked(result)
 
-    def brief(self, value: Any, hide: Callable[[Any], Any]) -> Any:
+    def brief(self, value: Any, hide: Callable[[Any], Any], longest: int | list[int] = LONGEST) -> Any:
         """Hide first, because base64 that was cut cannot be decoded."""
-        return shortened(hide(value))
+        return shortened(hide(value), longest)
 
     def restore(self, given: Any, stored: Any) -> Any:
         if isinstance(given, dict) and isinstance(stored, dict):
