@@ -56,6 +56,12 @@ RELIABILITY: tuple[Line, ...] = (
         "scorecard.io_faults",
     ),
     Line(
+        "memory",
+        "one worker on each store, with triggers, inputs and errors that never repeat, and history trimmed by bytes",
+        "1,000,000 runs on each store; in the second half, memory grows by less than 10 MB",
+        "scorecard.memory",
+    ),
+    Line(
         "one-instant",
         "100,000 due at one instant, and a client with 5 requests a second",
         "each once; last start within 60 s; the client's p99 within 500 ms",
