@@ -55,8 +55,9 @@ def moment_view(instant: Instant | None, zone: str) -> str | None:
     return None if instant is None else iso_local(instant, zone, "milliseconds" if instant % SECOND else "seconds")
 
 
+@lru_cache(maxsize=1024)
 def actor_view(stored: str | None) -> str | None:
-    """Return a stored actor as people read it; None if it is unknown."""
+    """Return a stored actor as people read it; None if it is unknown. Every answer to a create has it."""
     return None if stored is None else str(masked(actor_phrase(actor_from(stored))))
 
 
