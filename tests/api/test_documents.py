@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -44,3 +46,23 @@ def test_an_example_of_the_readme_shows_its_effect_and_ends(kind: str, tmp_path:
     assert len(lines) == len(effects), lines
     for line, effect in zip(lines, effects, strict=True):
         assert line == effect or re.fullmatch(effect, line), lines
+
+
+@pytest.mark.slow
+@pytest.mark.process
+@pytest.mark.socket
+@pytest.mark.parametrize("answers", [False, True], ids=["refuses connections", "never answers"])
+def test_the_notification_of_the_readme_ends_whatever_the_channel_does(answers: bool, tmp_path: Path) -> None:
+    """The personal settings of a reader may name a channel that cannot be reached."""
+    (example,) = [each for each in EXAMPLES if re.search(EFFECTS["notification"][0], each)]
+    (tmp_path / "example.py").write_text(example, encoding="utf-8")
+    with socket.create_server(("127.0.0.1", 0)) as channel:
+        port = channel.getsockname()[1]
+        if not answers:
+            channel.close()
+        environment = {**os.environ, "DUETIME_NOTIFICATIONS_SERVER": f"http://127.0.0.1:{port}"}
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "example.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60,
+            check=False, env=environment,
+        )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr

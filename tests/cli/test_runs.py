@@ -282,7 +282,7 @@ def test_top_shows_workers_what_runs_what_comes_and_what_failed(cli: Cli, tmp_pa
             rows = terminal.rest().rstrip("\n").splitlines()
         assert len(rows) <= lines
         assert max(map(len, rows)) <= columns
-        assert any("in all" in row for row in rows) is (lines < 60)
+        assert any("in total" in row for row in rows) is (lines < 60)
         assert {"WORKERS", "RUNNING"} <= {row.split("  ")[0].strip() for row in rows}
         headings = {row.split()[0]: row.split()[1:] for row in rows if row.strip()}
         assert "BUSY" in headings["WORKERS"] and "WHEN" in headings["NEXT"] and "WHEN" in headings["FAILED"]

@@ -125,7 +125,7 @@ def test_a_range_that_did_not_run_says_how_many_and_whether_those_were_all() -> 
     assert outcome_text(missed) == "3 occurrences: nobody was there"
     assert outcome_text(missed._replace(number=-3)) == "at least 3 occurrences: nobody was there"
     by_hand = missed._replace(last=None, cause="manual")
-    assert outcome_text(by_hand) == "started by hand; nobody was there"
+    assert outcome_text(by_hand) == "started manually; nobody was there"
     assert run_ending(by_hand._replace(status="failed"), 0, None) == "failed: nobody was there", "its reader started it"
 
 

@@ -209,7 +209,7 @@ def test_a_server_that_is_gone_is_shown_as_such(browser: Browser, context: Brows
 def test_now_begins_with_what_needs_attention(page: Page, served: Served) -> None:
     page.goto(address(served))
     attention = page.locator(".attention")
-    for group in ("Paused automatically", "No agent takes these", "Failing", "Missed"):
+    for group in ("Paused automatically", "Waiting for an agent", "Failing", "Missed"):
         expect(attention.get_by_role("heading", name=group)).to_be_visible()
     above = [page.locator(each).bounding_box() for each in (".attention", "#figures", "#horizon", "#coming")]
     tops = [box["y"] for box in above if box is not None]

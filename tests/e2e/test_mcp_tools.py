@@ -38,7 +38,7 @@ JOB = {"name": "nightly_backup", "task": "echo", "trigger_type": "interval", "tr
 NOTE = {"message": "Water the plants", "notification_topic": "home-alerts"}
 CRON = {**NOTE, "cron": "0 9 * * 1-5", "timezone": "Europe/Berlin"}
 INBOX_WARNING = re.compile(
-    "No notification channel is set up: it arrives in the built-in inbox|No agent is woken for it: it waits"
+    "No notification channel is set up, so it goes to the built-in inbox|No agent is woken for it: it waits"
 )
 
 CALLS: dict[str, dict[str, Any]] = {
@@ -228,7 +228,8 @@ JOBS = [
     job('hours: the interval is zero; give one such as {"hours": 1}.', trigger_config={"hours": 0}),
     job('seconds: the interval is zero; give one such as {"hours": 1}.', trigger_config={}),
     job(
-        "expression: this never fires, for no such time is still to come; give one that exists.", **cron("0 0 30 2 *")
+        "expression: it never fires: there is no such date, or it has passed; give one that is still to come.",
+        **cron("0 0 30 2 *"),
     ),
     job(
         "fortnights: unknown key for the trigger type interval; use seconds, minutes, hours, days, weeks, anchor, "

@@ -27,8 +27,8 @@ def test_an_answer_shows_64_kb_of_a_payload_and_says_what_is_cut(ada: Client) ->
     for shown in (schedule, ada.ask("GET", f"/schedules/{schedule['id']}").json()):
         [[first, second, third]] = shown["payload"]["args"]
         assert first == "a" * 40_000
-        assert second == "b" * (MOST_SHOWN - 40_000 - len("echo")) + "... (cut: 100000 characters in all)"
-        assert third == "c" * 100 + "... (cut: 90000 characters in all)"
+        assert second == "b" * (MOST_SHOWN - 40_000 - len("echo")) + "... (cut: 100000 characters in total)"
+        assert third == "c" * 100 + "... (cut: 90000 characters in total)"
     small = made(ada, "a" * 60_000)
     assert small["payload"]["args"] == [["a" * 60_000]]
 
@@ -44,7 +44,7 @@ def test_a_text_that_was_cut_is_not_stored(ada: Client) -> None:
     assert ada.ask("PATCH", path, json={"payload": {"task": "echo", "args": [["a" * 200_000, "y"]]}}).status_code == 200
     assert ada.ask("PATCH", path, json={"payload": {"task": "echo", "args": ["anew"]}}).status_code == 200
     assert ada.ask("GET", path).json()["payload"]["args"] == ["anew"]
-    own = made(ada, "... (cut: 5 characters in all)")
+    own = made(ada, "... (cut: 5 characters in total)")
     assert ada.ask("PATCH", f"/schedules/{own['id']}", json={"payload": own["payload"]}).status_code == 200
 
 

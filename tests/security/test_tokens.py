@@ -163,7 +163,7 @@ def test_a_revocation_is_seen_by_every_process_at_once(tokens: Tokens, tmp_path:
 
 
 def test_an_id_is_no_path(tokens: Tokens, tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="no id of a token"):
+    with pytest.raises(InvalidInput, match="not the id of a token"):
         tokens.revoke("../../secret")
     assert not list(tmp_path.glob("*.revoked"))
 

@@ -109,7 +109,7 @@ def test_pages_and_limits(both: Stage) -> None:
     assert len(second["runs"]) == 2 and "next_cursor" not in second
     assert len({row["run_id"] for row in [*first["runs"], *second["runs"]]}) == 5
     [row, *_] = first["runs"]
-    assert row["result"].startswith("x" * 1000) and row["result"].endswith("... (cut: 5000 characters in all)")
+    assert row["result"].startswith("x" * 1000) and row["result"].endswith("... (cut: 5000 characters in total)")
     assert seen(both, run_id=row["run_id"])[0]["result"] == "x" * 5000
 
 

@@ -107,7 +107,7 @@ def test_every_interface_marks_and_lists_by_mark(there: Site, cli: Cli) -> None:
     assert set(marks(cli("inbox", "--unread", "--json", "--db", db).document)) == {third}
     assert cli("inbox", "read", "--all", "--db", db).out == "1 message marked as read.\n"
     refused = cli("inbox", "read", "987654", "--db", db)
-    assert refused.code == 4 and "no such message of yours" in refused.err
+    assert refused.code == 4 and "you have no such message" in refused.err
     for wrong in (("burn", "1"), ("read",), ("dismiss", "--all"), ("list", "7"), ("read", "x")):
         assert cli("inbox", *wrong, "--db", db).code == 2, wrong
     assert "the numbers of the messages to dismiss" in cli("inbox", "dismiss", "--all", "--db", db).err

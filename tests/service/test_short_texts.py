@@ -45,7 +45,7 @@ def test_long_texts_are_cut_and_say_so() -> None:
     assert cut["b"] == "short"
     assert cut["a"][1:] == [1, None]
     assert cut["a"][0].startswith("x" * LONGEST)
-    assert cut["a"][0].endswith("... (cut: 100000 characters in all)")
+    assert cut["a"][0].endswith("... (cut: 100000 characters in total)")
 
 
 def test_one_alone_is_shown_whole() -> None:

@@ -94,7 +94,7 @@ def test_what_is_refused(both: Stage) -> None:
     assert ada.knows("stop_run", schedule_id=job) == {"error": nothing}
     both.time.advance(timedelta(hours=1))
     run = ada.knows("history")["runs"][0]["run_id"]
-    assert ada.knows("stop_run", run_id=run) == {"error": "it is completed, so it cannot be cancelled"}
+    assert ada.knows("stop_run", run_id=run) == {"error": f"run {run} is completed, so there is nothing to stop"}
     both_given = "Give exactly one of schedule_id and run_id."
     assert ada.knows("stop_run", schedule_id=job, run_id=run) == {"error": both_given} == ada.knows("stop_run")
     due = both.due()

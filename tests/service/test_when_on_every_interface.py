@@ -245,7 +245,7 @@ def test_a_preview_tells_what_never_fires_and_a_create_refuses_it(there: Site) -
     never = {"trigger_type": "cron", "trigger_config": {"expression": "0 0 30 2 *"}}
     shown = agent.knows("preview_schedule", never)
     assert shown["next"] == [] and shown["warnings"] == [NEVER_FIRES]
-    assert "this never fires" in agent.knows("schedule_job", never, name="n", task="echo")["error"]
+    assert "it never fires" in agent.knows("schedule_job", never, name="n", task="echo")["error"]
     assert post(there, "/preview", {"trigger": {"type": "cron", "expression": "0 0 30 2 *"}})["next"] == []
 
 

@@ -90,12 +90,13 @@ PLANS = (
 )
 
 
-def _past(held: list[Simulation], *, outage: bool = False) -> Registry:
+def _past(held: list[Simulation], *, outage: bool = False, healthy_until: Instant | None = None) -> Registry:
     """Return the tasks as they ran: each takes its time on the settable clock, and some fail; in an outage, nearly
-    all."""
+    all. With `healthy_until`, nothing fails but the calendar, and only after that instant."""
     chance = random.Random(7)
     made = Registry()
     often = 0.9 if outage else 0.0
+    seldom = 0.04 if healthy_until is None else 0.0
 
     def takes(low: float, high: float) -> None:
         clock = held[0].clock
@@ -103,7 +104,7 @@ def _past(held: list[Simulation], *, outage: bool = False) -> Registry:
 
     def collect_feeds() -> dict[str, int]:
         takes(0.4, 4)
-        if chance.random() < max(0.04, often):
+        if chance.random() < max(seldom, often):
             raise TimeoutError("feeds.example did not answer within 30 s")
         return {"new": chance.randrange(20), "seen": 240}
 
@@ -115,7 +116,8 @@ def _past(held: list[Simulation], *, outage: bool = False) -> Registry:
 
     def sync_calendar() -> str:
         takes(0.2, 2)
-        if chance.random() < max(0.4, often):
+        broken = chance.random() < 0.4 if healthy_until is None else held[0].clock.now() > healthy_until
+        if broken or chance.random() < often:
             raise ConnectionError("calendar.example: connection refused")
         return "14 appointments"
 
@@ -132,20 +134,30 @@ def _past(held: list[Simulation], *, outage: bool = False) -> Registry:
     return made
 
 
-def lively(db: Path, hours: float = 16, *, outage: bool = False) -> None:
-    """Fill a store as if a worker had run until a moment ago, except for an hour in the night."""
+def lively(db: Path, hours: float = 16, *, outage: bool = False, healthy: bool = False) -> None:
+    """Fill a store as if a worker had run until a moment ago, except for an hour in the night. If it is healthy, the
+    worker ran all the time, every prompt is still to come, and only the calendar fails, since half an hour ago."""
     now = datetime_of(SystemClock().now())
     held: list[Simulation] = []
-    with Simulation(now - timedelta(hours=hours), url=str(db), registry=_past(held, outage=outage)) as simulation:
+    until = Instant(SystemClock().now() - 35 * 60 * SECOND) if healthy else None
+    past = _past(held, outage=outage, healthy_until=until)
+    with Simulation(now - timedelta(hours=hours), url=str(db), registry=past) as simulation:
         held.append(simulation)
         scheduler, store = simulation.duetime.app.scheduler, simulation.duetime.app.store
-        for plan in PLANS:
-            made = scheduler.create(Caller(plan.owner), plan.new())
-            assert isinstance(made, Ok), made
-            if plan.name == "Weekly review":
-                scheduler.pause(Caller(plan.owner), made.value.definition.public_id)
+
+        def create(*plans: Plan) -> None:
+            for plan in plans:
+                made = scheduler.create(Caller(plan.owner), plan.new())
+                assert isinstance(made, Ok), made
+                if plan.name == "Weekly review":
+                    scheduler.pause(Caller(plan.owner), made.value.definition.public_id)
+
+        later = [plan for plan in PLANS if healthy and plan.kind == "prompt"]
+        create(*(plan for plan in PLANS if plan not in later))
         simulation.advance(timedelta(hours=hours - 3))
-        simulation.clock.move_to(Instant(simulation.clock.now() + 55 * 60 * SECOND))
+        if not healthy:
+            simulation.clock.move_to(Instant(simulation.clock.now() + 55 * 60 * SECOND))
         simulation.advance(now - timedelta(seconds=20))
+        create(*later)
         assert simulation.worker.id is not None
         store.retire(simulation.worker.id)

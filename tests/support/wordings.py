@@ -10,10 +10,10 @@ ID_OR_RUN = "Error: give exactly one of 'id' or 'run_id'."
 RESULT_OR_ERROR = "Error: give exactly one of 'result' or 'error'."
 SCHEDULE_ID_MISSING = "Missing argument: schedule_id is required (a string)."
 NO_CODER = "Error: agent: there is no 'coder'; choose from inbox"
-NO_CHANNEL = "deliver_to: No channel is named phon, so it arrives in"
+NO_CHANNEL = "deliver_to: No channel is named phon, so it goes to"
 SESSION_WARNING = "It fires only while an agent client is open: run `duetime service install` to have it always."
 NOT_ZERO = "Error: every: must be greater than zero, such as 30s or 2h"
-NEVER_FIRES = "This never fires: no such time is still to come."
+NEVER_FIRES = "This never fires: there is no such date, or it has passed."
 NOT_FINISHED = "the agent that took it did not finish in time"
 STOPPED = {
     StopReason.CANCELLED: "stopped on request",

@@ -154,7 +154,7 @@ def attention(request: PageRequest) -> list[Group]:
     failing = failing._replace(items=[each for each in failing.items if each.schedule not in own])
     found = (
         _group("Paused automatically", paused, "/schedules?view=paused"),
-        _group("No agent takes these", _untaken(request), "/inbox"),
+        _group("Waiting for an agent", _untaken(request), "/inbox"),
         _group("Failing", failing, "/dead-letters"),
         _group("Missed", _missed(request), "/timeline?span=week"),
     )

@@ -234,6 +234,6 @@ def json_of(values: Values, name: str, wanted: type[Any] | None = None) -> Any:
 
 
 def restored(kind: str, given: Mapping[str, Any], stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace masked values by the stored ones."""
+    """Replace masked values with the stored ones."""
     payload: dict[str, Any] = unmasked_payload(kind, dict(given), dict(stored))
     return payload

@@ -17,7 +17,7 @@ from duetime.security.tokens import Tokens
 from duetime.service.client_configs import CLIENTS, Reach
 from duetime.service.errors import err_of, refuse, unwrap
 from duetime.service.presenters import View, instant_view, worker_shape
-from duetime.service.status import status
+from duetime.service.status import limit_text, status
 from duetime.service.when import duration
 
 NEVER_SHOWN: Final = "YOUR_TOKEN"
@@ -40,6 +40,7 @@ def _page(
         "settings.html",
         200 if problem is None else 422,
         health=found,
+        limits=[limit_text(name, value) for name, value in found["limits"].items()],
         targets=_targets(request),
         worker_rows=[worker_shape(each, request.now, request.zone) for each in workers[:WORKERS]],
         tokens=_token_rows(request),

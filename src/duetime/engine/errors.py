@@ -7,7 +7,8 @@ from typing import ClassVar, Final
 
 
 class DuetimeError(Exception):
-    """An operation failed. `message` says what to do, and `code` identifies the error."""
+    """An operation failed; `message` says why. All errors of a class have the same `code`: `error` if a request was
+    refused."""
 
     code: ClassVar[str] = "error"
     permanent: ClassVar[bool] = True

@@ -142,7 +142,7 @@ class StoreCollector(Collector):
         lag = 0.0 if entry is None else max(0.0, (now - entry.at) / SECOND)
         yield GaugeMetricFamily("duetime_due_lag_seconds", "How long the oldest due entry has been waiting.", lag)
         depths = [([lane], number) for lane, number in self._store.depths(lanes, now).items()]
-        yield _gauge("duetime_queue_depth", "Due entries that nobody took yet.", ["lane"], depths)
+        yield _gauge("duetime_queue_depth", "Due entries that no worker has taken yet.", ["lane"], depths)
         alive = Counter(worker.session for worker in self._store.workers() if is_alive(worker, now))
         workers = [([str(session)], alive[session]) for session in (0, 1)]
         yield _gauge("duetime_workers", "Workers that live, by whether they stay.", ["session"], workers)

@@ -61,7 +61,7 @@ OPTIONS: dict[str, Schema] = {
     "timeout_seconds": {"type": "number", "description": "How long a run may take."},
     "catch_up": text("Runs missed while off.", enum=["once", "all", "skip"]),
     "overlap": text("If still running.", enum=["skip", "queue", "allow"]),
-    "deliver_to": text("Topic told how runs end."),
+    "deliver_to": text("Topic for the results of runs."),
     "notify_on": text("When to tell it.", enum=["always", "failure", "success"]),
     "untaken": text("If no agent took it.", enum=["replace", "keep", "expire"]),
     "expire_after": text("For untaken expire, such as 2h."),

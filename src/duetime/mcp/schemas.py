@@ -27,7 +27,7 @@ POLICY: dict[str, Schema] = {
     "overlap": text("If still running; default skip.", enum=["skip", "queue", "allow"]),
 }
 DELIVERY: dict[str, Schema] = {
-    "deliver_to": text("Topic told as each run ends, such as daily-report."),
+    "deliver_to": text("Topic for the result of each run, such as daily-report."),
     "notify_on": text("When to tell deliver_to; default always.", enum=["always", "failure", "success"]),
 }
 TRIGGER_TYPE = text("Or give when instead.", enum=["once", "interval", "cron", "rrule"])
@@ -219,9 +219,9 @@ def _check_text(name: str, value: str) -> None:
     try:
         value.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise ToolProblem(f"Invalid argument: {name} holds lone surrogates, which are no text.") from error
+        raise ToolProblem(f"Invalid argument: {name} contains lone surrogates, which are not valid text.") from error
     if "\x00" in value:
-        raise ToolProblem(f"Invalid argument: {name} holds a NUL character, which is no text.")
+        raise ToolProblem(f"Invalid argument: {name} contains a NUL character, which is not valid text.")
 
 
 def _wanted(schema: Schema) -> str:

@@ -133,7 +133,7 @@ def _scopes_of_run(claims: Mapping[str, Any]) -> Scopes:
 def _number(claims: Mapping[str, Any], name: str, *, otherwise: int | None = None) -> int:
     value = claims.get(name, otherwise)
     if type(value) is not int or not 0 <= value < 2**40:
-        raise InvalidToken(f"the token's {name} is no number that can be used")
+        raise InvalidToken(f"the token's {name} is not a usable number")
     return value
 
 

@@ -292,7 +292,7 @@ class Tokens:
         """Revoke an id, known or not; return False if it was already revoked. `life` is the maximum number of
         microseconds for which it would have been valid."""
         if not ID.fullmatch(id):
-            raise InvalidInput(field="id", problem="that is no id of a token; `token list` shows them")
+            raise InvalidInput(field="id", problem="this is not the id of a token; `token list` shows them")
         until = self._clock.now() + (LONGEST if life is None else life + DAY)
         return self.revocations.revoke(id, Instant(until))
 

@@ -244,4 +244,4 @@ def _mark(schedule: Schedule) -> tuple[Instant, int, str]:
 
 
 def _gap(what: str) -> Event:
-    return Event("gap", {"of": what, "detail": "More happened at once than is told here; read the lists again."})
+    return Event("gap", {"of": what, "detail": "More happened at once than these events show; read the lists again."})

@@ -95,7 +95,9 @@ class KindSpec:
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
-            raise ValueError(f"{self.name!r} is no name for a kind: use lowercase letters, digits and underscores")
+            raise ValueError(
+                f"{self.name!r} is not a valid name for a kind: use lowercase letters, digits and underscores"
+            )
 
     @property
     def command(self) -> str:

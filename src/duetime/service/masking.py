@@ -62,7 +62,7 @@ class PayloadMasking:
         yield from (place for place in _places(changed) if place not in known)
 
 
-_CUT: Final = re.compile(r"\.\.\. \(cut: [0-9]+ characters in all\)\Z")
+_CUT: Final = re.compile(r"\.\.\. \(cut: [0-9]+ characters in total\)\Z")
 
 
 def shortened(value: Any, longest: int | list[int] = LONGEST) -> Any:
@@ -72,7 +72,7 @@ def shortened(value: Any, longest: int | list[int] = LONGEST) -> Any:
         most = max(longest[0], _SHORT) if isinstance(longest, list) else longest
         if isinstance(longest, list):
             longest[0] -= len(value)
-        return value if len(value) <= most else f"{value[:most]}... (cut: {len(value)} characters in all)"
+        return value if len(value) <= most else f"{value[:most]}... (cut: {len(value)} characters in total)"
     if isinstance(value, dict):
         return {name: shortened(inner, longest) for name, inner in value.items()}
     return [shortened(inner, longest) for inner in value] if isinstance(value, list) else value
@@ -106,8 +106,8 @@ def refuse_other_places(kind: str, changed: Mapping[str, Any], stored: Mapping[s
         raise InvalidInput(
             field="payload",
             problem=(
-                f"{place} is not what the hidden values (***) were given for, so they are not used with it; "
-                "give each of them anew, or leave them out"
+                f"the hidden values (***) were not entered for {place}, so they are not used with it; "
+                "enter each of them anew, or leave them out"
             ),
         )
 

@@ -119,6 +119,22 @@ def _limits(call: Call) -> Mapping[str, Any]:
     return {name: value for name, value in known.items() if value}
 
 
+_LIMITS = {
+    "schedules": "at most {:,} schedules",
+    "smallest_interval_seconds": "at least {:g} s between runs",
+    "runs_per_hour": "at most {:,} runs per hour",
+    "payload_bytes": "at most {:,} bytes for a payload",
+    "stored_bytes": "at most {:,} bytes stored",
+    "agent_depth": "agents schedule for agents at most {} deep",
+    "failures_in_a_row_before_a_pause": "paused after {} failures in a row",
+}
+
+
+def limit_text(name: str, value: float) -> str:
+    """Return a limit in words."""
+    return _LIMITS[name].format(value) if name in _LIMITS else f"{name.replace('_', ' ')} {value:,}"
+
+
 def _failures(call: Call, now: Instant) -> View:
     asked = HistoryQuery(status="failed", since=Instant(now - DAY), owner=call.caller.owner, limit=_MOST_FAILURES)
     found = history(call.scheduler, call.caller, asked, call.zone)

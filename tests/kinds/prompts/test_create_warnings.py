@@ -127,7 +127,7 @@ def test_a_reminder_wakes_nobody(app: App, given: dict[str, str], topic: str) ->
     further, facts = said(app, remind=True, **given)
     [warning] = facts["warnings"]
     assert further == [f"Note: a reminder: no agent is woken, its text goes to {topic}.", f"Warning: {warning}"]
-    assert warning == f"deliver_to: {INBOX_WARNING}", "on no phone"
+    assert warning == f"deliver_to: {INBOX_WARNING}", "in the inbox only"
     assert facts["remind"] is True and not {"agent", "wakes"} & set(facts)
 
 

@@ -215,7 +215,7 @@ def _times(line: str) -> tuple[str, str]:
         raise Unusable("@reboot has no time; start it with the machine, such as by a service")
     number = 1 if line.startswith("@") else FIELDS
     if len(parts) <= number:
-        raise Unusable("it has no times and a command: five fields, or @daily and the like, and then the command")
+        raise Unusable("it must have times (five fields, or a name such as @daily) and then a command")
     expression = " ".join(parts[:number])
     if "~" in expression:
         raise Unusable("~ (a random time) is not known; give one time")

@@ -85,7 +85,7 @@ def list_(
             ["RUN", "FAILED", "TRIES", "KIND", "TO", "WHAT", "ERROR"], rows, whole=2, fold=True, spare={"TRIES": 20}
         )
         shown = f"; {len(letters)} shown" if len(letters) < page.total else ""
-        output.say(f"{counted(page)} in all{shown}. {advice}")
+        output.say(f"{counted(page)} in total{shown}. {advice}")
     for note in notes:
         output.say(note)
 

@@ -12,6 +12,7 @@ from duetime.engine.times import clock_local
 from duetime.service.kind_spec import Window
 from duetime.service.services import OPERATOR, Call, pages_of
 from duetime.service.state_details import details_of
+from duetime.service.status import limit_text
 from duetime.service.status import status as read_status
 from duetime.service.upcoming import upcoming as read_upcoming
 from duetime.terminal import output
@@ -162,28 +163,13 @@ def status(db: Db = None, json_: Json = False) -> None:
         ("channels", _names(view.get("channels", []))),
         ("topics", ", ".join(view["topics"]) or "none is in use"),
         ("agents", _names(view.get("agents", []))),
-        ("limits", ", ".join(_limit(name, value) for name, value in view["limits"].items())),
+        ("limits", ", ".join(limit_text(name, value) for name, value in view["limits"].items())),
         *((("used", f"today {_amount(spent['today'])}; this week {_amount(spent['this_week'])}"),) if spent else ()),
         ("failed", f"{'at least ' if 'at_least' in failed else ''}{failed['count']} in the last day"),
     ])  # fmt: skip
     for each in view["warnings"]:
         output.warn([each["text"]])
     output.say(clean(view["when_off"]))
-
-
-_LIMITS = {
-    "schedules": "at most {:,} schedules",
-    "smallest_interval_seconds": "at least {:g} s between runs",
-    "runs_per_hour": "at most {:,} runs per hour",
-    "payload_bytes": "at most {:,} bytes for a payload",
-    "stored_bytes": "at most {:,} bytes stored",
-    "agent_depth": "agents schedule for agents at most {} deep",
-    "failures_in_a_row_before_a_pause": "paused after {} failures in a row",
-}
-
-
-def _limit(name: str, value: float) -> str:
-    return _LIMITS[name].format(value) if name in _LIMITS else f"{name.replace('_', ' ')} {value:,}"
 
 
 def _worker(worker: dict[str, Any]) -> str:

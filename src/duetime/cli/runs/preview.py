@@ -158,7 +158,7 @@ def _times(number: int) -> str:
 def _clocks(trigger: Trigger, now: Instant) -> str:
     if not isinstance(trigger, WallTrigger):
         once = isinstance(trigger, OnceTrigger)
-        return "it is one instant" if once else "it counts elapsed time, whatever clocks show"
+        return "it is one instant" if once else "it counts elapsed time and ignores clock changes"
     second = now // SECOND
     if next(trigger.clock.changes(second, second + 366 * DAY // SECOND), None) is None:
         return f"they do not change in {trigger.timezone} within a year"

@@ -179,7 +179,7 @@ def _table(part: Part, rows: Sequence[Row], chosen: Row | None) -> RenderableTyp
     spare = () if output.width() >= NARROW else part.spare
     kept = [number for number, name in enumerate(columns) if name not in spare]
     if part.total > len(rows):
-        columns[1] += f" ({part.total:,} in all)"
+        columns[1] += f" ({part.total:,} in total)"
     made = output.grid([columns[each] for each in kept], [[row.cells[each] for each in kept] for row in rows])
     made.header_style = part.style
     for row, drawn in zip(rows, made.rows, strict=True):

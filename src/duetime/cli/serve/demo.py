@@ -51,7 +51,7 @@ SAMPLES = (
         ("interval", {"seconds": 20, "start": "in 4 seconds"}),
         {"max_attempts": 3, "backoff": 2 * SECOND},
     ),
-    Sample("unlucky", "a failure for good", _task("demo_unlucky"), ("once", {"run_at": "in 5 seconds"}), {}),
+    Sample("unlucky", "a permanent failure", _task("demo_unlucky"), ("once", {"run_at": "in 5 seconds"}), {}),
     Sample(
         "drink-water",
         "a notification",

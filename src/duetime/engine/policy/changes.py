@@ -26,7 +26,16 @@ from duetime.engine.model import (
     is_busy,
 )
 from duetime.engine.policy.catch_up import next_instant
-from duetime.engine.policy.decision import Change, Decision, as_stored, changed, done, not_possible, touch
+from duetime.engine.policy.decision import (
+    Change,
+    Decision,
+    as_stored,
+    changed,
+    done,
+    not_possible,
+    state_words,
+    touch,
+)
 from duetime.engine.policy.finish import HeldRun, end_pause, end_run
 from duetime.engine.policy.follow_ups import GONE, NO_PAYLOAD
 from duetime.engine.policy.options import Overlap, policy_for_ending, policy_from_json
@@ -342,7 +351,8 @@ def cancel_run(change: Change, run: Run) -> Decision:
     """Cancel one run: end it if it has not begun, ask it to stop if it has."""
     definition, progress = change.schedule
     if run.status not in LIVE:
-        return not_possible("cancelled", run.status)
+        words = f"run {run.id} {state_words(run.status)}, so there is nothing to stop"
+        return Err("not_possible", words, {"state": run.status})
     if run.status == RunStatus.RUNNING:
         return done(Writes(runs={run.id: run._replace(stop=1)}))
     policy = policy_for_ending(definition.policy)

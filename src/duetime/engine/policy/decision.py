@@ -64,9 +64,16 @@ def as_stored(decide: Callable[P, Decision]) -> Callable[P, Decision]:
     return answered
 
 
+_PAST = {"failed": "has failed", "lost": "was lost", "missed": "was missed", "skipped": "was skipped"}
+_PAST |= {ScheduleState.ENDED: "has ended"}
+
+
 def not_possible(verb: str, state: str) -> Err:
-    now = "has ended" if state == ScheduleState.ENDED else f"is {state}"
-    return Err("not_possible", f"it {now}, so it cannot be {verb}", {"state": state})
+    return Err("not_possible", f"it {state_words(state)}, so it cannot be {verb}", {"state": state})
+
+
+def state_words(state: str) -> str:
+    return _PAST.get(state, f"is {state}")
 
 
 def touch(writes: Writes, change: Change, **changed: Any) -> None:

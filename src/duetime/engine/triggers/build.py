@@ -402,7 +402,7 @@ def _check_fires(trigger: Trigger, now: Instant) -> None:
         field = "end" if trigger.end is not None else "start"
         message = "the trigger never fires between its start and its end; widen them."
     else:
-        message = "this never fires, for no such time is still to come; give one that exists."
+        message = "it never fires: there is no such date, or it has passed; give one that is still to come."
     raise InvalidTrigger(field=field, problem=message)
 
 

@@ -216,7 +216,7 @@ def _cron_words(trigger: CronTrigger) -> str:
 
 def warnings_for(trigger: Trigger, now: Instant) -> list[str]:
     if trigger.next_after(Instant(now - 1)) is None:
-        return ["This never fires: no such time is still to come."]
+        return ["This never fires: there is no such date, or it has passed."]
     if isinstance(trigger, ChangingTrigger):
         return warnings_for(trigger.after, max(now, trigger.changes))
     warnings: list[str] = []

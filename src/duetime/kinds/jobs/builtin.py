@@ -37,7 +37,7 @@ class NotFetched(DuetimeError):
 def fetch(
     url: Annotated[str, "an http or https address that anybody can reach"], *, allowed_hosts: Sequence[str] = ()
 ) -> str:
-    """Fetches a page and returns its text; of HTML, what a reader sees. Private addresses are refused."""
+    """Fetches a page and returns its text; HTML is reduced to readable text. Private addresses are refused."""
     from duetime.engine.clock import SystemClock
     from duetime.net.client import Call, CallFailed, Http
     from duetime.net.ssrf_guard import Guard

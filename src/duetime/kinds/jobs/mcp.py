@@ -280,7 +280,7 @@ RESOURCES = [
     Resource(
         uri="jobs://{job_id}",
         title="A job",
-        description="One job with its latest runs, as job_status shows it. Subscribe to hear of every change and run.",
+        description="One job with its latest runs, as in job_status. Subscribe to be notified of every change and run.",
         read=_read,
         digest=_digest,
     )

@@ -161,7 +161,7 @@ def send(message: Text, looks: Looks, topic: Topic = None, db: Db = None, json_:
 def _print_sent(app: Application, sent: Sent, warnings: Sequence[ScheduleWarning], json_: bool) -> None:
     error, id = None if sent.error is None else without_secrets(sent.error), short_of(app, sent.message_id)
     if sent.reached == INBOX:
-        text = f"Kept in the built-in inbox for {clean(sent.topic)}; it reached no phone."
+        text = f"Kept for {clean(sent.topic)} in the built-in inbox only."
     elif sent.channel is not None:
         text = f"Sent to {clean(sent.topic)} through {clean(sent.channel)}."
     elif sent.retried:
@@ -314,5 +314,5 @@ def _mark(app: Application, action: str, given: Sequence[str], everything: bool,
     left = plural(len(set(ids)) - number, "message") if number < len(set(ids)) else None
     output.print_result(json_, {"marked": number}, f"{plural(number, 'message')} {_MARKED[mark]}.")
     if left is not None:
-        output.warn([f"not {_MARKED[mark]}: {left}; there is no such message of yours"])
+        output.warn([f"not {_MARKED[mark]}: {left}; you have no such message"])
         raise typer.Exit(REFUSED)

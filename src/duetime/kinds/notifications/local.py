@@ -72,11 +72,9 @@ def notification(schedule: Schedule) -> Notification:
 
 LOOK = 0.02
 LOOKS_A_SECOND = 50
-INBOX_WARNING = "No notification channel is set up: it arrives in the built-in inbox and on no phone."
-SILENT_WARNING = "No notification channel is set up: messages arrive in the built-in inbox and on no phone."
-TOPIC_WARNING = (
-    "No channel is named {topic}, so it arrives in the inbox and on no phone; configured channels: {channels}."
-)
+INBOX_WARNING = "No notification channel is set up, so it goes to the built-in inbox only."
+SILENT_WARNING = "No notification channel is set up, so messages go to the built-in inbox only."
+TOPIC_WARNING = "No channel is named {topic}, so it goes to the built-in inbox only; configured channels: {channels}."
 declare(no_channel=INBOX_WARNING, unknown_channel=TOPIC_WARNING)
 MOST_LOOKED_AT = 1000
 """Number of an owner's latest notifications that are searched for another use of a topic."""

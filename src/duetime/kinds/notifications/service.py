@@ -128,7 +128,7 @@ class Sent(NamedTuple):
 
 
 declare(
-    subscribe="A phone has to subscribe to {address} to hear {topic}.",
+    subscribe="A phone must subscribe to {address} to receive {topic}.",
     new_topic="Nothing else uses the topic {topic}: check its spelling and that a phone subscribes to it.",
     note="{note}",
 )

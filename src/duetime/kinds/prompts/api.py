@@ -11,6 +11,7 @@ from starlette.responses import JSONResponse, Response
 
 from duetime.engine.model import RunStatus, run_holder
 from duetime.engine.policy.checkout import not_yours
+from duetime.engine.policy.decision import not_possible
 from duetime.kinds.prompts.agent import Reply, Spent
 from duetime.kinds.prompts.inbox import finish_later
 from duetime.kinds.prompts.kind import PromptKind
@@ -18,7 +19,7 @@ from duetime.rest.dependencies import Caller, Threads, json_only, problems, rout
 from duetime.rest.requests import Anything, Given, Json, Text
 from duetime.rest.responses import AgentsShape
 from duetime.rest.runs import Id, answer_run, found_run
-from duetime.service.errors import Refused, refuse, unwrap
+from duetime.service.errors import Refused, unwrap
 from duetime.service.run_control import await_handover, is_own_run
 from duetime.service.services import Call
 from duetime.service.shapes import RunShape
@@ -89,7 +90,7 @@ async def finish(call: Caller, threads: Threads, id: Id, body: Annotated[FinishG
 def _finished(call: Call, id: int, body: FinishGiven) -> Response:
     run = found_run(call, id)
     if run.status != RunStatus.WAITING:
-        raise refuse("not_possible", f"it is {run.status}, so it cannot be finished")
+        raise Refused(not_possible("finished", run.status))
     caller, handed = call.caller, run_holder(run.id, run.fence)
     if caller.depth and caller.holder != handed:  # a run's own token, which has a depth, is for that run alone
         raise Refused(not_yours(run.id))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from duetime.engine.actor import is_agents
-from duetime.engine.clock import Instant
+from duetime.engine.clock import SECOND, Instant
 from duetime.engine.errors import DuetimeError
 from duetime.engine.model import Cause, Run, Schedule, ScheduleId, executed, first_start, status_of
 from duetime.engine.policy.options import policy_from_json
@@ -161,7 +161,7 @@ def _runs_text(schedule: Schedule, now: Instant) -> str:
     return text + (f": {progress.last_error}" if progress.last_error else "")
 
 
-_HEARD = {"always": "every run", "failure": "failures", "success": "what went well"}
+_SENT = {"always": "results", "failure": "failures", "success": "successes"}
 
 
 def _policy_text(stored: str) -> str:
@@ -174,13 +174,13 @@ def _policy_text(stored: str) -> str:
     if policy.at_most_once:
         parts.append("at most once")
     if policy.max_attempts > 1:
-        parts.append(f"{policy.max_attempts} attempts, {span(policy.backoff)} and more apart")
+        parts.append(f"{policy.max_attempts} attempts, at least {policy.backoff / SECOND:g} s apart")
     if policy.timeout is not None:
         parts.append(f"timeout {span(policy.timeout)}")
     if policy.max_runs is not None:
         parts.append(f"ends after {plural(policy.max_runs, 'run')}")
     if policy.deliver_to is not None:
-        parts.append(f"{policy.deliver_to} hears of {_HEARD[policy.notify_on]}")
+        parts.append(f"{_SENT[policy.notify_on]} go to {policy.deliver_to}")
     return " · ".join(parts)
 
 
@@ -217,4 +217,4 @@ def outcome_text(run: Run, *, cause: bool = True) -> str:
     text = outcome(run)
     if run.last is not None:
         text = f"{'at least ' if run.number < 0 else ''}{plural(abs(run.number), 'occurrence')}: {text}"
-    return "; ".join(filter(None, ("started by hand", text))) if cause and run.cause == Cause.MANUAL else text
+    return "; ".join(filter(None, ("started manually", text))) if cause and run.cause == Cause.MANUAL else text

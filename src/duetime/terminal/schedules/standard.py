@@ -88,7 +88,7 @@ def _view(spec: KindSpec, names: Sequence[str]) -> KindView:
 def _with_options(
     function: Callable[..., None], fields: Mapping[str, PayloadField], *, required: bool
 ) -> Callable[..., None]:
-    """Replace `**given` in the signature by a parameter for each field."""
+    """Replace `**given` in the signature with a parameter for each field."""
     signature = inspect.signature(function, eval_str=True)
     own = [each for each in signature.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
     options = [_option(name, field, required=required and field.required) for name, field in fields.items()]

@@ -69,7 +69,7 @@ def send_push_notification(call: Call, given: Arguments) -> Reply:
 
 def _confirmation(service: NotificationService, sent: Sent) -> str:
     if sent.reached != PHONE:
-        return f"Notification for topic {sent.topic} is in the built-in inbox; it reached no phone"
+        return f"Notification for topic {sent.topic} is in the built-in inbox only"
     way = sent.channel if service.fires_here else f"{sent.channel}, which delivers it"
     return f"Notification sent to topic {sent.topic} (channel: {way})"
 
@@ -79,7 +79,7 @@ def _failure(sent: Sent) -> str:
     if sent.retried:
         return (
             f"Not delivered yet: {reason}. It will be retried automatically: do not send it again; "
-            f"delete_schedule with {sent.message_id} takes it back."
+            f"delete_schedule with {sent.message_id} cancels it."
         )
     if NOT_RETRIED in reason:
         return f"Not delivered: {reason}."
@@ -167,7 +167,7 @@ def _cron_of(given: Arguments) -> tuple[str, dict[str, Any]]:
         raise ToolProblem("when: give it or cron, not both.")
     when = requested_when(given)
     if when.type != "cron":
-        raise ToolProblem(f'when: "{given["when"][:100]}" is no cron expression; schedule_notification takes it.')
+        raise ToolProblem(f'when: "{given["when"][:100]}" is not a cron expression; use schedule_notification for it.')
     config = dict(when.config)
     return config.pop("expression"), config
 
@@ -175,7 +175,7 @@ def _cron_of(given: Arguments) -> tuple[str, dict[str, Any]]:
 def _in_words(call: Call, given: Arguments) -> Reply:
     """Schedule what `when` says, once or repeatedly."""
     if also := next((name for name in ("datetime", "time", "date", "delay") if name in given), None):
-        raise ToolProblem(f"when: goes without {also}; give one of them.")
+        raise ToolProblem(f"when: cannot be combined with {also}; give one of them.")
     zone = zone_of(call, given)
     try:
         when = requested_when(given)

@@ -112,7 +112,7 @@ _RESULTS: dict[str, Schema] = {
     "confirmation": text("What was done, for the user to read (success only)."),
     "error": text("Why not, and what to do about it (failure only)."),
     **WARNINGS,
-    "reached": text("phone, inbox (on no phone) or nobody.", enum=["phone", "inbox", "nobody"]),
+    "reached": text("phone, inbox (the built-in one only) or nobody.", enum=["phone", "inbox", "nobody"]),
     "next_run": _TIME,
     "reads_as": READS_AS,
     "limits": LIMITS_IN_FORCE,

@@ -147,7 +147,7 @@ RESOURCES = [
         title="Scheduled notifications of a topic",
         description=(
             "The caller's recurring and coming notifications on a topic, as list_scheduled_notifications shows them. "
-            "Subscribe to hear of every create, delete, pause, resume and firing."
+            "Subscribe to be notified of every create, delete, pause, resume and firing."
         ),
         read=_read,
         digest=_digest,

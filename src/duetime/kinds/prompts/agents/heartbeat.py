@@ -173,9 +173,9 @@ def _finish_instructions(own: Sequence[DuePrompt], taken: Sequence[DuePrompt]) -
         )
     first = "The first one is finished with your last message. As soon as you are done with one of the others"
     return (
-        f"{first if own else 'As soon as you are done with one'}, call finish_prompt with its run_id and what came of"
-        " this one alone, or the error that kept you from it; each has a reader of its own. What you do not finish so"
-        " waits again, for others to do: your last message ends none of them."
+        f"{first if own else 'As soon as you are done with one'}, call finish_prompt with its run_id and the result"
+        " of this one alone, or the error that kept you from it; different people read them. What you do not finish in"
+        " this way waits again for others: your last message finishes none of them."
     )
 
 

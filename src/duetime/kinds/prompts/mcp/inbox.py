@@ -157,7 +157,7 @@ RESOURCES = [
         title="Due prompts",
         description=(
             "The caller's prompts that are due and wait for an agent, oldest first, each with its text: take one with "
-            "take_prompt. Subscribe to hear when one becomes due, is taken or is given back."
+            "take_prompt. Subscribe to be notified when one becomes due, is taken or is given back."
         ),
         read=_read_due,
         digest=_due_digest,

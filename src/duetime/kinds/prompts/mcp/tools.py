@@ -31,7 +31,7 @@ CRON = "Minute hour day month weekday, such as 0 9 * * 1-5."
 RRULE = "Recurrence, such as FREQ=MONTHLY;BYDAY=-1FR."
 EVERY = "Interval, such as 2h30m; at is its first time."
 STOP_RUNNING = "Also one that runs or was taken."
-AUTHOR = text("Who stored the text; an agent's run is no person.")
+AUTHOR = text("Who stored the text; an agent's run is not a person.")
 TASK: dict[str, Schema] = {
     "id": {"type": "integer"},
     "name": text("If it has one besides its text."),
