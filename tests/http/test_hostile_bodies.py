@@ -62,6 +62,9 @@ def test_values_are_counted_outside_of_texts_only() -> None:
     for body in (b"[" + b"1," * MOST_VALUES + b"1]", b"[" * (MOST_VALUES + 1), b"[" + b'"\\"",' * MOST_VALUES + b'""]'):
         with pytest.raises(Refused, match="more than 50,000 values; send fewer"):
             parse_json(body)
+    wide = ('["\\"",' + "1," * MOST_VALUES + "1]").encode("utf-16")
+    with pytest.raises(Refused, match="more than 50,000 values; send fewer"):
+        parse_json(wide)
     for body in (b"[" * 5000, b"{", b"\xff", b"9" * 6000):
         with pytest.raises(ValueError):
             parse_json(body)

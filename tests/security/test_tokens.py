@@ -122,15 +122,15 @@ def test_a_token_ends_by_our_own_clock(tokens: Tokens, clock: SettableClock) -> 
         pytest.param(forged(claims(sub=None)), "no claim sub", id="no subject"),
         pytest.param(forged(claims(aud=None)), "another audience|no claim aud", id="no audience"),
         pytest.param(forged(claims(iss=None)), "no claim iss", id="no issuer"),
-        pytest.param(forged(claims(exp="tomorrow")), "exp is no number", id="expiry is text"),
-        pytest.param(forged(claims(exp=True)), "exp is no number", id="expiry is a boolean"),
-        pytest.param(forged(claims(exp=10**18)), "exp is no number", id="expiry beyond time"),
+        pytest.param(forged(claims(exp="tomorrow")), "exp is not a usable number", id="expiry is text"),
+        pytest.param(forged(claims(exp=True)), "exp is not a usable number", id="expiry is a boolean"),
+        pytest.param(forged(claims(exp=10**18)), "exp is not a usable number", id="expiry beyond time"),
         pytest.param(forged(claims(jti="../../etc/passwd")), "scope or jti", id="an id that is a path"),
         pytest.param(forged(claims(owner=7)), "owner cannot be used", id="owner is a number"),
         pytest.param(forged(claims(owner="")), "owner cannot be used", id="empty owner"),
         pytest.param(forged(claims(scope=["operator"])), "scope or jti", id="scope is a list"),
         pytest.param(forged(claims(zoneinfo="Mars/Olympus")), "zoneinfo cannot be used", id="zone"),
-        pytest.param(forged(claims(depth=-1)), "depth is no number", id="negative depth"),
+        pytest.param(forged(claims(depth=-1)), "depth is not a usable number", id="negative depth"),
         pytest.param(forged(claims(iat=START // SECOND + 3600)), "not valid yet", id="issued in the future"),
         pytest.param(forged(claims(nbf=START // SECOND + 3600)), "not valid yet", id="not before"),
         pytest.param("", "cannot be read", id="empty"),
@@ -317,6 +317,17 @@ def test_sessions_leave_one_file_for_each_token_and_are_listed(
     assert sorted(names) == sorted([f"{id}.json", f"{id}.sessions", "links.sessions"])
     living = [each for each in tokens.issued() if each.purpose == "browser" and not each.revoked]
     assert sorted(each.parent for each in living) == [""] * 5 + [id] * 20
+
+
+def test_a_revoked_token_stays_revoked_when_the_file_of_its_sessions_goes(tokens: Tokens, clock: SettableClock) -> None:
+    sessions, mine = Sessions(tokens, clock), tokens.issue("ada", 365 * DAY)
+    session = sessions.verify(sessions.by_token(mine)).id
+    tokens.revoke(tokens.verify(mine).id)
+    clock.move_to(Instant(START + 60 * DAY))
+    tokens.issue("bob", DAY)
+    assert session not in [each.id for each in tokens.records()], "its record went long after it expired"
+    with pytest.raises(InvalidToken, match="revoked"):
+        tokens.verify(mine)
 
 
 def test_a_damaged_file_of_sessions_prevents_no_sign_in(tokens: Tokens, clock: SettableClock, tmp_path: Path) -> None:

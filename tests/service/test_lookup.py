@@ -84,6 +84,8 @@ def test_a_name_finds_an_operators_own_and_an_id_those_of_others(stage: Stage) -
         answer = find_schedule(stage.app.scheduler, OPERATOR, "nightly-report", kind)
         assert isinstance(answer, Err) and answer.code == "not_found"
         assert answer.message.endswith(f"those of others are found by their id: j{theirs.id} (owner bob)")
+    narrowed = find_schedule(stage.app.scheduler, OPERATOR._replace(scopes=("kind:prompt",)), "nightly-report")
+    assert isinstance(narrowed, Err) and "bob" not in narrowed.message, "its scopes do not include this kind"
     assert find(stage, f"j{theirs.id}", caller=OPERATOR) == theirs.public_id
     mine = make(stage, "job", "Nightly-Report", OPERATOR).definition
     assert find(stage, "nightly-report", caller=OPERATOR) == mine.public_id

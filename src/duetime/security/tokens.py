@@ -156,16 +156,9 @@ class Tokens:
     def _keep(self, grant: Grant) -> None:
         make_private(self._folder)
         make_private(self._records)
-        record = {
-            "sub": grant.subject,
-            "owner": grant.owner,
-            "scope": " ".join(grant.scopes),
-            "zoneinfo": grant.zone,
-            "iat": grant.issued,
-            "exp": grant.expires,
-            "for": self._purpose,
-            "parent": grant.parent,
-        }
+        record: dict[str, Any] = {"sub": grant.subject, "owner": grant.owner, "zoneinfo": grant.zone}
+        record |= {"scope": " ".join(grant.scopes), "iat": grant.issued, "exp": grant.expires}
+        record |= {"for": self._purpose, "parent": grant.parent}
         self._tidy()
         if self._purpose == BROWSER:
             self._keep_session(grant, record | {"jti": grant.id})
@@ -196,7 +189,8 @@ class Tokens:
             records = self._grants(path)
             if records and records[-1].expires < now - LISTED:
                 path.unlink(missing_ok=True)
-                path.with_suffix(".revoked").unlink(missing_ok=True)
+                for record in records:  # not of the token whose sessions these are, which may be valid for longer
+                    (self._records / f"{record.id}.revoked").unlink(missing_ok=True)
         for path in self._records.glob("link_*.revoked"):  # from older versions; a link is valid for minutes
             if _is_older(path, now - LISTED):
                 path.unlink(missing_ok=True)
@@ -248,19 +242,13 @@ class Tokens:
         # Times are checked against our own clock, which tests can set.
         options: Any = {"require": _REQUIRED, "verify_exp": False, "verify_iat": False, "verify_nbf": False}
         try:
-            claims: dict[str, Any] = jwt.decode(
-                token,
-                self._secret,
-                algorithms=[ALGORITHM],
-                issuer=self._issuer,
-                audience=self._audience,
-                options=options,
+            return dict(
+                jwt.decode(token, self._secret, [ALGORITHM], options, issuer=self._issuer, audience=self._audience)
             )
         except jwt.PyJWTError as error:
             raise InvalidToken(_why(error)) from None
         except (ValueError, RecursionError):  # invalid text or numbers
             raise InvalidToken("the token cannot be read") from None
-        return claims
 
     def _now(self) -> int:
         return self._clock.now() // SECOND

@@ -54,7 +54,7 @@ def find_schedule(
             return _of_kind(matching[0], kind)
         if matching:
             return _ambiguous(text, matching)
-    return _of_others(scheduler, text) if caller.operator else NOT_FOUND
+    return _of_others(scheduler, caller, text) if caller.operator else NOT_FOUND
 
 
 def short_id(definition: Definition) -> str:
@@ -115,9 +115,9 @@ def _matching(scheduler: Scheduler, caller: Caller, query: ScheduleQuery, kind: 
     return exact or found
 
 
-def _of_others(scheduler: Scheduler, name: str) -> Err:
+def _of_others(scheduler: Scheduler, caller: Caller, name: str) -> Err:
     """Return the error for an operator who has no schedule of this name, with the ids of those that others have."""
-    query = ScheduleQuery(name=name, limit=MOST_NAMED, count_to=0)
+    query = seen_by(caller, ScheduleQuery(name=name, limit=MOST_NAMED, count_to=0))
     others = ", ".join(f"{short_id(each)} (owner {each.owner})" for each, _ in scheduler.store.search(query).items)
     message = f"none of your schedules is called {name[:60]!r}; those of others are found by their id: {others}"
     return Err(NOT_FOUND.code, message, {"others": others}) if others else NOT_FOUND
