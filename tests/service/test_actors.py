@@ -17,7 +17,7 @@ from duetime.engine.policy.rows import Writes
 from duetime.engine.result import Ok
 from duetime.engine.store import RunQuery, ScheduleQuery
 from duetime.engine.validation import Changes, NewSchedule
-from duetime.http.auth import actor_of
+from duetime.http.auth import caller_of
 from duetime.service.inbox import hand_over
 from duetime.settings import AgentSettings
 from tests.support.browsing import signed_in_as
@@ -147,7 +147,7 @@ def test_the_api_of_qstash_says_who_calls(there: Site) -> None:
 
 def test_a_token_of_a_run_that_no_run_has_is_an_agents_as_well(there: Site) -> None:
     grant = there.tokens.verify(there.tokens.issue("deep", HOUR, depth=1))
-    assert actor_of(grant, "rest") == Actor("run", "deep", "rest")
+    assert caller_of(grant, "rest").actor == Actor("run", "deep", "rest")
 
 
 def test_the_author_changes_with_the_text_alone(there: Site) -> None:

@@ -50,12 +50,7 @@ class ScheduledTask:
 
 class Prompting(Creating, Managing, Running, Overview):
     def take_prompt(
-        self,
-        agent: str | None = None,
-        *,
-        wait: float = 0,
-        lease: Duration = LEASE / SECOND,
-        from_agents: bool = True,
+        self, agent: str | None = None, *, wait: float = 0, lease: Duration = LEASE / SECOND, from_agents: bool = True
     ) -> TakenPrompt | None:
         """Take the prompt that has been waiting for an agent the longest; return None if there is none.
 

@@ -169,20 +169,10 @@ class _Watch:
 
 @lru_cache(maxsize=1024)
 def _user(grant: Grant) -> AuthenticatedUser:
-    return AuthenticatedUser(_access(grant))
-
-
-def _access(grant: Grant) -> AccessToken:
     """Convert a grant for the SDK, which binds a session to client, issuer and subject. The client is the token's id,
-    so that a session belongs to one token."""
-    return AccessToken(
-        token="",  # not needed from here on, and what is not kept cannot leak
-        client_id=grant.id,
-        scopes=list(grant.scopes),
-        expires_at=grant.expires,
-        subject=grant.subject,
-        claims={"grant": grant},
-    )
+    so that a session belongs to one token. The token itself is not needed, and what is not kept cannot leak."""
+    who = AccessToken(token="", client_id=grant.id, scopes=list(grant.scopes), expires_at=grant.expires)
+    return AuthenticatedUser(who.model_copy(update={"subject": grant.subject, "claims": {"grant": grant}}))
 
 
 def by_token(services: Services, interface: str) -> Call:
@@ -195,18 +185,17 @@ def by_token(services: Services, interface: str) -> Call:
 
 def call_of(services: Services, grant: Grant, interface: str) -> Call:
     """Return the caller for a grant, whether or not its token came with the current request."""
-    actor = actor_of(grant, interface)
-    caller = Caller(grant.owner, grant.operator, grant.depth, grant.id, grant.allowed, actor, grant.limits)
-    return Call(services, caller, grant.zone or services.zone)
+    return Call(services, caller_of(grant, interface), grant.zone or services.zone)
 
 
 @lru_cache(maxsize=1024)
-def actor_of(grant: Grant, interface: str) -> Actor:
+def caller_of(grant: Grant, interface: str) -> Caller:
+    actor = Actor(PERSON if grant.purpose == BROWSER else TOKEN, grant.subject, interface)
     if grant.run or grant.depth:
-        return Actor(RUN, str(grant.run or grant.subject), interface)
-    if grant.purpose != BROWSER:
-        return Actor(TOKEN, grant.subject, interface)
-    return Actor(PERSON, grant.owner if grant.subject == SUBJECT else grant.subject, interface)
+        actor = Actor(RUN, str(grant.run or grant.subject), interface)
+    elif grant.purpose == BROWSER and grant.subject == SUBJECT:  # a link opened the session
+        actor = actor._replace(name=grant.owner)
+    return Caller(grant.owner, grant.operator, grant.depth, grant.id, grant.allowed, actor, grant.limits)
 
 
 def _unknown(scope: Scope) -> Response:

@@ -16,10 +16,7 @@ from duetime.service.lookup import find_schedule
 from duetime.service.services import Call
 from duetime.service.text import listed
 
-ID: Schema = {
-    "type": ["string", "integer"],
-    "description": "Id of any kind, such as 5, or a name.",
-}
+ID: Schema = {"type": ["string", "integer"], "description": "Id of any kind, such as 5, or a name."}
 
 
 class Served(NamedTuple):

@@ -225,14 +225,7 @@ def standard_tools(spec: KindSpec) -> list[Tool]:
     kind, plural = spec.name, spec.plural
     create_name, list_name, cancel_name = f"schedule_{kind}", f"list_{plural}", spec.canceller
     when = {"name": text("A name for people."), "trigger_type": TRIGGER_TYPE, "trigger_config": TRIGGER_CONFIG}
-    options = {
-        "when": WHEN,
-        **LIMITS,
-        "timezone": ZONE,
-        **POLICY,
-        **DELIVERY,
-        "idempotency_key": KEY,
-    }
+    options = {"when": WHEN, **LIMITS, "timezone": ZONE, **POLICY, **DELIVERY, "idempotency_key": KEY}
     arguments = inputs_of(load(spec.payload), when | options, f"{kind}_")
     inputs = {name: flat_schema(field.schema) for name, field in arguments.items()}
     required = (*when, *(name for name, field in arguments.items() if field.required))

@@ -125,8 +125,7 @@ class Cron(Timed):
         description="minute hour day_of_month month day_of_week, in the wall-clock time of the zone."
     )
     dst: Literal["debian", "literal"] | None = Field(
-        default=None,
-        description="Clock changes: like Debian's cron (the default), or exactly by the wall clock.",
+        default=None, description="Clock changes: like Debian's cron (the default), or exactly by the wall clock."
     )
 
 
@@ -139,8 +138,7 @@ class Rrule(Timed):
 
 
 When = Annotated[
-    Text,
-    Field(max_length=200, description="Instead of `trigger`, in words: `tomorrow at 9`, `every weekday at 8:30`."),
+    Text, Field(max_length=200, description="Instead of `trigger`, in words: `tomorrow at 9`, `every weekday at 8:30`.")
 ]
 Trigger = Annotated[Once | Interval | Cron | Rrule, Field(discriminator="type")]
 
@@ -196,8 +194,7 @@ class PolicyGiven(Given):
     )
     notify_on: Literal["always", "failure", "success"] | None = None
     untaken: Literal["replace", "keep", "expire"] | None = Field(
-        default=None,
-        description="A run that no agent took ends when the next one is due, waits, or expires.",
+        default=None, description="A run that no agent took ends when the next one is due, waits, or expires."
     )
     expire_after_seconds: float | None = Field(default=None, ge=1, le=365 * DAY / SECOND)
 
@@ -247,10 +244,7 @@ class EditGiven(Given):
         default=None, description="With a new trigger: when it takes effect; the old one applies until then."
     )
     version: int | None = Field(
-        default=None,
-        ge=1,
-        le=2**53,
-        description="Only if it still has this version, like the header If-Match.",
+        default=None, ge=1, le=2**53, description="Only if it still has this version, like the header If-Match."
     )
 
 
@@ -347,8 +341,7 @@ class SchedulesAsked(OfKind):
     text: Name | None = Field(default=None, description="Part of the name.")
     subject: Name | None = Field(default=None, description="The task, agent, topic or host.")
     order: Literal["newest", "oldest", "next"] = Field(
-        default="newest",
-        description="By creation; with `next`, only schedules that will fire, soonest first.",
+        default="newest", description="By creation; with `next`, only schedules that will fire, soonest first."
     )
 
 

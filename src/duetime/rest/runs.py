@@ -90,11 +90,7 @@ def retry(call: Caller, id: Id) -> Response:
 
 
 @routes.post(
-    "/runs/{id}/again",
-    status_code=202,
-    response_model=RunShape,
-    responses=problems(404, 409, 415),
-    dependencies=_JSON,
+    "/runs/{id}/again", status_code=202, response_model=RunShape, responses=problems(404, 409, 415), dependencies=_JSON
 )
 def again(call: Caller, id: Id, body: Annotated[AgainGiven, Body()]) -> Response:
     """Start a new run of the same schedule now, with this run's input or an edited one. The schedule keeps its own."""
@@ -148,13 +144,7 @@ def _change_dead(call: Call, body: DeadGiven, action: Action) -> Response:
     return JSONResponse({"runs": dealt.done, "refused": errors})
 
 
-@routes.post(
-    "/dead/{id}/retry",
-    status_code=202,
-    response_model=RunShape,
-    responses=problems(404, 409),
-    tags=_DEAD,
-)
+@routes.post("/dead/{id}/retry", status_code=202, response_model=RunShape, responses=problems(404, 409), tags=_DEAD)
 def retry_dead(call: Caller, id: Id) -> Response:
     """Retry a dead letter. Other runs are not found here."""
     _dead_letter(call, id)

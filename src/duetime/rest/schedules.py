@@ -67,8 +67,7 @@ _TAG = re.compile(r'(?:W/)?"([0-9]{1,18})"')
 _JSON = [Depends(json_only)]
 _SHORT = 1000
 """Maximum length of a payload in characters for which the JSON of its schedule is cached."""
-_MISSING = problems(404, 409)
-_CHANGING = problems(404, 409)
+_ONE = problems(404, 409)
 
 
 def _answer(call: Call, schedule: Schedule, zone: str, status: int = 200, **more: Any) -> Response:
@@ -99,22 +98,15 @@ def create(call: Caller, body: Annotated[NewScheduleGiven, Body()], idempotency_
     new = _asked(call, body, idempotency_key)
     result = call.services.create(call.caller, new)
     made = unwrap(about_when(result, body.when) if isinstance(result, Err) else result)
-    return _answer(
-        call,
-        made.schedule,
-        zone_of(call, body.timezone),
-        201 if made.fresh else 200,
-        **made.warning_facts,
-        limits=call.services.limits(made.schedule),
-    )
+    more = {**made.warning_facts, "limits": call.services.limits(made.schedule)}
+    return _answer(call, made.schedule, zone_of(call, body.timezone), 201 if made.fresh else 200, **more)
 
 
 def _asked(call: Call, body: NewScheduleGiven, header: str | None) -> NewSchedule:
     key = body.idempotency_key if header is None else header
     if body.idempotency_key not in (None, key):
-        raise refuse(
-            "invalid", "idempotency_key: differs from the header Idempotency-Key; give only one", "idempotency_key"
-        )
+        words = "idempotency_key: differs from the header Idempotency-Key; give only one"
+        raise refuse("invalid", words, "idempotency_key")
     when = when_of(body.trigger, body.when, start=body.start, end=body.end)
     limits = {} if body.max_runs is None else {"max_runs": body.max_runs}
     return NewSchedule(
@@ -157,8 +149,7 @@ def search(call: Caller, asked: Annotated[SchedulesAsked, Query()]) -> Response:
 
 def _listed(schedule: Schedule, zone: str, detail: str | None) -> str:
     """Return a schedule in a list as JSON; cached, because most of a list is the same when it is read again."""
-    short = len(schedule.definition.payload) <= _SHORT
-    listed = _short_listed if short else _short_listed.__wrapped__
+    listed = _short_listed if len(schedule.definition.payload) <= _SHORT else _short_listed.__wrapped__
     return listed(schedule, zone, detail)
 
 
@@ -167,13 +158,13 @@ def _short_listed(schedule: Schedule, zone: str, detail: str | None) -> str:
     return to_json(schedule_shape(schedule, zone, detail, brief=True))
 
 
-@routes.get("/schedules/{id}", response_model=ScheduleShape, responses=_MISSING)
+@routes.get("/schedules/{id}", response_model=ScheduleShape, responses=_ONE)
 def get(call: Caller, id: Id, asked: Annotated[Asked, Query()]) -> Response:
     """Return one schedule; its ETag is its version."""
     return _answer(call, _found(call, id), zone_of(call, asked.timezone))
 
 
-@routes.get("/schedules/{id}/runs", response_model=RunsShape, responses=_MISSING)
+@routes.get("/schedules/{id}/runs", response_model=RunsShape, responses=_ONE)
 def history(call: Caller, id: Id, asked: Annotated[Paged, Query()]) -> Response:
     """List the runs of a schedule, the latest first; also of one that was deleted."""
     zone = zone_of(call, asked.timezone)
@@ -182,7 +173,7 @@ def history(call: Caller, id: Id, asked: Annotated[Paged, Query()]) -> Response:
     return page_of("runs", run_shapes(call.scheduler, page.items, zone, brief=True), page)
 
 
-@routes.get("/schedules/{id}/next", response_model=PreviewShape, responses=_MISSING)
+@routes.get("/schedules/{id}/next", response_model=PreviewShape, responses=_ONE)
 def following(call: Caller, id: Id, asked: Annotated[NextAsked, Query()]) -> Response:
     """List the next times of a schedule; none while it is paused, broken or over."""
     schedule, now = _found(call, id), call.scheduler.clock.now()
@@ -235,12 +226,12 @@ def _edit_asked(call: Call, schedule: Schedule, body: EditGiven, version: int | 
         payload = unmasked_payload(schedule.definition.kind, payload, stored, call.caller.depth)
         # Masked values were restored from this version, so it must still be the current one.
         version = schedule.definition.version if version is None and payload != body.payload else version
-    when = None
-    if trigger is not None:  # null removes a limit
-        when = When(trigger.type, trigger.model_dump(exclude={"type"}, exclude_unset=True), body.timezone)
+    given = (
+        None if trigger is None else trigger.model_dump(exclude={"type"}, exclude_unset=True)
+    )  # null removes a limit
     return EditRequest(
         name=name,
-        when=when,
+        when=None if trigger is None or given is None else When(trigger.type, given, body.timezone),
         limits=body.model_dump(include=set(LIMITS), exclude_unset=True),
         zone=zone,
         payload=payload,
@@ -262,7 +253,7 @@ def _changed(call: Call, id: str, request: ChangeRequest, zone: str | None = Non
     return _answer(call, changed, zone, **more)
 
 
-@routes.post("/schedules/{id}/pause", response_model=ScheduleShape, responses=_CHANGING)
+@routes.post("/schedules/{id}/pause", response_model=ScheduleShape, responses=_ONE)
 def pause(call: Caller, id: Id, asked: Annotated[PauseAsked, Query()]) -> Response:
     """Pause a schedule until it is resumed, or until a time at which it resumes automatically."""
     zone = zone_of(call, asked.timezone)
@@ -270,13 +261,13 @@ def pause(call: Caller, id: Id, asked: Annotated[PauseAsked, Query()]) -> Respon
     return _changed(call, id, ChangeRequest("pause", until, asked.note), zone)
 
 
-@routes.post("/schedules/{id}/resume", response_model=ScheduleShape, responses=_CHANGING)
+@routes.post("/schedules/{id}/resume", response_model=ScheduleShape, responses=_ONE)
 def resume(call: Caller, id: Id) -> Response:
     """Resume a schedule from now on; what did not run in the meantime is one row of its history."""
     return _changed(call, id, ChangeRequest("resume"))
 
 
-@routes.post("/schedules/{id}/cancel", response_model=ScheduleShape, responses=_CHANGING)
+@routes.post("/schedules/{id}/cancel", response_model=ScheduleShape, responses=_ONE)
 def cancel(call: Caller, id: Id) -> Response:
     """Cancel a schedule for good and ask a run in progress to stop. Cancelling twice is not an error."""
     return _changed(call, id, ChangeRequest("cancel"))
@@ -286,7 +277,7 @@ def cancel(call: Caller, id: Id) -> Response:
     "/schedules/{id}/run",
     status_code=202,
     response_model=RunShape,
-    responses={200: {"description": "The run has ended.", "model": RunShape}, **_CHANGING},
+    responses={200: {"description": "The run has ended.", "model": RunShape}, **_ONE},
 )
 async def run(call: Caller, threads: Threads, id: Id, asked: Annotated[RunAsked, Query()]) -> Response:
     """Run a schedule now, in addition to its trigger. With `wait_seconds`, the answer comes when the run has ended
@@ -302,18 +293,16 @@ async def run(call: Caller, threads: Threads, id: Id, asked: Annotated[RunAsked,
     return JSONResponse(shapes[0] | waited, 200 if has_ended(seen) else 202)
 
 
-@routes.post("/schedules/{id}/stop", status_code=202, response_model=StoppedShape, responses=_CHANGING)
+@routes.post("/schedules/{id}/stop", status_code=202, response_model=StoppedShape, responses=_ONE)
 def stop(call: Caller, id: Id) -> Response:
     """Stop the runs of a schedule that are in progress or waiting; the schedule continues."""
     done = unwrap(stop_runs(call.scheduler, call.caller, _found(call, id)))
     schedule = None if done.schedule is None else schedule_shape(done.schedule, call.zone)
-    runs = run_shapes(call.scheduler, done.runs, call.zone)
-    return JSONResponse(
-        {"runs": runs, "schedule": schedule, "confirmation": what_was_stopped(done, call.zone)}, status_code=202
-    )
+    runs, words = run_shapes(call.scheduler, done.runs, call.zone), what_was_stopped(done, call.zone)
+    return JSONResponse({"runs": runs, "schedule": schedule, "confirmation": words}, 202)
 
 
-@routes.delete("/schedules/{id}", status_code=204, response_class=Response, responses=_CHANGING)
+@routes.delete("/schedules/{id}", status_code=204, response_class=Response, responses=_ONE)
 def delete(call: Caller, id: Id) -> Response:
     """Delete a schedule. Its history stays readable; its idempotency key is free again."""
     unwrap(change_found(call.services, call.caller, _found(call, id), ChangeRequest("delete")))
@@ -326,16 +315,10 @@ def change(call: Caller, body: Annotated[BulkGiven, Body()]) -> Response:
     zone = zone_of(call, body.timezone)
     until = time_of(body.until, "until", zone, call.scheduler.clock.now())
     selection = Selection(ids=body.ids, kind=body.kind, topic=body.topic, label=body.label, everything=body.all)
-    done = unwrap(
-        change_schedules(
-            call.services,
-            call.caller,
-            selection,
-            ChangeRequest(body.action, until, body.note),
-            dry_run=body.dry_run,
-            expected_count=body.expected_count,
-            zone=zone,
-        )
+    request, guards = (
+        ChangeRequest(body.action, until, body.note),
+        body.model_dump(include={"dry_run", "expected_count"}),
     )
+    done = unwrap(change_schedules(call.services, call.caller, selection, request, **guards, zone=zone))
     counts = {"matched": len(done.matched), "changed": done.changed, "dry_run": body.dry_run}
     return JSONResponse({**counts, "failed": list(done.failed), "schedules": list(done.matched)})

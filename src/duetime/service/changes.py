@@ -98,12 +98,7 @@ def change_found(services: Services, caller: Caller, found: Schedule, request: C
 
 
 def _change_elsewhere(
-    services: Services,
-    caller: Caller,
-    id: str,
-    request: ChangeRequest,
-    kind: str | None,
-    kinds: Collection[str] | None,
+    services: Services, caller: Caller, id: str, request: ChangeRequest, kind: str | None, kinds: Collection[str] | None
 ) -> Result[Changed] | None:
     """Change a schedule that another service keeps; return None if no service has it."""
     for external in services.external(kind, kinds):

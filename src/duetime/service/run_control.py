@@ -62,11 +62,7 @@ def run_again(
 
 
 def run_edited(
-    services: Services,
-    caller: Caller,
-    schedule: Schedule,
-    payload: Mapping[str, Any] | None,
-    fields: Mapping[str, Any],
+    services: Services, caller: Caller, schedule: Schedule, payload: Mapping[str, Any] | None, fields: Mapping[str, Any]
 ) -> Result[Run]:
     """Start a new run of a schedule with its input, with a whole new input, or with some fields changed."""
     definition = schedule.definition

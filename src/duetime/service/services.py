@@ -25,14 +25,7 @@ from duetime.engine.validation import Changes, NewSchedule
 from duetime.service.errors import unwrap
 from duetime.service.kind_spec import ExternalSchedules, KindHooks, KindSpec, known_specs
 from duetime.service.presenters import instant_view, next_of, policy_shape, reads_as
-from duetime.service.warnings import (
-    DELIVERY_PREFIX,
-    ScheduleWarning,
-    declare,
-    time_warnings,
-    warning,
-    warning_facts,
-)
+from duetime.service.warnings import DELIVERY_PREFIX, ScheduleWarning, declare, time_warnings, warning, warning_facts
 from duetime.service.when import time_notes
 from duetime.service.workers import living, work_entry
 
