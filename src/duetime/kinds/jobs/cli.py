@@ -10,15 +10,7 @@ from duetime.service.errors import Refused, refuse
 from duetime.terminal.completion import Found, from_store
 from duetime.terminal.context import Application, Db, Json, Tasks, opened, pair_of, value_of
 from duetime.terminal.errors import name_fields
-from duetime.terminal.schedules.commands import (
-    Facts,
-    Id,
-    KindView,
-    Payload,
-    add_change_commands,
-    add_read_commands,
-    filled,
-)
+from duetime.terminal.schedules.commands import Facts, Id, KindView, Payload, add_commands, filled
 from duetime.terminal.schedules.options import EditOptions, Key, Name, ReportedOptions, TriggerOptions
 from duetime.terminal.typer_ext import PlainCommand, ReadCommand, argument, bundled, first_sentence, group, under
 
@@ -153,5 +145,4 @@ def _arguments(schema: Mapping[str, Any]) -> str:
     return " ".join(name if name in required else f"[{name}]" for name in schema.get("properties", ())) or "-"
 
 
-add_read_commands(commands, JOB)
-add_change_commands(commands, JOB)
+add_commands(commands, JOB)

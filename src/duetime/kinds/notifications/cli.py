@@ -39,16 +39,7 @@ from duetime.terminal.context import Application, Db, Json, Limit, given_text, o
 from duetime.terminal.errors import name_fields
 from duetime.terminal.output import clean, coming, plural
 from duetime.terminal.schedules.change import add_schedule, edit_schedule, time_notes
-from duetime.terminal.schedules.commands import (
-    Facts,
-    Id,
-    KindView,
-    Payload,
-    add_change_commands,
-    add_read_commands,
-    filled,
-    one_line,
-)
+from duetime.terminal.schedules.commands import Facts, Id, KindView, Payload, add_commands, filled, one_line
 from duetime.terminal.schedules.display import short_of
 from duetime.terminal.schedules.options import EditOptions, Key, NamedFields, PolicyOptions, TriggerOptions
 from duetime.terminal.typer_ext import PlainCommand, argument, bundled, group, option, reading_if, single, under
@@ -239,8 +230,7 @@ def edit(
         edit_schedule(app, NOTIFICATION, id, trigger, json_, name=None, payload=given, policy=policy.given())
 
 
-add_read_commands(commands, NOTIFICATION)
-add_change_commands(commands, NOTIFICATION)
+add_commands(commands, NOTIFICATION)
 
 
 # `duetime inbox`: show notifications that arrived, in the built-in inbox or elsewhere, and mark them.

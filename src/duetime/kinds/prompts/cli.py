@@ -32,17 +32,7 @@ from duetime.terminal.context import Application, Db, Json, again, given_text, o
 from duetime.terminal.errors import name_fields
 from duetime.terminal.output import clean, coming
 from duetime.terminal.schedules.change import add_schedule, edit_schedule
-from duetime.terminal.schedules.commands import (
-    Facts,
-    Id,
-    KindView,
-    Payload,
-    add_change_commands,
-    add_read_commands,
-    filled,
-    headline,
-    one_line,
-)
+from duetime.terminal.schedules.commands import Facts, Id, KindView, Payload, add_commands, filled, headline, one_line
 from duetime.terminal.schedules.options import EditOptions, Key, Name, NamedFields, ReportedOptions, TriggerOptions
 from duetime.terminal.typer_ext import PlainCommand, argument, bundled, group, option, under
 
@@ -264,5 +254,4 @@ def _cannot_finish(app: Application, number: int, refused: Err) -> Refused:
     return Refused(Err(refused.code, f"run {number} is not yours to finish: it expired, or somebody else has it"))
 
 
-add_read_commands(commands, PROMPT)
-add_change_commands(commands, PROMPT)
+add_commands(commands, PROMPT)

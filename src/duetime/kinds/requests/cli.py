@@ -12,16 +12,7 @@ from duetime.kinds.requests.wire import KIND, METHODS
 from duetime.terminal.completion import one_of
 from duetime.terminal.context import Db, Json, given_text, opened
 from duetime.terminal.errors import name_fields
-from duetime.terminal.schedules.commands import (
-    Facts,
-    Id,
-    KindView,
-    Payload,
-    add_change_commands,
-    add_read_commands,
-    filled,
-    headline,
-)
+from duetime.terminal.schedules.commands import Facts, Id, KindView, Payload, add_commands, filled, headline
 from duetime.terminal.schedules.options import EditOptions, Key, Name, PolicyOptions, TriggerOptions
 from duetime.terminal.typer_ext import PlainCommand, argument, bundled, group, option
 
@@ -130,5 +121,4 @@ def edit(
         edit_schedule(app, REQUEST, id, trigger, json_, name=name, payload=payload, policy=chosen, guarded=True)
 
 
-add_read_commands(commands, REQUEST)
-add_change_commands(commands, REQUEST)
+add_commands(commands, REQUEST)

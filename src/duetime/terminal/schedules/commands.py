@@ -98,7 +98,9 @@ Expected = Annotated[
 ]
 
 
-def add_read_commands(commands: typer.Typer, view: KindView) -> None:
+def add_commands(commands: typer.Typer, view: KindView) -> None:
+    """Add the commands that every kind has."""
+
     def list_(
         status: Status = None,
         limit: Limit = 50,
@@ -124,17 +126,6 @@ def add_read_commands(commands: typer.Typer, view: KindView) -> None:
         with opened(db) as app:
             show_history(app, view, id, limit, json_)
 
-    noun, plural = view.noun, view.plural
-    helped: dict[Callable[..., None], str] = {
-        list_: f"List {plural}, newest first, including those that have ended.",
-        show: f"Show a {noun}: what it does and when, its policy, its next times and its history.",
-        history: f"Show the runs of a {noun}, latest first, with every attempt; also of one that was deleted.",
-    }
-    for command, help_ in helped.items():
-        commands.command(name=command.__name__.rstrip("_"), cls=ReadCommand, help=help_)(command)
-
-
-def add_change_commands(commands: typer.Typer, view: KindView) -> None:
     def run(id: Id, wait: Wait = 0, db: Db = None, json_: Json = False) -> None:
         from duetime.terminal.schedules.change import run_schedule
 
@@ -167,6 +158,9 @@ def add_change_commands(commands: typer.Typer, view: KindView) -> None:
 
     noun = view.noun
     helped: dict[Callable[..., None], str] = {
+        list_: f"List {view.plural}, newest first, including those that have ended.",
+        show: f"Show a {noun}: what it does and when, its policy, its next times and its history.",
+        history: f"Show the runs of a {noun}, latest first, with every attempt; also of one that was deleted.",
         run: f"Run a {noun} now, in addition to its schedule. With --wait, the exit code is 1 if the run failed "
         "and 6 if it has not ended by then.",
         stop: f"Stop the run of a {noun} that is in progress. The {noun} continues at its next time.",
@@ -176,4 +170,5 @@ def add_change_commands(commands: typer.Typer, view: KindView) -> None:
         delete: f"Delete a {noun}, after a question on a terminal. Its history can still be read.",
     }
     for command, help_ in helped.items():
-        commands.command(cls=PlainCommand, help=help_)(command)
+        cls = ReadCommand if command in (list_, show, history) else PlainCommand
+        commands.command(name=command.__name__.rstrip("_"), cls=cls, help=help_)(command)

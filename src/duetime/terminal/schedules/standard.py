@@ -15,15 +15,7 @@ from duetime.service.kind_spec import KindSpec, load
 from duetime.service.payload_model import PayloadField, inputs_of
 from duetime.terminal.context import Db, Json, opened, value_of
 from duetime.terminal.schedules.change import add_schedule, edit_schedule
-from duetime.terminal.schedules.commands import (
-    Facts,
-    Id,
-    KindView,
-    Payload,
-    add_change_commands,
-    add_read_commands,
-    filled,
-)
+from duetime.terminal.schedules.commands import Facts, Id, KindView, Payload, add_commands, filled
 from duetime.terminal.schedules.options import EditOptions, Key, Name, ReportedOptions, TriggerOptions
 from duetime.terminal.typer_ext import PlainCommand, argument, bundled, group
 
@@ -70,8 +62,7 @@ def standard_commands(spec: KindSpec) -> typer.Typer:
     for command, help_ in helped.items():
         made = bundled(_with_options(command, fields, required=command is add))
         commands.command(cls=PlainCommand, help=help_)(made)
-    add_read_commands(commands, view)
-    add_change_commands(commands, view)
+    add_commands(commands, view)
     return commands
 
 
