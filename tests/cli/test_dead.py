@@ -102,6 +102,9 @@ def test_a_program_says_how_many_it_expects(cli: Cli, tmp_path: Path, ntfy: Ntfy
     wrong = cli("dead", "retry", "--all", "--expected", "3")
     assert wrong.code == 4 and "--expected: 2 runs would be retried, not 3" in wrong.err
     assert cli("dead", "list", "--json").document["total"] == 2
+    assert cli("dead", "retry", "--all", "--yes", "--expected", "3").code == 4, "--yes does not cancel the number"
+    assert cli("dead", "retry", "1", "--expected", "1").code == 2, "it would not be checked"
+    assert cli("dead", "list", "--json").document["total"] == 2
     assert cli("dead", "retry", "--all", "--expected", "2").out == "Requeued 2 runs.\n"
 
 

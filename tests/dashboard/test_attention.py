@@ -129,6 +129,22 @@ def test_a_missed_run_that_a_later_run_makes_up_for_needs_no_attention(served: S
         assert runs(served, "late", "completed") and attention(browser) == ""
 
 
+def test_the_first_page_links_to_further_missed_runs_although_one_was_made_up_for(
+    served: Site, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = served.room.clock.now() - 9 * HOUR - MINUTE
+    names = ("first", "second", "third")
+    served.room.store.create(
+        [every(HOUR, begin, owner="thrice", name=name, catch_up="skip", payload=ECHO) for name in names]
+    )
+    browser = signed_in_as(served, "thrice")
+    with working(served):
+        eventually(lambda: len(runs(served, "thrice", "missed")) == len(names), 20, "all were missed")
+        run_now(served, browser, _schedules(served, "thrice")[0])
+    monkeypatch.setattr(home, "LOOKED_AT", 2)
+    assert "Missed all" in attention(browser)
+
+
 def _schedules(served: Site, owner: str) -> list[Schedule]:
     found = [served.room.store.get(run.schedule) for run in runs(served, owner, "missed")]
     return [each for each in found if each is not None]

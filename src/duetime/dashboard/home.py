@@ -11,7 +11,7 @@ from duetime.dashboard.queries import ReadLimits, coming_row, first_steps, occur
 from duetime.dashboard.request import PageRequest, at
 from duetime.dashboard.timeline.axis import Zoom, window
 from duetime.dashboard.timeline.charts import chart, line
-from duetime.engine.clock import DAY, MINUTE, SECOND, Instant
+from duetime.engine.clock import DAY, MINUTE, SECOND
 from duetime.engine.model import READ, Run, RunId, RunStatus, Schedule, ScheduleState
 from duetime.engine.policy.finish import was_paused_by_engine
 from duetime.engine.store import FAILED_OR_LOST, RunQuery, ScheduleQuery
@@ -179,14 +179,14 @@ def _stopped(request: PageRequest, status: str) -> tuple[list[Schedule], bool]:
     found: list[Schedule] = []
     query = ScheduleQuery(status=status, newest_first=True, limit=LOOKED_AT, count_to=0)
     for number, page in enumerate(pages_of(request.scheduler.search, request.caller, query), 1):
-        found += [each for each in page.items if _stopped_itself(each)]
+        found += [
+            each
+            for each in page.items
+            if each.progress.state == ScheduleState.BROKEN or was_paused_by_engine(each.progress)
+        ]
         if len(found) >= LOOKED_AT or number == PAGES:
             return found, page.cursor is not None and bool(found)
     return found, False
-
-
-def _stopped_itself(schedule: Schedule) -> bool:
-    return schedule.progress.state == ScheduleState.BROKEN or was_paused_by_engine(schedule.progress)
 
 
 def _paused_item(request: PageRequest, schedule: Schedule) -> Item:
@@ -204,16 +204,12 @@ def _read(request: PageRequest, query: RunQuery) -> tuple[list[Run], bool]:
 def _untaken(request: PageRequest) -> Found:
     query = RunQuery(free_at=request.now, oldest_first=True, limit=LOOKED_AT, count_to=0)
     found, is_cut = _read(request, query)
-    waiting = [run for run in found if _is_late(run.due, request)]
+    waiting = [run for run in found if run.due < request.now - PATIENCE]
     items = []
     for run, more in by_schedule(run_shapes(request.scheduler, waiting, request.zone, brief=True)):
         dismiss = Action("Dismiss", "close", f"/waiting/{run['run_id']}/dismiss")
         items.append(Item(run, run["schedule"], run["due"], "", more, [dismiss], run["run_id"], grave=False))
     return Found(items, is_cut and len(waiting) == len(found))
-
-
-def _is_late(due: Instant, request: PageRequest) -> bool:
-    return due < request.now - PATIENCE
 
 
 def _unhealed(request: PageRequest, runs: list[Run]) -> list[tuple[Run, Schedule | None]]:
@@ -262,10 +258,11 @@ def _missed(request: PageRequest) -> Found:
     lately = RunId(max(0, request.scheduler.store.newest_run() - LATELY))
     query = RunQuery(status=RunStatus.MISSED, above=lately, mark_below=READ, limit=LOOKED_AT, count_to=0)
     found, is_cut = _read(request, query)
-    fresh = _unhealed(request, [run for run in found if (run.last or run.due) > request.now - NEWS])
-    living = {run.id for run, schedule in fresh if schedule is not None}
+    fresh = [run for run in found if (run.last or run.due) > request.now - NEWS]
+    unhealed = _unhealed(request, fresh)
+    living = {run.id for run, schedule in unhealed if schedule is not None}
     items = []
-    for run, more in by_schedule(run_shapes(request.scheduler, [run for run, _ in fresh], request.zone, brief=True)):
+    for run, more in by_schedule(run_shapes(request.scheduler, [run for run, _ in unhealed], request.zone, brief=True)):
         again = Action("Run now", "play", f"{at(str(run['schedule']))}/run")
         dismiss = Action("Dismiss", "close", f"/runs/{run['run_id']}/dismiss")
         actions = [again, dismiss] if run["run_id"] in living else [dismiss]
@@ -283,12 +280,8 @@ def by_schedule(found: list[View]) -> list[tuple[View, int]]:
     """Return the latest run of each schedule and status, with the number of similar ones; latest first."""
     latest: dict[tuple[object, str], View] = {}
     numbers: dict[tuple[object, str], int] = {}
-    for run in sorted(found, key=_moment, reverse=True):
+    for run in sorted(found, key=lambda run: (instant_from(shown_time(run)), run["run_id"]), reverse=True):
         alike = (run["schedule"] or run["name"], run["status"])
         latest.setdefault(alike, run)
         numbers[alike] = numbers.get(alike, 0) + 1
     return [(run, numbers[alike] - 1) for alike, run in latest.items()]
-
-
-def _moment(run: View) -> tuple[Instant, int]:
-    return instant_from(shown_time(run)), run["run_id"]

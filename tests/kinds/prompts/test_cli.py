@@ -30,6 +30,8 @@ def test_a_prompt_from_add_to_delete(cli: Cli, monkeypatch: pytest.MonkeyPatch) 
     edited = cli("prompt", "edit", id, "--text", "Be quick", "--max-runs-per-day", "3", "--every", "1d", "--json")
     assert edited.document["name"] == "Be quick"
     assert edited.document["payload"] == {"prompt": "Be quick", "max_runs_per_day": 3}
+    limited = cli("prompt", "edit", id, "--allow", '{"tools": ["github.get_*"]}', "--json").document
+    assert limited["payload"]["allow"]["tools"] == ["github.get_*"]
     refused = cli("prompt", "edit", id, "--max-dollars-per-day", "0.5")
     assert refused.code == 2 and "--max-dollars-per-day: whoever takes prompts from inbox" in refused.err
     assert cli("prompt", "pause", "Be quick").code == 0

@@ -31,6 +31,7 @@ DismissedRuns = Annotated[
 Everything = Annotated[bool, option("--all", "All of them, or all that match --kind and --text.")]
 Part = Annotated[str | None, option("--text TEXT", "Only those with this text in their name or error.")]
 EveryRun = Annotated[bool, option("--every-run", "With --all: every run of a recurring schedule, not only its newest.")]
+_DONE: dict[Action, str] = {"retry": "requeued", "dismiss": "dismissed", "restore": "restored"}
 Dismissed = Annotated[bool, option("--dismissed", "Those that were dismissed, instead of those that were not.")]
 
 
@@ -123,9 +124,13 @@ def retry(
     schedules that were deleted or cancelled, and asks first."""
     with opened(db) as app:
         asked = replace(_asked(app, run, chosen), every_run=every_run)
-        if chosen.all_ and not yes and not _agreed(app, asked, expected, json_):
+        if not chosen.all_ and (every_run or expected is not None):
+            raise InvalidInput(
+                "--every-run and --expected go with --all; leave them out where you give numbers of runs"
+            )
+        if chosen.all_ and (expected is not None or not yes) and not _agreed(app, asked, expected, json_):
             return
-        dealt = _each(app, asked, "retry", "requeuing")
+        dealt = _changed(app, asked, "retry")
         found = [app.services.worker_warnings(name) for name in sorted(dealt.kinds)]
         warnings = list(dict.fromkeys(each for warned in found for each in warned))
         if chosen.all_ and (left_out := [item for item in dealt.refused if item[1].details.get("state") in OVER]):
@@ -134,7 +139,7 @@ def retry(
             what = f"{plural(len(left_out), 'run')} of schedules that were deleted or cancelled"
             text = f"left out: {what}; {again(app, 'dead', 'list')} marks them, `dead dismiss` removes them"
             warnings.append(ScheduleWarning("left_out", text))
-        _print_changed(app, "retried", "requeued", dealt, warnings, json_)
+        _print_changed(app, "retried", _DONE["retry"], dealt, warnings, json_)
 
 
 _DISMISS_EXAMPLES = """\
@@ -147,30 +152,26 @@ duetime dead dismiss --all --text "certificate has expired"
 @bundled
 def dismiss(chosen: Chosen, run: Runs = None, db: Db = None, json_: Json = False) -> None:
     """Take dead letters off the list. They stay in the history, and `dead list --dismissed` still shows them."""
-    with opened(db) as app:
-        _print_changed(
-            app, "dismissed", "dismissed", _each(app, _asked(app, run, chosen), "dismiss", "dismissing"), [], json_
-        )
+    _mark("dismiss", "dismissed", run, chosen, db, json_)
 
 
 @commands.command(cls=PlainCommand)
 @bundled
 def restore(chosen: Chosen, run: DismissedRuns = None, db: Db = None, json_: Json = False) -> None:
     """Put dismissed dead letters back on the list."""
-    with opened(db) as app:
-        _print_changed(
-            app, "restored", "restored", _each(app, _asked(app, run, chosen), "restore", "restoring"), [], json_
-        )
+    _mark("restore", "restored", run, chosen, db, json_)
 
 
 @commands.command(cls=PlainCommand, hidden=True)
 @bundled
 def forget(chosen: Chosen, run: Runs = None, db: Db = None, json_: Json = False) -> None:
     """Dismiss dead letters, as `dead dismiss` does: its name until 0.2."""
+    _mark("dismiss", "forgotten", run, chosen, db, json_)
+
+
+def _mark(action: Action, key: str, run: list[str] | None, chosen: Chosen, db: str | None, json_: bool) -> None:
     with opened(db) as app:
-        _print_changed(
-            app, "forgotten", "dismissed", _each(app, _asked(app, run, chosen), "dismiss", "dismissing"), [], json_
-        )
+        _print_changed(app, key, _DONE[action], _changed(app, _asked(app, run, chosen), action), [], json_)
 
 
 def _agreed(app: Application, asked: DeadLetterQuery, expected: int | None, json_: bool) -> bool:
@@ -196,15 +197,14 @@ def _asked(app: Application, given: list[str] | None, chosen: Chosen) -> DeadLet
         raise InvalidInput("give the numbers of runs, or --all")
     if given and (chosen.kind or chosen.text):
         raise InvalidInput("--kind and --text choose among --all; leave them out where you give numbers of runs")
-    where, asked = again(app, "dead", "list"), DeadLetterQuery(kind=known_kind(chosen.kind), text=chosen.text or "")
-    if given:
-        numbers = [run_number(text, "`dead list`") for text in given]
-        asked = DeadLetterQuery(ids=[found_run(app, id, where).id for id in numbers])
-    return asked
+    if not given:
+        return DeadLetterQuery(kind=known_kind(chosen.kind), text=chosen.text or "")
+    numbers, where = [run_number(text, "`dead list`") for text in given], again(app, "dead", "list")
+    return DeadLetterQuery(ids=[found_run(app, id, where).id for id in numbers])
 
 
-def _each(app: Application, asked: DeadLetterQuery, action: Action, doing: str) -> Dealt:
-    with output.bar(doing) as told:
+def _changed(app: Application, asked: DeadLetterQuery, action: Action) -> Dealt:
+    with output.bar(_DONE[action].removesuffix("ed") + "ing") as told:
         return unwrap(change_dead(app.services, OPERATOR, asked, action, told))
 
 

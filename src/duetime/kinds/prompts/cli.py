@@ -155,7 +155,7 @@ def edit(
 ) -> None:
     """Change a prompt. Everything that is not given stays the same. One that is running cannot be changed, but one that
     waits for its agent can be given another --agent."""
-    given = agent.given() | ({} if text is None else {"prompt": given_text(text)})
+    given = _payload(agent) | ({} if text is None else {"prompt": given_text(text)})
     stated = policy.given()
     with opened(db) as app:
         edit_schedule(app, PROMPT, id, trigger, json_, name=name, payload=given, policy=stated)
