@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final
@@ -22,7 +22,7 @@ from duetime.engine.encoding import UNSAFE
 from duetime.engine.errors import DuetimeError
 from duetime.engine.times.zones import known_zone
 from duetime.service.kind_spec import known_specs
-from duetime.service.state_details import StatusWords, status_words
+from duetime.service.state_details import status_words
 from duetime.service.text import ahead, compact, gist, percent, plural, relative, span
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -47,10 +47,6 @@ def as_typed(value: object) -> Markup:
 
 def pretty(value: object) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False)
-
-
-def gist_of(run: dict[str, Any]) -> str:
-    return gist(run["error"], run["report"], run["result"])
 
 
 def linked(value: object) -> Markup:
@@ -148,10 +144,6 @@ def own_zone(context: Context, text: str) -> str:
     return text.replace(f" ({context['zone']})", "")
 
 
-def words_of(schedule: Mapping[str, Any]) -> StatusWords:
-    return status_words(schedule["status"], schedule["last_status"], schedule["state_detail"])
-
-
 def took(started: str | None, finished: str | None) -> str:
     if started is None or finished is None:
         return "\u2013"
@@ -199,7 +191,7 @@ FILTERS = {
     "before_colon": lambda text: str(text).partition(":")[0],
     "compact": compact,
     "countdown": countdown,
-    "gist": gist_of,
+    "gist": lambda run: gist(run["error"], run["report"], run["result"]),
     "late": late,
     "lateness": lateness,
     "linked": linked,
@@ -209,7 +201,7 @@ FILTERS = {
     "path": lambda text: quote(str(text), safe=""),
     "pretty": pretty,
     "span": span,
-    "status_words": words_of,
+    "status_words": lambda it: status_words(it["status"], it["last_status"], it["state_detail"]),
     "there": there,
     "twice": lambda text: (text, text),
     "when": when,

@@ -24,35 +24,13 @@ UNITS: Final = ("seconds", "minutes", "hours", "days", "weeks")
 _DAYS: Final = {"weeks": 604_800, "days": 86_400}
 _EXACT: Final = {"hours": 3600, "minutes": 60, "seconds": 1}
 TRIGGER: Final = (
-    "when",
-    "phrase",
-    "run_at",
-    "every",
-    "unit",
-    "anchor",
-    "between",
-    "weekdays",
-    "expression",
-    "dst",
-    "rrule",
-    "dtstart",
-    "start",
-    "end",
-    "jitter",
-)
+    "when", "phrase", "run_at", "every", "unit", "anchor", "between", "weekdays", "expression", "dst", "rrule",
+    "dtstart", "start", "end", "jitter",
+)  # fmt: skip
 POLICY: Final = (
-    "max_attempts",
-    "timeout_seconds",
-    "catch_up",
-    "overlap",
-    "max_runs",
-    "pause_after",
-    "at_most_once",
-    "deliver_to",
-    "notify_on",
-    "untaken",
-    "expire_after_seconds",
-)
+    "max_attempts", "timeout_seconds", "catch_up", "overlap", "max_runs", "pause_after", "at_most_once", "deliver_to",
+    "notify_on", "untaken", "expire_after_seconds",
+)  # fmt: skip
 TEXTS: Final = ("catch_up", "overlap", "deliver_to", "notify_on", "untaken")
 DURATIONS: Final = ("timeout_seconds", "expire_after_seconds")
 STARTING: Final = "starting"

@@ -48,10 +48,7 @@ _FACTS: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {
     ),
     "max_runs": ("ends", lambda value: "never" if value is None else f"after {plural(value, 'run')}"),
     "grace_seconds": ("counts as missed", lambda value: f"when {duration(value)} late" if value else "when late"),
-    "pause_after": (
-        "pauses itself",
-        lambda value: f"after {plural(value, 'failure')} in a row" if value else "never",
-    ),
+    "pause_after": ("pauses itself", lambda value: f"after {plural(value, 'failure')} in a row" if value else "never"),
     "deliver_to": ("result sent to", lambda value: "nobody" if value is None else str(value)),
     "notify_on": (
         "result sent",
@@ -59,13 +56,7 @@ _FACTS: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {
     ),
     "untaken": (
         "if no agent takes it",
-        _word(
-            {
-                "replace": "replace it by the next occurrence",
-                "keep": "keep it waiting",
-                "expire": "let it expire",
-            }
-        ),
+        _word({"replace": "replace it by the next occurrence", "keep": "keep it waiting", "expire": "let it expire"}),
     ),
     "expire_after_seconds": ("expires", lambda value: "never" if value is None else f"after {duration(value)}"),
 }

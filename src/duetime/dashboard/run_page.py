@@ -49,7 +49,8 @@ def run_page(request: PageRequest) -> Response:
     trace = details["traceback"] or next(
         (each["traceback"] for each in reversed(details["attempts"]) if run.status in LIVE), None
     )
-    payload = _shown_payload(run, details)
+    on_page = masking_of(run.kind).hide_on_page(details["payload"])
+    payload = on_page if isinstance(on_page, dict) else {}
     return request.render(
         "run.html",
         run=details,
@@ -71,11 +72,6 @@ def run_page(request: PageRequest) -> Response:
         is_untaken=run.status == RunStatus.WAITING and run.holder is None,
         may_run_again=schedule is not None and bool(payload),
     )
-
-
-def _shown_payload(run: Run, details: View) -> dict[str, Any]:
-    payload = masking_of(run.kind).hide_on_page(details["payload"])
-    return payload if isinstance(payload, dict) else {}
 
 
 def _prose(request: PageRequest, run: Run, payload: View) -> str | None:

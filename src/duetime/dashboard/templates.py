@@ -32,11 +32,7 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
-HEADERS = {
-    "Content-Security-Policy": POLICY,
-    "X-Frame-Options": "DENY",
-    "Cross-Origin-Opener-Policy": "same-origin",
-}
+HEADERS = {"Content-Security-Policy": POLICY, "X-Frame-Options": "DENY", "Cross-Origin-Opener-Policy": "same-origin"}
 """Headers that pages need in addition to those that the middleware adds to every response."""
 
 

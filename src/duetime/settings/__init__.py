@@ -181,10 +181,7 @@ def local_zone(settings: Settings) -> str:
 
 
 def load_settings(
-    flags: Mapping[str, Any] | None = None,
-    *,
-    environment: Mapping[str, str] | None = None,
-    folder: Path | None = None,
+    flags: Mapping[str, Any] | None = None, *, environment: Mapping[str, str] | None = None, folder: Path | None = None
 ) -> Settings:
     """Load the settings. Later sources win; an invalid value is refused with the name of its source. The settings file
     of `folder` is read without a trust check, because the caller named it; otherwise, see `find_file`."""

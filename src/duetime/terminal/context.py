@@ -141,8 +141,7 @@ def config_named(file: str | None) -> Iterator[None]:
 # Common options, opening the store, parsing values, and command lines to suggest.
 
 Tools = Annotated[
-    str | None,
-    option("--tools NAMES", "Tools to offer: jobs,prompts,notifications or names of tools; by default all."),
+    str | None, option("--tools NAMES", "Tools to offer: jobs,prompts,notifications or names of tools; by default all.")
 ]
 
 MEMORY = ":memory:"

@@ -90,13 +90,7 @@ duetime import jsonl schedules.jsonl --yes
 
 
 @commands.command(cls=PlainCommand, epilog=_JSONL_EXAMPLES)
-def jsonl(
-    file: File,
-    yes: Yes = False,
-    tasks: Tasks = None,
-    db: Db = None,
-    json_: Json = False,
-) -> None:
+def jsonl(file: File, yes: Yes = False, tasks: Tasks = None, db: Db = None, json_: Json = False) -> None:
     """Import a file that `duetime export` wrote. Schedules that are already there are not changed."""
     text = _text(file)
     # Besides the modules of the settings: those given here, and the one that runs exported commands.

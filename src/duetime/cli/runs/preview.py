@@ -125,12 +125,7 @@ duetime explain "FREQ=MONTHLY;BYDAY=-1FR"
 
 
 @explain_commands.command(cls=ReadCommand, epilog=_EXPLAIN_EXAMPLES)
-def explain(
-    expression: Expression,
-    tz: Zone = None,
-    dst: Dst = "debian",
-    json_: Json = False,
-) -> None:
+def explain(expression: Expression, tz: Zone = None, dst: Dst = "debian", json_: Json = False) -> None:
     """Explain an expression in English: how often it fires, what clock changes do to it, and anything surprising."""
     trigger, warnings, zone, now = understood(expression, tz, dst)
     recurs = not isinstance(trigger, OnceTrigger)

@@ -105,7 +105,7 @@ def run_facts(app: Application, run: Run, schedule: Schedule | None) -> list[tup
 
 _DETAILS = (
     "duration_seconds", "cost", "stopping", "taken_until", "traceback", "attempts", "own_payload", "started_by",
-    "payload_changed",    "late_seconds", "next_attempt", "worker", "previous_run", "following_run",
+    "payload_changed", "late_seconds", "next_attempt", "worker", "previous_run", "following_run",
 )  # fmt: skip
 
 
@@ -247,7 +247,6 @@ def stop(run: Number, db: Db = None, json_: Json = False) -> None:
         if json_:
             schedule = app.scheduler.schedule_of(OPERATOR, ended)
             output.print_json(whole_view(ended, schedule, app.scheduler.zone) | {"stopping": ended.status in LIVE})
-        elif ended.status in LIVE:
-            print(f"Run {ended.id} of {clean(name_of(ended))} was asked to stop.")
         else:
-            print(f"Run {ended.id} of {clean(name_of(ended))} is {ended.status}.")
+            state = "was asked to stop" if ended.status in LIVE else f"is {ended.status}"
+            print(f"Run {ended.id} of {clean(name_of(ended))} {state}.")

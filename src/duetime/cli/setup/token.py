@@ -104,8 +104,7 @@ def issue(
 
 @commands.command(cls=ReadCommand)
 def header(
-    file: Annotated[str | None, option("--file FILE", "File that contains the token.")] = None,
-    _json: Json = False,
+    file: Annotated[str | None, option("--file FILE", "File that contains the token.")] = None, _json: Json = False
 ) -> None:
     """Print the Authorization header with the token of this machine, or of a file, as JSON, for a client that asks a
     program for it."""
@@ -157,8 +156,7 @@ def calendar(
 
 @commands.command(cls=ReadCommand)
 def show(
-    token: Annotated[str, argument("TOKEN", "Token; - reads it from standard input.")],
-    json_: Json = False,
+    token: Annotated[str, argument("TOKEN", "Token; - reads it from standard input.")], json_: Json = False
 ) -> None:
     """Decode a token, and say whether it is valid here. The exit code is 4 if it is not."""
     text = sys.stdin.read() if token == "-" else token  # noqa: S105 - a dash, not a password

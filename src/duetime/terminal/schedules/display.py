@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from duetime.engine.actor import is_agents
 from duetime.engine.clock import SECOND, Instant
@@ -24,9 +23,6 @@ from duetime.terminal.context import Application, again
 from duetime.terminal.errors import did_you_mean
 from duetime.terminal.output import ahead, clean, coming, outcome, plural, relative, schedule_document, span
 from duetime.terminal.schedules.commands import KindView
-
-if TYPE_CHECKING:
-    pass
 
 
 def found_here(app: Application, view: KindView, given: str) -> Schedule:
@@ -87,11 +83,7 @@ def _status_words(schedule: Schedule, detail: str | None) -> StatusWords:
 
 
 def print_schedules(
-    view: KindView,
-    items: list[Schedule],
-    zone: str,
-    now: Instant,
-    details: Mapping[ScheduleId, str] | None = None,
+    view: KindView, items: list[Schedule], zone: str, now: Instant, details: Mapping[ScheduleId, str] | None = None
 ) -> None:
     """Print a table of schedules without uninformative columns, such as the last status before any run."""
     known = details or {}
