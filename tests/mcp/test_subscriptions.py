@@ -96,6 +96,26 @@ async def heard(connection: Connection, count: int) -> None:
         await connection.news.wait()
 
 
+def test_what_a_token_with_scopes_watches_is_read_with_its_own_scopes(
+    caller: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(watcher: Watcher, content: Content) -> None:
+        seen = {(): 0, ("kind:job",): 0}
+        monkeypatch.setattr(content, "digest", lambda call, hole: seen[call.caller.scopes])
+        watcher = Watcher([content.resource])
+        narrow, wide = Connection(), Connection()
+        limited = caller._replace(caller=caller.caller._replace(scopes=("kind:job",)))
+        async with watcher.running():
+            await watcher.subscribe(wide.session, caller, "numbers://a")
+            await watcher.subscribe(narrow.session, limited, "numbers://a")
+            for number in (1, 2):
+                seen[()] = number
+                await heard(wide, number)
+            assert narrow.heard == []
+
+    played(scene, monkeypatch)
+
+
 def test_a_client_that_does_not_read_keeps_nobody_waiting(caller: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene(watcher: Watcher, content: Content) -> None:
         slow, quick = Connection(), Connection()

@@ -53,7 +53,7 @@ class Watch:
         """Return the key of what is polled: the same for all callers who watch the same resource with the same
         permissions."""
         caller = self.call.caller
-        return caller.owner, caller.operator, self.call.zone, self.resource.uri, self.value
+        return caller.owner, caller.operator, caller.scopes, self.call.zone, self.resource.uri, self.value
 
 
 class Watcher:
