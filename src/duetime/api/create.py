@@ -66,14 +66,11 @@ class Creating(Base):
         someone takes it with `take_prompt`. `allow` narrows what the agent may use. With `remind`, no agent is woken:
         the text is sent as a notification. The limits hold further runs back until the next day.
         """
-        limits = {
-            "max_runs_per_day": max_runs_per_day,
-            "max_tokens_per_day": max_tokens_per_day,
-            "max_dollars_per_day": max_dollars_per_day,
-        }
         payload = _given(
-            prompt=text, agent=agent, allow=None if allow is None else dict(allow), remind=remind, **limits
-        )
+            prompt=text, agent=agent, allow=None if allow is None else dict(allow), remind=remind,
+            max_runs_per_day=max_runs_per_day, max_tokens_per_day=max_tokens_per_day,
+            max_dollars_per_day=max_dollars_per_day,
+        )  # fmt: skip
         return self._create(new_schedule("prompt", _title("prompt", payload), payload, _soon(options)))
 
     def notify(
@@ -218,16 +215,13 @@ def limits_of(options: Mapping[str, Any] | TimeOptions) -> dict[str, Any]:
 
 def policy_of(options: Mapping[str, Any] | PolicyOptions) -> dict[str, Any]:
     """Return a policy in the form that the engine uses."""
-    return policy_given(
-        {
-            (f"{name}_seconds" if name in IN_SECONDS else name): _policy_part(name, value)
-            for name, value in options.items()
-        }
-    )
-
-
-def _policy_part(name: str, value: Any) -> Any:
-    return value if value is None or name not in IN_SECONDS else seconds_of(value, name)
+    policy, given = dict[str, Any](), dict[str, Any](options)
+    for name, value in given.items():
+        if name in IN_SECONDS:
+            policy[f"{name}_seconds"] = None if value is None else seconds_of(value, name)
+        else:
+            policy[name] = value
+    return policy_given(policy)
 
 
 def seconds_of(given: Duration, field: str) -> float:

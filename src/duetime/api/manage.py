@@ -151,11 +151,8 @@ class Managing(Base):
         """
         selection = Selection(ids=ids, kind=kind, topic=topic, label=label, everything=everything)
         request = ChangeRequest(action, self._time(until, "until"), note)
-        return unwrap(
-            change_schedules(
-                self.app.services, self.caller, selection, request, dry_run=dry_run, expected_count=expected_count
-            )
-        )
+        guards: dict[str, Any] = {"dry_run": dry_run, "expected_count": expected_count}
+        return unwrap(change_schedules(self.app.services, self.caller, selection, request, **guards))
 
     def _change(self, id: Id, request: ChangeRequest) -> Changed:
         done = change_schedule(self.app.services, self.caller, id, request)
@@ -206,15 +203,9 @@ class Overview(Base):
 
         `topic` selects schedules that send or report to it.
         """
-        window = Window(
-            now=self.scheduler.clock.now(),
-            count=count,
-            start=self._time(start, "start"),
-            until=self._time(until, "until", last=True),
-            kinds=None if kind is None else (kind,),
-            topic=topic,
-            include_paused=include_paused,
-        )
+        span = self._time(start, "start"), self._time(until, "until", last=True)
+        kinds, now = None if kind is None else (kind,), self.scheduler.clock.now()
+        window = Window(now, count, *span, kinds, topic, include_paused)
         rows, more, later, warnings = upcoming(self.app.services, self.caller, window, self.zone)
         return cast("Upcoming", {"upcoming": rows, "more": more, "later": later, "warnings": warnings})
 

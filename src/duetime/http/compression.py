@@ -19,15 +19,8 @@ LEAST: Final = 1_000
 _LEVEL: Final = 5
 _GZIP: Final = 16 + zlib.MAX_WBITS
 _TYPES: Final = frozenset(
-    {
-        "text/html",
-        "text/css",
-        "text/javascript",
-        "image/svg+xml",
-        "text/calendar",
-        "application/json",
-        "application/problem+json",
-    }
+    {"text/html", "text/css", "text/javascript", "image/svg+xml", "text/calendar"}
+    | {"application/json", "application/problem+json"}
 )
 
 

@@ -129,8 +129,7 @@ class BodyLimit:
         most = most_bytes(scope["path"]) if OWNER in scope else UNAUTHENTICATED
         if OWNER not in scope and scope["method"] in _BODILESS and _has_body(scope):
             words = f"A {scope['method']} of this address takes no body; leave it out."
-            await refusal(scope, 400, "no_body_here", words)(scope, receive, send)
-            return
+            return await refusal(scope, 400, "no_body_here", words)(scope, receive, send)
         try:
             messages = await self._received(scope, receive, most, held)
             is_large = len(messages[0].get("body", b"")) > LARGE
@@ -138,24 +137,22 @@ class BodyLimit:
         except TooLarge:
             words = f"A request may have {most} bytes; store the data elsewhere and send a reference to it."
             # Not closed at once: a client that is still sending would see a reset instead of this response.
-            await refusal(scope, 413, "too_large", words)(scope, receive, send)
-            return
+            return await refusal(scope, 413, "too_large", words)(scope, receive, send)
         except (TooManyBytes, TooManyRequests) as error:
-            headers = {"Retry-After": "1"}
-            await refusal(scope, 429, "too_many_requests", str(error.__doc__), headers=headers)(scope, receive, send)
-            return
+            answer = refusal(scope, 429, "too_many_requests", str(error.__doc__), headers={"Retry-After": "1"})
+            return await answer(scope, receive, send)
         except TimeoutError:
             words = "The body of the request did not arrive in time; send it again, in one piece."
-            await refusal(scope, 408, "too_slow", words, headers={"Connection": "close"})(scope, receive, send)
-            return
+            answer = refusal(scope, 408, "too_slow", words, headers={"Connection": "close"})
+            return await answer(scope, receive, send)
         if messages[0]["type"] != "http.request":
-            return  # the client has disconnected
+            return None  # the client has disconnected
 
         async def replay() -> Message:
             return messages.pop(0) if messages else await receive()
 
         async with slot:
-            await self._app(scope, replay, send)
+            return await self._app(scope, replay, send)
 
     async def _received(self, scope: Scope, receive: Receive, most: int, held: HeldBytes) -> list[Message]:
         """Return the whole body as one message, or the disconnect message if the client left meanwhile."""

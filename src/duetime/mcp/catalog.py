@@ -107,18 +107,9 @@ def generic_tools(served: Served) -> list[Tool]:
 # present; types and meanings are in the reference. Fields that the answer of any tool may have are in the server's
 # instructions.
 
-OF_ANY_ANSWER = (
-    "error",
-    "hint",
-    "candidates",
-    "owner",
-    "warnings",
-    "warning_codes",
-    "timezone",
-    "reads_as",
-    "limits",
-    "paused_until",
-    "author",
+OF_ANY_ANSWER = frozenset(
+    {"error", "hint", "candidates", "owner", "warnings", "warning_codes"}
+    | {"timezone", "reads_as", "limits", "paused_until", "author"}
 )
 
 _MANY = 100

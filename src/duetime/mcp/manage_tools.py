@@ -59,12 +59,13 @@ def change(served: Served, action: str, call: Call, given: Arguments) -> Reply:
     view: dict[str, Any] = {}
     if action != "delete":
         view = {"kept_at": changed.place} if changed.schedule is None else brief_view(changed.schedule, zone)
-    if action == "resume" and changed.schedule is not None:
-        view["limits"] = call.services.limits(changed.schedule)
-    if action == "pause" and changed.schedule is not None:
-        view["falls_into_pause"] = falls_into_pause(changed.schedule, changed.schedule.definition.resume_at, zone)
-    if changed.schedule is not None and (owner := changed.schedule.definition.owner) != call.caller.owner:
-        view["owner"] = owner  # an operator's change
+    if (schedule := changed.schedule) is not None:
+        if action == "resume":
+            view["limits"] = call.services.limits(schedule)
+        if action == "pause":
+            view["falls_into_pause"] = falls_into_pause(schedule, schedule.definition.resume_at, zone)
+        if schedule.definition.owner != call.caller.owner:  # an operator's change
+            view["owner"] = schedule.definition.owner
     confirmation = f"Schedule {changed.id} {ACTIONS[action]} successfully"
     return Reply({"success": True, "schedule_id": changed.id, **facts, "confirmation": confirmation, **view})
 
@@ -75,8 +76,7 @@ def _refusal(action: str, id: str, err: Err) -> Reply:
     refused = {"success": False, "schedule_id": id}
     if err.code == "not_found":
         gone = "already been deleted" if action == "delete" else "been deleted"
-        error = f"Schedule not found: {id}. It may have {gone} or the ID is incorrect."
-        return Reply({**refused, "error": error})
+        return Reply({**refused, "error": f"Schedule not found: {id}. It may have {gone} or the ID is incorrect."})
     if err.code == "ambiguous":
         return Reply({**refused, "error": err.message, **lookup_fields(err, "")})
     reason = "the store cannot be reached right now; try again in a moment"
@@ -91,17 +91,9 @@ def _change_many(served: Served, call: Call, given: Arguments) -> Reply:
     names = ("ids", "kind", "topic", "label")
     selection = Selection(**{name: given[name] for name in names if name in given}, everything=given.get("all", False))
     request = ChangeRequest(given["action"], instant_in(call, given, "until", zone), given.get("note"))
-    dry_run = given.get("dry_run", False)
-    result = change_schedules(
-        call.services,
-        call.caller,
-        selection,
-        request,
-        dry_run=dry_run,
-        expected_count=given.get("expected_count"),
-        kinds=kinds_of(served),
-        zone=zone,
-    )
+    dry_run, kinds, count = given.get("dry_run", False), kinds_of(served), given.get("expected_count")
+    guards: dict[str, Any] = {"dry_run": dry_run, "expected_count": count, "kinds": kinds}
+    result = change_schedules(call.services, call.caller, selection, request, **guards, zone=zone)
     if isinstance(result, Err):
         known = result.code not in STORE_ERRORS
         return Reply({"error": without_secrets(result.message) if known else "the store cannot be reached right now"})

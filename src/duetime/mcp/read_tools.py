@@ -43,7 +43,7 @@ def history_tool(served: Served) -> Tool:
             "timezone": ZONE,
         },
         {
-            "runs": {"type": "array", "items": {"type": "object"}},
+            "runs": _ROWS,
             "total": {"type": "integer"},
             "at_least": {"type": "boolean", "description": "There are more than total."},
             "next_cursor": {"type": "string"},
@@ -65,15 +65,9 @@ def _history(served: Served, call: Call, given: Arguments) -> Reply:
     found = find(call, given["schedule_id"], served, deleted=True) if "schedule_id" in given else None
     if isinstance(found, Err):
         return error_result(found)
-    asked = HistoryQuery(
-        None if found is None else found.value.definition.id,
-        served.kinds(given),
-        status,
-        instant_in(call, given, "from", zone, past=True),
-        instant_in(call, given, "to", zone, last=True, past=True),
-        limit=given.get("limit", 20),
-        cursor=given.get("cursor"),
-    )
+    which = None if found is None else found.value.definition.id, served.kinds(given), status
+    span = instant_in(call, given, "from", zone, past=True), instant_in(call, given, "to", zone, last=True, past=True)
+    asked = HistoryQuery(*which, *span, limit=given.get("limit", 20), cursor=given.get("cursor"))
     page = read_history(call.scheduler, call.caller, asked, zone)
     if isinstance(page, Err):
         return error_result(page)
@@ -104,15 +98,9 @@ def row_of(call: Call, row: dict[str, Any]) -> dict[str, Any]:
 def upcoming_tool(served: Served) -> Tool:
     def list_upcoming(call: Call, given: Arguments) -> Reply:
         zone = zone_of(call, given)
-        window = Window(
-            call.scheduler.clock.now(),
-            given.get("count", 20),
-            instant_in(call, given, "from", zone),
-            instant_in(call, given, "until", zone, last=True),
-            served.kinds(given),
-            given.get("topic"),
-            given.get("include_paused", False),
-        )
+        span = instant_in(call, given, "from", zone), instant_in(call, given, "until", zone, last=True)
+        now, topic, paused = call.scheduler.clock.now(), given.get("topic"), given.get("include_paused", False)
+        window = Window(now, given.get("count", 20), *span, served.kinds(given), topic, paused)
         found = upcoming(call.services, call.caller, window, zone)
         rows = [_row(call, row) for row in found.rows]
         answer = {"upcoming": rows, "count": len(rows), "more": found.more, "timezone": zone}

@@ -117,11 +117,8 @@ class McpServer:
         return types.ListResourcesResult(resources=fixed)
 
     async def _list_templates(self, ctx: Context, params: object) -> types.ListResourceTemplatesResult:
-        templates = [
-            types.ResourceTemplate(uri_template=each.uri, **_about(each))
-            for each in self._resources
-            if each.is_template
-        ]
+        found = [each for each in self._resources if each.is_template]
+        templates = [types.ResourceTemplate(uri_template=each.uri, **_about(each)) for each in found]
         return types.ListResourceTemplatesResult(resource_templates=templates)
 
     async def _read_resource(self, ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
@@ -205,9 +202,8 @@ def _tried(tool: Tool, answer: Callable[[], Reply]) -> Answer:
         return _problem(STORE_MESSAGE)
     except Exception:
         log.exception("%s failed", tool.name)
-        return _problem(
-            f"{tool.name} failed inside Duetime; the server's log says why. Try again or tell the operator."
-        )
+        words = "failed inside Duetime; the server's log says why. Try again or tell the operator."
+        return _problem(f"{tool.name} {words}")
 
 
 def _result(answer: Answer) -> types.CallToolResult:
@@ -231,8 +227,6 @@ def _about(resource: Resource) -> dict[str, Any]:
 
 
 def _prompt(recipe: Recipe) -> types.Prompt:
-    arguments = [
-        types.PromptArgument(name=name, description=description, required=False)
-        for name, description in recipe.arguments.items()
-    ]
+    named = recipe.arguments.items()
+    arguments = [types.PromptArgument(name=name, description=about, required=False) for name, about in named]
     return types.Prompt(name=recipe.name, title=recipe.title, description=recipe.description, arguments=arguments)

@@ -133,16 +133,8 @@ def create(call: Call, given: Arguments, kind: str, payload: Mapping[str, Any], 
     """Create a schedule by the arguments that all kinds have in common."""
     zone = zone_of(call, given)
     when = requested_when(given)
-    new = NewSchedule(
-        kind=kind,
-        name=given["name"],
-        trigger_type=when.type,
-        trigger_config=when.config,
-        payload=payload,
-        policy=policy_of(given),
-        timezone=zone,
-        idempotency_key=given.get("idempotency_key"),
-    )
+    options = policy_of(given), zone, given.get("idempotency_key")
+    new = NewSchedule(kind, given["name"], when.type, when.config, payload, *options)
     made = call.services.create(call.caller, new)
     if isinstance(made, Err):
         return error_result(about_when(made, given.get("when")))

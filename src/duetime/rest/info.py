@@ -39,16 +39,9 @@ def upcoming(call: Caller, asked: Annotated[UpcomingAsked, Query()]) -> Response
     """List what fires next, in time order: every time within the range, up to the count."""
     check_kind(asked.kind)
     zone, now = zone_of(call, asked.timezone), call.scheduler.clock.now()
-    window = Window(
-        now,
-        asked.count,
-        time_of(asked.from_, "from", zone, now),
-        time_of(asked.until, "until", zone, now, last=True),
-        None if asked.kind is None else (asked.kind,),
-        asked.topic,
-        asked.include_paused,
-        owner_of(call, asked.owner),
-    )
+    span = time_of(asked.from_, "from", zone, now), time_of(asked.until, "until", zone, now, last=True)
+    kinds, owner = None if asked.kind is None else (asked.kind,), owner_of(call, asked.owner)
+    window = Window(now, asked.count, *span, kinds, asked.topic, asked.include_paused, owner)
     found = coming(call.services, call.caller, window, zone)
     answer = {"upcoming": found.rows, "count": len(found.rows), "more": found.more, "timezone": zone}
     further = {"later": found.later, "warnings": found.warnings}

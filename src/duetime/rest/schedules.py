@@ -109,16 +109,9 @@ def _asked(call: Call, body: NewScheduleGiven, header: str | None) -> NewSchedul
         raise refuse("invalid", words, "idempotency_key")
     when = when_of(body.trigger, body.when, start=body.start, end=body.end)
     limits = {} if body.max_runs is None else {"max_runs": body.max_runs}
-    return NewSchedule(
-        kind=body.kind,
-        name=body.name,
-        trigger_type=when.type,
-        trigger_config=when.config,
-        payload=body.payload,
-        policy=policy_given({**body.policy.model_dump(exclude_none=True), **limits}),
-        timezone=body.timezone or call.zone,
-        idempotency_key=key,
-    )
+    policy = policy_given({**body.policy.model_dump(exclude_none=True), **limits})
+    zone = body.timezone or call.zone
+    return NewSchedule(body.kind, body.name, when.type, when.config, body.payload, policy, zone, key)
 
 
 # -- read -----------------------------------------------------------------------------------------------------------

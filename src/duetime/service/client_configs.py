@@ -114,13 +114,9 @@ def _stdio_program(reach: Reach) -> Entry:
     return {"type": "stdio", **_program(reach)}
 
 
-def _opencode_program(reach: Reach) -> Entry:
-    return {"type": "local", "command": list(reach.command), "enabled": True}
-
-
-def _remote(url: str, **others: Any) -> Callable[[Reach], Entry]:
-    """Return a function that builds an entry with the address under the key `url`, and the headers."""
-    return lambda reach: {**others, url: reach.url} | ({"headers": reach.headers} if reach.headers else {})
+def _remote(url: str, headers: str = "headers", **others: Any) -> Callable[[Reach], Entry]:
+    """Return a function that builds an entry with the address and the headers under these keys."""
+    return lambda reach: {**others, url: reach.url} | ({headers: reach.headers} if reach.headers else {})
 
 
 def _claude_code_http(reach: Reach) -> Entry:
@@ -137,26 +133,6 @@ def _claude_desktop_http(reach: Reach) -> Entry:
         return {"command": "npx", "args": args}
     args += ["--header", "Authorization:${DUETIME_AUTHORIZATION}"]
     return {"command": "npx", "args": args, "env": {"DUETIME_AUTHORIZATION": f"Bearer {reach.token}"}}
-
-
-def _codex_http(reach: Reach) -> Entry:
-    return {"url": reach.url} | ({"http_headers": reach.headers} if reach.headers else {})
-
-
-def _claude_code_files(machine: Machine) -> Sequence[PurePath]:
-    return (machine.folder("CLAUDE_CONFIG_DIR") / ".claude.json",)
-
-
-def _claude_desktop_files(machine: Machine) -> Sequence[PurePath]:
-    return (machine.application_data / "Claude" / "claude_desktop_config.json",)
-
-
-def _vscode_files(machine: Machine) -> Sequence[PurePath]:
-    return (machine.application_data / "Code" / "User" / "mcp.json",)
-
-
-def _codex_files(machine: Machine) -> Sequence[PurePath]:
-    return (machine.folder("CODEX_HOME", ".codex") / "config.toml",)
 
 
 def _opencode_files(machine: Machine) -> Sequence[PurePath]:
@@ -179,13 +155,15 @@ def _in_home(*parts: str) -> Callable[[Machine], Sequence[PurePath]]:
 
 CLIENTS = {
     "claude-code": Client(
-        "Claude Code", "~/.claude.json", _claude_code_files, "mcpServers", _claude_code_http, _stdio_program,
+        "Claude Code", "~/.claude.json", lambda machine: (machine.folder("CLAUDE_CONFIG_DIR") / ".claude.json",),
+        "mcpServers", _claude_code_http, _stdio_program,
         "Start Claude Code again; `claude mcp list` shows it.",
         http_command=lambda entry: ("claude", "mcp", "add-json", NAME, json.dumps(entry)),
         stdio_command=("claude", "mcp", "add"),
     ),
     "claude-desktop": Client(
-        "Claude Desktop", "claude_desktop_config.json (Settings, Developer, Edit Config)", _claude_desktop_files,
+        "Claude Desktop", "claude_desktop_config.json (Settings, Developer, Edit Config)",
+        lambda machine: (machine.application_data / "Claude" / "claude_desktop_config.json",),
         "mcpServers", _claude_desktop_http, _program,
         "Quit Claude Desktop completely and start it again.",
     ),
@@ -194,12 +172,14 @@ CLIENTS = {
         "Start Cursor again, or switch the server on in its settings under MCP.",
     ),
     "vscode": Client(
-        "VS Code", "mcp.json of the user (command: MCP: Open User Configuration)", _vscode_files, "servers",
+        "VS Code", "mcp.json of the user (command: MCP: Open User Configuration)",
+        lambda machine: (machine.application_data / "Code" / "User" / "mcp.json",), "servers",
         _remote("url", type="http"), _stdio_program,
         "Run the command `MCP: List Servers` in VS Code and start it there.",
     ),
     "codex": Client(
-        "Codex", "~/.codex/config.toml", _codex_files, "mcp_servers", _codex_http, _program,
+        "Codex", "~/.codex/config.toml", lambda machine: (machine.folder("CODEX_HOME", ".codex") / "config.toml",),
+        "mcp_servers", _remote("url", "http_headers"), _program,
         "Start Codex again; `codex mcp list` shows it.",
         stdio_command=("codex", "mcp", "add"), toml=True,
     ),
@@ -210,7 +190,8 @@ CLIENTS = {
     ),
     "opencode": Client(
         "opencode", "~/.config/opencode/opencode.json", _opencode_files, "mcp",
-        lambda reach: {**_remote("url", type="remote")(reach), "enabled": True}, _opencode_program,
+        lambda reach: {**_remote("url", type="remote")(reach), "enabled": True},
+        lambda reach: {"type": "local", "command": list(reach.command), "enabled": True},
         "Start opencode again; `opencode mcp list` shows it.",
     ),
     "windsurf": Client(

@@ -66,15 +66,8 @@ def message_views(services: Services, caller: Caller, runs: Sequence[Run], zone:
             return "dismissed"
         return "read" if run.stop or (run.owner == caller.owner and run.id <= long_ago) else "unread"
 
-    return [
-        {
-            "run_id": run.id,
-            "schedule": ids.get(run.schedule),
-            "mark": mark(run),
-            **message_shape(run, zone, caller.depth),
-        }
-        for run in runs
-    ]
+    about = [{"run_id": run.id, "schedule": ids.get(run.schedule), "mark": mark(run)} for run in runs]
+    return [each | message_shape(run, zone, caller.depth) for each, run in zip(about, runs, strict=True)]
 
 
 def unread_count(services: Services, caller: Caller) -> int:
@@ -102,11 +95,8 @@ def mark_messages(services: Services, caller: Caller, ids: Sequence[int], mark: 
         raise refuse("invalid", f"ids: at most {MOST_MARKED:,}", "ids")
     messenger = services.scheduler.store.messenger
     found = (services.scheduler.run(caller, id) for id in dict.fromkeys(ids))
-    own = [
-        run
-        for run in found
-        if run is not None and messenger and run.kind == messenger.kind and run.owner == caller.owner
-    ]
+    kind = None if messenger is None else messenger.kind
+    own = [run for run in found if run is not None and (run.kind, run.owner) == (kind, caller.owner)]
     as_ = DISMISSED if mark == "dismiss" else READ
     results = unwrap(services.scheduler.mark_all(caller, own, as_, undo=mark == "restore"))
     return sum(isinstance(result, Ok) for result in results)
@@ -160,9 +150,8 @@ def hand_over(services: Services, caller: Caller, run_id: int, name: str) -> Res
         return Err("not_possible", f"it is {'taken' if run.holder else run.status}, so nobody else can be woken for it")
     if name not in hooks.wakeable(definition.owner):
         known = ", ".join(hooks.wakeable(definition.owner)) or "none"
-        return Err(
-            "invalid", f"agent: {name[:100]!r} cannot be woken from here; choose from {known}", {"field": "agent"}
-        )
+        words = f"agent: {name[:100]!r} cannot be woken from here; choose from {known}"
+        return Err("invalid", words, {"field": "agent"})
     payload = hooks.handed_to(json.loads(definition.payload), name)
     services.scheduler.check_scopes(caller, WRITE, definition._replace(payload=json.dumps(payload)))
     own = services.scheduler.own_input(run).payload

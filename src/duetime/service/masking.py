@@ -103,13 +103,8 @@ def refuse_other_places(kind: str, changed: Mapping[str, Any], stored: Mapping[s
     if place is None and depth > 0 and changed != stored:
         place = "a payload that an agent's run changed"
     if place is not None:
-        raise InvalidInput(
-            field="payload",
-            problem=(
-                f"the hidden values (***) were not entered for {place}, so they are not used with it; "
-                "enter each of them anew, or leave them out"
-            ),
-        )
+        problem = f"the hidden values (***) were not entered for {place}, so they are not used with it"
+        raise InvalidInput(field="payload", problem=f"{problem}; enter each of them anew, or leave them out")
 
 
 def _places(value: Any, name: str = "", depth: int = 0) -> Iterator[str]:
