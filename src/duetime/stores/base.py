@@ -12,19 +12,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 from duetime.engine.clock import Instant
 from duetime.engine.errors import WorkerGone
 from duetime.engine.lazy_sequence import LazyMap
-from duetime.engine.model import (
-    LEASE,
-    Cap,
-    Left,
-    Run,
-    RunId,
-    Schedule,
-    ScheduleId,
-    Used,
-    WorkerId,
-    left,
-    reached,
-)
+from duetime.engine.model import LEASE, Cap, Left, Run, RunId, Schedule, ScheduleId, Used, WorkerId, left, reached
 from duetime.engine.policy.bulk import MANY, begin_all, drafts_in_columns, earliest_of
 from duetime.engine.policy.catch_up import Answers
 from duetime.engine.policy.changes import Change, Decision
@@ -287,11 +275,7 @@ class BaseStore(ReadsMixin, TrimMixin, Store, ABC):
         return Ok(value)
 
     def beat(
-        self,
-        worker: WorkerId,
-        now: Instant,
-        reports: Mapping[RunId, str],
-        not_begun: Sequence[RunId] | None = None,
+        self, worker: WorkerId, now: Instant, reports: Mapping[RunId, str], not_begun: Sequence[RunId] | None = None
     ) -> Beat:
         listed = None if not_begun is None else ",".join(map(str, not_begun[:MOST_LISTED]))
         with self._write() as tx:

@@ -15,13 +15,7 @@ from duetime.engine.store import Page, RunInput, RunQuery, ScheduleQuery
 from duetime.engine.triggers.base import BEFORE_ALL
 from duetime.stores.byte_limits import read_page, run_bytes, schedule_bytes
 from duetime.stores.run_search import run_count, run_page, runs_by_due
-from duetime.stores.search import (
-    Placed,
-    firing,
-    place_of,
-    schedule_count,
-    schedule_page,
-)
+from duetime.stores.search import Placed, firing, place_of, schedule_count, schedule_page
 from duetime.stores.transaction import held_of, schedule_of
 
 RECENT_SECONDS = 1.0

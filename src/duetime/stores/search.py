@@ -108,10 +108,7 @@ bounded."""
 
 NOT_A_FOLLOW_UP = "substr(s.key, 1, 5) <> '~run:'"
 """See `engine.policy.follow_ups.message_key`."""
-ORDERS: dict[str, str] = {
-    "name": "lower(s.name), s.owner, s.id",
-    "last_run": "coalesce(p.last_run, 0), p.schedule",
-}
+ORDERS: dict[str, str] = {"name": "lower(s.name), s.owner, s.id", "last_run": "coalesce(p.last_run, 0), p.schedule"}
 """The columns of each order."""
 PLACE_BY_NAME = "SELECT lower(name), owner, id FROM schedules WHERE id = ?"
 """The same columns for the last schedule of a page by name; cursors contain only numbers."""

@@ -26,16 +26,7 @@ from duetime.engine.model import (
     is_busy,
 )
 from duetime.engine.policy.catch_up import next_instant
-from duetime.engine.policy.decision import (
-    Change,
-    Decision,
-    as_stored,
-    changed,
-    done,
-    not_possible,
-    state_words,
-    touch,
-)
+from duetime.engine.policy.decision import Change, Decision, as_stored, changed, done, not_possible, state_words, touch
 from duetime.engine.policy.finish import HeldRun, end_pause, end_run
 from duetime.engine.policy.follow_ups import GONE, NO_PAYLOAD
 from duetime.engine.policy.options import Overlap, policy_for_ending, policy_from_json

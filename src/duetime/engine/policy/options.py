@@ -147,8 +147,7 @@ def make_policy(given: Mapping[str, Any]) -> Policy:
         raise InvalidInput(field=lonely, problem="untaken expire and expire_after, such as 2 hours, go together")
     if policy.at_most_once and policy.max_attempts > 1:
         raise InvalidInput(
-            field="max_attempts",
-            problem="work that runs at most once cannot be retried; leave one of the two out",
+            field="max_attempts", problem="work that runs at most once cannot be retried; leave one of the two out"
         )
     return policy
 

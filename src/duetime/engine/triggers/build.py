@@ -410,11 +410,7 @@ _BUILDERS: Final[dict[str, tuple[tuple[str, ...], str, Callable[[Config, Common,
     "once": (("run_at", "delay"), '{"run_at": "2026-02-05T15:00:00"}', _once),
     "interval": ((*UNITS, "anchor", "between", "weekdays"), '{"hours": 1}', _interval),
     "cron": (("expression", "dst"), '{"expression": "0 9 * * 1-5"}', _cron),
-    "rrule": (
-        ("rrule", "dtstart"),
-        '{"rrule": "FREQ=MONTHLY;BYDAY=-1FR", "dtstart": "2026-02-05T09:00:00"}',
-        _rrule,
-    ),
+    "rrule": (("rrule", "dtstart"), '{"rrule": "FREQ=MONTHLY;BYDAY=-1FR", "dtstart": "2026-02-05T09:00:00"}', _rrule),
     "changing": (
         ("changes", "before", "after"),
         '{"changes": "2026-02-05T15:00:00Z", "before": {}, "after": {}}',

@@ -16,15 +16,7 @@ from duetime.rest.dependencies import Caller, json_only, page_of, problems, rout
 from duetime.rest.requests import Given, Name, Number, Owned, owner_of, zone_of
 from duetime.rest.responses import ChannelsShape, InboxShape, Shape
 from duetime.service.errors import refuse, unwrap
-from duetime.service.inbox import (
-    MOST_MARKED,
-    Mark,
-    Show,
-    mark_all_read,
-    mark_messages,
-    message_views,
-    messages,
-)
+from duetime.service.inbox import MOST_MARKED, Mark, Show, mark_all_read, mark_messages, message_views, messages
 
 routes = router()
 _JSON = [Depends(json_only)]

@@ -15,14 +15,7 @@ from duetime.engine.store import ScheduleQuery
 from duetime.engine.triggers import OnceTrigger
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.notifications.delivery import NO_DESTINATIONS, Delivery, Destinations, Inbox
-from duetime.kinds.notifications.service import (
-    KIND,
-    PATIENCE,
-    Notification,
-    Sent,
-    in_order,
-    told,
-)
+from duetime.kinds.notifications.service import KIND, PATIENCE, Notification, Sent, in_order, told
 from duetime.service.services import Services, pages_of
 from duetime.service.state_details import details_of
 from duetime.service.warnings import ScheduleWarning, declare, warning

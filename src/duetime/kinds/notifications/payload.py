@@ -106,10 +106,7 @@ _method = rule(lambda value: value in _METHODS, f"method must be one of {', '.jo
 _SHARED: dict[str, Check] = {"label": lambda field, value: _text(field, value, "Open"), "clear": _flag}
 _ACTIONS: dict[str, tuple[tuple[str, ...], dict[str, Check]]] = {
     "view": (("label", "url"), {**_SHARED, "url": _link}),
-    "http": (
-        ("label", "url"),
-        {**_SHARED, "url": _web_url, "method": _method, "headers": _texts, "body": _string},
-    ),
+    "http": (("label", "url"), {**_SHARED, "url": _web_url, "method": _method, "headers": _texts, "body": _string}),
     "broadcast": (("label",), {**_SHARED, "intent": _string, "extras": _texts}),
 }
 """For each action of a button: its required keys, and the check of each of its keys."""

@@ -29,11 +29,7 @@ PATIENCE = 5.0
 
 
 def new_notification(
-    payload: Mapping[str, Any],
-    when: When,
-    policy: Mapping[str, Any],
-    key: str | None = None,
-    name: str | None = None,
+    payload: Mapping[str, Any], when: When, policy: Mapping[str, Any], key: str | None = None, name: str | None = None
 ) -> NewSchedule:
     """Return a caller's request, which the engine validates, whichever backend keeps the notification."""
     return NewSchedule(KIND, name or name_of(payload), *when[:2], payload, policy, when.timezone, key)

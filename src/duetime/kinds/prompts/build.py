@@ -34,10 +34,7 @@ def build(context: BuildContext) -> PromptKind:
     inboxes = {name: _limit(each) for name, each in settings.agents.items() if each.type == INBOX}
     plain = {
         name: Waker(
-            _agent(name, each, settings, clock, zone),
-            each.timeout,
-            _limit(each),
-            allowance=Allowance.of_agent(each),
+            _agent(name, each, settings, clock, zone), each.timeout, _limit(each), allowance=Allowance.of_agent(each)
         )
         for name, each in woken_agents(settings).items()
     }
@@ -146,12 +143,7 @@ def _heartbeat(settings: Settings, wakers: Mapping[str, Waker], zone: str, sched
     instructions = Path(given.instructions).expanduser()
     agent = HeartbeatAgent(inner.agent, instructions, LOCAL, zone, RunCheckout(scheduler_of, HEARTBEAT))
     return Waker(
-        agent,
-        inner.patience,
-        Used(runs=given.runs_per_day),
-        {name: inner.limit},
-        inner.allowance,
-        failures_count=False,
+        agent, inner.patience, Used(runs=given.runs_per_day), {name: inner.limit}, inner.allowance, failures_count=False
     )
 
 

@@ -145,8 +145,7 @@ _CHECKS: dict[str, Check] = {
     "callback_headers": _checked_headers,
     "failure_callback_headers": _checked_headers,
     "redact": rule(
-        lambda value: isinstance(value, list) and all(map(_is_redaction, value)),
-        "holds body, headers and header[Name]",
+        lambda value: isinstance(value, list) and all(map(_is_redaction, value)), "holds body, headers and header[Name]"
     ),
 }
 
@@ -162,13 +161,7 @@ class RequestKind(KindHooks):
     # Each request's formula sets its retry delay, so the policy adds none. Every occurrence is a separate message: one
     # that is being retried does not delay the next, and failed ones stay in the DLQ instead of pausing the schedule.
     defaults: Mapping[str, Any] = MappingProxyType(
-        {
-            "max_attempts": RETRIES + 1,
-            "backoff": 1,
-            "backoff_limit": 1,
-            "overlap": str(Overlap.ALLOW),
-            "pause_after": 0,
-        }
+        {"max_attempts": RETRIES + 1, "backoff": 1, "backoff_limit": 1, "overlap": str(Overlap.ALLOW), "pause_after": 0}
     )
     counts_depth = True
     thread_use = ThreadUse.SHARED

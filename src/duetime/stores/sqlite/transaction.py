@@ -12,14 +12,7 @@ from typing import Any, TypeVar
 import apsw
 
 from duetime.engine.clock import Instant
-from duetime.engine.model import (
-    NO_RUN,
-    Run,
-    RunId,
-    Schedule,
-    ScheduleId,
-    WorkerId,
-)
+from duetime.engine.model import NO_RUN, Run, RunId, Schedule, ScheduleId, WorkerId
 from duetime.engine.policy.bulk import Column, NewSchedules, in_columns, is_common
 from duetime.engine.policy.claim import Entry
 from duetime.engine.policy.fair_share import Head

@@ -24,18 +24,12 @@ CRON_WHEN = text("Instead of cron: every weekday at 8:30.")
 CRON_POLICY = {
     **POLICY,
     "max_attempts": number(f"Tries if it fails; default {ATTEMPTS}."),
-    "overlap": text(
-        "If still being tried; default allow.",
-        enum=["skip", "queue", "allow"],
-    ),
+    "overlap": text("If still being tried; default allow.", enum=["skip", "queue", "allow"]),
 }
 RETRIES = {"max_attempts": CRON_POLICY["max_attempts"]}
 ONCE_POLICY = {name: CRON_POLICY[name] for name in ("max_attempts", "timeout_seconds", "catch_up")}
 IDEMPOTENCY = {"idempotency_key": KEY}
-TO: dict[str, Schema] = {
-    "message": text("The text that the person reads."),
-    "notification_topic": TOPIC,
-}
+TO: dict[str, Schema] = {"message": text("The text that the person reads."), "notification_topic": TOPIC}
 
 ACTIONS: Schema = {
     "type": "array",
@@ -48,16 +42,8 @@ ACTIONS: Schema = {
 }
 LOOKS: dict[str, Schema] = {
     "title": text("Title above the text."),
-    "priority": number(
-        "1 to 5; 3 is usual, 5 keeps ringing.",
-        minimum=1,
-        maximum=5,
-    ),
-    "tags": {
-        "type": "array",
-        "items": {"type": "string"},
-        "description": "Tags or emojis, such as warning.",
-    },
+    "priority": number("1 to 5; 3 is usual, 5 keeps ringing.", minimum=1, maximum=5),
+    "tags": {"type": "array", "items": {"type": "string"}, "description": "Tags or emojis, such as warning."},
     "markdown": {"type": "boolean", "description": "The message is Markdown."},
     "click": text("Link that a tap opens."),
     "actions": ACTIONS,

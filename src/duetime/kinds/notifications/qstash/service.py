@@ -36,14 +36,7 @@ from duetime.kinds.notifications.qstash.client import (
     scheduling,
 )
 from duetime.kinds.notifications.qstash.records import CONFIRMED, WINDOW, following, notification, record_of
-from duetime.kinds.notifications.service import (
-    KIND,
-    PATIENCE,
-    Notification,
-    Sent,
-    in_order,
-    told,
-)
+from duetime.kinds.notifications.service import KIND, PATIENCE, Notification, Sent, in_order, told
 from duetime.net.client import Http
 from duetime.service.warnings import ScheduleWarning, warning
 from duetime.settings.sections import INBOX

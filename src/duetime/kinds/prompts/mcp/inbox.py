@@ -117,12 +117,7 @@ def _waiting(call: Call) -> Page[Run]:
 def _read_due(call: Call, _: str) -> dict[str, Any]:
     page = _waiting(call)
     rows = [
-        {
-            "id": run.schedule,
-            "run_id": run.id,
-            **_prompt_view(call, run),
-            "due": instant_view(run.due, call.zone),
-        }
+        {"id": run.schedule, "run_id": run.id, **_prompt_view(call, run), "due": instant_view(run.due, call.zone)}
         for run in page.items
     ]
     return {"due": rows, "total": page.total, "timezone": call.zone}

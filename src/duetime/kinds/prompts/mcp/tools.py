@@ -69,10 +69,7 @@ LIMITS: dict[str, Schema] = {
 
 USAGE_LIMITS: dict[str, Schema] = {
     "remind": {"type": "boolean", "description": "No agent: the text goes to deliver_to."},
-    "allow": {
-        "type": "object",
-        "description": "What its agent may use, such as {tools: [github.get_*], web: false}.",
-    },
+    "allow": {"type": "object", "description": "What its agent may use, such as {tools: [github.get_*], web: false}."},
     "max_runs_per_day": number("Runs allowed a day.", minimum=1),
     "max_tokens_per_day": number("Tokens allowed a day.", minimum=1),
     "max_dollars_per_day": {"type": "number", "description": "Dollars allowed a day."},

@@ -12,13 +12,7 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.model import Attempt, Run, RunStatus, Schedule, ScheduleState
 from duetime.engine.scopes import WRITE
 from duetime.engine.store import Page
-from duetime.kinds.requests.qstash_api.call import (
-    PREFIX,
-    ApiResponse,
-    Asking,
-    not_found,
-    not_offered,
-)
+from duetime.kinds.requests.qstash_api.call import PREFIX, ApiResponse, Asking, not_found, not_offered
 from duetime.kinds.requests.qstash_api.lookup import (
     Failure,
     Filter,
