@@ -97,8 +97,7 @@ class Checkout(Queries):
         *,
         hold: str | None = None,
     ) -> Result[Run]:
-        """Finish a taken run. Not even an operator may finish another holder's run, because the holder may be working
-        on it."""
+        """Finish a taken run. Not even an operator may finish another holder's run, who may be working on it."""
         run = self.run(caller._replace(operator=False), run_id)
         if run is None or (kind is not None and run.kind != kind):
             return checkout.not_yours(run_id)

@@ -62,9 +62,7 @@ def _given(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values with floats such as 1.0 as integers."""
-    return {
-        name: int(value) if isinstance(value, float) and value.is_integer() else value for name, value in values.items()
-    }
+    return {name: int(each) if isinstance(each, float) and each.is_integer() else each for name, each in values.items()}
 
 
 def _with_one_step(config: dict[str, Any]) -> dict[str, Any]:

@@ -73,8 +73,6 @@ class StopSignal:
 
 
 LOCAL = model.LOCAL
-"""The user of this machine: the owner of what is created without a token, and the holder of what is taken without
-one."""
 
 
 class Caller(NamedTuple):

@@ -44,10 +44,9 @@ OVER = frozenset({ScheduleState.ENDED, ScheduleState.CANCELLED, ScheduleState.DE
 """States of a schedule that will not fire again."""
 
 LIVE = frozenset({RunStatus.PENDING, RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.WAITING})
+"""Statuses of a run that may still change."""
 DISMISSABLE = frozenset({RunStatus.FAILED, RunStatus.LOST, RunStatus.MISSED})
 """The runs that need attention until somebody dismisses them, or a later run completes."""
-"""Statuses of a run that may still change."""
-
 ACTIVE = frozenset({RunStatus.PENDING, RunStatus.RUNNING, RunStatus.WAITING})
 """Statuses that `Progress.active` counts: another run of the schedule would overlap with such a run."""
 

@@ -16,8 +16,8 @@ from duetime.engine.limits import MOST_GAPS
 from duetime.engine.model import Schedule
 from duetime.engine.policy.changes import Edit
 from duetime.engine.policy.options import CatchUp, Overlap, Policy, policy_for_ending
-from duetime.engine.rule_edits import readable
 from duetime.engine.triggers import ChangingTrigger, OnceTrigger, Trigger
+from duetime.engine.triggers.build import readable
 from duetime.engine.triggers.step_budget import CREATION_STEPS, step_budget
 
 if TYPE_CHECKING:
@@ -111,15 +111,13 @@ def check_edit(kind: Kind, caller: Caller, schedule: Schedule, edit: Edit, now: 
         _check_times(schedule, readable(edit.trigger or definition.trigger), edit.next, now)
 
 
-def inherited(
-    kind: Kind, new: NewSchedule, trigger: Trigger, own: Schedule, now: Instant
-) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Return the payload and the policy of what a run of the task `own` schedules, with what that task has left: its
-    daily limits, which both then share, and the options that its owner has set. It does not fire more often either."""
+def inherited(kind: Kind, new: NewSchedule, trigger: Trigger, own: Schedule, now: Instant) -> NewSchedule:
+    """Return what a run of the task `own` schedules, with what that task has left: its daily limits, which both then
+    share, and the options that its owner has set. It does not fire more often either."""
     limits, shared, free = getattr(kind, "narrowing", Narrowing())
     payload, (definition, progress) = new.payload, own
     if definition.kind != new.kind or payload.get(free):
-        return payload, new.policy
+        return new
     check_pace(readable(definition.trigger), trigger, now)
     stored, policy = json_object(definition.payload) or {}, policy_for_ending(definition.policy)
     left = {name: stored[name] for name in limits if isinstance(stored.get(name), int | float)}
@@ -131,7 +129,7 @@ def inherited(
         if left["max_runs"] < 1:
             problem = "the task of this agent's run has no runs left, so it schedules nothing; ask a person to do it"
             raise InvalidInput(field="max_runs", problem=problem)
-    return payload, _within(POLICY, left, new.policy)
+    return new._replace(payload=payload, policy=_within(POLICY, left, new.policy))
 
 
 def _within(rules: Mapping[str, Narrower], left: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,18 +21,10 @@ from duetime.engine.triggers import (
     trigger_to_json,
 )
 from duetime.engine.triggers.base import instant_text
-from duetime.engine.triggers.build import skips_weeks
+from duetime.engine.triggers.build import readable, skips_weeks
 
 WHOLE_RULE: Mapping[str, Any] = dict.fromkeys(("start", "end", "jitter", "dst"))
 """Merged under the configuration of an edit that is a complete new rule, so that no limit of the old one stays."""
-
-
-def readable(stored: str) -> Trigger | None:
-    """Return a stored trigger; None if it was corrupted in the database, which an edit repairs."""
-    try:
-        return trigger_from_json(stored)
-    except InvalidInput:
-        return None
 
 
 def beginning(

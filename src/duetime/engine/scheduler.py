@@ -18,7 +18,7 @@ from duetime.engine.limits import Limits
 from duetime.engine.model import LOCAL, OVER, Definition, Run, RunStatus, Schedule, ScheduleState, status_of
 from duetime.engine.outcome import Alert
 from duetime.engine.policy import changes as policy_changes
-from duetime.engine.policy.changes import Change, Decision
+from duetime.engine.policy.decision import Change, Decision, RunDecider
 from duetime.engine.policy.follow_ups import alert, drafts_of
 from duetime.engine.policy.rows import Draft
 from duetime.engine.queries import NO_RUN, NOT_FOUND, expected
@@ -115,8 +115,7 @@ class Scheduler(Checkout):
 
     @expected
     def drafts(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[Sequence[Draft]]:
-        """Run every check of a create that needs no stored rows; also used for schedules that an external service
-        keeps."""
+        """Run every check of a create that needs no stored rows; also for schedules that an external service keeps."""
         return self._drafts(caller, news)
 
     def _drafts(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[Sequence[Draft]]:
@@ -128,12 +127,12 @@ class Scheduler(Checkout):
             new.kind not in self.kinds or self.kinds[new.kind].counts_depth for new in news
         ):
             return self._too_deep(caller, now)
-        drafts = self.drafter.drafts(caller, news, now, self._own_task(caller) if caller.depth else None)
+        drafts = self.drafter.drafts(caller, news, now, self.own_task(caller) if caller.depth else None)
         if caller.scopes:
             self.check_scopes(caller, WRITE, *(draft.definition for draft in drafts))
         return Ok(drafts)
 
-    def _own_task(self, caller: Caller) -> Schedule | None:
+    def own_task(self, caller: Caller) -> Schedule | None:
         """Return the schedule of the agent's run that calls; None for a token that is not a run's."""
         type_, number, _ = caller.actor
         owner = Caller(caller.owner)  # whatever else the run may see
@@ -256,9 +255,7 @@ class Scheduler(Checkout):
         now, depth, actor = self.clock.now(), caller.depth if sets_off else 0, text_of(caller.actor)
         if depth > self.limits.depth:
             return self._too_deep(caller, now)
-        return self.store.change(
-            schedule.definition.id, now, lambda change: decide(change._replace(depth=depth, actor=actor))
-        )
+        return self.store.change(schedule.definition.id, now, lambda c: decide(c._replace(depth=depth, actor=actor)))
 
     @expected
     def edit(self, caller: Caller, public_id: str, changes: Changes, kind: str | None = None) -> Result[Schedule]:
@@ -340,18 +337,14 @@ class Scheduler(Checkout):
         """Mark completed runs that the caller found, for example messages as read, or lower their marks."""
         return Ok(self._change_all(caller, runs, partial(policy_changes.mark, as_=as_, undo=undo)))
 
-    def _change_all(
-        self, caller: Caller, runs: Sequence[Run], decide: Callable[[Change, Run], Decision]
-    ) -> list[Result[Run]]:
+    def _change_all(self, caller: Caller, runs: Sequence[Run], decide: RunDecider) -> list[Result[Run]]:
         """Change many runs, a few per transaction, so that no transaction takes long."""
         self.check_runs(caller, runs)
         ids, now = [run.id for run in ordered(runs)], self.clock.now()
         batches = (ids[start : start + _BATCH] for start in range(0, len(ids), _BATCH))
         return [result for batch in batches for result in self.store.change_runs(batch, now, decide)]
 
-    def _change_run(
-        self, caller: Caller, run_id: int, decide: Callable[[Change, Run], Decision], action: str = WRITE
-    ) -> Result[Run]:
+    def _change_run(self, caller: Caller, run_id: int, decide: RunDecider, action: str = WRITE) -> Result[Run]:
         run = self.run(caller, run_id)
         self.check_runs(caller, [] if run is None else [run], action)
         return NO_RUN if run is None else self.store.change_run(run.id, self.clock.now(), decide)
@@ -362,7 +355,7 @@ def ordered(runs: Sequence[Run]) -> list[Run]:
     return sorted(runs, key=lambda run: (run.schedule, run.due, run.id))
 
 
-def _retry(caller: Caller) -> Callable[[Change, Run], Decision]:
+def _retry(caller: Caller) -> RunDecider:
     depth, actor = caller.depth, text_of(caller.actor)
     return lambda change, run: policy_changes.retry(change._replace(depth=depth, actor=actor), run)
 

@@ -26,8 +26,8 @@ from duetime.engine.model import (
     WorkerRow,
 )
 from duetime.engine.policy.catch_up import Answers, Question
-from duetime.engine.policy.changes import Change, Decision
 from duetime.engine.policy.claim import Claim
+from duetime.engine.policy.decision import Change, Decision, RunDecider
 from duetime.engine.policy.fair_share import Budget, Turns
 from duetime.engine.policy.follow_ups import Messenger
 from duetime.engine.policy.record import Answer, Finished
@@ -215,12 +215,10 @@ class Store(Remotes, Revocations, Publication, Figures, Protocol):
     def change(self, schedule: ScheduleId, now: Instant, decide: Callable[[Change], Decision]) -> Result[Any]:
         """* Lock the schedule's progress, decide, write."""
 
-    def change_run(self, run: RunId, now: Instant, decide: Callable[[Change, Run], Decision]) -> Result[Any]:
+    def change_run(self, run: RunId, now: Instant, decide: RunDecider) -> Result[Any]:
         """* Do the same for a decision about one run."""
 
-    def change_runs(
-        self, runs: Sequence[RunId], now: Instant, decide: Callable[[Change, Run], Decision]
-    ) -> list[Result[Any]]:
+    def change_runs(self, runs: Sequence[RunId], now: Instant, decide: RunDecider) -> list[Result[Any]]:
         """* Do the same for several runs in one commit. They must be in the order of their schedules' ids, so that no
         two transactions wait for each other. Each has its own result."""
 
@@ -347,7 +345,6 @@ class Store(Remotes, Revocations, Publication, Figures, Protocol):
     def health(self, now: Instant) -> Health: ...
 
     def backup(self, target: str, told: Callable[[float], None] = lambda done: None) -> None:
-        """Copy the store to `target`. `told` is called from time to time with the fraction that is done, from 0 to
-        1."""
+        """Copy the store to `target`. `told` is called now and then with the fraction that is done, from 0 to 1."""
 
     def close(self) -> None: ...

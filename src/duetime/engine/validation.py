@@ -22,9 +22,10 @@ from duetime.engine.policy.catch_up import LEAD
 from duetime.engine.policy.changes import Edit
 from duetime.engine.policy.options import CatchUp, Policy, policy_for_ending, policy_to_json
 from duetime.engine.policy.rows import Draft
-from duetime.engine.rule_edits import beginning, check_end, from_then_on, moved, readable
+from duetime.engine.rule_edits import beginning, check_end, from_then_on, moved
 from duetime.engine.times.zones import past_problem
 from duetime.engine.triggers import CronTrigger, Trigger, trigger_to_json
+from duetime.engine.triggers.build import readable
 
 NOTE_LENGTH = 500
 _new = tuple.__new__  # costs half as much as calling a named tuple
@@ -110,11 +111,11 @@ class Drafter(RequestChecks):
         kind = self._kind(new.kind)
         name = self._text("name", new.name, self.limits.name_length)
         trigger, trigger_text, first = times or self._times(new, now)
-        asked = (new.payload, new.policy) if own is None else inherited(kind, new, trigger, own, now)
-        prepared = kind.prepare(asked[0], caller)
+        asked = new if own is None else inherited(kind, new, trigger, own, now)
+        prepared = kind.prepare(asked.payload, caller)
         if trigger.type == "cron" and new.first is None:
             prepared.check_cron(new.trigger_config["expression"])
-        policy, policy_text = self._policy_of(kind, prepared, asked[1])
+        policy, policy_text = self._policy_of(kind, prepared, asked.policy)
         prepared.agree(policy)
         check_can_run(policy, trigger)
         if caller.depth:
@@ -154,9 +155,8 @@ class Drafter(RequestChecks):
 
     def _times(self, new: NewSchedule, now: Instant) -> Times:
         if new.first is not None:
-            trigger = self._trigger(
-                new.trigger_type, new.trigger_config, new.timezone, min(now, Instant(new.first - 1))
-            )
+            begin = min(now, Instant(new.first - 1))
+            trigger = self._trigger(new.trigger_type, new.trigger_config, new.timezone, begin)
             return Times(trigger, trigger_to_json(trigger), new.first)
         trigger = self._trigger(new.trigger_type, new.trigger_config, new.timezone, now)
         first = trigger.next_after(Instant(now - 1) if trigger.type == "once" else now)  # once may mean this instant
@@ -219,10 +219,8 @@ class Drafter(RequestChecks):
             zone = changes.timezone or (None if old is None else old.timezone)
             self._check_cron(prepared or self._stored(caller, definition), changes.trigger_config or {}, old)
             begin, config = beginning(type_, changes.trigger_config or {}, old, starting, now)
-            rule = self._trigger(type_, config, zone, begin)
-            trigger = trigger_to_json(
-                rule if starting is None else from_then_on(definition.trigger, rule, starting, now)
-            )
+            new = self._trigger(type_, config, zone, begin)
+            trigger = trigger_to_json(new if starting is None else from_then_on(definition.trigger, new, starting, now))
         elif changes.starting is not None:
             problem = "requires a new rule, because a time moves the next run alone; give a rule"
             raise InvalidInput(field="starting", problem=problem)

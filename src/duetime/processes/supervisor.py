@@ -57,8 +57,7 @@ class ChildLease:
         return self._last_deadline
 
     def _until(self) -> float:
-        """Return a deadline. The boot clock is read before the lease, so that a pause in between makes the deadline
-        earlier."""
+        """Return a deadline. The boot clock is read before the lease, so that a pause in between makes it earlier."""
         now = self._clock.boottime()
         if self._lease is None:
             return now + self._patience
@@ -183,8 +182,7 @@ class GuardedCommand(GuardedProcess):
 
     @property
     def exit_status(self) -> ExitStatus:
-        """The first report counts, because the report that a command could not be started comes before that of its
-        end."""
+        """The first report counts, because the one that a command could not be started comes before that of its end."""
         words = bytes(self._reports).split()
         if len(words) < 2:
             return ExitStatus()

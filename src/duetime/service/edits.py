@@ -12,13 +12,12 @@ from duetime.engine.errors import DuetimeError, InvalidInput, UnreadableTime
 from duetime.engine.kind import Caller
 from duetime.engine.model import RunStatus, Schedule
 from duetime.engine.result import Err, Ok, Result
-from duetime.engine.rule_edits import readable
 from duetime.engine.store import RunQuery
 from duetime.engine.times import ReadTime, read_time
 from duetime.engine.times.zones import known_zone, past_problem
 from duetime.engine.triggers import build_trigger
 from duetime.engine.triggers.base import instant_text
-from duetime.engine.triggers.build import counts_from_start, time_of
+from duetime.engine.triggers.build import counts_from_start, readable, time_of
 from duetime.engine.validation import Changes
 from duetime.service.errors import err_of
 from duetime.service.masking import masked_payload, refuse_other_places

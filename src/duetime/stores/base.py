@@ -12,12 +12,12 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 from duetime.engine.clock import Instant
 from duetime.engine.errors import WorkerGone
 from duetime.engine.lazy_sequence import LazyMap
-from duetime.engine.model import LEASE, Cap, Left, Run, RunId, Schedule, ScheduleId, Used, WorkerId, left, reached
+from duetime.engine.model import LEASE, Cap, Left, RunId, Schedule, ScheduleId, Used, WorkerId, left, reached
 from duetime.engine.policy.bulk import MANY, begin_all, drafts_in_columns, earliest_of
 from duetime.engine.policy.catch_up import Answers
-from duetime.engine.policy.changes import Change, Decision
 from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.completions import split_completions
+from duetime.engine.policy.decision import Change, Decision, RunDecider
 from duetime.engine.policy.fair_share import Budget
 from duetime.engine.policy.follow_ups import Messenger
 from duetime.engine.policy.record import Excuses, Finished, plan_rescue
@@ -239,23 +239,19 @@ class BaseStore(ReadsMixin, TrimMixin, Store, ABC):
         result = self._carry_out(tx, found, decision, now)
         return result, isinstance(decision, Ok) and _sets_off_soon(decision.value[0], now)
 
-    def change_run(self, run: RunId, now: Instant, decide: Callable[[Change, Run], Decision]) -> Result[Any]:
+    def change_run(self, run: RunId, now: Instant, decide: RunDecider) -> Result[Any]:
         return self.change_runs([run], now, decide)[0]
 
     @within_transaction
     @retry_on_conflict
-    def change_runs(
-        self, runs: Sequence[RunId], now: Instant, decide: Callable[[Change, Run], Decision]
-    ) -> list[Result[Any]]:
+    def change_runs(self, runs: Sequence[RunId], now: Instant, decide: RunDecider) -> list[Result[Any]]:
         with self._write() as tx:
             results = [self._change_run_in(tx, run, now, decide) for run in runs]
         if any(isinstance(result, Ok) for result in results):  # a refusal changed nothing
             self._announce()
         return results
 
-    def _change_run_in(
-        self, tx: Transaction, run: RunId, now: Instant, decide: Callable[[Change, Run], Decision]
-    ) -> Result[Any]:
+    def _change_run_in(self, tx: Transaction, run: RunId, now: Instant, decide: RunDecider) -> Result[Any]:
         seen = tx.run(run)
         schedule = None if seen is None else tx.lock_schedule(seen.schedule)
         current = None if schedule is None else tx.run(run)

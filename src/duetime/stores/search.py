@@ -38,8 +38,7 @@ _FIELDS = {
 @lru_cache(maxsize=512)
 def whole_rows(statement: str) -> str:
     """Replace `s.*` and the like with column names, because a newer schema may have more columns than this code reads.
-    `x.*` is a schedule as its run `r` executes it: with the run's own payload and its author, if it has
-    one."""
+    `x.*` is a schedule as its run `r` executes it: with the run's own payload and author, if it has one."""
     return _WHOLE_ROW.sub(lambda found: _columns(found[1]), statement)
 
 
@@ -102,8 +101,7 @@ STATUSES: dict[str, str] = {
 }
 """The statuses of a schedule that users see, as conditions on its progress row."""
 _SEVERAL_STATES = ("resting", "over")
-"""Statuses for which no index has the order of a list: they are counted in any order, so that counting stays
-bounded."""
+"""Statuses for which no index has the order of a list: they are counted in any order, so that this stays bounded."""
 
 
 NOT_A_FOLLOW_UP = "substr(s.key, 1, 5) <> '~run:'"

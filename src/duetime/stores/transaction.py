@@ -43,8 +43,7 @@ def entry_of(row: tuple[Any, ...]) -> Entry:
 
 
 def with_run(entry: Entry, row: tuple[Any, ...] | None) -> Entry:
-    """Return an entry with its run, from the row of the run and the payload with which the run is executed, with its
-    author."""
+    """Return an entry with its run, from the row of the run and its own payload with the author."""
     if row is None:
         return entry
     payload, actor, definition = row[RUN], row[RUN + 1], entry.definition
@@ -66,8 +65,7 @@ def beat_of(stop: Sequence[tuple[Any, ...]], floor: Sequence[tuple[Any, ...]]) -
 
 
 def run_update(run: Run) -> tuple[Any, ...]:
-    """Return the columns of a run that may change after its creation, except its report, which only heartbeats
-    write."""
+    """Return the columns of a run that may change after its creation, except its report, which heartbeats write."""
     return (
         run.status, run.attempt, run.deaths, run.fence, run.worker, run.holder, run.started, run.finished,
         run.until, run.expires, run.result, run.error, run.stop, run.id,

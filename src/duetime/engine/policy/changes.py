@@ -314,8 +314,7 @@ def _requested_during_pause(change: Change, in_line: bool) -> Instant | None:
 
 
 def dismiss(change: Change, run: Run, *, undo: bool = False) -> Decision:
-    """Mark a failed or missed run as needing no further attention. Its status stays; `undo` or a retry removes the
-    mark."""
+    """Mark a failed or missed run as needing no attention. Its status stays; `undo` or a retry removes the mark."""
     if run.status not in DISMISSABLE:
         return not_possible("restored" if undo else "dismissed", run.status)
     marked = run._replace(stop=0 if undo else 1)

@@ -95,8 +95,7 @@ def plan_claims(
     taken: Taken | None = None,
     answers: Answers | None = None,
 ) -> ClaimPlan:
-    """Plan every entry. An entry that cannot be planned marks its schedule as broken, and the rest of the batch
-    continues."""
+    """Plan every entry. One that cannot be planned marks its schedule as broken, and the rest continues."""
     plan = ClaimPlan(worker, now, new_id, reader, taken or {}, answers or {})
     if taken is not None:  # rare, and the question depends on the transaction: each evaluation gets the full budget
         _plan_all(plan, entries, entries)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, NamedTuple, ParamSpec
+from typing import Any, NamedTuple, ParamSpec, TypeAlias
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import InvalidInput
-from duetime.engine.model import Definition, Schedule, ScheduleState
+from duetime.engine.model import Definition, Run, Schedule
 from duetime.engine.policy.finish import Reader
 from duetime.engine.policy.rows import NewId, Writes
 from duetime.engine.result import Err, Ok, Result
@@ -37,6 +37,7 @@ class Change(NamedTuple):
 
 
 Decision = Result[tuple[Writes, Any]]
+RunDecider: TypeAlias = Callable[[Change, Run], Decision]
 
 
 def done(writes: Writes, value: Any = None) -> Decision:
@@ -64,8 +65,7 @@ def as_stored(decide: Callable[P, Decision]) -> Callable[P, Decision]:
     return answered
 
 
-_PAST = {"failed": "has failed", "lost": "was lost", "missed": "was missed", "skipped": "was skipped"}
-_PAST |= {ScheduleState.ENDED: "has ended"}
+_VERBS = {"ended": "has", "failed": "has", "lost": "was", "missed": "was", "skipped": "was"}
 
 
 def not_possible(verb: str, state: str) -> Err:
@@ -73,7 +73,7 @@ def not_possible(verb: str, state: str) -> Err:
 
 
 def state_words(state: str) -> str:
-    return _PAST.get(state, f"is {state}")
+    return f"{_VERBS.get(state, 'is')} {state}"
 
 
 def touch(writes: Writes, change: Change, **changed: Any) -> None:

@@ -12,7 +12,8 @@ from duetime.engine.policy.decision import Change, Decision, as_stored, changed,
 from duetime.engine.policy.finish import park_queued, release
 from duetime.engine.policy.options import CatchUp, policy_for_ending, policy_from_json
 from duetime.engine.policy.rows import Span, Writes, ended, run_entry, span_run, trigger_entry
-from duetime.engine.triggers import OnceTrigger, trigger_from_json
+from duetime.engine.triggers.base import OnceTrigger
+from duetime.engine.triggers.build import readable
 
 NOTHING_FOLLOWS: Final = "{} because {}, and nothing follows; run it now, or schedule it again"
 """The note of a schedule whose last occurrence passed during a pause: without it, the resume would appear to have run
@@ -77,10 +78,7 @@ def resume(change: Change, as_of: Instant | None = None) -> Decision:
 
 
 def is_one_off(definition: Definition) -> bool:
-    try:
-        return isinstance(trigger_from_json(definition.trigger), OnceTrigger)
-    except InvalidInput:
-        return False
+    return isinstance(readable(definition.trigger), OnceTrigger)
 
 
 def is_held(schedule: Schedule, resumed: Instant) -> bool:
@@ -90,9 +88,8 @@ def is_held(schedule: Schedule, resumed: Instant) -> bool:
     if progress.next is None or not is_one_off(definition):
         return False
     policy = policy_for_ending(definition.policy)
-    return (
-        policy.catch_up != CatchUp.SKIP or resumed <= trigger_entry(definition, policy, progress.next).at + policy.grace
-    )
+    due = trigger_entry(definition, policy, progress.next).at
+    return policy.catch_up != CatchUp.SKIP or resumed <= due + policy.grace
 
 
 def _pass_over(writes: Writes, change: Change, reason: str) -> Progress:

@@ -88,8 +88,7 @@ def settle(writes: Writes, held: HeldRun, item: Finished, now: Instant, reader: 
 
 
 def _give_back(writes: Writes, held: HeldRun, run: Run, outcome: Returned, now: Instant, reader: Reader) -> None:
-    """Return a run to the queue. The deadline for repeated returns is stored with the run, because workers come and
-    go."""
+    """Return a run to the queue. The deadline for repeated returns is stored with it, because workers come and go."""
     until = held.run.until
     if outcome.patience is not None:
         until = Instant(now + outcome.patience) if until is None else until
@@ -110,8 +109,7 @@ def _give_back(writes: Writes, held: HeldRun, run: Run, outcome: Returned, now: 
 
 
 def _wait(writes: Writes, held: HeldRun, run: Run, outcome: Waiting, now: Instant, reader: Reader) -> None:
-    """Let a run wait without a worker and without counting an attempt: the attempt begins when somebody takes the
-    run."""
+    """Let a run wait without a worker and without counting an attempt: the attempt begins when somebody takes it."""
     policy = policy_for_ending(held.definition.policy)
     state = writes.progress_of(held.progress).state
     if state in _GONE or run.stop:

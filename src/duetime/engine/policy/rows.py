@@ -32,8 +32,7 @@ _MASK = (1 << 64) - 1
 
 
 def spread(first: int, second: int, width: int) -> int:
-    """Return a number in [0, width) that depends only on the inputs: a repeated claim must arrive at the same
-    instant."""
+    """Return a number in [0, width) that depends only on the inputs: a repeated claim must get the same instant."""
     if width <= 0:
         return 0
     mixed = (first * 0x9E3779B97F4A7C15 + second) & _MASK
@@ -84,8 +83,7 @@ def new_run(
 
 
 def claimed_run(run: RunId, definition: Definition, due: Instant, worker: WorkerId, started: Instant) -> Run:
-    """Build the row of an occurrence that starts with its claim, as nearly all do; positional arguments halve the
-    cost."""
+    """Build the row of an occurrence that starts with its claim, as most do; positional arguments halve the cost."""
     return Run(
         run, definition.id, _TRIGGER, due, _RUNNING, 1, 0, 1, worker, None, started, None, None, None, None, None,
         None, 0, None, 1, definition.kind, definition.owner, definition.name,

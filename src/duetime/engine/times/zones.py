@@ -104,8 +104,7 @@ def format_local(instant: Instant, zone: str) -> str:
 
 
 def clock_local(instant: Instant, zone: str) -> str:
-    """Format as `2026-02-10 15:00 PST`, with seconds if there are any: in descriptions of schedules and on
-    terminals."""
+    """Format as `2026-02-10 15:00 PST`, with seconds if there are any: in descriptions and on terminals."""
     local = datetime_of(instant).astimezone(known_zone(zone))
     return f"{local:%Y-%m-%d %H:%M:%S}".removesuffix(":00") + f" {local.tzname()}"
 

@@ -120,8 +120,7 @@ BEFORE_ALL: Final = Instant(-1)
 
 @dataclass(frozen=True, kw_only=True)
 class Trigger(ABC):
-    """A trigger with occurrences between `start` and `end`, both inclusive; `jitter` is only stored here, never
-    applied."""
+    """A trigger with occurrences between `start` and `end`, both inclusive; `jitter` is stored here, never applied."""
 
     type: ClassVar[str]
     smallest_gap: ClassVar[int] = 1

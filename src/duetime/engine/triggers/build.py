@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypedDict
 
 from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant
-from duetime.engine.errors import InvalidTrigger, UnreadableTime
+from duetime.engine.errors import InvalidInput, InvalidTrigger, UnreadableTime
 from duetime.engine.text_cache import text_cache
 from duetime.engine.times import LONGEST_DURATION, read_exact, read_instant
 from duetime.engine.times.grammar import plain_words, read_amounts, read_iso, read_relative
@@ -71,6 +71,14 @@ def trigger_from_json(text: str) -> Trigger:
     if not isinstance(stored, dict):
         raise InvalidTrigger("the stored trigger is not a JSON object.", field="trigger")
     return trigger_from_dict(stored)
+
+
+def readable(stored: str) -> Trigger | None:
+    """Return a stored trigger; None if it was corrupted in the database, which an edit repairs."""
+    try:
+        return trigger_from_json(stored)
+    except InvalidInput:
+        return None
 
 
 def trigger_from_dict(stored: Mapping[str, object]) -> Trigger:
@@ -294,8 +302,7 @@ def delay_of(config: Config) -> int | None:
 
 
 def _interval(config: Config, shared: Common, now: Instant) -> Trigger:
-    """Build an interval that counts from now unless an anchor is given; with only a start, it first fires at the
-    start."""
+    """Build an interval that counts from now unless an anchor is given; with only a start, it first fires then."""
     days, period = step_of(config)
     if windowed := [name for name in ("between", "weekdays") if config.get(name) is not None]:
         wrong = "days" if days else "anchor" if config.get("anchor") is not None else None

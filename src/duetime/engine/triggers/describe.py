@@ -46,9 +46,7 @@ def _rule_words(trigger: RRuleTrigger) -> str:
             words.append(phrase.format(numbers, "s" if len(given[part]) > 1 else ""))
     words += _times(trigger)
     if "BYSETPOS" in given:
-        words.append(
-            f"(only the {_joined([_ordinal(place) for place in given['BYSETPOS']])} such time of the {period})"
-        )
+        words.append(f"(only the {_joined([_ordinal(each) for each in given['BYSETPOS']])} such time of the {period})")
     if fields.count is not None:
         words.append(f"{fields.count} time{'s' if fields.count != 1 else ''}")
     if "UNTIL=" in trigger.rule:
@@ -101,7 +99,7 @@ def _joined(words: list[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-def _cut(text: str, longest: int = LONGEST) -> str:
+def _cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[: longest - 3].rstrip()}..."
 
 
@@ -117,7 +115,7 @@ def describe(trigger: Trigger) -> str:
     """Describe a trigger, such as "every day at 09:00 (Europe/Berlin)", in at most `LONGEST` characters."""
     zone = trigger.timezone
     if isinstance(trigger, ChangingTrigger):
-        return _cut(_words(trigger))
+        return _cut(_words(trigger), LONGEST)
     limits = f" ({zone})"
     if trigger.start is not None and not (isinstance(trigger, RRuleTrigger) and _begins_later(trigger)):
         limits += f", from {clock_local(trigger.start, zone)}"
@@ -125,7 +123,8 @@ def describe(trigger: Trigger) -> str:
         limits += f", until {clock_local(trigger.end, zone)}"
     if trigger.jitter:
         limits += f", up to {_duration_words(trigger.jitter)} later at random"
-    return _cut(_words(trigger), LONGEST - len(limits)) + limits
+    text = _words(trigger) + limits
+    return text if len(text) <= LONGEST else _cut(_words(trigger), LONGEST - len(limits)) + limits
 
 
 def _words(trigger: Trigger) -> str:

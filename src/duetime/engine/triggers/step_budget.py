@@ -10,7 +10,6 @@ import functools
 import math
 import threading
 from collections.abc import Callable, Hashable
-from types import TracebackType
 from typing import Final, ParamSpec, TypeVar
 
 from duetime.engine.errors import InvalidTrigger
@@ -106,9 +105,7 @@ class step_budget:
         self._outer = left - used, refuse
         _meter.left = self._begun = min(self._steps if steps is None else steps, self._outer[0])
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         used = self._begun - _meter.left
         left, _meter.refuse = self._outer
         _meter.left = left - used if math.isfinite(left) else left

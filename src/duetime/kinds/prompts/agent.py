@@ -37,8 +37,7 @@ class AgentRequest:
     prompt: str
     """The prompt exactly as it was stored."""
     text: str
-    """The prompt in its envelope, which says who stored it and when, and that it is data. This is what an agent
-    receives."""
+    """The prompt in its envelope, which says who stored it and when, and that it is data. An agent receives this."""
     stored: Instant
     due: Instant
     depth: int

@@ -196,23 +196,22 @@ class PromptKind(KindHooks):
             raise InvalidInput(field="remind", problem="must be true or false")
         if remind:
             for name in (*limits, *({"allow"} & given.keys())):
-                raise InvalidInput(
-                    field=name, problem="a reminder wakes no agent, so there is nothing to limit; leave it out"
-                )
+                problem = "a reminder wakes no agent, so there is nothing to limit; leave it out"
+                raise InvalidInput(field=name, problem=problem)
             heard = {"deliver_to": self._reminder_topic(caller.owner)}
             return Prepared({**prepared, "remind": True}, REMINDERS, heard, _is_heard, text="prompt")
         prepared |= limits
-        if (budget := given.get(BUDGET_OF)) is not None:
-            prepared[BUDGET_OF] = whole_number(1, 2**53)(BUDGET_OF, budget)
+        if BUDGET_OF in given:
+            prepared[BUDGET_OF] = whole_number(1, 2**53)(BUDGET_OF, given[BUDGET_OF])
         agents = self.agents(caller.owner)
         agent = given.get("agent", agents[0])
         if not isinstance(agent, str) or agent not in agents:
             shown = agent[:100] if isinstance(agent, str) else type(agent).__name__
             raise InvalidInput(field="agent", problem=f"there is no {shown!r}; choose from {', '.join(agents)}")
-        free = agent in self.inboxes and not caller.depth  # what a run schedules has the limits of its task
-        for name in [each for each in limits if each != "max_runs_per_day"] if free else ():
-            told = f"whoever takes prompts from {agent} need not report what they cost, so this would limit nothing"
-            raise InvalidInput(field=name, problem=f"{told}; give max_runs_per_day, or an agent that is woken")
+        if limits and agent in self.inboxes and not caller.depth:  # what a run schedules has the limits of its task
+            for name in [each for each in limits if each != "max_runs_per_day"]:
+                told = f"whoever takes prompts from {agent} need not report what they cost, so this would limit nothing"
+                raise InvalidInput(field=name, problem=f"{told}; give max_runs_per_day, or an agent that is woken")
         allowed = _allowed(given.get("allow"), caller)
         if allowed is not None:
             prepared["allow"] = allowed.view()

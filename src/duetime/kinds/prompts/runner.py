@@ -14,7 +14,7 @@ from typing import Any
 from duetime.engine.checkout import LEASE
 from duetime.engine.clock import SECOND, Clock, Instant, datetime_of, instant_of
 from duetime.engine.encoding import LIMIT, encode, encode_whole, json_object, shorten_error
-from duetime.engine.errors import InvalidInput, StoreUnavailable, StoreUnusable
+from duetime.engine.errors import StoreUnavailable, StoreUnusable
 from duetime.engine.kind import StopReason, Work
 from duetime.engine.model import MICRO, NOTHING, Cap, Definition, Left, RunStatus, Used, limit_reached, run_holder
 from duetime.engine.outcome import Alert, Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
@@ -23,7 +23,7 @@ from duetime.engine.policy.finish import NOT_TAKEN
 from duetime.engine.policy.options import Untaken, policy_for_ending
 from duetime.engine.store import RunQuery, Store
 from duetime.engine.times.zones import known_zone
-from duetime.engine.triggers import trigger_from_json
+from duetime.engine.triggers.build import readable
 from duetime.kinds.prompts.agent import Access, Agent, AgentRequest, Reply, Spent
 from duetime.kinds.prompts.allowance import NOTHING_MORE, Allowance
 from duetime.kinds.prompts.framing import framed, stored_by
@@ -316,17 +316,13 @@ def _failed_runs(reply: Reply | Outcome) -> int:
 
 def zone_of(definition: Definition, otherwise: str) -> str:
     """Return the zone in which the owner gave the time, because a run reads and shows times as its owner does."""
-    try:
-        return trigger_from_json(definition.trigger).timezone
-    except InvalidInput:
-        return otherwise
+    trigger = readable(definition.trigger)
+    return otherwise if trigger is None else trigger.timezone
 
 
 def recurs(definition: Definition) -> bool:
-    try:
-        return trigger_from_json(definition.trigger).type != "once"
-    except InvalidInput:
-        return False
+    trigger = readable(definition.trigger)
+    return trigger is not None and trigger.type != "once"
 
 
 def ending_of(reply: Reply, name: str) -> Completed | Failed:

@@ -163,8 +163,7 @@ def _version(connection: Connection) -> int:
 
 
 CONNECTIONS = 5
-"""Maximum number of connections for writing, and for reading; they are opened when several threads need them at
-once."""
+"""Maximum number of connections for writing, and for reading; opened when several threads need them at once."""
 
 
 class PostgresStore(BaseStore):

@@ -71,9 +71,7 @@ def creation(drafts: Sequence[Draft], given: Sequence[int | None], additions: Ad
         new = given, *drafts.definitions[1:-1], drafts.firsts, drafts.lanes(), drafts.starts(ids)
     else:
         entries = map(first_entry, drafts, ids)
-        rows = [
-            (*draft.definition[1:-1], draft.first, *entry[:2]) for draft, entry in zip(drafts, entries, strict=True)
-        ]
+        rows = [(*draft.definition[1:-1], draft.first, *due[:2]) for draft, due in zip(drafts, entries, strict=True)]
         new = given, *zip(*rows, strict=True)
     return [
         *columns("tnn", additions.living),

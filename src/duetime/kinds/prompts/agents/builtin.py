@@ -116,18 +116,16 @@ class BuiltinAgent:
         return None
 
 
-async def _open_tools(
-    opened: AsyncExitStack, access: Access, gateway: ToolGateway | None
-) -> list[AbstractToolset[Any]]:
+async def _open_tools(stack: AsyncExitStack, access: Access, gateway: ToolGateway | None) -> list[AbstractToolset[Any]]:
     """Connect to Duetime's tools, and to the gateway's if there is one; the latter get a prefix, because their names
     are arbitrary."""
     own = mcp_toolset(access)
-    await opened.enter_async_context(own)
+    await stack.enter_async_context(own)
     if gateway is None:
         return [own]
-    await opened.enter_async_context(gateway)
+    await stack.enter_async_context(gateway)
     further = mcp_toolset(gateway.access, TOOLS)
-    await opened.enter_async_context(further)
+    await stack.enter_async_context(further)
     return [own, further.prefixed(TOOLS)]
 
 

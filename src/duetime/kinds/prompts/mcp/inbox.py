@@ -60,11 +60,9 @@ def take_prompt(call: Call, given: Arguments) -> Reply:
 
 def _own_agents(call: Call) -> tuple[str, ...]:
     """Return the agent whose run calls; none for a person. The heartbeat also does what waits in the inbox."""
-    number = call.caller.actor.name if call.caller.depth else ""
-    run = call.scheduler.run(call.caller, int(number)) if number.isdigit() else None
-    schedule = None if run is None else call.scheduler.schedule_of(call.caller, run)
-    agent = None if schedule is None else named_agent(schedule.definition)
-    return () if agent is None else (agent, INBOX) if agent == HEARTBEAT else (agent,)
+    task = call.scheduler.own_task(call.caller) if call.caller.depth else None
+    agents = () if task is None else (named_agent(task.definition),)
+    return (*agents, INBOX) if agents == (HEARTBEAT,) else agents
 
 
 @refusing
@@ -109,8 +107,8 @@ def _waiting(call: Call) -> Page[Run]:
         return Page([], None, 0)
     if not call.caller.depth:
         return page.value
-    definitions = [(run, call.scheduler.schedule_of(call.caller, run)) for run in page.value.items]
-    runs = [run for run, found in definitions if found is not None and may_take(call.caller, found.definition, own)]
+    tasks = [(run, call.scheduler.schedule_of(call.caller, run)) for run in page.value.items]
+    runs = [run for run, task in tasks if task is not None and may_take(call.caller, task.definition, own)]
     return Page(runs, None, len(runs))
 
 
