@@ -343,6 +343,19 @@ def test_owners_stay_owners(cli: Cli, tmp_path: Path) -> None:
     assert {(each["owner"], each["depth"]) for each in exports(cli, "b.db")} == {("ann", 2)}, "as deep as it was too"
 
 
+def test_an_imported_prompt_of_an_agents_run_has_no_limits_of_a_run_with_the_same_number(
+    cli: Cli, tmp_path: Path
+) -> None:
+    assert cli("prompt", "add", "tidy up", "--name", "tidy", "--every", "1h", "--db", "a.db").code == 0
+    [document] = [{**each, "depth": 1, "author": "run/mcp/1"} for each in exports(cli, "a.db")]
+    other = ("prompt", "add", "back up", "--name", "other", "--every", "1d", "--max-runs-per-day", "2", "--db", "b.db")
+    assert cli(*other).code == 0 and cli("prompt", "run", "other", "--db", "b.db").code == 0
+    (tmp_path / "run.jsonl").write_text(json.dumps(document) + "\n")
+    assert cli("import", "jsonl", "run.jsonl", "--yes", "--db", "b.db").code == 0
+    [imported] = [each for each in exports(cli, "b.db") if each["name"] == "tidy"]
+    assert without_identity(imported) == without_identity(document)
+
+
 def test_the_zone_of_a_crontab_is_the_zone_of_its_jobs(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "tab").write_text("0 3 * * * /bin/a\nCRON_TZ=Asia/Tokyo\n0 3 * * * /bin/b\n")
     assert cli("import", "crontab", "tab", "--yes", "--tz", "Europe/Berlin", "--db", "a.db").code == 0

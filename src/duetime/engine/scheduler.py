@@ -133,10 +133,12 @@ class Scheduler(Checkout):
         return Ok(drafts)
 
     def own_task(self, caller: Caller) -> Schedule | None:
-        """Return the schedule of the agent's run that calls; None for a token that is not a run's."""
+        """Return the schedule of the agent's run that calls; None for a token that is not a run's, and for an operator
+        who imports what a run wrote, perhaps in another store."""
         type_, number, _ = caller.actor
         owner = Caller(caller.owner)  # whatever else the run may see
-        run = self.run(owner, int(number)) if type_ == RUN and number.isdecimal() else None
+        is_run = type_ == RUN and number.isdecimal() and not caller.operator
+        run = self.run(owner, int(number)) if is_run else None
         return None if run is None else self.schedule_of(owner, run)
 
     def _too_deep(self, caller: Caller, now: Instant) -> Err:
