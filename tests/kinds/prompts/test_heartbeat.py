@@ -113,7 +113,7 @@ def test_the_text_of_a_beat() -> None:
 
 
 def test_the_text_says_how_each_prompt_ends() -> None:
-    several = "call finish_prompt with its run_id and what came of this one alone"
+    several = "call finish_prompt with its run_id and the result of this one alone"
     assert several in text_of([], [PLANTS, CAT])
     assert "The first one is finished with your last message." not in text_of([], [PLANTS, CAT])
     assert "The first one is finished with your last message." in text_of([PLANTS], [CAT])
