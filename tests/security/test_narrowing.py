@@ -243,6 +243,8 @@ def test_what_a_run_schedules_shares_the_limits_of_its_task(stage: Stage) -> Non
 
     for wider in ({"max_dollars_per_day": 1}, {"max_tokens_per_day": 10**6}, {"max_runs_per_day": 6}):
         assert schedule({"prompt": "more", **wider}).status_code == 422
+    refused = schedule({"prompt": "more", "max_runs_per_day": "many"})
+    assert refused.status_code == 422 and "max_runs_per_day: must be a whole number" in refused.text
     options: list[dict[str, Any]] = [{"max_runs": 3}, {"timeout_seconds": 61}]
     for option in options:
         assert schedule({"prompt": "more"}, **option).status_code == 422

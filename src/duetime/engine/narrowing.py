@@ -134,7 +134,8 @@ def inherited(kind: Kind, new: NewSchedule, trigger: Trigger, own: Schedule, now
 
 def _within(rules: Mapping[str, Narrower], left: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
     whole = {**left, **{name: value for name, value in asked.items() if value is not None}}
-    _check({name: rules[name] for name in left}, left.get, whole.get)
+    numbers = (name for name in left if isinstance(whole[name], int | float))  # anything else is refused later
+    _check({name: rules[name] for name in numbers}, left.get, whole.get)
     return whole
 
 
