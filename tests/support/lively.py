@@ -97,10 +97,11 @@ def _past(held: list[Simulation], *, outage: bool = False, healthy_until: Instan
     made = Registry()
     often = 0.9 if outage else 0.0
     seldom = 0.04 if healthy_until is None else 0.0
+    pace = 1 if healthy_until is None else 0.02  # the simulation runs one after the other, so each makes others late
 
     def takes(low: float, high: float) -> None:
         clock = held[0].clock
-        clock.move_to(Instant(clock.now() + int(chance.uniform(low, high) * SECOND)))
+        clock.move_to(Instant(clock.now() + int(pace * chance.uniform(low, high) * SECOND)))
 
     def collect_feeds() -> dict[str, int]:
         takes(0.4, 4)
