@@ -115,15 +115,8 @@ def _past(request: PageRequest, window: Window, most: int, shown: Shown) -> tupl
         past_from = found[-1].due if len(found) >= most else None
         query = replace(query, cursor=page.cursor)
     whole = {run.id: run for run in (*found, *ranges)}.values()
-    return [run for run in whole if _is_inside(run, window) and _is_shown(run, shown)], past_from
-
-
-def _is_inside(run: Run, window: Window) -> bool:
-    return run.due < window.end and (run.last or run.due) >= window.start
-
-
-def _is_shown(run: Run, shown: Shown) -> bool:
-    return shown.text is None or shown.text.lower() in run.name.lower()
+    inside = [run for run in whole if run.due < window.end and (run.last or run.due) >= window.start]
+    return [run for run in inside if shown.text is None or shown.text.lower() in run.name.lower()], past_from
 
 
 # First steps that a page offers to somebody who has no schedule yet.

@@ -76,7 +76,7 @@ def schedule_stats(store: Store, schedule: Schedule, zone: str, now: Instant) ->
     bounds = day_bounds(now, zone)
     counts = store.period_counts(number, bounds, EACH)
     timings = store.timings(number, LATEST)
-    took = [each.finished - each.started for each in timings if _ran(each) and each.finished and each.started]
+    took = [value for each in timings if (value := _duration(each)) is not None]
     success, of = _success(counts)
     return ScheduleStats(
         days=_days(bounds, counts, zone, now),
@@ -162,10 +162,6 @@ def _failing_since(timings: Sequence[Timing], progress: Progress) -> Instant | N
         return None
     failed = [each.due for each in timings if each.status in _BAD]
     return failed[progress.failures - 1] if progress.failures <= len(failed) else None
-
-
-def _ran(timing: Timing) -> bool:
-    return timing.started is not None and timing.finished is not None
 
 
 def _duration(timing: Timing) -> int | None:

@@ -239,24 +239,14 @@ def environment_values(environment: Mapping[str, str] | None = None) -> dict[str
     return known
 
 
+_FROM_ZERO = ("drain", "max_runs_per_hour", "max_stored_bytes", "pause_after", "prompts_per_day", "max_connections")
+_FROM_ONE = (
+    "threads", "lease", "retention_days", "max_requests_at_once", "max_sessions", "max_streams", "max_watches",
+    "max_connections_per_address",
+)  # fmt: skip
 _LEAST: dict[str, float] = {
-    "threads": 1,
-    "lease": 1,
-    "drain": 0,
-    "retention_days": 1,
-    "max_runs_per_hour": 0,
-    "max_stored_bytes": 0,
-    "pause_after": 0,
-    "prompts_per_day": 0,
-    "max_connections": 0,
-    "max_requests_at_once": 1,
-    "max_sessions": 1,
-    "max_streams": 1,
-    "max_watches": 1,
-    "max_connections_per_address": 1,
-    "head_timeout": 0.1,
-    "body_timeout": 0.1,
-}
+    **dict.fromkeys(_FROM_ZERO, 0), **dict.fromkeys(_FROM_ONE, 1), "head_timeout": 0.1, "body_timeout": 0.1,
+}  # fmt: skip
 
 
 def _with(settings: Settings, values: Mapping[str, Any], source: Source) -> Settings:

@@ -118,27 +118,15 @@ WIDE = 500
 
 NOTHING_SPARE: Spare = {}
 
-STYLES = {
-    "completed": "green",
-    "ok": "green",
-    "info": "cyan",
-    "running": "cyan",
-    "waiting": "cyan",
-    "pending": "blue",
-    "scheduled": "blue",
-    "queued": "blue",
-    "retry": "yellow",
-    "warn": "yellow",
-    "paused": "yellow",
-    "missed": "yellow",
-    "skipped": "yellow",
-    "failed": "bold red",
-    "failing": "bold red",
-    "fail": "bold red",
-    "broken": "bold red",
-    "lost": "bold red",
-    "cancelled": "dim",
+_STATUSES = {
+    "green": ("completed", "ok"),
+    "cyan": ("info", "running", "waiting"),
+    "blue": ("pending", "scheduled", "queued"),
+    "yellow": ("retry", "warn", "paused", "missed", "skipped"),
+    "bold red": ("failed", "failing", "fail", "broken", "lost"),
+    "dim": ("cancelled",),
 }
+STYLES = {status: style for style, statuses in _STATUSES.items() for status in statuses}
 
 
 def print_json(document: Any) -> None:

@@ -104,12 +104,10 @@ def migrate(db: Db = None, json_: Json = False) -> None:
             output.note(f"Bringing the schema from {before} to {store.known_schema}; a large history takes a while.")
         store.migrate()
         after = store.schema()
-    text = (
-        f"The schema is already up to date (version {after})."
-        if before == after
-        else f"The schema is {after} now; it was {before}."
+    same, new = f"The schema is already up to date (version {after}).", f"The schema is {after} now; it was {before}."
+    output.print_result(
+        json_, {"from": before, "to": after, "changed": before != after}, same if before == after else new
     )
-    output.print_result(json_, {"from": before, "to": after, "changed": before != after}, text)
 
 
 @commands.command(cls=PlainCommand)

@@ -135,11 +135,8 @@ def upcoming(
 def _row(app: Application, row: dict[str, Any]) -> list[object]:
     zone, at = app.scheduler.zone, instant_of(datetime.fromisoformat(row["at"]))
     rule = str(row["reads_as"]).replace(f" ({zone})", "")
-    return [clock_local(at, zone), ahead(at, app.clock.now()), short_of(app, row["id"]), row["kind"], _name(row), rule]
-
-
-def _name(row: dict[str, Any]) -> str:
-    return f"{row['name']} (paused)" if row.get("paused") else str(row["name"])
+    name = f"{row['name']}{' (paused)' if row.get('paused') else ''}"
+    return [clock_local(at, zone), ahead(at, app.clock.now()), short_of(app, row["id"]), row["kind"], name, rule]
 
 
 status_commands = single()
@@ -154,12 +151,13 @@ def status(db: Db = None, json_: Json = False) -> None:
         output.print_json(view)
         return
     server, failed = view["server"], view["failures_of_the_last_day"]
+    workers = [f"{each['name']}{' (ends with its client)' if each['session'] else ''}" for each in server["workers"]]
     spent = view.get("spent", {})
     output.facts([
         ("version", server["version"]),
         ("store", server["address"]),
         ("zone", view["timezone"]),
-        ("workers", ", ".join(_worker(each) for each in server["workers"]) or "none"),
+        ("workers", ", ".join(workers) or "none"),
         ("channels", _names(view.get("channels", []))),
         ("topics", ", ".join(view["topics"]) or "none is in use"),
         ("agents", _names(view.get("agents", []))),
@@ -170,10 +168,6 @@ def status(db: Db = None, json_: Json = False) -> None:
     for each in view["warnings"]:
         output.warn([each["text"]])
     output.say(clean(view["when_off"]))
-
-
-def _worker(worker: dict[str, Any]) -> str:
-    return f"{worker['name']} (ends with its client)" if worker["session"] else str(worker["name"])
 
 
 def _names(rows: list[dict[str, Any]]) -> str:

@@ -135,13 +135,10 @@ def _topic(settings: Settings, changes: Mapping[Key, Any]) -> str:
     return next(new, settings.notifications.topic or REMINDERS)
 
 
-def _prefix(prefix: str) -> str:
-    return f"topics that begin with {prefix}" if prefix else "no topic prefix"
-
-
 def _where(settings: Settings) -> str:
-    server, names = settings.notifications.server, sorted(settings.channels)
-    rest = f"{server}, {_prefix(settings.notifications.prefix)}" if server else "the inbox"
+    given, names = settings.notifications, sorted(settings.channels)
+    topics = f"topics that begin with {given.prefix}" if given.prefix else "no topic prefix"
+    rest = f"{given.server}, {topics}" if given.server else "the inbox"
     return f"{', '.join(names)}; other topics: {rest}" if names else rest
 
 
