@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import pytest
@@ -293,6 +294,12 @@ def announce(directory: Path, module: str) -> None:
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their-package\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(f"[duetime.tasks]\ntheirs = {module}\n")
+
+
+def test_the_program_itself_may_be_named_as_a_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = ModuleType("__main__")  # without a spec, as that of a script
+    monkeypatch.setitem(sys.modules, "__main__", program)
+    assert load(["__main__"]) == [program]
 
 
 def test_installed_packages_announce_their_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,8 @@ def load(modules: Iterable[str], folder: str | None = ".") -> list[ModuleType]:
 
 
 def load_module(name: str, folder: str | None = None) -> ModuleType:
-    if folder is not None and importlib.util.find_spec(name.partition(".")[0]) is None:
+    top = name.partition(".")[0]
+    if folder is not None and top not in sys.modules and importlib.util.find_spec(top) is None:
         place = str(Path(folder).resolve())
         if place not in sys.path:
             sys.path.append(place)  # at the end, so that its files shadow nothing that is installed
