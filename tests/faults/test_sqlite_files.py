@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import apsw
 import pytest
@@ -18,6 +19,7 @@ import pytest
 from duetime.engine.errors import DuetimeError, StoreUnavailable, StoreUnusable
 from duetime.engine.result import Err, Ok
 from duetime.engine.validation import NewSchedule
+from duetime.stores.sqlite import error_translation
 from duetime.stores.sqlite.store import SqliteStore
 from tests.support.drafts import once
 from tests.support.workers import CALLER, ROOT, Crew, crew, eventually
@@ -235,6 +237,16 @@ def test_a_store_on_a_disk_that_is_full_from_the_start_is_refused_clearly(tmp_pa
         fill(disk)
         with pytest.raises(DuetimeError, match="the disk is full"):
             opened(disk / "store.db")
+
+
+@pytest.mark.parametrize(("free", "words"), [(0, "the disk is full"), (10**9, "reading or writing failed")])
+def test_an_input_error_is_told_where_the_file_systems_of_posix_are_missing(
+    free: int, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "statvfs")
+    monkeypatch.setattr(error_translation, "disk_usage", lambda place: SimpleNamespace(free=free), raising=False)
+    with pytest.raises(StoreUnavailable, match=words), error_translation.translated(str(tmp_path / "store.db")):
+        raise apsw.IOError
 
 
 # -- a file that changes under us -----------------------------------------------------------------------------------

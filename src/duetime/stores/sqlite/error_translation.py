@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from shutil import disk_usage
 
 import apsw
 
@@ -28,9 +29,9 @@ def _failed(path: str, error: BaseException) -> StoreUnavailable:
     """Return the error for a failed read or write. SQLite does not say so if the disk is too full for the files beside
     its own."""
     full = isinstance(error, apsw.FullError)
-    with suppress(OSError):
-        space = os.statvfs(os.path.dirname(path) or ".")  # noqa: PTH120 - as above
-        full = full or (isinstance(error, apsw.IOError) and space.f_bavail * space.f_frsize < _SMALLEST_SPACE)
+    if isinstance(error, apsw.IOError):
+        with suppress(OSError):
+            full = disk_usage(os.path.dirname(path) or ".").free < _SMALLEST_SPACE  # noqa: PTH120 - as above
     if full:
         return StoreUnavailable(f"{path}: the disk is full; free some space, and work continues")
     return StoreUnavailable(f"{path}: reading or writing failed ({error}); check the disk and the memory")
