@@ -54,7 +54,7 @@ def test_the_inbox_is_no_phone(app: App) -> None:
     sent = agent(app)("send_push_notification", message="hi", notification_topic="inbox")
     assert (sent["success"], sent["reached"]) == (True, "inbox")
     assert "sent" not in sent["confirmation"]
-    assert "reached no phone" in sent["confirmation"]
+    assert "in the built-in inbox only" in sent["confirmation"]
 
 
 def test_what_fails_reaches_nobody(app: App, ntfy: NtfyReceiver) -> None:
