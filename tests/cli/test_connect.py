@@ -127,6 +127,7 @@ def test_a_file_that_cannot_be_changed_stays_and_the_error_says_what_to_do(cli: 
     for content, said in (
         (b'{"mcpServers": {', "line 1, column 17: expecting property name"),
         (b'{\n  "a": 1\n  "b": 2}', "line 3, column 3: expecting ',' delimiter"),
+        (b'{"a": [,]}', "line 1, column 8: expecting value"),
         (b'{"mcpServers": []}', "mcpServers is not an object"),
         (b'{"mcpServers": {}, "mcpServers": {}}', "it has 'mcpServers' twice"),
         ('{"a": "é"}'.encode("latin-1"), "not UTF-8"),

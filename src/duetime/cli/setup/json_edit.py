@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 _TEXT = r'("(?:[^"\\\r\n]|\\.)*")'
 _COMMENT = re.compile(rf"{_TEXT}|//[^\r\n]*|/\*.*?\*/", re.DOTALL)
-_LAST_COMMA = re.compile(rf"{_TEXT}|,(?=\s*[}}\]])")
+_LAST_COMMA = re.compile(rf'{_TEXT}|(?<=["\w}}\]])\s*,(?=\s*[}}\]])')
 _SPACE = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()
 
