@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from duetime.app import App, build
 from duetime.engine.clock import HOUR, SECOND
+from duetime.engine.kind import LOCAL
 from duetime.engine.policy.rows import Draft
 from duetime.engine.result import Ok
 from duetime.settings import Settings
@@ -39,11 +40,14 @@ RECURRING = 50
 """Schedules that fire each second beside those that fire once."""
 MOST_GROWTH = {Scale.FULL: 10, Scale.TENTH: 40, Scale.SMALL: 200}
 """Megabytes. Caches fill up during the first hundred thousand runs."""
-STORED = 20_000_000
+STORED = 500_000
 """Bytes of history that an owner may have."""
 STUCK = 30.0
-OWNER = "ada"
-"""The history of the operator's own schedules has no limit."""
+ADA = "ada"
+"""An owner with a limit: the history of the operator's own schedules has none, and a worker that has only the
+operator's work carries it out fastest."""
+OF_ADA = 200
+"""Her jobs between two samples."""
 
 
 class Followed(NamedTuple):
@@ -108,6 +112,7 @@ class _Follower:
                 if self._made - done < AHEAD:
                     self._create(min(BATCH, max(100, runs // SAMPLES)))
                 wait(0.05)
+            self._create(OF_ADA, ADA)
             samples.append(self._memory())
             self._age()
             self._tell(f"{done:,} of {runs:,} runs, {samples[-1] / 1e6:.1f} MB")
@@ -118,13 +123,13 @@ class _Follower:
         now = self._app.clock.now()
         self._store([every(SECOND, now, created=now, **_job(1)) for _ in range(RECURRING)])
 
-    def _create(self, count: int) -> None:
+    def _create(self, count: int, owner: str = LOCAL) -> None:
         """Create jobs that are due soon, each with a trigger, an input and a name of its own. They are given to the
         store directly, because only the worker is measured."""
         now = self._app.clock.now()
         soon = now + SECOND
         numbers = range(self._made, self._made + count)
-        self._store([once(soon + number, created=now, grace=HOUR, **_job(number)) for number in numbers])
+        self._store([once(soon + number, created=now, grace=HOUR, **_job(number, owner)) for number in numbers])
         self._made += count
 
     def _store(self, drafts: list[Draft]) -> None:
@@ -177,10 +182,10 @@ def _url(store: str, folder: Path) -> Iterator[str]:
         yield url
 
 
-def _job(number: int) -> dict[str, Any]:
+def _job(number: int, owner: str = LOCAL) -> dict[str, Any]:
     payload = f'{{"task":"work","args":[{number}],"kwargs":{{}}}}'
     return {
-        "owner": OWNER,
+        "owner": owner,
         "name": f"job {number}",
         "subject": "work",
         "payload": payload,
