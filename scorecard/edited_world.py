@@ -19,6 +19,7 @@ from duetime.engine.kind import Caller, Kind, Prepared, ThreadUse
 from duetime.engine.limits import MOST_CHANGES
 from duetime.engine.model import Definition, RunStatus, Schedule, ScheduleState
 from duetime.engine.outcome import Completed, Failed, Outcome
+from duetime.engine.policy.catch_up import Answers, evaluate
 from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.record import Finished
 from duetime.engine.result import Ok
@@ -136,6 +137,8 @@ class EditedWorld:
         self.acts = 0
         self.held: list[tuple[int, int, Claim]] = []
         """Runs in progress: when they end, the number of the run, and its claim."""
+        self.answers: Answers = {}
+        """What was found outside of a transaction about costly rules, as a worker does."""
         self.away_until = 0
         self.books = [self._create(number) for number in range(self.chance.randint(2, 3))]
 
@@ -183,7 +186,8 @@ class EditedWorld:
             finished.append(Finished(claim.run.id, claim.run.fence, self._outcome(), claim.run.started, now))
         due = self.store.earliest(LANES)
         requests = [] if due is None or due.at > now else [ClaimRequest(due.lane, 100, now)]
-        exchanged = self.store.record_and_claim(self.worker, now, finished, requests)
+        exchanged = self.store.record_and_claim(self.worker, now, finished, requests, answers=self.answers)
+        self.answers = evaluate(exchanged.postponed, now)
         for claim in exchanged.claims:
             heappush(self.held, (now + self._duration(), claim.run.id, claim))
 
