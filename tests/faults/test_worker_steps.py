@@ -388,6 +388,7 @@ def test_a_worker_whose_own_lease_is_over_judges_nobody(store: RealStore) -> Non
         worker.failure_detector.observe(store.workers(), worker.id)
         for seen in worker.failure_detector._seen.values():
             seen.unchanged = 1000.0
+        worker.failure_detector._outage = float("-inf")  # right after an outage, nobody is judged at all
         worker.lease._deadline = CLOCK.boottime() + seconds
         assert worker.rescue() == 0
         assert len(store.workers()) == (2 if seconds < 0 else 1), "with a lease of its own it would have judged"
