@@ -228,6 +228,8 @@ def test_a_trigger_is_explained_while_it_is_typed(installation: Installation, pa
     preview = page.locator("#preview")
     expect(preview).to_contain_text("at 02:30")
     expect(preview.locator("li")).to_have_count(5)
+    page.get_by_role("button", name="use that?").click()  # the browser is in Berlin, the server is not
+    expect(page.get_by_label("Cron expression")).to_have_value("30 2 * * *")
     expect(preview).to_contain_text("does not exist in Europe/Berlin")
     page.get_by_label("Time zone").fill("America/New_York")
     expect(preview).to_contain_text("America/New_York")

@@ -614,7 +614,7 @@ def test_a_due_prompt_is_taken_and_finished(agent: Agent) -> None:
     assert agent.call("take_prompt").text == "Nothing is due."
     made = agent.knows("schedule", prompt="water the plants", at="now")
     held = taken(agent)
-    assert set(held) - {"message"} == {"id", "run_id", "prompt", "due", "expires_at"}
+    assert set(held) - {"message"} == {"id", "run_id", "prompt", "author", "due", "expires_at"}
     assert (held["id"], held["prompt"]) == (made["id"], "water the plants")
     assert agent.call("take_prompt").text == "Nothing is due."
     assert agent.call("finish_prompt", run_id=held["run_id"], result="done").text == f"Finished task #{made['id']}."
