@@ -219,8 +219,8 @@ def test_now_begins_with_what_needs_attention(page: Page, served: Served) -> Non
     expect(figures.locator("svg.trend")).to_have_count(2)
     number, badge = page.locator("#figures a[href='/dead-letters'] .number"), page.locator("#pages .badge.grave")
     eventually(lambda: number.inner_text() == badge.inner_text(), PATIENCE, "both say how many dead letters there are")
-    paused = attention.locator(".item", has_text="Exchange rates").first
-    paused.get_by_role("button", name="Resume").click()
+    # which schedules fail often enough to be paused depends on the minute at which the sample began
+    attention.get_by_role("button", name="Resume").first.click()
     expect(page.get_by_role("status")).to_contain_text("Resumed")
     expect(page).to_have_url(address(served))
 
