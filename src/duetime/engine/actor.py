@@ -1,4 +1,4 @@
-"""Who carried out a change, and through which interface. It is stored with the text or the run that the change made."""
+"""The actor of a change: who carried it out, and through which interface. It is stored with the text or the run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PERSON, TOKEN, RUN, MODULE = "person", "token", "run", "module"
 
 
 class Actor(NamedTuple):
-    """Who carried out a change."""
+    """The person, token, run or module that carried out a change."""
 
     type: str
     """`person`, `token`, `run` (of an agent) or `module`; empty if unknown, as for what older versions stored."""

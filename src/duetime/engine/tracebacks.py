@@ -50,7 +50,7 @@ class Frame(NamedTuple):
 
 
 class ChainedException(NamedTuple):
-    """One exception of a stored traceback."""
+    """An exception of a stored traceback."""
 
     relation: str
     """How the exception before it is related: it was `caused by` this one, or raised `while handling` it."""
