@@ -90,7 +90,7 @@ class Engine:
         self._forget_store: Callable[[], None] = lambda: None
         self._next_beat = 0.0
         self._failed: float | None = None
-        """When an exchange failed last, until the store is available again."""
+        """When an exchange or a heartbeat failed last, until the store is available again."""
         self._next_tidy = clock.monotonic() + TIDY_FIRST
         self._is_tidying = False
         self.failure: BaseException | None = None
@@ -168,8 +168,7 @@ class Engine:
             except WorkerGone:
                 self._wake.set()  # the thread that claims registers again
             except TRANSIENT as error:
-                log.warning("%s", describe(error))
-                self._failed = self._clock.monotonic()
+                self._unavailable(error)
                 self._stopping.wait(patience)
                 patience = min(LONGEST_PATIENCE, patience * 2)
             except Exception as error:
@@ -224,11 +223,18 @@ class Engine:
                         self._noticed()
             except WorkerGone:
                 self._wake.set()  # the exchange registers again
-            except TRANSIENT:
+            except TRANSIENT as error:
                 self.worker.failure_detector.forget()
+                self._unavailable(error, is_heartbeat=True)
             except Exception as error:
                 self._fail(error)
                 return
+
+    def _unavailable(self, error: Exception, *, is_heartbeat: bool = False) -> None:
+        """Log that the store does not answer; of frequent heartbeats only the first that fails in an outage."""
+        if not is_heartbeat or self._failed is None:
+            log.warning("%s", describe(error))
+        self._failed = self._clock.monotonic()
 
     def _seconds_to_beat(self) -> float:
         """Return the pause of the heartbeat thread. Beside other workers it is short, because it also detects their
