@@ -7,7 +7,21 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from duetime import DuetimeError, PermanentError, Registry, RetryLater, Simulation, TaskContext, task
+from duetime import (
+    Conflict,
+    DuetimeError,
+    InvalidInput,
+    LimitReached,
+    NotFound,
+    PermanentError,
+    Refused,
+    Registry,
+    RetryLater,
+    Simulation,
+    StoreUnavailable,
+    TaskContext,
+    task,
+)
 from duetime.api import Duetime, NotStartedWarning, ScheduledTask, types
 from duetime.api.base import Base
 from duetime.api.create import Creating
@@ -79,7 +93,8 @@ def python_page() -> str:
     parts += ["## Tasks", *_callable("task", task), *_fields(TaskContext)]
     parts += _classes(PermanentError, RetryLater, Registry)
     parts += ["## Testing", *_class(Simulation), *_class(SettableClock)]
-    parts += ["## Errors", *_classes(DuetimeError, NotStartedWarning)]
+    refusals = (Refused, NotFound, InvalidInput, Conflict, LimitReached)
+    parts += ["## Errors", *_classes(DuetimeError, *refusals, StoreUnavailable, NotStartedWarning)]
     return page("Python", *parts)
 
 

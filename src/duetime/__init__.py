@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from duetime.api import Duetime as Duetime
     from duetime.engine.clock import instant_of as instant_of
+    from duetime.engine.errors import Conflict as Conflict
     from duetime.engine.errors import DuetimeError as DuetimeError
+    from duetime.engine.errors import InvalidInput as InvalidInput
+    from duetime.engine.errors import LimitReached as LimitReached
+    from duetime.engine.errors import NotFound as NotFound
+    from duetime.engine.errors import Refused as Refused
+    from duetime.engine.errors import StoreUnavailable as StoreUnavailable
     from duetime.kinds.jobs.context import PermanentError as PermanentError
     from duetime.kinds.jobs.context import RetryLater as RetryLater
     from duetime.kinds.jobs.context import TaskContext as TaskContext
@@ -18,26 +24,38 @@ if TYPE_CHECKING:
     from duetime.testing import Simulation as Simulation
 
 _PLACES = {
+    "Conflict": "duetime.engine.errors",
     "Duetime": "duetime.api",
     "DuetimeError": "duetime.engine.errors",
+    "InvalidInput": "duetime.engine.errors",
+    "LimitReached": "duetime.engine.errors",
+    "NotFound": "duetime.engine.errors",
     "PermanentError": "duetime.kinds.jobs.context",
+    "Refused": "duetime.engine.errors",
     "Registry": "duetime.kinds.jobs.registry",
     "RetryLater": "duetime.kinds.jobs.context",
     "Settings": "duetime.settings",
     "Simulation": "duetime.testing",
+    "StoreUnavailable": "duetime.engine.errors",
     "TaskContext": "duetime.kinds.jobs.context",
     "instant_of": "duetime.engine.clock",
     "task": "duetime.kinds.jobs.registry",
 }
 
 __all__ = [
+    "Conflict",
     "Duetime",
     "DuetimeError",
+    "InvalidInput",
+    "LimitReached",
+    "NotFound",
     "PermanentError",
+    "Refused",
     "Registry",
     "RetryLater",
     "Settings",
     "Simulation",
+    "StoreUnavailable",
     "TaskContext",
     "instant_of",
     "task",

@@ -12,11 +12,11 @@ import pytest
 
 from duetime.api import Duetime, NotStartedWarning
 from duetime.engine.clock import datetime_of
-from duetime.engine.errors import InvalidInput
+from duetime.engine.errors import InvalidInput, Refused
 from duetime.engine.model import Schedule
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.jobs.registry import Registry
-from duetime.service.errors import Refused, unwrap
+from duetime.service.errors import unwrap
 from duetime.settings import AgentSettings, Settings
 from duetime.testing import Simulation
 

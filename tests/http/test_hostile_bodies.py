@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from duetime.engine.errors import Refused
 from duetime.http import bodies
 from duetime.http.bodies import IN_LOOP, MOST_BYTES, MOST_IN_BATCH, MOST_VALUES, most_bytes, parse_json
-from duetime.service.errors import Refused
 from scorecard.hostile_bodies import HostileBody, hostile_bodies
 from tests.support.browsing import signed_in_as
 from tests.support.web import INITIALIZE, Site, site

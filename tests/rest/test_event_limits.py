@@ -10,13 +10,12 @@ from starlette.responses import Response
 from starlette.types import Message
 
 from duetime.engine.clock import Instant, SystemClock
-from duetime.engine.errors import StoreUnavailable
+from duetime.engine.errors import Refused, StoreUnavailable
 from duetime.engine.kind import Caller
 from duetime.engine.model import RunId
 from duetime.rest.events import MOST, MOST_OF_ONE, QUIET, Streams, _told, events
 from duetime.rest.requests import EventsAsked
 from duetime.service.change_feed import Look, Position
-from duetime.service.errors import Refused
 from duetime.service.owner_limits import OwnerLimits
 from duetime.service.services import Call
 from tests.support.api import Api
@@ -34,7 +33,7 @@ def test_all_callers_together_get_no_more_than_there_are_places(api: Api) -> Non
 
     answers = asyncio.run(together())
     inside = [each for each in answers if isinstance(each, Response)]
-    outside = [each.err.code for each in answers if isinstance(each, Refused)]
+    outside = [each.code for each in answers if isinstance(each, Refused)]
     assert (len(inside), outside) == (MOST, ["too_many_streams"] * MOST_OF_ONE)
     assert {each.headers["cache-control"] for each in inside} == {"no-store"}
 
@@ -99,10 +98,10 @@ def test_of_many_who_ask_at_once_no_more_get_in_than_there_are_places(api: Api) 
     async def together() -> None:
         answers = await asked(ada, MOST_OF_ONE + 5)
         inside = [each for each in answers if isinstance(each, Response)]
-        outside = [each.err.code for each in answers if isinstance(each, Refused)]
+        outside = [each.code for each in answers if isinstance(each, Refused)]
         assert (len(inside), outside) == (MOST_OF_ONE, ["too_many_streams"] * 5)
         [refused] = await asked(ben, 1, owner="ada")
-        assert isinstance(refused, Refused) and refused.err.code == "operators_only"
+        assert isinstance(refused, Refused) and refused.code == "operators_only"
         for each in [*inside, *(each for each in await asked(ben, MOST_OF_ONE) if isinstance(each, Response))]:
             await heard(each)
         again = await asked(ada, MOST_OF_ONE)

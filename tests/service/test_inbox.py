@@ -13,6 +13,7 @@ import pytest
 from duetime import Duetime, DuetimeError
 from duetime.engine.clock import Instant
 from duetime.engine.encoding import encode_whole
+from duetime.engine.errors import Refused
 from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.model import RunId, RunStatus
 from duetime.engine.policy.decision import Change, Decision, done
@@ -20,7 +21,6 @@ from duetime.engine.policy.rows import Writes
 from duetime.engine.result import Ok
 from duetime.engine.validation import NewSchedule
 from duetime.service import inbox
-from duetime.service.errors import Refused
 from duetime.service.services import Services
 from tests.support.agent import Agent
 from tests.support.cli import Cli

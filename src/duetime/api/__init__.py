@@ -13,5 +13,6 @@ class Duetime(Prompting):
 
     `with Duetime(...)` and `async with Duetime(...)` start the worker and stop it at the end. All methods are
     thread-safe. They block until the store answers, so call them through `asyncio.to_thread` in asynchronous code.
-    Errors are raised as `DuetimeError`, whose message says what to do.
+    Errors are raised as `DuetimeError`, whose message says what to do: `NotFound`, `InvalidInput`, `Conflict`,
+    `LimitReached`, `StoreUnavailable`.
     """

@@ -25,7 +25,7 @@ from duetime.engine.times import iso_local
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.kinds.prompts.framing import takes
 from duetime.kinds.prompts.kind import KIND, prompt_of
-from duetime.service.errors import Refused, unwrap
+from duetime.service.errors import error_of, unwrap
 from duetime.service.presenters import author_view, instant_view
 from duetime.service.shapes import RunShape
 
@@ -163,5 +163,5 @@ def _rows(result: Result[Any]) -> int:
     if isinstance(result, Err):
         if result.code in ("not_found", "not_possible"):
             return 0
-        raise Refused(result)
+        raise error_of(result)
     return 1

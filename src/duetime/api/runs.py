@@ -15,7 +15,7 @@ from duetime.engine.model import Run, status_of
 from duetime.engine.queries import NO_RUN
 from duetime.engine.store import FAILED_OR_LOST, Page, RunQuery
 from duetime.service.dead_letters import Action, DeadLetterQuery, change_dead
-from duetime.service.errors import Refused, unwrap
+from duetime.service.errors import error_of, unwrap
 from duetime.service.history import STATUSES, deliveries_of, run_details
 from duetime.service.inbox import Mark, Show, mark_all_read, mark_messages, message_views, messages
 from duetime.service.kind_spec import check_kind
@@ -178,7 +178,7 @@ class Running(Base):
     def _run(self, run_id: int) -> Run:
         run = self.scheduler.run(self.caller, run_id)
         if run is None:
-            raise Refused(NO_RUN)
+            raise error_of(NO_RUN)
         return run
 
     def _one(self, run: Run) -> RunShape:

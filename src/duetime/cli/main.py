@@ -94,8 +94,7 @@ def _print_failure(failure: Failure, *, machine: bool) -> int:
 
 def failure_of(error: BaseException) -> Failure:
     if isinstance(error, DuetimeError):
-        code = getattr(error, "reason", error.code)
-        return Failure(code, worded(error, code), shown(code).exit)
+        return Failure(error.code, worded(error), shown(error.code).exit)
     if isinstance(error, KeyboardInterrupt):
         return Failure("interrupted", "interrupted", INTERRUPTED)
     if hasattr(error, "format_message"):  # raised by Typer for a command line that cannot be parsed

@@ -29,12 +29,13 @@ from duetime.engine.clock import Instant
 from duetime.engine.encoding import clean_text
 from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import Caller
+from duetime.engine.result import err_of
 from duetime.engine.scheduler import Scheduler
 from duetime.http.auth import WebContext
 from duetime.http.bodies import alone
 from duetime.http.browser_sessions import SESSION, Browsers, is_page
 from duetime.service.changes import ChangeRequest
-from duetime.service.errors import STORE_ERRORS, STORE_MESSAGE, err_of, refuse, shown
+from duetime.service.errors import STORE_ERRORS, STORE_MESSAGE, refuse, shown
 from duetime.service.kind_spec import load
 from duetime.service.services import Call, Services
 from duetime.service.text import Count

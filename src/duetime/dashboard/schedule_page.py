@@ -16,11 +16,11 @@ from duetime.dashboard.undo import reverse_of
 from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.engine.model import OVER, Run, RunStatus, Schedule, ScheduleState
-from duetime.engine.result import Err
+from duetime.engine.result import Err, err_of
 from duetime.engine.store import FAILED_OR_LOST, RunQuery
 from duetime.engine.times import clock_local, read_instant
 from duetime.service.changes import ACTIONS, ChangeRequest, change_found
-from duetime.service.errors import err_of, refuse, shown, unwrap
+from duetime.service.errors import refuse, shown, unwrap
 from duetime.service.masking import masking_of
 from duetime.service.pauses import falls_into_pause
 from duetime.service.presenters import (

@@ -11,11 +11,12 @@ from duetime.dashboard.request import Form, PageRequest, at
 from duetime.dashboard.templates import is_https
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.errors import DuetimeError, InvalidInput
+from duetime.engine.result import err_of
 from duetime.engine.validation import NewSchedule
 from duetime.security.claims import OPERATOR, Grant
 from duetime.security.tokens import Tokens
 from duetime.service.client_configs import CLIENTS, Reach
-from duetime.service.errors import err_of, refuse, unwrap
+from duetime.service.errors import refuse, unwrap
 from duetime.service.presenters import View, instant_view, worker_shape
 from duetime.service.status import limit_text, status
 from duetime.service.when import duration

@@ -3,38 +3,72 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 
 class DuetimeError(Exception):
-    """An operation failed; `message` says why. All errors of a class have the same `code`: `error` if a request was
-    refused."""
+    """An operation failed. `message` says why and what to do; `code` identifies the reason for programs, such as
+    `key_reused`."""
 
-    code: ClassVar[str] = "error"
+    code: str = "error"
     permanent: ClassVar[bool] = True
 
     def __init__(self, message: str | None = None) -> None:
         super().__init__(message or (type(self).__doc__ or "").strip())
+        self.details: dict[str, Any] = {}
+        """Further facts by name, such as the `field` that the error is about."""
 
     @property
     def message(self) -> str:
         return str(self)
 
 
-class InvalidInput(DuetimeError):
-    """The input cannot be used as it is."""
+class Refused(DuetimeError):
+    """The request was refused, and nothing was changed."""
+
+
+class NotFound(Refused):
+    """There is no such thing."""
+
+    code = "not_found"
+
+
+class Conflict(Refused):
+    """The request does not fit what is stored: a state that does not allow it, a key in use, another change."""
+
+    code = "conflict"
+
+
+class LimitReached(Refused):
+    """A limit is reached: on the number or size of schedules, on requests, or on schedules that create others."""
+
+    code = "quota"
+
+
+class InvalidInput(Refused):
+    """The input cannot be used as it is; `field` names the argument, if it is exactly one."""
 
     code = "invalid"
-
-    hint: str = ""
-    """What to do instead, for interfaces that show it beside the message."""
 
     def __init__(self, message: str | None = None, *, field: str | None = None, problem: str | None = None) -> None:
         """Pass `field` and `problem`, so that every interface can name the field in its own way, or a whole `message`
         that does not begin with the field."""
         super().__init__(message if problem is None else f"{field}: {problem}")
-        self.field = field
-        self.problem = self.message if problem is None else problem
+        if field is not None:
+            self.details["field"] = field
+        if problem is not None:
+            self.details["problem"] = problem
+
+    @property
+    def field(self) -> str | None:
+        name: str | None = self.details.get("field")
+        return name
+
+    @property
+    def problem(self) -> str:
+        """What is wrong with the field, without its name, or the whole message."""
+        text: str = self.details.get("problem", self.message)
+        return text
 
 
 def unknown(what: str, given: str, known: Iterable[str]) -> str:
@@ -87,7 +121,7 @@ class UnknownTask(InvalidInput):
 
     def __init__(self, message: str | None = None, *, field: str | None = None, known: Sequence[str] = ()) -> None:
         super().__init__(message, field=field)
-        self.known = list(known)
+        self.details["known_tasks"] = list(known)
 
 
 # Temporary faults of the store or the machine: no connection, no descriptors, no memory, a failed read or write.

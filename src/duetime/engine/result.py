@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from duetime.engine.errors import DuetimeError, InvalidInput, UnknownTask
+from duetime.engine.errors import DuetimeError
 
 T = TypeVar("T")
 
@@ -55,10 +55,5 @@ Result: TypeAlias = Ok[T] | Err
 
 
 def err_of(error: DuetimeError) -> Err:
-    """Return an exception as a value, with the field that it is about and its problem."""
-    if not isinstance(error, InvalidInput) or error.field is None:
-        return Err(error.code, error.message)
-    problem = {} if error.problem == error.message else {"problem": error.problem}
-    known = {"known_tasks": error.known} if isinstance(error, UnknownTask) else {}
-    hint = {"hint": error.hint} if error.hint else {}
-    return Err(error.code, error.message, {"field": error.field} | problem | known | hint)
+    """Return an exception as a value. `service.errors` does the opposite."""
+    return Err(error.code, error.message, error.details)

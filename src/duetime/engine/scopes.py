@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from duetime.engine.errors import DuetimeError
+from duetime.engine.errors import Refused
 
 Scopes = tuple[str, ...]
 READ, WRITE, DELETE = ACTIONS = ("read", "write", "delete")
@@ -12,7 +12,7 @@ shows what it is about."""
 GROUPS = ("", "agent", "kind")
 
 
-class OutOfScope(DuetimeError):
+class OutOfScope(Refused):
     """The scopes of the token do not include this."""
 
     code = "scope"

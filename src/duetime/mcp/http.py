@@ -22,12 +22,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount
 from starlette.types import Message, Receive, Scope, Send
 
+from duetime.engine.errors import Refused
 from duetime.engine.kind import LOCAL
 from duetime.http.bodies import IN_LOOP, MOST_BYTES, parse_json
 from duetime.http.connection_limits import OWNER
 from duetime.http.problems import refusal, rpc_error
 from duetime.mcp.server import ARGUMENTS, McpServer
-from duetime.service.errors import Refused, refuse
+from duetime.service.errors import refuse
 from duetime.service.owner_limits import OwnerLimits, TooManyRequests, counted
 
 SESSION_ID: Final = "mcp-session-id"

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 
-from duetime.engine.errors import DuetimeError
+from duetime.engine.errors import DuetimeError, Refused
 from duetime.engine.model import Run, RunStatus
-from duetime.engine.result import Err, Result
+from duetime.engine.result import Err, Result, err_of
 from duetime.mcp.definitions import (
     Arguments,
     Reply,
@@ -27,7 +27,6 @@ from duetime.mcp.schemas import ERROR, LOOKUP, WARNINGS, ZONE, lookup_fields, wi
 from duetime.mcp.served import ID, Served, find, one_of, served_run, tool_id
 from duetime.service import MOST_SECONDS
 from duetime.service.dead_letters import DeadLetterQuery, change_dead
-from duetime.service.errors import Refused
 from duetime.service.history import outcome_of
 from duetime.service.inbox import mark_messages
 from duetime.service.kind_spec import ScheduleWarning
@@ -210,7 +209,7 @@ def _mark_runs(served: Served, call: Call, given: Arguments) -> Reply:
     try:
         marked = mark_messages(call.services, call.caller, messages, mark) if messages else 0
     except Refused as refused:
-        return error_result(refused.err)
+        return error_result(err_of(refused))
     if not failed:
         return Reply({"marked": marked})
     changed = change_dead(call.services, call.caller, DeadLetterQuery(ids=failed), mark)

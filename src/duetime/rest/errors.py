@@ -17,10 +17,10 @@ from starlette.types import Receive, Scope, Send
 
 from duetime.engine.encoding import clean_text
 from duetime.engine.errors import DuetimeError, InvalidTrigger
-from duetime.engine.result import Err
+from duetime.engine.result import Err, err_of
 from duetime.http.middleware import Answer
 from duetime.http.problems import problem
-from duetime.service.errors import STORE_ERRORS, STORE_MESSAGE, err_of, shown
+from duetime.service.errors import STORE_ERRORS, STORE_MESSAGE, shown
 from duetime.service.owner_limits import TooManyRequests
 
 log = logging.getLogger("duetime.http")

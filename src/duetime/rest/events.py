@@ -22,7 +22,7 @@ from duetime.engine.store import Store
 from duetime.rest.dependencies import Caller, Threads, problems, router
 from duetime.rest.requests import EventsAsked, owner_of, zone_of
 from duetime.service.change_feed import Event, Follower, Look, Position, position_of
-from duetime.service.errors import Refused, refuse
+from duetime.service.errors import refuse
 from duetime.service.owner_limits import TooManyRequests, counted
 
 EVERY: Final = 0.4
@@ -137,7 +137,7 @@ async def _told(
 async def _pieces(follower: Follower, look_for: InThread) -> list[str]:
     try:
         found: Look = await look_for(follower.look)
-    except (DuetimeError, Refused):  # the store is polled again later, and no event is lost
+    except DuetimeError:  # the store is polled again later, and no event is lost
         return [": the store cannot be reached right now\n\n"]
     except TooManyRequests:
         return [": other requests of this owner come first\n\n"]

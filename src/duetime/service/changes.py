@@ -12,11 +12,11 @@ from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import Caller
 from duetime.engine.model import Schedule, ScheduleState
 from duetime.engine.queries import NOT_FOUND
-from duetime.engine.result import Err, Ok, Result
+from duetime.engine.result import Err, Ok, Result, err_of
 from duetime.engine.scopes import DELETE, WRITE
 from duetime.engine.store import ScheduleQuery
 from duetime.engine.triggers.step_budget import LIST_STEPS, step_budget
-from duetime.service.errors import err_of, refuse, refuse_many, unwrap
+from duetime.service.errors import refuse, refuse_many, unwrap
 from duetime.service.kind_spec import ExternalSchedules, check_kind
 from duetime.service.lookup import candidate, find_schedule
 from duetime.service.pauses import falls_into_pause

@@ -17,10 +17,10 @@ from duetime.engine.kind import Caller
 from duetime.engine.model import OVER, Run, RunId, ScheduleId, ScheduleState
 from duetime.engine.policy.pauses import is_one_off
 from duetime.engine.queries import NO_RUN
-from duetime.engine.result import Err, Ok, Result
+from duetime.engine.result import Err, Ok, Result, err_of
 from duetime.engine.scheduler import ordered
 from duetime.engine.store import FAILED_OR_LOST, RunQuery
-from duetime.service.errors import Refused, err_of, refuse, refuse_many, unwrap
+from duetime.service.errors import error_of, refuse, refuse_many, unwrap
 from duetime.service.services import Call, Services, pages_of
 from duetime.service.text import COUNTED, Count, plural
 
@@ -226,7 +226,7 @@ def _by_ids(services: Services, caller: Caller, ids: Sequence[int]) -> list[Run]
         raise refuse("invalid", f"ids: at most {MOST:,}; give a filter instead", "ids")
     found = [services.scheduler.run(caller, id) for id in dict.fromkeys(ids)]
     if None in found:
-        raise Refused(NO_RUN)
+        raise error_of(NO_RUN)
     return [run._replace(result=None) for run in found if run is not None]
 
 

@@ -11,7 +11,7 @@ from duetime.engine.encoding import json_object
 from duetime.engine.errors import DuetimeError, InvalidInput, UnreadableTime
 from duetime.engine.kind import Caller
 from duetime.engine.model import RunStatus, Schedule
-from duetime.engine.result import Err, Ok, Result
+from duetime.engine.result import Err, Ok, Result, err_of
 from duetime.engine.store import RunQuery
 from duetime.engine.times import ReadTime, read_time
 from duetime.engine.times.zones import known_zone, past_problem
@@ -19,7 +19,6 @@ from duetime.engine.triggers import build_trigger
 from duetime.engine.triggers.base import instant_text
 from duetime.engine.triggers.build import counts_from_start, readable, time_of
 from duetime.engine.validation import Changes
-from duetime.service.errors import err_of
 from duetime.service.masking import masked_payload, refuse_other_places
 from duetime.service.presenters import trigger_shape
 from duetime.service.services import Services

@@ -1,14 +1,26 @@
-"""Errors of all interfaces: one exception for a refused request, and one table that maps error codes to HTTP statuses
-and exit codes."""
+"""Errors of all interfaces: one table that maps error codes to exceptions, HTTP statuses and exit codes."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-from duetime.engine import result
-from duetime.engine.errors import DuetimeError, StoreUnavailable, StoreUnusable
+from duetime.engine.errors import (
+    Conflict,
+    DuetimeError,
+    InvalidInput,
+    InvalidTrigger,
+    LimitReached,
+    NotFound,
+    Refused,
+    StoreUnavailable,
+    StoreUnusable,
+    UnknownTask,
+    UnknownZone,
+    UnreadableTime,
+    WorkerGone,
+)
 from duetime.engine.result import Err, Result
-from duetime.engine.scopes import WRITE, check
+from duetime.engine.scopes import WRITE, OutOfScope, check
 
 if TYPE_CHECKING:
     from duetime.engine.kind import Caller
@@ -25,64 +37,64 @@ INTERRUPTED, PIPE_CLOSED = 130, 141
 """Exit codes for SIGINT and SIGPIPE: 128 and the number of the signal."""
 
 
-class Shown(NamedTuple):
-    """How an error is shown: the status of an HTTP response, and the exit code of a command."""
+class ErrorClass(NamedTuple):
+    """How errors with a code are shown: as an exception, as the status of an HTTP response, as the exit code of a
+    command."""
 
+    type: type[DuetimeError]
     status: int
     exit: int
 
 
-_INVALID: Final = Shown(422, USAGE)
+_CONFLICT: Final = ErrorClass(Conflict, 409, REFUSED)
+_OTHER: Final = ErrorClass(Refused, 422, FAILED)
 ERRORS: Final = {
-    **dict.fromkeys(("invalid", "invalid_trigger", "unknown_zone", "unreadable_time", "unknown_task"), _INVALID),
-    "key_reused": Shown(422, REFUSED),
-    "not_found": Shown(404, NOT_FOUND),
-    "ambiguous": Shown(409, USAGE),
-    **dict.fromkeys(("not_possible", "conflict", "busy", "not_yours"), Shown(409, REFUSED)),
-    **dict.fromkeys(("broken", "kept_elsewhere"), Shown(409, FAILED)),
-    "changed": Shown(412, FAILED),
-    "too_large": Shown(413, REFUSED),
-    "not_json": Shown(415, FAILED),
-    **dict.fromkeys(("too_many_streams", "too_many_requests"), Shown(429, FAILED)),
-    **dict.fromkeys(("quota", "depth", "run_token", "scope"), Shown(403, REFUSED)),
-    **dict.fromkeys(("operators_only", "foreign"), Shown(403, FAILED)),
-    **dict.fromkeys((StoreUnavailable.code, StoreUnusable.code), Shown(503, STORE)),
-    "worker_gone": Shown(422, STORE),
+    "invalid": ErrorClass(InvalidInput, 422, USAGE),
+    "invalid_trigger": ErrorClass(InvalidTrigger, 422, USAGE),
+    "unknown_zone": ErrorClass(UnknownZone, 422, USAGE),
+    "unreadable_time": ErrorClass(UnreadableTime, 422, USAGE),
+    "unknown_task": ErrorClass(UnknownTask, 422, USAGE),
+    "ambiguous": ErrorClass(InvalidInput, 409, USAGE),
+    "not_json": ErrorClass(InvalidInput, 415, FAILED),
+    "not_found": ErrorClass(NotFound, 404, NOT_FOUND),
+    "key_reused": ErrorClass(Conflict, 422, REFUSED),
+    **dict.fromkeys(("not_possible", "conflict", "busy", "not_yours"), _CONFLICT),
+    **dict.fromkeys(("broken", "kept_elsewhere"), ErrorClass(Conflict, 409, FAILED)),
+    "changed": ErrorClass(Conflict, 412, FAILED),
+    **dict.fromkeys(("quota", "depth"), ErrorClass(LimitReached, 403, REFUSED)),
+    "too_large": ErrorClass(LimitReached, 413, REFUSED),
+    **dict.fromkeys(("too_many_streams", "too_many_requests"), ErrorClass(LimitReached, 429, FAILED)),
+    "run_token": ErrorClass(Refused, 403, REFUSED),
+    "scope": ErrorClass(OutOfScope, 403, REFUSED),
+    **dict.fromkeys(("operators_only", "foreign"), ErrorClass(Refused, 403, FAILED)),
+    "store_unavailable": ErrorClass(StoreUnavailable, 503, STORE),
+    "store_unusable": ErrorClass(StoreUnusable, 503, STORE),
+    "worker_gone": ErrorClass(WorkerGone, 422, STORE),
 }
-_OTHER: Final = Shown(422, FAILED)
 
 
-def shown(code: str) -> Shown:
+def shown(code: str) -> ErrorClass:
     return ERRORS.get(code, _OTHER)
 
 
-class Refused(DuetimeError):
-    """The request was refused."""
-
-    def __init__(self, err: Err) -> None:
-        super().__init__(err.message or err.code)
-        self.err = err
-        if "hint" in err.details:
-            self.add_note(err.details["hint"])
-
-    @property
-    def reason(self) -> str:
-        return self.err.code
-
-    @property
-    def details(self) -> dict[str, object]:
-        return self.err.details
+def error_of(err: Err) -> DuetimeError:
+    """Return an error as the exception for its code."""
+    error = shown(err.code).type(err.message)
+    error.code, error.details = err.code, err.details
+    if "hint" in err.details:
+        error.add_note(err.details["hint"])
+    return error
 
 
 def unwrap(result: Result[T]) -> T:
-    """Return the value of a successful result, or raise Refused."""
+    """Return the value of a successful result, or raise the exception for its error."""
     if isinstance(result, Err):
-        raise Refused(result)
+        raise error_of(result)
     return result.value
 
 
-def refuse(code: str, message: str, field: str | None = None) -> Refused:
-    return Refused(Err(code, message, {} if field is None else {"field": field}))
+def refuse(code: str, message: str, field: str | None = None) -> DuetimeError:
+    return error_of(Err(code, message, {} if field is None else {"field": field}))
 
 
 def refuse_many(caller: Caller, doing: str, instead: str, action: str = WRITE) -> None:
@@ -91,8 +103,3 @@ def refuse_many(caller: Caller, doing: str, instead: str, action: str = WRITE) -
     check(caller.scopes, action)
     if caller.depth > 0:
         raise refuse("run_token", f"an agent's run cannot {doing} at once; {instead}")
-
-
-def err_of(error: DuetimeError) -> Err:
-    """Return an exception as the value that interfaces present."""
-    return error.err if isinstance(error, Refused) else result.err_of(error)

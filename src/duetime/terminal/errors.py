@@ -49,9 +49,8 @@ def name_fields(names: Mapping[str, str]) -> None:
     _OPTIONS.update(names)
 
 
-def worded(error: DuetimeError, code: str) -> str:
-    message = error.message
-    field = getattr(error, "field", None) or getattr(error, "details", {}).get("field")
+def worded(error: DuetimeError) -> str:
+    message, code, field = error.message, error.code, error.details.get("field")
     if field in _OPTIONS and message.startswith(f"{field}:"):
         message = _OPTIONS[field] + message.removeprefix(field)
     if field == "when" and message.startswith("give exactly one of"):

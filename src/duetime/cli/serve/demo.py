@@ -11,7 +11,7 @@ from duetime.engine.clock import SECOND
 from duetime.engine.model import Schedule, ScheduleState
 from duetime.engine.result import Err, Ok
 from duetime.engine.validation import NewSchedule
-from duetime.service.errors import Refused, unwrap
+from duetime.service.errors import error_of, unwrap
 from duetime.service.services import OPERATOR
 from duetime.settings import Settings
 
@@ -98,7 +98,7 @@ def create_samples(app: App) -> list[Schedule]:
     """Create the samples, or find them: their idempotency keys keep a second demo from creating them again."""
     made = app.scheduler.create_many(OPERATOR, _news())
     if isinstance(made, Err) and made.code == "key_reused":
-        raise Refused(
+        raise error_of(
             Err(made.code, "this file contains the samples of another version; delete it, or choose another --db")
         )
     schedules = unwrap(made)

@@ -202,7 +202,7 @@ def cron_fault(expression: str) -> str:
 def refuse_seconds(expression: str) -> None:
     if len(expression.split()) == 6:
         error = malformed(expression)
-        error.hint = WITHOUT_SECONDS
+        error.details["hint"] = WITHOUT_SECONDS
         raise error
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
-from duetime.service.errors import Refused, refuse
+from duetime.engine.errors import Refused
+from duetime.service.errors import refuse
 from duetime.terminal.completion import Found, from_store
 from duetime.terminal.context import Application, Db, Json, Tasks, opened, pair_of, value_of
 from duetime.terminal.errors import name_fields
@@ -110,7 +111,7 @@ def naming_known_tasks(app: Application) -> Iterator[None]:
     try:
         yield
     except Refused as refused:
-        if refused.reason != "unknown_task":
+        if refused.code != "unknown_task":
             raise
         known = ", ".join(task.name for task in _registry(app))
         hint = f"known here: {known}; name the module of others with --tasks"

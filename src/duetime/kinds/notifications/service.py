@@ -11,10 +11,10 @@ from duetime.engine.clock import Instant
 from duetime.engine.encoding import json_object
 from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import LOCAL, Caller
-from duetime.engine.result import Err, Result
+from duetime.engine.result import Err, Result, err_of
 from duetime.engine.triggers import CronTrigger, Trigger, trigger_from_json
 from duetime.engine.validation import NewSchedule
-from duetime.service.errors import STORE_ERRORS, err_of
+from duetime.service.errors import STORE_ERRORS
 from duetime.service.warnings import ScheduleWarning, declare, warning
 from duetime.service.when import When
 from duetime.settings.sections import INBOX

@@ -19,7 +19,7 @@ from duetime.rest.dependencies import Caller, Threads, json_only, problems, rout
 from duetime.rest.requests import Anything, Given, Json, Text
 from duetime.rest.responses import AgentsShape
 from duetime.rest.runs import Id, answer_run, found_run
-from duetime.service.errors import Refused, unwrap
+from duetime.service.errors import error_of, unwrap
 from duetime.service.run_control import await_handover, is_own_run
 from duetime.service.services import Call
 from duetime.service.shapes import RunShape
@@ -90,9 +90,9 @@ async def finish(call: Caller, threads: Threads, id: Id, body: Annotated[FinishG
 def _finished(call: Call, id: int, body: FinishGiven) -> Response:
     run = found_run(call, id)
     if run.status != RunStatus.WAITING:
-        raise Refused(not_possible("finished", run.status))
+        raise error_of(not_possible("finished", run.status))
     caller, handed = call.caller, run_holder(run.id, run.fence)
     if caller.depth and caller.holder != handed:  # a run's own token, which has a depth, is for that run alone
-        raise Refused(not_yours(run.id))
+        raise error_of(not_yours(run.id))
     holder = caller._replace(holder=handed) if run.holder == handed else caller
     return answer_run(call, unwrap(finish_later(call.services, holder, run, body.reply())))

@@ -11,7 +11,7 @@ import typer
 from duetime.engine.checkout import LEASE
 from duetime.engine.clock import MINUTE
 from duetime.engine.encoding import encode, json_object, shorten_error
-from duetime.engine.errors import InvalidInput
+from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.engine.model import LIVE, Definition
 from duetime.engine.outcome import Completed, Failed
 from duetime.engine.policy.checkout import hold_of
@@ -20,7 +20,7 @@ from duetime.engine.validation import NewSchedule
 from duetime.kinds.prompts.allowance import EXAMPLE
 from duetime.kinds.prompts.framing import stored_by, takes
 from duetime.kinds.prompts.kind import prompt_of
-from duetime.service.errors import NOT_FOUND, Refused, refuse, unwrap
+from duetime.service.errors import NOT_FOUND, error_of, refuse, unwrap
 from duetime.service.lookup import short_id
 from duetime.service.presenters import author_view, instant_view
 from duetime.service.services import OPERATOR
@@ -245,13 +245,13 @@ def finish(
         print(f"Finished prompt {clean(shown)}: run {run} is {ended.value.status}.")
 
 
-def _cannot_finish(app: Application, number: int, refused: Err) -> Refused:
+def _cannot_finish(app: Application, number: int, refused: Err) -> DuetimeError:
     run = app.scheduler.run(OPERATOR, number)
     if run is None or run.kind != "prompt":
         return refuse("not_found", f"there is no run {number} of a prompt; list them: {again(app, 'run', 'list')}")
     if run.status not in LIVE:
         return refuse("not_possible", f"run {number} is already {run.status}")
-    return Refused(Err(refused.code, f"run {number} is not yours to finish: it expired, or somebody else has it"))
+    return error_of(Err(refused.code, f"run {number} is not yours to finish: it expired, or somebody else has it"))
 
 
 add_commands(commands, PROMPT)

@@ -12,7 +12,7 @@ from duetime.engine.policy.options import policy_from_json
 from duetime.engine.result import Err
 from duetime.engine.store import ScheduleQuery
 from duetime.engine.times import clock_local
-from duetime.service.errors import Refused, refuse
+from duetime.service.errors import error_of, refuse
 from duetime.service.history import next_attempt
 from duetime.service.lookup import find_schedule, short_id
 from duetime.service.presenters import actor_view, next_of
@@ -53,14 +53,14 @@ _COMPARED = 500
 """Number of latest schedules whose names are compared with a mistyped one."""
 
 
-def not_found(app: Application, view: KindView, given: str, err: Err) -> Refused:
+def not_found(app: Application, view: KindView, given: str, err: Err) -> DuetimeError:
     """Return the error of a lookup as the command line words it."""
     shown = given if len(given) <= 60 else given[:60] + "..."
     if err.code == "ambiguous":
         ids = ", ".join(err.details["short_ids"])
         return refuse("ambiguous", f"{shown!r} could mean several {view.plural}; give the id, such as {ids}")
     if err.code != "not_found" or "others" in err.details:
-        return Refused(err)
+        return error_of(err)
     query = ScheduleQuery(OPERATOR.owner, view.kind, (), "living", newest_first=True, limit=_COMPARED, count_to=0)
     names = [each.definition.name[:60] for each in app.store.search(query).items]
     similar = did_you_mean(shown, names)

@@ -12,13 +12,13 @@ from duetime.engine.clock import SECOND, Instant, datetime_of
 from duetime.engine.encoding import is_text
 from duetime.engine.errors import DuetimeError, InvalidInput, UnreadableTime
 from duetime.engine.kind import Caller, Kind
-from duetime.engine.result import Err
+from duetime.engine.result import Err, err_of
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.times import read_duration
 from duetime.http.bodies import parse_json
 from duetime.kinds.requests.qstash_api.views import without_nulls
 from duetime.kinds.requests.wire import CALLBACKS, KIND, RETRIES, callback_to
-from duetime.service.errors import STORE_ERRORS, Refused, err_of, refuse, refuse_many
+from duetime.service.errors import STORE_ERRORS, refuse, refuse_many
 from duetime.service.when import When
 
 # Errors as QStash clients expect them: a status, and a sentence under `error`.
@@ -53,12 +53,12 @@ def message_for(err: Err) -> str:
     return err.message if name is None or err.problem == err.message else f"{PREFIX.title()}{name}: {err.problem}"
 
 
-def not_found(what: str, id: str) -> Refused:
+def not_found(what: str, id: str) -> DuetimeError:
     """Return the same error for an object that does not exist and for one that belongs to another owner."""
     return refuse("not_found", f"{what} {id[:200]} not found")
 
 
-def not_offered(what: str) -> Refused:
+def not_offered(what: str) -> DuetimeError:
     offered = "it has schedules, messages, batches, a DLQ and logs"
     return refuse("not_offered", f"{what} not offered by this server; {offered}")
 

@@ -12,7 +12,7 @@ from duetime.engine.clock import MINUTE, Instant
 from duetime.engine.errors import DuetimeError, InvalidInput, InvalidTrigger
 from duetime.engine.kind import Caller
 from duetime.engine.model import OVER, Schedule
-from duetime.engine.result import Err, Result
+from duetime.engine.result import Err, Result, err_of
 from duetime.engine.rule_edits import WHOLE_RULE
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.scopes import DELETE
@@ -43,7 +43,7 @@ from duetime.kinds.requests.qstash_api.lookup import (
 )
 from duetime.kinds.requests.qstash_api.views import last_states, message_view, schedule_view, without_nulls
 from duetime.kinds.requests.wire import KIND, ONCE, RECURRING
-from duetime.service.errors import err_of, refuse, unwrap
+from duetime.service.errors import refuse, unwrap
 
 WINDOW = 10 * MINUTE
 """How long a further message with the same deduplication id counts as a duplicate."""

@@ -1,0 +1,118 @@
+"""Exceptions of the Python API: their classes, codes and fields."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import duetime as package
+from duetime import (
+    Conflict,
+    Duetime,
+    DuetimeError,
+    InvalidInput,
+    LimitReached,
+    NotFound,
+    Refused,
+    Settings,
+    StoreUnavailable,
+    task,
+)
+from duetime.engine.result import Err, err_of
+from duetime.service.errors import ERRORS, error_of, shown, unwrap
+
+EXPORTED = (Conflict, DuetimeError, InvalidInput, LimitReached, NotFound, Refused, StoreUnavailable)
+
+
+@task(name="sweep_for_errors")
+def sweep(days: int = 1) -> None:
+    """Delete old files."""
+
+
+@pytest.fixture(scope="module")
+def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Duetime]:
+    with Duetime(settings=Settings(db=str(tmp_path_factory.mktemp("errors") / "errors.db"))) as duetime:
+        yield duetime
+
+
+CASES: dict[str, tuple[Callable[[Duetime], Any], type[DuetimeError], str, str | None]] = {
+    "no schedule": (lambda d: d.get("nothing"), NotFound, "not_found", None),
+    "no schedule to pause": (lambda d: d.pause("nothing"), NotFound, "not_found", None),
+    "no run": (lambda d: d.run(12345), NotFound, "not_found", None),
+    "no run to cancel": (lambda d: d.cancel_run(12345), NotFound, "not_found", None),
+    "no run to retry": (lambda d: d.retry(12345), NotFound, "not_found", None),
+    "unknown task": (lambda d: d.schedule("nope", every="1h"), InvalidInput, "unknown_task", "task"),
+    "unknown zone": (lambda d: d.schedule(sweep, every="1h", timezone="X"), InvalidInput, "unknown_zone", "timezone"),
+    "bad argument": (lambda d: d.schedule(sweep, args=["x"], every="1h"), InvalidInput, "invalid", None),
+    "bad cron": (lambda d: d.schedule(sweep, cron="99 9 * * *"), InvalidInput, "invalid_trigger", None),
+    "bad time": (lambda d: d.schedule(sweep, at="whenever"), InvalidInput, "invalid_trigger", None),
+    "no time": (lambda d: d.schedule(sweep), InvalidInput, "invalid", "when"),
+    "bad policy": (lambda d: d.schedule(sweep, every="1h", max_attempts=0), InvalidInput, "invalid", "max_attempts"),
+    "unknown agent": (lambda d: d.prompt("Say hello", agent="nobody"), InvalidInput, "invalid", "agent"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_each_refusal_says_what_it_is(scheduler: Duetime, case: str) -> None:
+    call, type_, code, field = CASES[case]
+    with pytest.raises(DuetimeError) as caught:
+        call(scheduler)
+    assert isinstance(caught.value, type_) and caught.value.code == code
+    if field is not None:
+        assert isinstance(caught.value, InvalidInput) and caught.value.field == field
+
+
+def test_wrong_states_are_conflicts(scheduler: Duetime) -> None:
+    job = scheduler.schedule(sweep, every="1h")
+    scheduler.cancel(job["id"])
+    with pytest.raises(Conflict) as caught:
+        scheduler.pause(job["id"])
+    assert caught.value.code == "not_possible"
+    again = scheduler.schedule(sweep, every="1h")
+    with pytest.raises(Conflict) as changed:
+        scheduler.edit(again["id"], name="other", version=7)
+    assert changed.value.code == "conflict"
+
+
+def test_a_store_that_cannot_be_read(scheduler: Duetime, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_args: object) -> None:
+        raise StoreUnavailable
+
+    monkeypatch.setattr(type(scheduler.app.store), "search", fail)
+    with pytest.raises(StoreUnavailable) as caught:
+        scheduler.list()
+    assert caught.value.code == "store_unavailable" and not caught.value.permanent
+
+
+def test_a_limit(tmp_path: Path) -> None:
+    settings = Settings(db=str(tmp_path / "limit.db"), max_schedules=1)
+    duetime = Duetime(settings=settings)
+    with pytest.warns(UserWarning):
+        duetime.schedule(sweep, every="1h")
+    with pytest.raises(LimitReached) as caught:
+        duetime.schedule(sweep, every="2h")
+    assert caught.value.code == "quota"
+    duetime.close()
+
+
+def test_all_are_exported_and_of_one_base() -> None:
+    for each in EXPORTED:
+        assert getattr(package, each.__name__) is each and each.__name__ in package.__all__
+        assert issubclass(each, DuetimeError)
+
+
+@pytest.mark.parametrize("code", [*ERRORS, "something_new"])
+def test_every_code_becomes_its_exception_and_back(code: str) -> None:
+    err = Err(code, "Do it differently.", {"field": "x", "hint": "Like this."})
+    with pytest.raises(DuetimeError) as caught:
+        unwrap(err)
+    assert type(caught.value) is shown(code).type and err_of(caught.value) == err
+    assert caught.value.__notes__ == ["Like this."]
+    assert type(caught.value).code in ERRORS or type(caught.value) is Refused
+
+
+def test_an_error_without_a_message_gets_that_of_its_class() -> None:
+    assert str(error_of(Err("not_found"))) == "There is no such thing."
