@@ -43,7 +43,7 @@ def _patch(name: str, *edits: tuple[str, str, str]) -> Patch:
 CLAIM, RECORD = "engine/policy/claim.py", "engine/policy/record.py"
 CHANGES, FINISH = "engine/policy/changes.py", "engine/policy/finish.py"
 PAUSES, RULES = "engine/policy/pauses.py", "engine/rule_edits.py"
-WORKER, BASE = "engine/worker/worker.py", "stores/base.py"
+WORKER, HELD, BASE = "engine/worker/worker.py", "engine/worker/held_runs.py", "stores/base.py"
 SQLITE, SQLITE_QUERIES = "stores/sqlite/store.py", "stores/sql/sqlite/queries.sql"
 
 PATCHES = (
@@ -62,7 +62,7 @@ PATCHES = (
     _patch(
         "stale fences are taken",
         (RECORD, "row is None or row.run.fence != item.fence or row.run.worker != worker", "row is None"),
-        (WORKER, "if pair[0].worker == worker]", "if pair]"),
+        (HELD, "if pair[0].worker == worker]", "if pair]"),
     ),
     _patch("runs start at their claim", (WORKER, "if item.claim.at <= now]", "if item.claim.at]")),
     _patch(

@@ -90,9 +90,9 @@ def test_groups_are_small_again_after_a_while_without_suspects(store: RealStore)
     worker, line = worker_on(store, 16)
     while number := look(worker):
         finish(worker, line, number)
-    assert worker.suspects.capacity() == 4
-    worker.suspects._last -= 2 * IDLE
-    assert worker.suspects.capacity() == 1
+    assert worker.held.suspects.capacity() == 4
+    worker.held.suspects._last -= 2 * IDLE
+    assert worker.held.suspects.capacity() == 1
 
 
 def test_a_run_that_had_not_begun_returns_at_once_and_without_a_death_twice(store: RealStore) -> None:

@@ -181,7 +181,7 @@ def work_until_stopped(
                 engine.start()
                 http.start()
                 introduce()
-            print_start(app, engine.worker.name, create_samples(app) if demo else [], json_, quiet=quiet)
+            print_start(app, engine.options.name, create_samples(app) if demo else [], json_, quiet=quiet)
             if demo or live:
                 stream = Stream(app, json_=json_, bar=demo)
                 ending.callback(stream.close)

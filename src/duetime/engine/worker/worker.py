@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,8 +18,9 @@ from duetime.engine.store import ClaimRequest, RecordedAndClaimed, Store
 from duetime.engine.worker import claim_overlap
 from duetime.engine.worker.claim_overlap import ClaimOverlap, Turn
 from duetime.engine.worker.claim_requests import LONGEST_SLEEP, ClaimRequests, Pace
+from duetime.engine.worker.held_runs import HeldRuns
 from duetime.engine.worker.lease import FailureDetector, Lease
-from duetime.engine.worker.poison import Done, Suspects, count_from, record_and_claim_in_parts
+from duetime.engine.worker.poison import Done, count_from, record_and_claim_in_parts
 from duetime.engine.worker.runner import (
     ClaimedRun,
     InlineExecutor,
@@ -69,17 +68,11 @@ class Worker:
 
     def __init__(self, store: Store, kinds: Mapping[str, Kind], clock: Clock, options: WorkerOptions) -> None:
         self.store, self.kinds, self.clock, self.options = store, kinds, clock, options
-        self.name = options.name
         self.id: WorkerId | None = None
         self.lease = Lease(clock, options.lease)
         self.failure_detector = FailureDetector(clock, options.lease, self.watch_interval, store.probe)
-        self.claimed: dict[RunId, ClaimedRun] = {}
-        self._changing = threading.Lock()
-        """Held while claimed runs and suspects change, by a thread that claims or by the thread that records."""
-        self.overlap = ClaimOverlap(self._changing)
-        self._alone = False
-        """True: the turn of the next claim is not passed on, because the last claim failed and its cause has to be
-        isolated."""
+        self.held = HeldRuns(clock)
+        self.overlap = ClaimOverlap(self.held.changing)
         # Across a network, every transaction has a fixed cost. A thread that only claims never waits for a record, so
         # it stays ahead with fewer batches.
         self.batch = options.batch or (500 if store.writes_overlap else 250)
@@ -87,20 +80,31 @@ class Worker:
         self.pace = Pace(clock, options.ahead, most_ahead)
         self.shares = ClaimShares(options.ahead, most_ahead)
         self.requests = ClaimRequests(store, kinds, clock, self.shares, options.lead)
-        self.lanes = self.requests.lanes
-        self.done: deque[Done] = deque()
         self.claiming = True
         self.draining = False
         """True: no further run is started, and runs that have not started are released."""
-        self.suspects = Suspects(clock)
         self.executor: RunExecutor = InlineExecutor(self.execute)
         self.is_alone = False
         """True if no other worker was registered at the last read."""
         self._gone: WorkerId | None = None
-        self._strays: list[ClaimedRun] = []
+        """The registration that others have declared dead, until the worker registers again."""
         self._doubt = False
+        """True: nobody knows whether the last commit was written, so the store may attribute more runs to this
+        worker than it holds."""
+        self._isolating = False
+        """True: the turn of the next claim is not passed on, because the last claim failed and its cause has to be
+        isolated."""
         self._last_now = Instant(0)
         self._answers: Answers = {}
+        """Answers to the questions that the last claim postponed."""
+
+    @property
+    def claimed(self) -> dict[RunId, ClaimedRun]:
+        return self.held.claimed
+
+    @property
+    def lanes(self) -> list[str]:
+        return self.requests.lanes
 
     @property
     def watch_interval(self) -> float:
@@ -111,7 +115,7 @@ class Worker:
     def register(self) -> None:
         asked = self.clock.boottime()
         self.id = self.store.register(
-            self.name,
+            self.options.name,
             [*self.lanes, *self.options.published],
             self.options.session,
             self.clock.now(),
@@ -127,7 +131,7 @@ class Worker:
             return
         if self.lease.expired():  # a heartbeat after a long pause may come before the timer that checks the lease
             self.stop_all(StopReason.LEASE)
-        items = list(self.claimed.values())
+        items = list(self.held.claimed.values())
         reports = {item.id: item.report for item in items if not item.reported and item.report is not None}
         not_begun = [item.id for item in items if not item.begun]
         asked = self.clock.boottime()
@@ -144,7 +148,7 @@ class Worker:
             text = "the store was upgraded and this worker is too old to write to it; install a newer Duetime"
             raise StoreUnusable(text)  # a worker that kept sending heartbeats would keep others from taking over
         for run in answer.stop:
-            if (held := self.claimed.get(run)) is not None:
+            if (held := self.held.claimed.get(run)) is not None:
                 held.stop.set(StopReason.CANCELLED)
 
     def rescue(self) -> int:
@@ -159,7 +163,7 @@ class Worker:
         except StoreUnavailable:
             self.failure_detector.forget()
             raise
-        self.suspects.look_at(row.id for row in workers)
+        self.held.suspects.look_at(row.id for row in workers)
         self.is_alone = all(row.id == self.id for row in workers)
         given_back = 0
         if dead_workers:
@@ -168,13 +172,13 @@ class Worker:
             count = self.store.rescue(dead.id, dead.beat, self.clock.now())
             if count is not None:
                 given_back += count
-                self.suspects.start_small()
+                self.held.suspects.start_small()
                 log.warning("worker %s (%s) is dead; %s of its runs were given back", dead.id, dead.name, count)
         return given_back
 
     def stop_all(self, reason: StopReason) -> None:
         """Tell every claimed run to stop."""
-        for item in list(self.claimed.values()):
+        for item in list(self.held.claimed.values()):
             item.stop.set(reason)
 
     def re_register(self, gone: WorkerId) -> None:
@@ -184,13 +188,10 @@ class Worker:
         if self.id != gone:
             return
         lost = "worker %s was declared dead by another worker; it drops %s runs and registers again"
-        log.warning(lost, gone, len(self.claimed))
+        log.warning(lost, gone, len(self.held.claimed))
         self.stop_all(StopReason.LEASE)
         self.executor.take_back()
-        with self._changing:
-            self._strays += [item for item in self.claimed.values() if item.begun]
-            self.claimed.clear()
-            self.suspects.forget()
+        self.held.drop()
         self.id = None
         self.register()
 
@@ -218,91 +219,101 @@ class Worker:
         if not self.claiming or self.lease.expired() or not self.requests.is_time_to_look(now):
             return []
         if self.overlap.passed:
-            with self._changing:
-                claimed = list(self.claimed.values())
+            with self.held.changing:
+                claimed = list(self.held.claimed.values())
                 committing, ends = self.overlap.committing(), self.overlap.ends()
             holding = [item for item in claimed if not item.over]
             held = len(holding) + committing.total()
             self.requests.count(holding, committing)
         else:
-            holding, ends = [item for item in list(self.claimed.values()) if not item.over], {}
+            holding, ends = [item for item in list(self.held.claimed.values()) if not item.over], {}
             held = len(holding)
             self.requests.count(holding)
-        # A dropped run keeps its thread until it returns.
-        self._strays = [item for item in self._strays if not item.over]
-        threads = self.executor.size - len(self._strays)
+        threads = self.executor.size - self.held.count_strays()
         # Hold one run per thread plus what will end in a moment; leave long work to other workers.
         slots = threads + self.pace.runs_ahead(threads, held)
         capacity = min(self.batch, max(slots - held, self.shares.idle))
         exact = min(capacity, self.executor.free, threads - held)
-        return self.requests.choose(now, exact, min(self.suspects.capacity(), capacity), capacity, ends)
-
-    def _wants_beside(self, batch: Sequence[Done], now: Instant) -> list[ClaimRequest]:
-        """Return the requests to send with these outcomes. Choosing them may read the store: if that fails, the
-        outcomes go back on the list, so that none is lost."""
-        try:
-            return self._wants(now)
-        except BaseException:
-            self.done.extendleft(reversed(batch))
-            raise
+        return self.requests.choose(now, exact, min(self.held.suspects.capacity(), capacity), capacity, ends)
 
     # -- recording and claiming ----------------------------------------------------------------------------------
+    #
+    # `record_and_claim` does both in one transaction, in a single thread. `claim` and `record` do one each, in threads
+    # of their own.
 
     def record_and_claim(self) -> bool:
         """Record what finished and claim what is due, in one transaction. Return whether to call it again."""
-        return self._exchange(None)
+        worker = self._registered()
+        now = self._now_without_doubt()
+        batch = self._take_finished(worker)
+        if self.requests.blocked and (batch or self.executor.free):
+            self.notice()
+        try:
+            wants = self._wants(now)  # this may read the store
+        except BaseException:
+            self.held.put_back(batch)
+            raise
+        if not batch and not wants:
+            return False
+        budget, answers = self.options.runs_per_hour, self._answers
+        try:
+            claims, seen, postponed = record_and_claim_in_parts(self.store, worker, now, batch, wants, budget, answers)
+        except WorkerGone:
+            self._gone = worker
+            self._registered()
+            return True
+        except BaseException:
+            self._doubt = True
+            self.held.put_back(batch)
+            raise
+        self._forget(batch)
+        if wants:
+            self._accept(claims, worker)
+            self._answers = evaluate(postponed, now, answers) if postponed else {}
+            self._look_ahead(wants, now, claims, seen)
+        return bool(batch or seen)
 
     def claim(self) -> bool:
         """Claim what is due, while another thread may call `record`. Return whether to call this again."""
         with self.overlap.take() as turn:
-            return self._exchange(turn)
+            return self._claim_in(turn)
 
-    def _exchange(self, turn: Turn | None) -> bool:
-        """Claim what is due in a turn or, without one, record what finished and claim."""
-        worker = self._living()
-        alone = self._alone
-        if alone:
+    def _claim_in(self, turn: Turn) -> bool:
+        worker = self._registered()
+        isolating = self._isolating
+        if isolating:
             self.overlap.wait_for_commits()
-        if self._doubt:
-            self._reconcile()
-        now = self.clock.now()
-        self._check_clock(now)
-        batch = self._take_finished(worker) if turn is None else []
-        unrecorded = (
-            () if turn is None else {item.claim.definition.id for item in list(self.claimed.values()) if item.over}
-        )
-        if self.requests.blocked and (batch or self.executor.free):
+        now = self._now_without_doubt()
+        unrecorded = {item.claim.definition.id for item in list(self.held.claimed.values()) if item.over}
+        if self.requests.blocked and self.executor.free:
             self.notice()
-        wants = self._wants_beside(batch, now)
-        if not batch and not wants:
+        wants = self._wants(now)
+        if not wants:
             return False
-        planned = None if turn is None or alone else partial(self._pass_on, turn, wants, now)
         budget, answers = self.options.runs_per_hour, self._answers
+        planned = None if isolating else partial(self._pass_on, turn, wants, now)
         try:
             claims, seen, postponed = record_and_claim_in_parts(
-                self.store, worker, now, batch, wants, budget, answers, unrecorded, planned
+                self.store, worker, now, (), wants, budget, answers, unrecorded, planned
             )
         except WorkerGone:
             self._gone = worker
-            if not (turn and turn.passed):
-                self._living()
+            if not turn.passed:  # otherwise, the thread that has the turn registers again
+                self._registered()
             return True
         except BaseException as error:
             self._doubt = True
-            if planned is not None and _may_be_isolated(error):
-                self._alone = True
+            if not isolating and _may_be_isolated(error):
+                self._isolating = True
                 return True
-            self.done.extendleft(reversed(batch))
             raise
-        self._forget(batch)
-        if wants:
-            self._accept(claims, worker, turn)
-            self._alone = self._alone and not alone
-        if wants and not (turn and turn.passed):
-            self._answers = evaluate(postponed, now, self._answers) if postponed else {}
-            self.shares.saw([claim.definition.owner for claim in claims])
-            self.requests.look_ahead(wants, now, seen)
-        return bool(batch or seen)
+        self._accept(claims, worker, turn)
+        if isolating:
+            self._isolating = False
+        if not turn.passed:
+            self._answers = evaluate(postponed, now, answers) if postponed else {}
+            self._look_ahead(wants, now, claims, seen)
+        return bool(seen)
 
     def _pass_on(self, turn: Turn, wants: Sequence[ClaimRequest], now: Instant, planned: RecordedAndClaimed) -> None:
         """Let another thread plan the next claim, if more is due and no part of this claim has to be accepted first."""
@@ -310,10 +321,14 @@ class Worker:
             return
         if not self.requests.expects_more(wants, planned.seen) or any(claim.run.deaths for claim in planned.claims):
             return
-        self.shares.saw([claim.definition.owner for claim in planned.claims])
-        self.requests.look_ahead(wants, now, planned.seen)
         self._answers = {}
+        self._look_ahead(wants, now, planned.claims, planned.seen)
         self.overlap.pass_on(turn, planned.claims)
+
+    def _look_ahead(self, wants: Sequence[ClaimRequest], now: Instant, claims: Sequence[Claim], seen: int) -> None:
+        """Decide when to claim next, and for whom, after a claim."""
+        self.shares.saw([claim.definition.owner for claim in claims])
+        self.requests.look_ahead(wants, now, seen)
 
     def record(self) -> bool:
         """Record what finished, while another thread may call `claim`. Return whether to call this again. This never
@@ -322,14 +337,14 @@ class Worker:
         worker = self.id
         batch = [] if worker is None else self._take_finished(worker)
         if worker is None or not batch:
-            return worker != self.id and bool(self.done)  # outcomes of a new registration are still in the list
+            return worker != self.id and bool(self.held.done)  # outcomes of a new registration are still in the list
         try:
             record_and_claim_in_parts(self.store, worker, self.clock.now(), batch, (), self.options.runs_per_hour)
         except WorkerGone:
             self._gone = worker
             raise
         except BaseException:
-            self.done.extendleft(reversed(batch))
+            self.held.put_back(batch)
             raise
         self._forget(batch)
         if self.requests.blocked:
@@ -337,26 +352,17 @@ class Worker:
         return True
 
     def _take_finished(self, worker: WorkerId) -> list[Done]:
-        """Take finished runs off the list. Outcomes of an earlier registration are dropped, because nobody waits for
-        them; those of a later one, which another thread has made meanwhile, stay. The ids of workers increase."""
-        done = [self.done.popleft() for _ in range(min(len(self.done), 2 * self.batch))]
-        self.done.extendleft(reversed([pair for pair in done if pair[0].worker > worker]))
-        batch = [pair for pair in done if pair[0].worker == worker]
-        with self._changing:
-            released = self.suspects.ended(batch)
+        batch, released = self.held.take_finished(worker, 2 * self.batch)
         if released:
             self.executor.put(released)
         return batch
 
     def _forget(self, batch: Sequence[Done]) -> None:
         self.pace.recorded += len(batch)
-        with self._changing:
-            for item, _ in batch:
-                # if it was released and claimed again, it is held as another item
-                if self.claimed.get(item.id) is item:
-                    del self.claimed[item.id]
+        self.held.remove(batch)
 
-    def _living(self) -> WorkerId:
+    def _registered(self) -> WorkerId:
+        """Return the id of this worker, which registers first if it is new or was declared dead."""
         if self.id is not None and self.id == self._gone:
             self.overlap.wait_for_commits()
             self.re_register(self.id)
@@ -365,15 +371,22 @@ class Worker:
         assert self.id is not None
         return self.id
 
+    def _now_without_doubt(self) -> Instant:
+        """Return the time of an exchange, after removing doubts about what the worker holds and about the clock:
+        schedules are rewound at the start and whenever the clock goes back, because a clock that was ahead claimed into
+        the future."""
+        if self._doubt:
+            self._reconcile()
+        now, last = self.clock.now(), self._last_now
+        self._last_now = now
+        if last == 0 or now < last - SECOND:
+            count_from(self.store, self.clock, self.batch)
+        return now
+
     def _accept(self, claims: Sequence[Claim], worker: WorkerId, turn: Turn | None = None) -> None:
         """Start what is due by now, and the rest at its instant; the duration of the commit is part of the wait."""
         now, since = self.clock.now(), self.clock.monotonic()
-        items = [ClaimedRun(claim, worker, since) for claim in claims]
-        with self._changing:
-            self.claimed.update([(item.id, item) for item in items])
-            if turn is not None:
-                turn.claims.clear()
-            items = self.suspects.admit(items)
+        items = self.held.add([ClaimedRun(claim, worker, since) for claim in claims], turn)
         ready = [item for item in items if item.claim.at <= now]
         if ready:
             self.executor.put(ready)
@@ -392,20 +405,12 @@ class Worker:
         started again."""
         assert self.id is not None
         self.overlap.wait_for_commits()
-        claimed = list(self.claimed.items())
+        claimed = list(self.held.claimed.items())
         known = {(run, item.claim.run.fence) for run, item in claimed}
         lost = [claim for claim in self.store.held(self.id) if (claim.run.id, claim.run.fence) not in known]
         self._doubt = False
         self.notice()
         self._accept(lost, self.id)
-
-    def _check_clock(self, now: Instant) -> None:
-        """Rewind schedules at the start and whenever the clock goes back, because a clock that was ahead claimed into
-        the future."""
-        back = self._last_now == 0 or now < self._last_now - SECOND
-        self._last_now = now
-        if back:
-            count_from(self.store, self.clock, self.batch)
 
     # -- executing ----------------------------------------------------------------------------------------------
 
@@ -422,20 +427,20 @@ class Worker:
         if not self.shares.threads.alone:
             self.shares.took(item.claim.definition.owner, took)
         item.over = True
-        self.done.append((item, finished))
+        self.held.done.append((item, finished))
 
     def execution_failed(self, item: ClaimedRun, error: BaseException) -> None:
         """Record a run whose execution raised as failed, unless its outcome is already known."""
         if not item.over:
             item.over = True
-            self.done.append((item, execution_failed(item, error, self.clock)))
+            self.held.done.append((item, execution_failed(item, error, self.clock)))
 
     def leave_to_others(self, stalled: float) -> None:
         """Release runs that have waited long while every thread is busy, because other workers may have idle
         threads. At the pace of earlier runs, all would be claimed again at once, so runs count as slow until they
         prove faster."""
-        with self._changing:
-            parked = self.suspects.take_back(stalled)
+        with self.held.changing:
+            parked = self.held.suspects.take_back(stalled)
         self._give_back(parked)
         if self.executor.head() is None or (self.executor.free and not self.shares.threads.divided):
             return
@@ -447,12 +452,12 @@ class Worker:
 
     def give_back_unstarted(self, timed: Sequence[ClaimedRun] = ()) -> None:
         """Release runs that were claimed and have not started; `timed` are those that wait for their instant."""
-        self._give_back([*timed, *self.executor.take_back(), *self.suspects.take_back()])
+        self._give_back([*timed, *self.executor.take_back(), *self.held.suspects.take_back()])
 
     def _give_back(self, items: Sequence[ClaimedRun]) -> None:
         for item in items:
             item.over = True
-            self.done.append((item, give_back(item, self.clock)))
+            self.held.done.append((item, give_back(item, self.clock)))
 
     def tick(self) -> bool:
         """Run all steps once in the calling thread, for simulations and for callers with their own loop."""
