@@ -17,7 +17,8 @@ import pytest
 
 from duetime.engine.clock import SECOND, SystemClock, instant_of
 from duetime.engine.outcome import Completed, Failed, Outcome, Retry, Returned
-from duetime.net.client import Answer, Call, CallFailed, Http, checked
+from duetime.net.calls import checked
+from duetime.net.client import Answer, Call, CallFailed, Http
 from duetime.net.host_limits import Hosts, Tried
 from duetime.net.outcomes import outcome_of, outcome_of_failure, sign_of, sign_of_failure
 from duetime.net.ssrf_guard import Guard

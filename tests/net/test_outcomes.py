@@ -8,7 +8,8 @@ import pytest
 
 from duetime.engine.clock import DAY, SECOND
 from duetime.engine.outcome import Completed, Failed, Retry
-from duetime.net.client import Answer, CallFailed, retry_after
+from duetime.net.calls import retry_after
+from duetime.net.client import Answer, CallFailed
 from duetime.net.host_limits import Sign
 from duetime.net.outcomes import outcome_of, outcome_of_failure, sign_of, sign_of_failure
 

@@ -16,9 +16,9 @@ from starlette.testclient import TestClient
 from duetime.engine.clock import SECOND
 from duetime.engine.kind import Caller
 from duetime.engine.outcome import Completed, Outcome, Retry
-from duetime.kinds.requests.build import SigningKeys
 from duetime.kinds.requests.kind import RequestKind
 from duetime.kinds.requests.qstash_api.routes import qstash_routes
+from duetime.kinds.requests.signing_keys import SigningKeys
 from duetime.kinds.requests.wire import KIND, Outgoing
 from duetime.testing import Simulation
 from tests.support.tokens import SECRET

@@ -6,15 +6,13 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from duetime.engine.clock import DAY, SECOND
 from duetime.engine.errors import DuetimeError
+from duetime.engine.new_schedule import NewSchedule
 from duetime.engine.times.zones import known_zone
 from duetime.engine.triggers.build import UNITS, delay_of, step_of
-
-if TYPE_CHECKING:
-    from duetime.engine.validation import NewSchedule
 
 _REQUEST: Final = 24
 """Length of the hash of a request without its zone. The hash of the zone follows, and whether the request named one."""

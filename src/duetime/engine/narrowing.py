@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from operator import eq, le
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from duetime.engine.clock import DAY, Instant
 from duetime.engine.encoding import json_object
@@ -14,14 +14,12 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller, Kind, Prepared
 from duetime.engine.limits import MOST_GAPS
 from duetime.engine.model import Schedule
+from duetime.engine.new_schedule import NewSchedule
 from duetime.engine.policy.changes import Edit
 from duetime.engine.policy.options import CatchUp, Overlap, Policy, policy_for_ending
 from duetime.engine.triggers import ChangingTrigger, OnceTrigger, Trigger
 from duetime.engine.triggers.build import readable
 from duetime.engine.triggers.step_budget import CREATION_STEPS, step_budget
-
-if TYPE_CHECKING:
-    from duetime.engine.validation import NewSchedule
 
 Narrower: TypeAlias = Callable[[Any, Any], Any]
 """Returns whether a new value is at most as wide as the stored one; None is a value that is not set."""

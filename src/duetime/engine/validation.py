@@ -17,6 +17,7 @@ from duetime.engine.kind import Caller, Kind, Prepared
 from duetime.engine.limits import Limits, RequestChecks
 from duetime.engine.model import Definition, Schedule
 from duetime.engine.narrowing import check_edit, check_new, check_payload, inherited
+from duetime.engine.new_schedule import NewSchedule
 from duetime.engine.policy.bulk import KEY, PUBLIC_ID, Column, Drafts
 from duetime.engine.policy.catch_up import LEAD
 from duetime.engine.policy.changes import Edit
@@ -27,24 +28,10 @@ from duetime.engine.times.zones import past_problem
 from duetime.engine.triggers import CronTrigger, Trigger, trigger_to_json
 from duetime.engine.triggers.build import readable
 
+__all__ = ["Changes", "Drafter", "NewSchedule"]
+
 NOTE_LENGTH = 500
 _new = tuple.__new__  # costs half as much as calling a named tuple
-
-
-class NewSchedule(NamedTuple):
-    """A request to create a schedule, not validated yet."""
-
-    kind: str
-    name: str
-    trigger_type: str
-    trigger_config: Mapping[str, Any]
-    payload: Mapping[str, Any]
-    policy: Mapping[str, Any] = {}
-    timezone: str | None = None
-    idempotency_key: str | None = None
-    first: Instant | None = None
-    """The next time of a schedule that comes from another store, in place of the next one by its rule. If it has
-    passed, the schedule catches up as after downtime."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ import httpcore2
 
 from duetime.engine.clock import Clock, datetime_of
 from duetime.engine.model import LOCAL
-from duetime.net.client import Answer, CallFailed, CheckedCall
+from duetime.net.calls import Answer, CallFailed, CheckedCall
 from duetime.net.ssrf_guard import Forbidden, Unresolved
 
 Find: TypeAlias = Callable[[str, int, float, str], list[str]]

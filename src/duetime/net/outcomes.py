@@ -13,7 +13,8 @@ from typing import Any
 
 from duetime.engine.clock import DAY, SECOND
 from duetime.engine.outcome import Completed, Failed, Outcome, Retry, Returned
-from duetime.net.client import Answer, Call, CallFailed, Http, retry_after, status_name
+from duetime.net.calls import retry_after, status_name
+from duetime.net.client import Answer, Call, CallFailed, Http
 from duetime.net.host_limits import Sign, Tried
 
 NOT_RETRIED = "it will not be retried"

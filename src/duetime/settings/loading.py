@@ -7,15 +7,13 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, get_args, get_type_hints
+from typing import Any, TypeAlias, TypeVar, get_args, get_type_hints
 
 from duetime.engine.errors import InvalidInput, unknown
 from duetime.engine.kind import LOCAL
 from duetime.engine.policy.options import is_topic
+from duetime.settings.model import Settings
 from duetime.settings.sections import HEARTBEAT, INBOX, QSTASH, AgentSettings, McpServerSettings
-
-if TYPE_CHECKING:
-    from duetime.settings import Settings
 
 T = TypeVar("T")
 Source: TypeAlias = str

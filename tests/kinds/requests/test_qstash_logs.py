@@ -17,7 +17,7 @@ from duetime.engine.kind import Caller
 from duetime.engine.outcome import Failed
 from duetime.engine.store import RunQuery
 from duetime.engine.validation import NewSchedule
-from duetime.kinds.requests.build import SigningKeys
+from duetime.kinds.requests.signing_keys import SigningKeys
 from duetime.kinds.requests.wire import KIND, dlq_id
 from duetime.stores.base import BaseStore
 from duetime.stores.sqlite.store import SqliteStore

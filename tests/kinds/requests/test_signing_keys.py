@@ -12,9 +12,9 @@ import pytest
 from duetime.engine.clock import SystemClock
 from duetime.engine.errors import StoreUnavailable
 from duetime.engine.outcome import Retry
-from duetime.kinds.requests import build
-from duetime.kinds.requests.build import SigningKeys
+from duetime.kinds.requests import signing_keys
 from duetime.kinds.requests.sender import Requests
+from duetime.kinds.requests.signing_keys import SigningKeys
 from duetime.kinds.requests.wire import Outgoing
 from duetime.net.host_limits import Hosts
 from duetime.stores.sqlite.store import SqliteStore
@@ -33,7 +33,7 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
 def test_the_last_known_key_signs_while_the_store_is_away(
     store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(build, "KNOWN_FOR", 0.0)
+    monkeypatch.setattr(signing_keys, "KNOWN_FOR", 0.0)
     keys = SigningKeys(lambda: SECRET, tmp_path, store, SystemClock())
     keys.rotate("ada")
     current = keys.current("ada")

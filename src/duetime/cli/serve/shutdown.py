@@ -1,4 +1,4 @@
-"""Stopping of long-running commands: the first signal drains, the second one exits at once."""
+"""Signals and logs of long-running commands: the first signal asks for a stop, the second one interrupts."""
 
 from __future__ import annotations
 
@@ -12,11 +12,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any
 
-from duetime.engine.clock import SECOND
-from duetime.service.errors import INTERRUPTED
-from duetime.settings import Settings
 from duetime.terminal.logs import (
     BriefFormatter,
     SafeFormatter,
@@ -24,12 +21,6 @@ from duetime.terminal.logs import (
     is_failure_of_a_run,
     limit_repeats,
 )
-from duetime.terminal.output import clean, span
-
-if TYPE_CHECKING:
-    from duetime.cli.runs.tail import Stream
-    from duetime.engine.worker.threads import Engine
-    from duetime.http.server import HttpServer
 
 _SLICE = 0.1
 """Seconds between two checks of a flag that cannot be waited for."""
@@ -121,34 +112,3 @@ def log_to(path: str | None, *, verbose: bool = False, live: bool = False) -> No
         logger.handlers[:] = [handler]
         logger.setLevel(logging.INFO if name == "duetime" else logging.WARNING)
         logger.propagate = False
-
-
-def drain(engine: Engine, http: HttpServer | None, settings: Settings, stream: Stream | None, *, silent: bool) -> int:
-    """Stop the server, and the worker once its runs have ended or their time is up; return how many runs are left."""
-    if http is not None:
-        http.ask_to_stop()
-    held = [clean(item.claim.definition.name) for item in list(engine.worker.claimed.values()) if item.begun]
-    if stream is not None:
-        stream.close()
-    if not silent:
-        waiting = f", waiting at most {settings.drain:g} s for {', '.join(held[:5])}" if held else ""
-        more = f" and {len(held) - 5} more" if len(held) > 5 else ""
-        print(f"Stopping{waiting}{more} ...", flush=True)
-    left = engine.stop(settings.drain)
-    if stream is not None and engine.failure is None:
-        stream.refresh()
-    if http is not None:
-        http.stop()
-    return left
-
-
-def leave_at_once(engine: Engine, stream: Stream | None) -> NoReturn:
-    """Exit without waiting, not even for threads; another worker takes over running work when the lease expires."""
-    if stream is not None:
-        stream.close()
-    left = len(engine.worker.claimed)
-    lease = span(int(engine.options.lease * SECOND))
-    print(f"Stopped at once. Unfinished runs: {left}; another worker takes them over after {lease}.", file=sys.stderr)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(INTERRUPTED)

@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import gc
+import os
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack, closing
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from duetime.app import App, build
 from duetime.cli.runs.tail import Stream
 from duetime.cli.serve.demo import DB, LOG, SAMPLES, create_samples, demo_settings
-from duetime.cli.serve.shutdown import LOOK, StopButton, StoppedAtOnce, drain, leave_at_once, log_to
+from duetime.cli.serve.shutdown import LOOK, StopButton, StoppedAtOnce, log_to
+from duetime.engine.clock import SECOND
 from duetime.engine.errors import StoreUnavailable
 from duetime.engine.model import Schedule, ScheduleState
 from duetime.engine.redaction import without_password
 from duetime.engine.times import clock_local
-from duetime.service.errors import FAILED, OK
+from duetime.service.errors import FAILED, INTERRUPTED, OK
 from duetime.service.presenters import schedule_view
 from duetime.service.services import OPERATOR
 from duetime.settings import Settings
 from duetime.settings.working_folder import leave_folder
 from duetime.terminal import output
 from duetime.terminal.context import Db, Json, Tasks, program, settings_for, version
-from duetime.terminal.output import clean, coming, plural
+from duetime.terminal.output import clean, coming, plural, span
 from duetime.terminal.typer_ext import PlainCommand, option, single
 
 if TYPE_CHECKING:
+    from duetime.engine.worker.threads import Engine
     from duetime.http.server import HttpServer
 
 # Messages at start and stop.
@@ -203,3 +207,34 @@ def work_until_stopped(
         raise failure
     print_stop(stream, left, demo_db=app.settings.db if demo else None, json_=json_, quiet=quiet)
     return FAILED if left else OK
+
+
+def drain(engine: Engine, http: HttpServer | None, settings: Settings, stream: Stream | None, *, silent: bool) -> int:
+    """Stop the server, and the worker once its runs have ended or their time is up; return how many runs are left."""
+    if http is not None:
+        http.ask_to_stop()
+    held = [clean(item.claim.definition.name) for item in list(engine.worker.claimed.values()) if item.begun]
+    if stream is not None:
+        stream.close()
+    if not silent:
+        waiting = f", waiting at most {settings.drain:g} s for {', '.join(held[:5])}" if held else ""
+        more = f" and {len(held) - 5} more" if len(held) > 5 else ""
+        print(f"Stopping{waiting}{more} ...", flush=True)
+    left = engine.stop(settings.drain)
+    if stream is not None and engine.failure is None:
+        stream.refresh()
+    if http is not None:
+        http.stop()
+    return left
+
+
+def leave_at_once(engine: Engine, stream: Stream | None) -> NoReturn:
+    """Exit without waiting, not even for threads; another worker takes over running work when the lease expires."""
+    if stream is not None:
+        stream.close()
+    left = len(engine.worker.claimed)
+    lease = span(int(engine.options.lease * SECOND))
+    print(f"Stopped at once. Unfinished runs: {left}; another worker takes them over after {lease}.", file=sys.stderr)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(INTERRUPTED)

@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Mapping
 from operator import eq
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from duetime.engine.clock import SECOND, Clock, Instant
 from duetime.engine.encoding import is_text
@@ -20,6 +20,7 @@ from duetime.engine.outcome import Cancelled, Outcome, Returned
 from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.options import Overlap, Policy
 from duetime.kinds.requests.retry_delay import USUAL, read_formula, retry_delay
+from duetime.kinds.requests.signing_keys import SigningKeys
 from duetime.kinds.requests.wire import (
     CALLBACKS,
     KIND,
@@ -35,13 +36,10 @@ from duetime.kinds.requests.wire import (
     message_id,
     schedule_id,
 )
-from duetime.net.client import OURS, is_header_name, is_header_value, status_name
+from duetime.net.calls import OURS, is_header_name, is_header_value, status_name
 from duetime.net.urls import BadAddress, read_url
 from duetime.service.kind_spec import KindHooks
 from duetime.service.payload_model import Check, rule, whole_number
-
-if TYPE_CHECKING:
-    from duetime.kinds.requests.build import SigningKeys
 
 # Validation of the parts of a request. An error names the part and says what is valid.
 

@@ -14,7 +14,8 @@ from duetime.engine.errors import StoreUnavailable, UnreadableTime
 from duetime.engine.outcome import Completed, Failed, Outcome, Retry
 from duetime.engine.times import read_duration
 from duetime.kinds.requests.wire import Outgoing
-from duetime.net.client import Answer, Call, CallFailed, Http, retry_after, status_name
+from duetime.net.calls import retry_after, status_name
+from duetime.net.client import Answer, Call, CallFailed, Http
 from duetime.net.host_limits import Hosts, Sign, Tried
 from duetime.net.outcomes import outcome_of_failure, sign_of_failure
 from duetime.net.urls import BadAddress, Target, read_url

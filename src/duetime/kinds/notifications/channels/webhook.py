@@ -10,7 +10,8 @@ from urllib.parse import quote_plus
 
 from duetime.engine.outcome import Failed, Outcome
 from duetime.kinds.notifications.delivery import OutgoingMessage
-from duetime.net.client import Call, CallFailed, Http, checked
+from duetime.net.calls import checked
+from duetime.net.client import Call, CallFailed, Http
 from duetime.net.host_limits import Hosts
 from duetime.net.outcomes import IDEMPOTENCY_KEY, posted
 from duetime.settings.sections import ChannelSettings

@@ -14,7 +14,8 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.outcome import Outcome, Retry
 from duetime.kinds.prompts.agent import AgentRequest, Reply
 from duetime.kinds.prompts.agents.transcript import Transcript, answer_problem, read_answer, to_reply
-from duetime.net.client import Answer, Call, CallFailed, Http, retry_after, status_name
+from duetime.net.calls import retry_after, status_name
+from duetime.net.client import Answer, Call, CallFailed, Http
 from duetime.security.redaction import Secrets
 
 SIGNATURE = "Duetime-Signature"

@@ -13,7 +13,6 @@ from starlette.routing import BaseRoute, Route
 from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import Caller
 from duetime.engine.scheduler import Scheduler
-from duetime.kinds.requests.build import SigningKeys
 from duetime.kinds.requests.kind import RequestKind
 from duetime.kinds.requests.qstash_api import logs, messages
 from duetime.kinds.requests.qstash_api.call import (
@@ -25,6 +24,7 @@ from duetime.kinds.requests.qstash_api.call import (
     not_offered,
     raw_destination,
 )
+from duetime.kinds.requests.signing_keys import SigningKeys
 from duetime.service.errors import refuse
 from duetime.service.services import Call, Services
 
