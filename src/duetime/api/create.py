@@ -6,25 +6,30 @@ import base64
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Unpack, cast
 
 from duetime.api.base import Base, NotStartedWarning
 from duetime.api.types import Allow, Created, Duration, PolicyOptions, ScheduleOptions, TimeOptions
 from duetime.engine.clock import SECOND
-from duetime.engine.errors import InvalidInput
+from duetime.engine.errors import InvalidInput, Refused
 from duetime.engine.policy.options import IN_SECONDS
+from duetime.engine.result import Err, err_of
 from duetime.engine.validation import NewSchedule
 from duetime.service import services
-from duetime.service.errors import unwrap
+from duetime.service.errors import error_of, unwrap
+from duetime.service.keyed import create_or_update
 from duetime.service.kind_spec import known_specs
 from duetime.service.presenters import policy_given, preview_view
 from duetime.service.services import NO_WORKER
 from duetime.service.shapes import PreviewShape
-from duetime.service.when import WAYS, When, duration, parse_when, when_of
+from duetime.service.when import WAYS, When, about_when, duration, parse_when, when_of
 
 TIMES = frozenset(TimeOptions.__annotations__)
 _OPTIONS = frozenset(ScheduleOptions.__annotations__)
+_ARGUMENTS = {"run_at": "at", "expression": "cron", "seconds": "every", "idempotency_key": "key"}
 _OTHER_NAMES = {"tz": "timezone", "zone": "timezone", "label": "name", "idempotency_key": "key", "run_at": "at"}
 
 
@@ -46,7 +51,7 @@ class Creating(Base):
         if isinstance(args, str | bytes):
             raise InvalidInput(field="args", problem=f"must be a list of arguments, such as [{args!r:.60}]")
         payload = {"task": name, "args": list(args), "kwargs": dict(kwargs or {})}
-        return self._create(new_schedule("job", name, payload, options))
+        return self._create("job", name, payload, options)
 
     def prompt(
         self,
@@ -71,7 +76,7 @@ class Creating(Base):
             max_runs_per_day=max_runs_per_day, max_tokens_per_day=max_tokens_per_day,
             max_dollars_per_day=max_dollars_per_day,
         )  # fmt: skip
-        return self._create(new_schedule("prompt", _title("prompt", payload), payload, _soon(options)))
+        return self._create("prompt", _title("prompt", payload), payload, _soon(options))
 
     def notify(
         self,
@@ -101,7 +106,7 @@ class Creating(Base):
             markdown=markdown, click=click, actions=None if actions is None else [dict(each) for each in actions],
             icon=icon, attach=attach, filename=filename, label=label,
         )  # fmt: skip
-        return self._create(new_schedule("notification", _title("notification", payload), payload, _soon(options)))
+        return self._create("notification", _title("notification", payload), payload, _soon(options))
 
     def request(
         self,
@@ -134,11 +139,11 @@ class Creating(Base):
             payload["body_base64"] = base64.b64encode(body).decode()
         elif body is not None:
             payload["body"] = body
-        return self._create(new_schedule("request", _title("request", payload), payload, _soon(options)))
+        return self._create("request", _title("request", payload), payload, _soon(options))
 
     def create(self, kind: str, payload: Mapping[str, Any], **options: Unpack[ScheduleOptions]) -> Created:
         """Create a schedule of any kind, including kinds from other packages, from its payload."""
-        return self._create(new_schedule(kind, _title(kind, payload), payload, options))
+        return self._create(kind, _title(kind, payload), payload, options)
 
     def preview(self, count: int = 5, **times: Unpack[TimeOptions]) -> PreviewShape:
         """Return when a schedule with these times would fire: in words, and the next instants. Nothing is created."""
@@ -149,15 +154,22 @@ class Creating(Base):
 
     # -- helpers ------------------------------------------------------------------------------------------------
 
-    def _create(self, new: NewSchedule) -> Created:
-        made = self._created(new)
+    def _create(self, kind: str, title: str, payload: Mapping[str, Any], options: ScheduleOptions) -> Created:
+        on_change = options.get("on_change", "update")
+        if on_change not in ("update", "refuse"):
+            raise InvalidInput(field="on_change", problem=f"must be update or refuse, not {on_change!r:.60}")
+        try:
+            made = self._created(new_schedule(kind, title, payload, options), update=on_change == "update")
+        except Refused as error:
+            raise error_of(_about_argument(err_of(error), options)) from None
         view = cast("dict[str, Any]", self._view(made.schedule))
         view |= {"created": made.fresh, **made.warning_facts, "limits": self._services.limits(made.schedule)}
         return cast("Created", view)
 
-    def _created(self, new: NewSchedule) -> services.Created:
-        """Create a schedule, and warn once if no worker would run it."""
-        made = unwrap(self._services.create(self.caller, new))
+    def _created(self, new: NewSchedule, *, update: bool = False) -> services.Created:
+        """Create a schedule, or with `update` change the one that has its key; warn once if no worker would run it."""
+        create = partial(create_or_update, self._services) if update else self._services.create
+        made = unwrap(create(self.caller, new))
         if self._engine is None and not self._warned and any(each.code == NO_WORKER for each in made.warnings):
             self._warned = True
             text = "nothing fires yet: call start(), or run `duetime worker` on the same database"
@@ -178,12 +190,22 @@ def new_schedule(kind: str, title: str, payload: Mapping[str, Any], options: Sch
     given: dict[str, Any] = dict(options)
     if not given.keys() <= _OPTIONS:
         raise _unknown_option(min(given.keys() - _OPTIONS))
-    name, key = given.pop("name", None), given.pop("key", None)
+    name, key, _ = given.pop("name", None), given.pop("key", None), given.pop("on_change", None)
     policy: dict[str, Any] = {}
     if not given.keys() <= TIMES:
         policy = policy_of({each: given.pop(each) for each in list(given) if each not in TIMES})
     when = _when(given)
     return NewSchedule(kind, name or title, when.type, when.config, payload, policy, when.timezone, key)
+
+
+def _about_argument(err: Err, options: ScheduleOptions) -> Err:
+    """Return an error with the name of the argument that it is about, where the engine has another name."""
+    err = about_when(err, options.get("when"))
+    argument = _ARGUMENTS.get(err.field or "")
+    if argument is None:
+        return err
+    message = err.message.replace(f"{err.field}:", f"{argument}:", 1).replace("idempotency_key", "key")
+    return replace(err, message=message, details={**err.details, "field": argument})
 
 
 def _unknown_option(name: str) -> InvalidInput:

@@ -115,7 +115,10 @@ class ScheduleOptions(TimeOptions, PolicyOptions, total=False):
     name: str
     """Shown in lists; by default, the beginning of the text."""
     key: str
-    """An idempotency key: repeating the call with it, as when a script restarts, returns the first schedule."""
+    """Identifies the schedule: the same key with other arguments, as after a deployment, changes it; the same arguments
+    change nothing. What was cancelled stays cancelled until it is deleted, and what has ended is replaced."""
+    on_change: Literal["update", "refuse"]
+    """With `refuse`, a call with the same key and other arguments raises `Conflict` (`key_reused`), as over HTTP."""
 
 
 class EditOptions(TimeOptions, PolicyOptions, total=False):

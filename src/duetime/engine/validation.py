@@ -52,6 +52,8 @@ class Changes:
     """Allow the edit while runs are active; only for runs that are independent of each other."""
     pending_only: bool = False
     """Refuse the edit while runs are active, even for a recurring schedule."""
+    fingerprint: str | None = None
+    """That of the request that the schedule now corresponds to, if its key identifies it."""
 
 
 class Times(NamedTuple):
@@ -225,7 +227,7 @@ class Drafter(RequestChecks):
         if changes.next is not None:
             check_end(trigger or definition.trigger, changes.next, self.zone)
             trigger = moved(trigger or definition.trigger, changes.next) or trigger
-        given = changes.next, changes.version, changes.amid_runs, changes.pending_only, rewrites
+        given = changes.next, changes.version, changes.amid_runs, changes.pending_only, rewrites, changes.fingerprint
         return Edit(name, subject, trigger, payload, policy, *given)
 
     def _check_cron(self, prepared: Prepared | None, config: Mapping[str, Any], old: Trigger | None) -> None:

@@ -75,7 +75,7 @@ def run_update(run: Run) -> tuple[Any, ...]:
 def definition_update(row: Definition) -> tuple[Any, ...]:
     return (
         row.name, row.subject, row.trigger, row.payload, row.policy, row.key, row.depth, row.version, row.updated,
-        row.author, row.resume_at, row.id,
+        row.author, row.resume_at, row.fingerprint, row.id,
     )  # fmt: skip
 
 

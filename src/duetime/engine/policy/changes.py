@@ -120,6 +120,7 @@ class Edit(NamedTuple):
     amid_runs: bool = False  # allow the edit while runs are active; what they have not done yet uses the new values
     pending_only: bool = False  # refuse the edit while runs are active, even for a recurring schedule
     rewrites: bool = False  # the payload has another text, whose author is the one who edits
+    fingerprint: str | None = None
 
 
 @as_stored
@@ -135,7 +136,7 @@ def edit(change: Change, patch: Edit) -> Decision:
         return Err("conflict", "it was changed in the meantime; read it again and repeat the edit")
     changes = {
         name: value
-        for name in ("name", "subject", "trigger", "payload", "policy")
+        for name in ("name", "subject", "trigger", "payload", "policy", "fingerprint")
         if (value := getattr(patch, name)) is not None
     }
     if patch.rewrites:

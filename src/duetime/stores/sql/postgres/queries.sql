@@ -72,11 +72,11 @@ SELECT id, CASE WHEN ? AND place = 1 THEN pg_notify('duetime', '') END FROM n OR
 -- name: update_schedules
 UPDATE schedules s SET name = u.name, subject = u.subject, trigger = u.trigger, payload = u.payload,
   policy = u.policy, key = u.key, depth = u.depth, version = u.version, updated = u.updated,
-  author = u.author, resume_at = u.resume_at
+  author = u.author, resume_at = u.resume_at, fingerprint = u.fingerprint
 FROM unnest(
   ?::text[], ?::text[], ?::text[], ?::text[], ?::text[], ?::text[], ?::integer[], ?::bigint[], ?::bigint[], ?::text[],
-  ?::bigint[], ?::bigint[]
-) AS u (name, subject, trigger, payload, policy, key, depth, version, updated, author, resume_at, id)
+  ?::bigint[], ?::text[], ?::bigint[]
+) AS u (name, subject, trigger, payload, policy, key, depth, version, updated, author, resume_at, fingerprint, id)
 WHERE s.id = u.id
 
 -- name: schedules_by_keys

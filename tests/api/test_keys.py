@@ -1,0 +1,207 @@
+"""A key identifies a schedule: the same key with other arguments changes it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duetime import Conflict, Duetime, InvalidInput, Registry, Settings, Simulation
+from duetime.api.types import Created
+from duetime.service import keyed
+
+START = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
+registry = Registry()
+
+
+@registry.task
+def clean(what: str = "carts") -> str:
+    """Clean up."""
+    return what
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    postgres: str = request.getfixturevalue("clean_postgres_url") if request.param == "postgresql" else ""
+    return postgres or str(tmp_path / "keys.db")
+
+
+@pytest.fixture
+def simulation(url: str) -> Iterator[Simulation]:
+    with Simulation(START, settings=Settings(db=url, timezone="Europe/Berlin"), registry=registry) as simulation:
+        yield simulation
+
+
+def deploy(duetime: Duetime, **changes: Any) -> Created:
+    return duetime.schedule(clean, **{"every": "1h", "key": "clean-up", **changes})
+
+
+def policy_of(schedule: Created) -> dict[str, Any]:
+    return schedule["policy"] or {}
+
+
+def test_other_arguments_change_the_schedule(simulation: Simulation) -> None:
+    duetime = simulation.duetime
+    first = deploy(duetime, max_attempts=3, start="2026-03-02T10:00:00+01:00")
+    simulation.advance(timedelta(hours=2))
+    assert (runs := len(duetime.history(first["id"])))
+    second = deploy(duetime, every="2h", args=["files"], name="Files")
+    assert (second["id"], second["created"], second["version"]) == (first["id"], False, 2)
+    assert (second["name"], second["payload"]["args"]) == ("Files", ["files"])
+    assert "2 hours" in second["reads_as"] and policy_of(second)["max_attempts"] == 1, "the default again"
+    assert len(duetime.history(first["id"])) == runs and len(duetime.list()) == 1
+    again = deploy(duetime, every="2h", args=["files"], name="Files")
+    assert again == {**second, "warnings": again["warnings"], "warning_codes": again["warning_codes"]}
+    back = deploy(duetime, max_attempts=3, start="2026-03-02T10:00:00+01:00")
+    assert (back["version"], policy_of(back)["max_attempts"]) == (3, 3)
+
+
+def test_the_same_arguments_change_nothing_whatever_people_changed(simulation: Simulation) -> None:
+    duetime = simulation.duetime
+    first = deploy(duetime)
+    duetime.edit(first["id"], name="By hand", every="3h")
+    assert deploy(duetime)["name"] == "By hand"
+    changed = deploy(duetime, args=["files"])
+    assert changed["name"] == "clean" and "3 hours" not in changed["reads_as"], "a new request is the whole truth"
+
+
+def test_an_interval_keeps_its_times_if_only_the_rest_changes(simulation: Simulation) -> None:
+    duetime = simulation.duetime
+    first = deploy(duetime)
+    simulation.advance(timedelta(minutes=20))
+    assert deploy(duetime, args=["files"])["next_run"] == first["next_run"]
+    moved = deploy(duetime, args=["files"], every="30m")
+    assert moved["next_run"] != first["next_run"]
+
+
+def test_the_zone_and_limits_of_a_rule(simulation: Simulation) -> None:
+    duetime = simulation.duetime
+    rule: dict[str, Any] = {"every": None, "cron": "0 9 * * *", "timezone": "Asia/Tokyo", "end": "2026-12-31"}
+    deploy(duetime, **rule)
+    without = deploy(duetime, every=None, cron="0 9 * * *")
+    assert without["trigger"]["timezone"] == "Europe/Berlin" and without["trigger"].get("end") is None
+
+
+def test_a_pause_stays(simulation: Simulation) -> None:
+    duetime = simulation.duetime
+    first = deploy(duetime)
+    duetime.pause(first["id"])
+    changed = deploy(duetime, every="2h")
+    assert (changed["status"], changed["version"] > 1) == ("paused", True)
+
+
+def test_what_was_cancelled_stays_so_until_it_is_deleted(simulation: Simulation) -> None:
+    duetime = simulation.duetime
+    first = deploy(duetime)
+    duetime.cancel(first["id"])
+    for changes in ({}, {"every": "2h"}):
+        again = deploy(duetime, **changes)
+        assert (again["id"], again["status"]) == (first["id"], "cancelled")
+        assert "cancelled" in again["warning_codes"]
+    duetime.delete(first["id"])
+    new = deploy(duetime, every="2h")
+    assert new["created"] and new["id"] != first["id"] and new["status"] == "pending"
+
+
+def test_what_has_ended_is_replaced(simulation: Simulation) -> None:
+    duetime = simulation.duetime
+    first = deploy(duetime, every=None, delay="1m")
+    simulation.advance(timedelta(minutes=2))
+    assert not deploy(duetime, every=None, delay="1m")["created"], "the same request is the same one-off"
+    second = deploy(duetime, every=None, delay="5m")
+    assert second["created"] and second["id"] != first["id"]
+    assert [run["status"] for run in duetime.history(first["id"])] == ["completed"], "the history stays"
+
+
+def test_refusing(simulation: Simulation) -> None:
+    duetime = simulation.duetime
+    first = deploy(duetime)
+    assert deploy(duetime, on_change="refuse")["id"] == first["id"]
+    with pytest.raises(Conflict, match="this key was used with other arguments") as caught:
+        deploy(duetime, every="2h", on_change="refuse")
+    assert caught.value.code == "key_reused" and duetime.get(first["id"])["version"] == 1
+    with pytest.raises(InvalidInput, match="on_change: must be update or refuse"):
+        deploy(duetime, on_change="replace")
+
+
+def test_another_kind_has_the_key(simulation: Simulation) -> None:
+    duetime = simulation.duetime
+    deploy(duetime)
+    with pytest.raises(Conflict) as caught:
+        duetime.notify("Hello", "home", key="clean-up")
+    assert caught.value.code == "key_reused"
+
+
+def test_every_method(simulation: Simulation) -> None:
+    duetime = simulation.duetime
+    calls: tuple[Callable[[str], Created], ...] = (
+        lambda text: duetime.prompt(text, every="1d", key="a", agent="inbox"),
+        lambda text: duetime.notify(text, "home", every="1d", key="b"),
+        lambda text: duetime.request("https://example.org", body=text, every="1d", key="c"),
+        lambda text: duetime.create("job", {"task": "clean", "args": [text]}, every="1d", key="d"),
+    )
+    for call in calls:
+        first, second = call("one"), call("two")
+        assert (first["id"], second["version"]) == (second["id"], 2) and "two" in str(second["payload"])
+
+
+@pytest.mark.parametrize(("way", "value"), [("at", "whenever"), ("cron", "99 * * * *"), ("when", "every 99:00")])
+def test_errors_name_the_argument(simulation: Simulation, way: str, value: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        deploy(simulation.duetime, **{"every": None, way: value})
+    assert caught.value.field == way and "run_at" not in str(caught.value)
+
+
+def test_errors_name_the_key(simulation: Simulation) -> None:
+    with pytest.raises(InvalidInput, match="key: must not be empty") as caught:
+        deploy(simulation.duetime, key="")
+    assert caught.value.field == "key"
+
+
+def test_two_processes_at_once(url: str) -> None:
+    """Every deployment succeeds, and the schedule is as one of them said."""
+    stores = [Duetime(settings=Settings(db=url, timezone="UTC"), registry=registry) for _ in range(4)]
+    stores[0]._warned = True
+    answers: list[Created] = []
+    for turn in range(5):
+        ready = threading.Barrier(len(stores))
+
+        def run(place: int, ready: threading.Barrier = ready, turn: int = turn) -> None:
+            ready.wait()
+            answers.append(deploy(stores[place], args=[f"{turn}-{place}"]))
+
+        for each in stores:
+            each._warned = True
+        threads = [threading.Thread(target=run, args=(place,)) for place in range(len(stores))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(answers) == len(stores) * (turn + 1)
+    [schedule] = stores[0].list()
+    assert {each["id"] for each in answers} == {schedule["id"]}
+    assert schedule["payload"]["args"] in [[f"4-{place}"] for place in range(len(stores))]
+    for each in stores:
+        each.close()
+
+
+def test_a_change_that_comes_between_is_not_lost(simulation: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An update that was decided on an older version is decided again."""
+    duetime = simulation.duetime
+    first = deploy(duetime)
+    calls: list[object] = []
+    decide = keyed._changes
+
+    def decide_late(*args: Any) -> Any:
+        changes = decide(*args)
+        if not calls:
+            calls.append(duetime.edit(first["id"], name="Between"))
+        return changes
+
+    monkeypatch.setattr(keyed, "_changes", decide_late)
+    changed = deploy(duetime, every="2h")
+    assert (changed["version"], changed["name"]) == (3, "clean")
