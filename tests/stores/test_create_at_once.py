@@ -190,6 +190,24 @@ def test_what_has_no_limit_is_created_at_once_and_counted(only_at_once: BaseStor
     assert total(only_at_once) == 302
 
 
+@pytest.mark.parametrize("number", [1, 60])
+def test_owners_with_and_without_a_limit_share_one_create(only_at_once: BaseStore, number: int) -> None:
+    drafts = [once(owner=owner) for owner in ("ada", "bob") for _ in range(number)]
+    value_of(only_at_once.create(drafts, {"ada": number + 1}))
+    assert (total(only_at_once), total(only_at_once, "bob")) == (number + 1, number + 1)
+    with pytest.raises(AssertionError, match="looked something up"):
+        only_at_once.create([once(), once(owner="bob")], {"ada": number + 1})
+    assert (total(only_at_once), total(only_at_once, "bob")) == (number + 1, number + 1)
+
+
+@pytest.mark.parametrize("number", [1, 60])
+def test_the_first_schedules_of_an_owner_without_a_limit_count_later(store: BaseStore, number: int) -> None:
+    value_of(store.create([once() for _ in range(number)]))
+    value_of(store.create([once() for _ in range(number)]))
+    assert refused(store, once(), limit=2 * number)
+    made(store, once(), limit=2 * number + 1)
+
+
 def test_a_smaller_limit_elsewhere_does_not_mislead_a_larger_one(counted: BaseStore) -> None:
     made(counted, *[once() for _ in range(9)], limit=20)
     assert refused(counted, once(), limit=2)

@@ -164,7 +164,8 @@ class BaseStore(ReadsMixin, TrimMixin, Store, ABC):
         """Count in a separate transaction, after which many drafts can be inserted at once."""
         with self._write() as tx:
             for owner, _, most in additions.living:
-                count_living(tx, owner, most, 0, additions.now)
+                if most is not None:
+                    count_living(tx, owner, most, 0, additions.now)
 
     def _create_in_steps(self, request: CreateRequest) -> Result[Sequence[Created]]:
         """Look up keys and count, then create."""

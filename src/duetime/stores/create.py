@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import chain, compress, repeat
+from itertools import compress, repeat
 from operator import contains
 from typing import Final, NamedTuple
 
 from duetime.engine.clock import MINUTE, Instant
 from duetime.engine.model import Definition, Schedule, ScheduleState
-from duetime.engine.policy.bulk import KEY, MANY, OWNER, PAYLOAD, POLICY, Column, drafts_in_columns, is_common
+from duetime.engine.policy.bulk import KEY, OWNER, PAYLOAD, POLICY, Column, drafts_in_columns, is_common
 from duetime.engine.policy.rows import Draft, Writes, quota_reached
 from duetime.engine.result import Err
 from duetime.stores.byte_limits import FRESH, size_of
@@ -25,7 +25,6 @@ from duetime.stores.transaction import Transaction
 
 COUNTED_FOR: Final = MINUTE
 """Age after which a bound is counted again, to include what workers and older versions of Duetime created."""
-_FINGERPRINT: Final = Definition._fields.index("fingerprint")
 _LIVING: Final = (ScheduleState.ACTIVE, ScheduleState.PAUSED)
 _MOST_TOGETHER: Final = 50
 """A caller with more drafts than this has a commit of its own."""
@@ -46,11 +45,11 @@ class CreateRequest(NamedTuple):
 
 
 class Addition(NamedTuple):
-    """An addition to a total of an owner, which must then not exceed `most`."""
+    """An addition to a total of an owner, which must then not exceed `most`; None if it has no limit here."""
 
     owner: str
     number: int
-    most: int
+    most: int | None
 
 
 class Additions(NamedTuple):
@@ -59,8 +58,6 @@ class Additions(NamedTuple):
     living: list[Addition]
     stored: list[Addition]
     now: Instant
-    unlimited: Sequence[tuple[str, int]] = ()
-    """What is added to the bounds of owners whose number of schedules has no limit here."""
 
     @property
     def living_counted(self) -> tuple[int, int]:
@@ -80,7 +77,7 @@ def additions_of(requests: Sequence[CreateRequest], drafts: Sequence[Draft]) -> 
     if not drafts:
         raise NotAtOnce
     columns = drafts_in_columns(drafts).definitions
-    if any(map(_contains_nul, columns)) if len(drafts) >= MANY else _have_nul(columns):
+    if any(map(_contains_nul, columns)):
         raise NotAtOnce
     owners, keys = columns[OWNER], columns[KEY]
     if len(set(keys)) < len(keys) and len(set(zip(owners, keys, strict=True))) < len(keys):
@@ -89,18 +86,14 @@ def additions_of(requests: Sequence[CreateRequest], drafts: Sequence[Draft]) -> 
     most = _least([request.limits for request in requests])
     most_bytes = _least([request.most_bytes for request in requests])
     sizes = list(map(size_of, columns[PAYLOAD], columns[POLICY])) if most_bytes else []
-    if most and any(owner not in most for owner, _ in living):
-        # the rows of owners with and without a limit are locked in one order only if they are added one by one
-        raise NotAtOnce
     return Additions(
-        [Addition(owner, number, most[owner]) for owner, number in living if owner in most],
+        [Addition(owner, number, most.get(owner)) for owner, number in living],
         [
             Addition(owner, sum(compress(sizes, map(owner.__eq__, owners))), most_bytes[owner])
             for owner, _ in living
             if owner in most_bytes
         ],
         drafts[0].definition.created,
-        [(owner, number) for owner, number in living if owner not in most],
     )
 
 
@@ -120,22 +113,15 @@ def _additions_of_one(request: CreateRequest) -> Additions:
     if _has_nul(definition):
         raise NotAtOnce
     owner = definition.owner
-    limit, most = request.limits.get(owner), request.most_bytes.get(owner)
+    most = request.most_bytes.get(owner)
     stored = [] if most is None else [Addition(owner, size_of(definition.payload, definition.policy), most)]
-    if limit is None:
-        return Additions([], stored, definition.created, [(owner, 1)])
-    return Additions([Addition(owner, 1, limit)], stored, definition.created)
+    return Additions([Addition(owner, 1, request.limits.get(owner))], stored, definition.created)
 
 
 def _contains_nul(column: Column) -> bool:
     if not isinstance(column[0], str):
         return False
     return "\0" in column[0] if is_common(column) else any(map(contains, column, repeat("\0")))
-
-
-def _have_nul(columns: Sequence[Column]) -> bool:
-    """Do the same for a few definitions at once."""
-    return "\0" in "".join(chain(*columns[1:9], columns[KEY], columns[_FINGERPRINT]))
 
 
 def _has_nul(definition: Definition) -> bool:

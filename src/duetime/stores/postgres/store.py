@@ -205,32 +205,20 @@ class PostgresStore(BaseStore):
                 raise
 
     def _insert_at_once(self, drafts: Sequence[Draft], additions: Additions) -> Sequence[NewRows]:
-        """Send one statement, which is a transaction of its own unless an owner has no limit. The server assigns the
-        ids, unless jitter needs them in advance."""
+        """Send one statement, which is a transaction of its own. The server assigns the ids, unless jitter needs them
+        in advance."""
         given: Sequence[int | None] = [None] * len(drafts)
         if have_jitter(drafts):
             given = [row[0] for row in self._named("new_schedule_ids", len(drafts))]
         values = creation(drafts, given, additions)
-        if additions.unlimited:
-            with self._write() as tx:
-                for owner, number in additions.unlimited:
-                    tx.send("add_living", owner, number)
-                found = tx.rows("create_at_once", *values)
-                if not found:
-                    raise NotAtOnce
-        else:
-            found = self._created_at_once(values)
-        return begin_all(drafts, [row[0] for row in found])
-
-    def _created_at_once(self, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         with translated(), self._writers.lend() as connection:
             try:
-                found = connection.cursor(binary=True).execute(SQL["create_at_once"], values, prepare=True).fetchall()
+                rows = connection.cursor(binary=True).execute(SQL["create_at_once"], values, prepare=True).fetchall()
             except psycopg.errors.UniqueViolation as error:
                 raise Taken from error
-        if not found:
+        if not rows:
             raise NotAtOnce
-        return found
+        return begin_all(drafts, [row[0] for row in rows])
 
     def _texts(self, values: Sequence[str]) -> str:
         return texts(values)

@@ -198,13 +198,13 @@ class SqliteStore(BaseStore):
             self._writer.execute("ROLLBACK")
 
     def _insert_at_once(self, drafts: Sequence[Draft], additions: Additions) -> Sequence[NewRows]:
-        if len(drafts) <= FEW_DRAFTS and not additions.unlimited:
+        if len(drafts) <= FEW_DRAFTS:
             try:
                 return self._insert_by_one_statement(drafts, additions)
             except KnownId:
                 pass
         with self._write() as tx:
-            first = None
+            first = 0
             for each in additions.living:
                 added = tx.rows("add_living_within", *each, *additions.living_counted)
                 if not added:
@@ -213,10 +213,6 @@ class SqliteStore(BaseStore):
             for each in additions.stored:
                 if not tx.rows("add_stored_bytes_within", *each, additions.stored_counted):
                     raise NotAtOnce
-            for owner, number in additions.unlimited:
-                tx.send("add_living", owner, number)
-            if first is None:
-                first = tx.new_schedule_ids(1)[0]
             rows = begin_all(drafts, [ScheduleId(id) for id in range(first, first + len(drafts))])
             tx.insert_schedules(rows)
             self._next_schedule = first + len(drafts)

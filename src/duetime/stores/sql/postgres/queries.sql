@@ -37,7 +37,7 @@ SELECT unnest(?::text[]), unnest(?::bigint[]), unnest(?::bigint[]), unnest(?::bi
 WITH counted AS (
   UPDATE living_counts c SET living = c.living + u.number
   FROM unnest(?::text[], ?::bigint[], ?::bigint[]) AS u (owner, number, most)
-  WHERE c.owner = u.owner AND c.living + u.number <= u.most AND c.counted BETWEEN ? AND ?
+  WHERE c.owner = u.owner AND (u.most IS NULL OR (c.living + u.number <= u.most AND c.counted BETWEEN ? AND ?))
   RETURNING 1
 ), stored AS (
   UPDATE stored_bytes b SET bytes = b.bytes + u.number

@@ -13,7 +13,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 -- name: add_living_within
 -- Returns the next schedule id as well: a create needs both, and every statement has its price.
 UPDATE living_counts SET living = living + ?2
-WHERE owner = ?1 AND living + ?2 <= ?3 AND counted BETWEEN ?4 AND ?5
+WHERE owner = ?1 AND (?3 IS NULL OR (living + ?2 <= ?3 AND counted BETWEEN ?4 AND ?5))
 RETURNING coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'schedules'), 0) + 1
 
 -- name: add_stored_bytes_within
@@ -34,7 +34,8 @@ SELECT NULL AS id, NULL AS public_id, NULL AS kind, NULL AS owner, NULL AS name,
 CREATE TEMP TRIGGER IF NOT EXISTS on_new_schedule INSTEAD OF INSERT ON new_schedules BEGIN
   SELECT RAISE(ABORT, 'known id') WHERE NEW.id <= (SELECT seq FROM sqlite_sequence WHERE name = 'schedules');
   UPDATE living_counts SET living = living + 1
-  WHERE owner = NEW.owner AND living < NEW.most AND counted BETWEEN NEW.counted_from AND NEW.counted_to;
+  WHERE owner = NEW.owner
+    AND (NEW.most IS NULL OR (living < NEW.most AND counted BETWEEN NEW.counted_from AND NEW.counted_to));
   SELECT RAISE(ABORT, 'limit') WHERE changes() = 0;
   UPDATE stored_bytes SET bytes = bytes + NEW.bytes
   WHERE NEW.bytes IS NOT NULL AND owner = NEW.owner AND bytes + NEW.bytes <= NEW.most_bytes
