@@ -526,6 +526,36 @@ def test_pause_resume_cancel_delete(ada: Client) -> None:
     ada.refused("GET", f"/schedules/{id}", 404)
 
 
+@pytest.mark.parametrize(("action", "left"), [("cancel", "cancelled"), ("delete", None)])
+def test_all_are_cancelled_or_deleted_only_with_their_count(
+    api: Api, ada: Client, action: str, left: str | None
+) -> None:
+    ids = [ada.job()["id"], ada.notification()["id"]]
+    others = api.client("bob").job()["id"]
+    before = [ada.get(f"/schedules/{id}") for id in ids]
+    change = {"action": action, "all": True}
+    cases: list[tuple[dict[str, Any], int, str]] = [
+        ({}, 422, "is final, so say how many; 2 match (dry_run lists them)"),
+        ({"expected_count": None}, 422, "is final, so say how many; 2 match (dry_run lists them)"),
+        ({"expected_count": 1}, 409, "2 match, not 1, so nothing was changed"),
+        ({"expected_count": 3}, 409, "2 match, not 3, so nothing was changed"),
+    ]
+    for count, status, words in cases:
+        problem = ada.refused("POST", "/schedules/change", status, json={**change, **count})
+        assert problem["field"] == "expected_count" and words in problem["detail"]
+        assert [ada.get(f"/schedules/{id}") for id in ids] == before
+    assert ada.post("/schedules/change", {**change, "dry_run": True, "expected_count": 2})["changed"] == 0
+    assert [ada.get(f"/schedules/{id}") for id in ids] == before
+    answer = ada.post("/schedules/change", {**change, "expected_count": 2})
+    assert (answer["matched"], answer["changed"], answer["failed"]) == (2, 2, [])
+    for id in ids:
+        if left is None:
+            ada.refused("GET", f"/schedules/{id}", 404)
+        else:
+            assert ada.get(f"/schedules/{id}")["status"] == left
+    assert api.client("bob").get(f"/schedules/{others}")["status"] == "pending"
+
+
 def test_run_now(api: Api, ada: Client) -> None:
     id = ada.job()["id"]
     run = ada.post(f"/schedules/{id}/run", status=202)
