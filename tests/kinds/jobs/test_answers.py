@@ -54,6 +54,16 @@ def test_a_job_shows_what_it_runs_and_its_results(stage: Stage) -> None:
     assert (run["status"], run["result"]) == ("completed", "hello")
 
 
+def test_a_long_rule_is_read_out_in_at_most_300_characters(stage: Stage) -> None:
+    """An agent pays for each character, in each answer that names the schedule."""
+    rule = f"FREQ=YEARLY;BYYEARDAY={','.join(map(str, range(1, 365)))}"
+    created = job(stage, trigger_type="rrule", trigger_config={"rrule": rule})
+    [row] = stage.ada.knows("list_jobs")["jobs"]
+    shown = stage.ada.knows("job_status", job_id=created["job_id"])
+    for answer in (created, row, shown):
+        assert "18th and 346 more days of the year" in answer["reads_as"] and len(answer["reads_as"]) <= 300
+
+
 def test_a_paused_job_says_why_and_has_no_next_time(stage: Stage) -> None:
     drafter = stage.time.duetime.app.scheduler.drafter
     drafter.limits = replace(drafter.limits, pause_after=2)
