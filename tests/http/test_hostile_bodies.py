@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
+import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,6 +23,12 @@ IN_THE_LOOP = 0.05
 """Seconds of the processor for each request: most of it for reading 8 MB."""
 LEAST_OF = 3
 BODIES = list(hostile_bodies())
+WORDS = {"bytes": b"A request may have", "values": b"more than 50,000 values"}
+EIGHT_MIB = 8 * 1024 * 1024
+LONGEST_ITEM = 4002
+COUNTING = 8_000_000
+"""Bytes of memory that parsing may take besides three copies of the body."""
+SEPARATORS = (b",", b":", b"[", b"{")
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +55,26 @@ def test_an_expensive_body_costs_the_event_loop_little(served: Site, body: Hosti
         reply = served.ask("POST", body.path, headers, body.body)
         costs.append(loop_seconds() - before)
         assert reply.status < 500
-        if len(body.body) > most_bytes(body.path):
-            assert reply.status == 413 and b"bytes" in reply.body
+        if body.exceeds:
+            assert reply.status == 413 and WORDS[body.exceeds] in reply.body
+        else:
+            assert reply.status != 429 and not any(words in reply.body for words in WORDS.values()), "it was parsed"
     assert min(costs) < IN_THE_LOOP
+
+
+def test_expensive_bodies_have_the_size_that_their_names_state() -> None:
+    for body in BODIES:
+        if body.about.endswith(" of 8 MB"):
+            assert body.exceeds == "bytes" and 0 < EIGHT_MIB - len(body.body) < LONGEST_ITEM
+        elif body.about.endswith(" within the limit"):
+            assert 0 <= most_bytes(body.path) - len(body.body) < LONGEST_ITEM, body.about
+        elif body.about.endswith(" values"):
+            outside_of_texts = re.sub(rb'"[^"]*"', b"", body.body)
+            assert MOST_VALUES - 1100 < sum(map(outside_of_texts.count, SEPARATORS)) <= MOST_VALUES, body.about
+        else:
+            assert " unknown fields" in body.about and len(body.body) < EIGHT_MIB
+    assert len({body.about for body in BODIES}) == len(BODIES)
+    assert {body.path for body in BODIES if not body.exceeds} == {body.path for body in BODIES}
 
 
 # -- what is judged, and where it is parsed ---------------------------------------------------------------------------
@@ -68,6 +93,23 @@ def test_values_are_counted_outside_of_texts_only() -> None:
     for body in (b"[" * 5000, b"{", b"\xff", b"9" * 6000):
         with pytest.raises(ValueError):
             parse_json(body)
+
+
+@pytest.mark.parametrize("texts", [MOST_VALUES, MOST_VALUES + 1, 4 * MOST_VALUES])
+@pytest.mark.parametrize("text", [b'",,"', b'"\\",\\\\"', b'""'])
+def test_counting_values_takes_little_memory_however_many_texts_there_are(text: bytes, texts: int) -> None:
+    body = b"[" + b",".join([text] * texts) + b"]"
+    tracemalloc.start()
+    try:
+        if texts <= MOST_VALUES:
+            assert len(parse_json(body)) == texts
+        else:
+            with pytest.raises(Refused, match="more than 50,000 values; send fewer"):
+                parse_json(body)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < COUNTING + 3 * len(body)
 
 
 def test_numbers_of_a_large_body_are_those_of_a_small_one() -> None:

@@ -58,5 +58,8 @@ def _values(body: bytes) -> int:
 
 
 def _without_texts(body: bytes) -> bytes:
-    """Remove texts, in which these bytes mean nothing. In UTF-16, which has NUL bytes, a quote is not recognised."""
-    return body if b"\0" in body else b"".join(body.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')[::2])
+    """Remove texts, in which these bytes mean nothing. In UTF-16, which has NUL bytes, a quote is not recognised. Each
+    text is a value or a name, so behind the first `MOST_VALUES` texts nothing has to be removed."""
+    if b"\0" in body:
+        return body
+    return b"".join(body.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"', 2 * MOST_VALUES)[::2])
