@@ -16,7 +16,16 @@ import pytest
 from duetime.engine import redaction
 from duetime.engine.kind import Caller
 from duetime.engine.outcome import Alert, Cancelled, Completed, Failed, Outcome, Retry, Returned
-from duetime.engine.redaction import redacted, redacted_outcome, redacted_trace, remember_secrets, secrets_of
+from duetime.engine.redaction import (
+    mask_text,
+    masked,
+    redacted,
+    redacted_outcome,
+    redacted_trace,
+    remember_secrets,
+    secrets_in,
+    secrets_of,
+)
 from duetime.engine.result import Ok
 from duetime.kinds.jobs.registry import Registry
 from duetime.security.redaction import secrets_of as secrets_of_settings
@@ -237,3 +246,61 @@ def test_no_text_takes_long(piece: str) -> None:
     began = time.process_time()
     list(secrets_of(json.dumps({"prompt": text})))
     assert time.process_time() - began < 2
+
+
+IN_TEXTS = [
+    ("https://ada:p@ss-word@example.org/x", "https://***@example.org/x"),
+    ("https://ghp_ab12cd34@example.org/x", "https://***@example.org/x"),
+    ("password=\"it's me\" and 'token': 'a \"b\" c'", "password=\"***\" and 'token': '***'"),
+    (":token => 'abc'", ":token => '***'"),
+    ("password=ab#cd and ?token=abc#access_token=def", "password=*** and ?token=***#access_token=***"),
+    ("AWS_SECRET_ACCESS_KEY=abc/def+g", "AWS_SECRET_ACCESS_KEY=***"),
+    ("Your password:\nhunter2", "Your password:\n***"),
+    ("Api-Key: abc def-12", "Api-Key: ***"),
+    ("Authorization: Basic dXNlcjpwYXNz", "Authorization: Basic ***"),
+    ("tokens=9f8a7b6c", "tokens=***"),
+    ("max_tokens=4096, tokens: 12,345", "max_tokens=4096, tokens: 12,345"),
+    ("if token == None", "if token == None"),
+]
+
+
+@pytest.mark.parametrize(("text", "view"), IN_TEXTS)
+def test_errors_and_other_texts_are_masked_by_the_same_patterns(text: str, view: str) -> None:
+    assert mask_text(text) == masked(text) == view
+    assert mask_text(view) == masked(view) == view
+
+
+@pytest.mark.parametrize(
+    ("text", "view"),
+    [
+        ("invalid password: swordfish", "invalid password: ***"),
+        ("Bearer of tokens", "Bearer *** tokens"),
+        ("ssh://git@example.org/x", "ssh://***@example.org/x"),
+        ("two-factor-auth: on", "two-factor-auth: ***"),
+    ],
+)
+def test_a_plain_word_is_a_credential_in_an_error_and_none_in_prose(text: str, view: str) -> None:
+    assert mask_text(text) == view
+    assert masked(text) == text
+    assert secrets_of(json.dumps({"prompt": text})) == []
+
+
+@pytest.mark.parametrize("name", ["body", "body_base64", "sourceBody"])
+def test_a_body_in_base64_is_read(name: str) -> None:
+    body = base64.b64encode(b"password=hunter2hunter2&page=2").decode()
+    view = masked({name: body, "other": body})
+    assert base64.b64decode(view[name]) == b"password=***&page=2"
+    assert view["other"] == body
+    assert secrets_of(json.dumps({name: body})) == ["hunter2hunter2"]
+    binary = base64.b64encode(b"\xff\xfetoken=").decode()
+    assert masked({name: binary}) == {name: binary}
+
+
+def test_json_within_json_is_read_to_the_same_depth() -> None:
+    text = "password=hunter2hunter2"
+    for _ in range(12):
+        text = f"{'[' * 40}{json.dumps(text)}{']' * 40}"
+    assert "hunter2" not in masked(text)
+    assert all("hunter2" in secret for secret in secrets_in({"prompt": text})), "and it ends without an exception"
+    inner = json.dumps({"prompt": json.dumps([json.dumps(["password=hunter2hunter2"])])})
+    assert "hunter2hunter2" in secrets_of(inner)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import time
 from typing import Any
@@ -166,6 +167,14 @@ def test_a_hidden_body_of_any_form_comes_back_as_it_was(body: dict[str, str]) ->
     shown = masked_payload("request", stored)
     assert shown["body"].startswith("REDACTED:") and "body_base64" not in shown
     assert unmasked_payload("request", shown, stored) == stored
+
+
+def test_a_body_in_base64_with_a_credential_comes_back_as_it_was() -> None:
+    body = base64.b64encode(b"password=hunter2&page=2").decode()
+    stored = {"url": "https://example.org/", "method": "POST", "body_base64": body}
+    view = masked_payload("request", stored)
+    assert base64.b64decode(view["body_base64"]) == b"password=***&page=2"
+    assert unmasked_payload("request", {**view, "method": "PUT"}, stored) == {**stored, "method": "PUT"}
 
 
 def test_all_headers_are_hidden_and_other_kinds_hide_nothing_more() -> None:

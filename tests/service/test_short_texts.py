@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 
-from duetime.engine.redaction import MASK, masked_by_pattern
+from duetime.engine.redaction import MASK, mask_text
 from duetime.service.masking import LONGEST, masked, shortened
 from duetime.service.presenters import schedule_shape
 from duetime.stores.sqlite.store import SqliteStore
@@ -18,7 +18,7 @@ def test_a_text_that_was_written_to_be_slow_is_masked_at_once() -> None:
     for text in hostile:
         begun = time.process_time()
         masked(text)
-        masked_by_pattern(text)
+        mask_text(text)
         assert time.process_time() - begun < 1.0
 
 
@@ -28,7 +28,7 @@ def test_a_token_is_hidden_wherever_it_begins() -> None:
         shown = masked(f"{before}{token} after")
         assert token[:20] not in shown, before
         assert shown.endswith(f"{MASK} after")
-        assert token[:20] not in masked_by_pattern(f"{before}{token} after")
+        assert token[:20] not in mask_text(f"{before}{token} after")
 
 
 def test_credentials_in_errors_are_still_hidden() -> None:
@@ -37,7 +37,7 @@ def test_credentials_in_errors_are_still_hidden() -> None:
         ('my_api_key = "abc" and x', 'my_api_key = "***" and x'),
         ("X-Signature: abc", "X-Signature: ***"),
     ):
-        assert masked_by_pattern(text) == shown
+        assert mask_text(text) == shown
 
 
 def test_long_texts_are_cut_and_say_so() -> None:

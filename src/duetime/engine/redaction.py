@@ -1,7 +1,7 @@
-"""Redaction of credentials from errors and traces before they are stored, shown or logged.
+"""Redaction of credentials from what is stored, shown or logged.
 
 Credentials are known from three sources: a run's payload; this process's settings and environment, which whoever builds
-the process registers with `remember_secrets`; and patterns that look like credentials.
+the process registers with `remember_secrets`; and the one table of patterns that look like credentials.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import quote, unquote
 
@@ -18,106 +19,155 @@ from duetime.engine.encoding import shorten_error
 from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry, Waiting
 from duetime.engine.tracebacks import stored_traceback, traceback_of
 
-# Patterns that look like credentials. Each takes linear time on any text: nothing before the name is matched, and
-# repetitions never backtrack.
-_NAMED_VALUE = r"(?:token|secret|password|passwd|pwd|passphrase|api[ _-]?key|signature)[\"']?\s{0,9}[=:]\s{0,9}[\"']?"
-_SECRETS = (
-    (re.compile(r"(://)[^\s/@]++@"), r"\1***@"),
-    (re.compile(r"(?i)\b(bearer|basic)\s+[^\s,;\"']+"), r"\1 ***"),
-    (re.compile(rf"(?i)({_NAMED_VALUE})[^\s&,;\"']+"), r"\1***"),
-    (re.compile(r"(?<![\w-])((?:\w{0,30}-){0,3})eyJ[\w-]++\.[\w-]++\.[\w-]*"), r"\1***"),
-)
-
-
-def without_secrets(reason: str) -> str:
-    """Return a backend's message in a form that is safe to show, because an error may quote the request with its
-    credentials."""
-    return masked_by_pattern(reason[:2000])[:500]
-
-
-def masked_by_pattern(text: str) -> str:
-    """Mask what looks like a credential, without shortening the text."""
-    for pattern, instead in _SECRETS:
-        text = pattern.sub(instead, text)
-    return text
-
-
-def without_password(url: str) -> str:
-    """Mask the passwords in a URL, because hints end up in logs."""
-    shown = re.sub(r"(?<=://)([^:/@]*):[^/]*@", r"\1:***@", url)
-    return re.sub(r"([?&](?:ssl)?password=)[^&]*", r"\1***", shown)
-
-
-# Names of arguments, headers, parameters, fields and variables that hold credentials.
-
-LONGEST = 100
-_NAME = re.compile(
-    r"(?i)(auth|authorization|cookie|password|passphrase|passwd|pwd|secret|token|credential|signature"
-    r"|(api|access|private|signing)[_-]?key|(?<![a-z0-9])sig)s?$"
-)
-
-
-def is_secret_name(name: str) -> bool:
-    return len(name) <= LONGEST and _NAME.search(name) is not None
-
-
 MASK: Final = "***"
 SHORTEST: Final = 6
 """Minimum length of a value that is searched for, because shorter ones occur in many texts by chance."""
 DEEPEST: Final = 60
 """Maximum nesting level of a value; deeper values are not read or shown."""
-MOST: Final = 2000
+MOST_VALUES: Final = 2000
 """Maximum number of payload values that are searched for in one text."""
+LONGEST_NAME: Final = 100
+_BODIES: Final = ("body", "Body", "body_base64")
+"""Ends of the names of bodies, which may be encoded in base64."""
+SHORT_TEXT: Final = 100
+"""Maximum length of a text whose masked form is remembered."""
 
-_USER = re.compile(r"://([^\s/@:]{0,200}):([^\s/@]{1,500})@")
-_PAIR = re.compile(r"(?<![\w.\[\]-])([\w.\[\]-]{1,100})=([^&#;\s\"'<>]{1,2000})")
-_FIELD = re.compile(r"(?<![\w-])([\w-]{1,100})[\"']?[ \t]{0,9}:[ \t]{0,9}[\"']?([^\r\n\"'<>]{1,2000})")
-_SCHEME = re.compile(r"(?i)^(?:bearer|basic|token)\s+(\S+)$")
-_BEARER = re.compile(r"(?i)\b(?:bearer|basic)[ \t]{1,9}([^\s,;\"']{6,2000})")
-_CHANGED = re.compile(r"(?:%[0-9A-Fa-f]{2}|[^A-Za-z0-9_.~-])+")
-"""Characters that the encoded forms of a value may represent in different ways."""
+# -- what looks like a credential ------------------------------------------------------------------------------------
 
-_known: set[str] = set()
-AnyOutcome = TypeVar("AnyOutcome", bound=Outcome)
-
-
-def remember_secrets(values: Iterable[str]) -> None:
-    """Register credentials of this process, which are redacted from every text from now on."""
-    _known.update(value for value in values if len(value) >= SHORTEST)
+_NAME = (
+    r"(?:auth|authorization|cookie|password|passphrase|passwd|pwd|secret|token|credential|signature"
+    r"|(?:api|access|private|signing)[ _-]?key|(?<![a-z0-9])sig)s?"
+)
+"""The end of every name of an argument, header, parameter, field or variable that holds a credential."""
+_SECRET_NAME: Final = re.compile(rf"(?i){_NAME}\Z")
+_NAMED = rf"(?i){_NAME}(?!(?<=tokens)[\"']?[ \t]{{0,9}}[=:][ \t]{{0,9}}[\d,.]{{1,20}}(?![\w-]))[\"']?"
+"""Such a name in a text. A number of tokens is not a credential."""
+_SCHEME = r"(?:(?:bearer|basic|token)[ \t]{1,9})?"
 
 
-def secrets_in(value: Any, name: str = "", depth: int = 0) -> Iterator[str]:
-    """Yield every value under the name of a credential, and every credential within a text."""
+class _Pattern(NamedTuple):
+    """A pattern whose only group is a credential and the end of the match."""
+
+    needles: tuple[str, ...]
+    """Each match contains one of these in lower case; texts without any, which are most, are not searched."""
+    pattern: re.Pattern[str]
+    takes_words: bool = True
+    """Whether the value may be a plain word; otherwise the words of a person are no credentials, but those of an error
+    are."""
+
+
+_NAMES = ("auth", "cookie", "pass", "pwd", "secret", "token", "credential", "sig", "key")
+# Each takes linear time on any text: nothing before a name is matched, and repetitions are bounded or never backtrack.
+_PATTERNS: Final = (
+    # `"password": "…"`, `password='…'`; also in JSON nested as an escaped string
+    _Pattern(_NAMES, re.compile(_NAMED + r"\\{0,9}[\"']?\s{0,9}[=:]>?\s{0,9}\\{0,9}\"((?:[^\"\\]|\\{1,9}[^\"\\])++)")),
+    _Pattern(_NAMES, re.compile(_NAMED + r"\s{0,9}[=:]>?\s{0,9}'((?:[^'\\]|\\{1,9}[^'\\])++)")),
+    # `?token=…` in a URL, `password=…` in a form or on a command line, up to the next parameter
+    _Pattern(_NAMES, re.compile(_NAMED + r"[ \t]{0,9}=(?![=>])[ \t]{0,9}((?:[^\s&;\"'#]|#(?!\w{1,100}=))++)")),
+    # `X-Api-Key: …` in plain text, up to the end of the line; `password: …`, such as in a message
+    _Pattern(
+        _NAMES,
+        re.compile(
+            rf"(?i)(?:(?<=-){_NAME}|api-key|authorization|cookies?)[ \t]{{0,9}}:[ \t]{{0,9}}{_SCHEME}([^\r\n\"'<>]+)"
+        ),
+        takes_words=False,
+    ),
+    _Pattern(_NAMES, re.compile(rf"{_NAMED}\s{{0,9}}:\s{{0,9}}{_SCHEME}([^\s,;\"']+)"), takes_words=False),
+    _Pattern(("bearer", "basic"), re.compile(r"(?i)\b(?:bearer|basic)\s+([^\s,;\"']+)"), takes_words=False),
+    # the user and the password of a URL
+    _Pattern(("://",), re.compile(r"://([^\s/]+)(?=@)"), takes_words=False),
+    # a JSON Web Token; begins at the start of a word, after optional name parts, so that each start is tried once
+    _Pattern(("eyj",), re.compile(r"(?<![\w-])(?:\w{0,30}-){0,3}(eyJ[\w-]++\.[\w-]++\.[\w-]*)")),
+)
+_PLAIN_WORD: Final = re.compile(
+    r"[A-Z]?[a-z]+(?:[-'/.][A-Z]?[a-z]+){0,9}[.!?:)]{0,3}|[0-9]{1,3}\W{0,2}|\w{1,20}://.*|<.*|\W{1,3}", re.DOTALL
+)
+"""A word, a small number, a link, a placeholder or a punctuation mark."""
+
+
+def is_secret_name(name: str) -> bool:
+    return len(name) <= LONGEST_NAME and _SECRET_NAME.search(name) is not None
+
+
+def _patterns_for(text: str) -> Iterator[_Pattern]:
+    lowered = text.lower()
+    return (row for row in _PATTERNS if any(needle in lowered for needle in row.needles))
+
+
+def mask_text(text: str, *, words: bool = True) -> str:
+    """Mask what looks like a credential; `words` tells whether plain words are masked, too, where a value is due, as in
+    errors."""
+    for _, pattern, takes_words in _patterns_for(text):
+        text = pattern.sub(_mask_match if words or takes_words else _mask_unusual, text)
+    return text
+
+
+def _mask_match(match: re.Match[str]) -> str:
+    return f"{match.string[match.start() : match.start(1)]}{MASK}"
+
+
+def _mask_unusual(match: re.Match[str]) -> str:
+    return match[0] if _PLAIN_WORD.fullmatch(match[1]) else _mask_match(match)
+
+
+def without_secrets(reason: str) -> str:
+    """Return a backend's message in a form that is safe to show, because an error may quote the request with its
+    credentials."""
+    return mask_text(reason[:2000])[:500]
+
+
+def without_password(url: str) -> str:
+    """Mask the passwords in a URL, because hints end up in logs."""
+    address = re.sub(r"(?<=://)([^:/@]*):[^/]*@", r"\1:***@", url)
+    return re.sub(r"([?&](?:ssl)?password=)[^&]*", r"\1***", address)
+
+
+# -- values with credentials -----------------------------------------------------------------------------------------
+
+
+def masked(value: Any, name: str = "", depth: int = 0) -> Any:
+    """Return a copy with credentials masked; everything else, including the structure, is unchanged. A number is never
+    a credential, so `max_tokens` may be shown."""
     if depth > DEEPEST:
-        return
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from secrets_in(inner, name if is_secret_name(name) else str(key), depth + 1)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from secrets_in(inner, name, depth + 1)
-    elif isinstance(value, str):
-        yield from _whole(value) if is_secret_name(name) else _in_text(value, name, depth)
+        return "..."
+    if value and isinstance(value, str | list | dict) and is_secret_name(name):
+        return MASK
+    if isinstance(value, str):
+        return _mask_body(
+            name, value, lambda text: (_mask_short if len(text) <= SHORT_TEXT else _mask_prose)(text, depth)
+        )
+    if isinstance(value, dict):
+        return {key: masked(inner, key, depth + 1) for key, inner in value.items()}
+    return [masked(inner, "", depth + 1) for inner in value] if isinstance(value, list) else value
 
 
-def _whole(value: str) -> Iterator[str]:
-    yield value
-    scheme = _SCHEME.match(value)
-    if scheme is not None:
-        yield scheme[1]
+def _mask_prose(text: str, depth: int) -> str:
+    """Mask a JSON text by its structure, and any other text by the patterns."""
+    content = parsed_json(text)
+    if content is None:
+        return mask_text(text, words=False)
+    copy = masked(content, "", depth + 1)
+    return text if copy == content else json.dumps(copy, ensure_ascii=False)
 
 
-def _in_text(text: str, name: str, depth: int) -> Iterator[str]:
-    if name == "body_base64":
-        text = text_of_base64(text) or ""
-    yield from secrets_in(parsed_json(text), "", depth + 1)
-    for user, password in _USER.findall(text):
-        yield from (user, password, f"{user}:{password}")
-    for pattern in (_PAIR, _FIELD):
-        for key, found in pattern.findall(text):
-            if is_secret_name(key):
-                yield from _whole(found.strip())
-    yield from _BEARER.findall(text)
+_mask_short = lru_cache(maxsize=2048)(_mask_prose)  # lists and creates show the same names again and again
+
+
+def _mask_body(name: str, text: str, mask: Callable[[str], str]) -> str:
+    """Mask a text. A body may be encoded in base64; what is not a text is masked in its encoded form."""
+    content = _decode_body(name, text)
+    copy = mask(content)
+    return text if copy == content else copy if content is text else base64.b64encode(copy.encode()).decode()
+
+
+def _decode_body(name: str, text: str) -> str:
+    """Return the text of a body in base64. Other texts, binary data and what is not base64 are returned unchanged."""
+    if not name.endswith(_BODIES):
+        return text
+    try:
+        return base64.b64decode(text, validate=True).decode()
+    except ValueError:
+        return text
 
 
 def parsed_json(text: str) -> Any:
@@ -128,12 +178,52 @@ def parsed_json(text: str) -> Any:
         return None
 
 
-def text_of_base64(encoded: str) -> str | None:
-    """Return the decoded text of base64; None for binary data and for text that is not base64."""
-    try:
-        return base64.b64decode(encoded, validate=True).decode()
-    except ValueError:
-        return None
+def texts_in(value: Any, names: tuple[str, ...] = ("",)) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield every text in a value, after the names that lead to it, one for each level; items of a list have the name
+    of the list."""
+    if isinstance(value, str):
+        yield names, value
+    elif len(names) <= DEEPEST and isinstance(value, Mapping | list | tuple):
+        items = value.items() if isinstance(value, Mapping) else ((names[-1], inner) for inner in value)
+        for name, inner in items:
+            yield from texts_in(inner, (*names, str(name)))
+
+
+def map_texts(value: Any, change: Callable[[str, str], str], name: str = "", depth: int = 0) -> Any:
+    """Return a copy with every text changed by `change(name, text)`; what is nested too deeply is cut."""
+    if depth > DEEPEST:
+        return "..."
+    if isinstance(value, dict):
+        return {key: map_texts(inner, change, key, depth + 1) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [map_texts(inner, change, name, depth + 1) for inner in value]
+    return change(name, value) if isinstance(value, str) else value
+
+
+def secrets_in(value: Any, names: tuple[str, ...] = ("",)) -> Iterator[str]:
+    """Yield every value under the name of a credential, and every credential within a text."""
+    for path, text in texts_in(value, names):
+        if any(map(is_secret_name, path)):
+            yield from _credential(text)
+        else:
+            yield from _secrets_in_text(_decode_body(path[-1], text), path)
+
+
+def _secrets_in_text(text: str, names: tuple[str, ...]) -> Iterator[str]:
+    yield from secrets_in(parsed_json(text), (*names, ""))
+    for needles, pattern, takes_words in _patterns_for(text):
+        for secret in pattern.findall(text):
+            if takes_words or not _PLAIN_WORD.fullmatch(secret):
+                yield from _credential(secret)
+                yield from secret.split(":", 1) if needles == ("://",) else ()
+
+
+def _credential(value: str) -> Iterator[str]:
+    """Yield a credential, and its part after the name of a scheme, such as `Bearer`."""
+    yield value
+    scheme, _, rest = value.partition(" ")
+    if scheme.lower() in ("bearer", "basic", "token"):
+        yield rest.strip()
 
 
 def secrets_of(payload: str) -> list[str]:
@@ -144,63 +234,34 @@ def secrets_of(payload: str) -> list[str]:
         return []
 
 
-def redacted(text: str, secrets: Iterable[str] = ()) -> str:
-    """Return the text without these values, in whatever encoding it contains them, and without what looks like a
-    credential."""
-    return _redacted_text(text, _credentials(secrets))
+# -- known credentials -----------------------------------------------------------------------------------------------
+
+_known: set[str] = set()
+_ENCODED: Final = re.compile(r"(?:%[0-9A-Fa-f]{2}|[^A-Za-z0-9_.~-])+")
+"""Characters that the encoded forms of a value may represent in different ways."""
+AnyOutcome = TypeVar("AnyOutcome", bound=Outcome)
 
 
-def without_values(text: str, values: Iterable[str]) -> str:
-    """Return the text without these values, in whatever encoding it contains them."""
-    return _without(text, _forms_in(text, _sought(values)))
-
-
-class _Sought(NamedTuple):
+class _Credential(NamedTuple):
     value: str
     plain: str
     """Its longest part that is the same in every form."""
 
 
-def _credentials(secrets: Iterable[str]) -> list[_Sought]:
-    """Return the credentials of a payload and of this process, for all texts of an outcome."""
-    given = sorted({value for value in secrets if len(value) >= SHORTEST}, key=len, reverse=True)[:MOST]
-    return _sought({*given, *_known})
+def remember_secrets(values: Iterable[str]) -> None:
+    """Register credentials of this process, which are redacted from every text from now on."""
+    _known.update(value for value in values if len(value) >= SHORTEST)
 
 
-def _sought(values: Iterable[str]) -> list[_Sought]:
-    """Return these values and the lines of long ones, longest first, because one may be part of another."""
-    values = {*values}
-    # the text may indent them differently
-    lines = {line.strip() for value in values if "\n" in value for line in value.splitlines()}
-    values |= {line for line in lines if len(line) >= SHORTEST}
-    return [_Sought(value, max(_CHANGED.split(value), key=len)) for value in sorted(values, key=len, reverse=True)]
+def redacted(text: str, secrets: Iterable[str] = ()) -> str:
+    """Return the text without these values and those of this process, in whatever encoding it contains them, and
+    without what looks like a credential."""
+    return _redact(text, _with_known(secrets))
 
 
-def _redacted_text(text: str, credentials: Sequence[_Sought]) -> str:
-    return _masked(text, _forms_in(text, credentials))
-
-
-def _masked(text: str, forms: Iterable[str]) -> str:
-    return masked_by_pattern(_without(text, forms))
-
-
-def _without(text: str, forms: Iterable[str]) -> str:
-    for form in forms:
-        text = text.replace(form, MASK)
-    return text
-
-
-def _forms_in(text: str, sought: Sequence[_Sought]) -> dict[str, None]:
-    """Return every form in which this text may quote the values. Building the forms of a value takes much longer than
-    searching for its plain part, which few texts contain."""
-    forms: dict[str, None] = {}
-    for value, plain in sought:
-        if plain in text:
-            quoted = quote(value, safe="", errors="replace")  # it may be invalid Unicode
-            forms |= dict.fromkeys(
-                (value, repr(value)[1:-1], json.dumps(value)[1:-1], quoted, quoted.replace("%2F", "/"), unquote(value))
-            )
-    return forms
+def without_values(text: str, values: Iterable[str]) -> str:
+    """Return the text without these values, in whatever encoding it contains them."""
+    return _replace(text, _forms_in(text, _credentials(values)))
 
 
 def redacted_trace(error: BaseException, payload: str) -> str:
@@ -212,73 +273,78 @@ def redacted_outcome(outcome: AnyOutcome, payload: str) -> AnyOutcome:
     """Redact what is stored of a failure. The result of a success belongs to its owner and stays as it is."""
     if isinstance(outcome, Completed | Waiting):
         return outcome
-    credentials = _credentials(secrets_of(payload))
+    credentials = _with_known(secrets_of(payload))
 
-    def stored(text: str) -> str:
-        return shorten_error(_redacted_text(text, credentials))
+    def redact(text: str) -> str:
+        return shorten_error(_redact(text, credentials))
 
     if isinstance(outcome, Failed | Retry):
-        result = None if outcome.result is None else _redacted_result(outcome.result, credentials)
-        traceback = (
-            None if outcome.traceback is None else stored_traceback(_redacted_text(outcome.traceback, credentials))
-        )
-        return replace(outcome, error=stored(outcome.error), result=result, traceback=traceback)
+        result = None if outcome.result is None else _redact_result(outcome.result, credentials)
+        trace = None if outcome.traceback is None else stored_traceback(_redact(outcome.traceback, credentials))
+        return replace(outcome, error=redact(outcome.error), result=result, traceback=trace)
     if isinstance(outcome, Cancelled):
-        return replace(outcome, reason=stored(outcome.reason))
+        return replace(outcome, reason=redact(outcome.reason))
     alert = outcome.alert
     if alert is not None:
-        alert = replace(alert, title=stored(alert.title), text=stored(alert.text))
-    reason = None if outcome.reason is None else stored(outcome.reason)
-    return replace(outcome, reason=reason, alert=alert)
+        alert = replace(alert, title=redact(alert.title), text=redact(alert.text))
+    return replace(outcome, reason=None if outcome.reason is None else redact(outcome.reason), alert=alert)
 
 
 def redacted_result(result: str, payload: str) -> str:
     """Redact the result of a success from the credentials of its payload, for those who may not see them."""
-    return _redacted_result(result, _credentials(secrets_of(payload)))
+    return _redact_result(result, _with_known(secrets_of(payload)))
 
 
-def _redacted_result(result: str, credentials: Sequence[_Sought]) -> str:
+def _with_known(secrets: Iterable[str]) -> list[_Credential]:
+    """Return the longest of these credentials and all of this process, for all texts of an outcome."""
+    longest = sorted({value for value in secrets if len(value) >= SHORTEST}, key=len, reverse=True)[:MOST_VALUES]
+    return _credentials({*longest, *_known})
+
+
+def _credentials(values: Iterable[str]) -> list[_Credential]:
+    """Return these values and the lines of long ones, longest first, because one may be part of another."""
+    values = {*values}
+    # the text may indent them differently
+    lines = {line.strip() for value in values if "\n" in value for line in value.splitlines()}
+    values |= {line for line in lines if len(line) >= SHORTEST}
+    return [_Credential(value, max(_ENCODED.split(value), key=len)) for value in sorted(values, key=len, reverse=True)]
+
+
+def _forms_in(text: str, credentials: Sequence[_Credential]) -> dict[str, None]:
+    """Return every form in which this text may quote the values. Building the forms of a value takes much longer than
+    searching for its plain part, which few texts contain."""
+    forms: dict[str, None] = {}
+    for value, plain in credentials:
+        if plain in text:
+            quoted = quote(value, safe="", errors="replace")  # it may be invalid Unicode
+            forms |= dict.fromkeys(
+                (value, repr(value)[1:-1], json.dumps(value)[1:-1], quoted, quoted.replace("%2F", "/"), unquote(value))
+            )
+    return forms
+
+
+def _replace(text: str, forms: Iterable[str]) -> str:
+    for form in forms:
+        text = text.replace(form, MASK)
+    return text
+
+
+def _redact(text: str, credentials: Sequence[_Credential]) -> str:
+    return mask_text(_replace(text, _forms_in(text, credentials)))
+
+
+def _redact_result(result: str, credentials: Sequence[_Credential]) -> str:
     try:
         value = json.loads(result)
     except (ValueError, RecursionError):
-        return _redacted_text(result, credentials)
-    together = "\n".join(_texts(value))  # most forms occur in none of the texts, of which there may be thousands
-    found = [form for form in _forms_in(together, credentials) if form in together]
-    return json.dumps(_redacted_value(value, found), ensure_ascii=False, separators=(",", ":"))
+        return _redact(result, credentials)
+    texts = (_decode_body(names[-1], text) for names, text in texts_in(value))
+    together = "\n".join(texts)  # most forms occur in none of the texts, of which there may be thousands
+    forms = [form for form in _forms_in(together, credentials) if form in together]
 
+    def redact(name: str, text: str) -> str:
+        if text and is_secret_name(name):
+            return MASK
+        return _mask_body(name, text, lambda content: mask_text(_replace(content, forms)))
 
-def _texts(value: Any, name: str = "", depth: int = 0) -> Iterator[str]:
-    """Yield every text in a result that is searched for credentials."""
-    if depth > DEEPEST:
-        return
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield from _texts(inner, key, depth + 1)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _texts(inner, name, depth + 1)
-    elif isinstance(value, str):
-        yield (text_of_base64(value) or value) if name == "body" else value
-
-
-def _redacted_value(value: Any, forms: Sequence[str], name: str = "", depth: int = 0) -> Any:
-    if depth > DEEPEST:
-        return "..."
-    if isinstance(value, dict):
-        return {key: _redacted_value(inner, forms, key, depth + 1) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_redacted_value(inner, forms, name, depth + 1) for inner in value]
-    if not isinstance(value, str):
-        return value
-    if value and is_secret_name(name):
-        return MASK
-    return _redacted_body(value, forms) if name == "body" else _masked(value, forms)
-
-
-def _redacted_body(value: str, forms: Sequence[str]) -> str:
-    """Redact a response body, which is stored in base64. A body that is not text is redacted in its encoded form."""
-    text = text_of_base64(value)
-    if text is None:
-        return _masked(value, forms)
-    shown = _masked(text, forms)
-    return value if shown == text else base64.b64encode(shown.encode()).decode()
+    return json.dumps(map_texts(value, redact), ensure_ascii=False, separators=(",", ":"))

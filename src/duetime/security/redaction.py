@@ -6,7 +6,7 @@ The redaction itself is in `engine.redaction`, because the engine applies it to 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -16,21 +16,19 @@ from duetime.engine.redaction import is_secret_name, secrets_in, without_passwor
 
 _SHORTEST_PART = 10
 """Minimum length of a part of a URL that may be a credential, because some services put theirs into the path."""
-_SHORTEST_GIVEN = 8
+_SHORTEST_AGENT_SECRET = 8
 _FOLDERS = ("PWD", "OLDPWD")
 """Variables that contain a folder, which tracebacks name, although their names look like that of a password."""
-_GIVEN = re.compile(r"key|token|secret|password|credential|auth", re.IGNORECASE)
-"""Name patterns of variables whose values an agent must not repeat. Broader than `is_secret_name`, because they are
-few."""
+AGENT_SECRET = re.compile(r"key|token|secret|password|credential|auth", re.IGNORECASE)
+"""Name patterns of headers and variables whose values an agent must not repeat. Broader than `is_secret_name`, because
+they are few."""
 
 
 def secrets_of(settings: Any, environment: Mapping[str, str]) -> Iterator[str]:
     """Yield the credentials in the settings and the environment of this process."""
     yield from _of_settings(settings)
     for name, value in environment.items():
-        if name in _FOLDERS:
-            continue
-        if is_secret_name(name) or name.upper().endswith("_KEY"):
+        if name not in _FOLDERS and (is_secret_name(name) or name.upper().endswith("_KEY")):
             yield value
         elif "://" in value:  # for example a database URL with its password
             yield from secrets_in(value)
@@ -42,20 +40,19 @@ def _of_settings(value: Any) -> Iterator[str]:
         for inner in value.values():
             yield from _of_settings(inner)
     elif is_dataclass(value):
-        for each in fields(value):
-            held = getattr(value, each.name)
-            yield from _of_settings(held) if each.repr else _of_field(each.name, held)
+        for field in fields(value):
+            content = getattr(value, field.name)
+            yield from _of_settings(content) if field.repr else _of_field(field.name, content)
 
 
 def _of_field(name: str, value: Any) -> Iterator[str]:
     if isinstance(value, Mapping) or name == "body":  # headers, or a text with placeholders
         yield from secrets_in(value)
     elif name == "db":  # neither the path of a file nor the user of a server is a secret
-        yield from (each for each in secrets_in(value) if f"://{each}:" not in value)
+        yield from (secret for secret in secrets_in(value) if f"://{secret}:" not in value)
     elif isinstance(value, str) and value:
         yield value
-        if "://" in value:
-            yield from secrets_in_address(value)
+        yield from secrets_in_address(value) if "://" in value else ()
 
 
 def secrets_in_address(url: str) -> Iterator[str]:
@@ -65,22 +62,25 @@ def secrets_in_address(url: str) -> Iterator[str]:
     """
     yield from secrets_in(url)
     try:
-        parts = urlsplit(url)
+        address = urlsplit(url)
     except ValueError:
         return
-    found = parts.path.split("/")
-    if parts.scheme not in ("http", "https"):
-        found.append(parts.netloc)
-    yield from (unquote(each) for each in found if len(each) >= _SHORTEST_PART)
+    parts = (*address.path.split("/"), "" if address.scheme in ("http", "https") else address.netloc)
+    yield from (unquote(part) for part in parts if len(part) >= _SHORTEST_PART)
+
+
+def long_enough(values: Iterable[str]) -> list[str]:
+    """Return the values that are redacted from an agent's texts: shorter ones occur in any text."""
+    return [value for value in values if len(value) >= _SHORTEST_AGENT_SECRET]
 
 
 class Secrets:
     """Redacts the secret values that an agent was given from everything it wrote."""
 
     def __init__(self, token: str, *environments: Mapping[str, str]) -> None:
-        given = (item for environment in environments for item in environment.items())
-        found = {value for name, value in given if _GIVEN.search(name) or without_password(value) != value}
-        self._values = [value for value in (token, *found) if len(value) >= _SHORTEST_GIVEN]
+        variables = (item for environment in environments for item in environment.items())
+        values = {value for name, value in variables if AGENT_SECRET.search(name) or without_password(value) != value}
+        self._values = long_enough((token, *values))
 
     def without(self, text: str) -> str:
         return clean_text(without_values(text, self._values))
@@ -97,6 +97,4 @@ class Secrets:
             return "..."
         if isinstance(value, dict):
             return {self.without(str(name)): self.cleaned(inner, depth + 1) for name, inner in value.items()}
-        if isinstance(value, list):
-            return [self.cleaned(inner, depth + 1) for inner in value]
-        return value
+        return [self.cleaned(inner, depth + 1) for inner in value] if isinstance(value, list) else value

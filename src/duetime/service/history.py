@@ -26,7 +26,7 @@ from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import FAILED_OR_LOST, RunQuery
 from duetime.service.errors import unwrap
-from duetime.service.masking import LONGEST, masked, masked_payload, masking_of, shortened
+from duetime.service.masking import LONGEST, masked, masked_payload, shortened
 from duetime.service.presenters import (
     View,
     actor_view,
@@ -137,7 +137,7 @@ def latest_results(scheduler: Scheduler, caller: Caller, schedules: Sequence[Sch
     for definition, _ in done:
         query = RunQuery(schedule=definition.id, status=RunStatus.COMPLETED, limit=1, count_to=0)
         for run in unwrap(scheduler.runs(caller, query)).items:
-            hidden = masking_of(run.kind).hide_result(None if run.result is None else json.loads(run.result))
+            hidden = masked(None if run.result is None else json.loads(run.result))
             found[definition.id] = shortened(_text_of(hidden), LISTED)
     return found
 

@@ -355,7 +355,7 @@ def run_shape(run: Run, ids: Mapping[ScheduleId, str], zone: str, *, brief: bool
         "kind": run.kind,
         "owner": run.owner,
         "name": masked(run.name),
-        "result": masking.brief(result, masking.hide_result) if brief else masking.hide_result(result),
+        "result": masking.brief(result, masked) if brief else masked(result),
         "duration_seconds": duration_seconds(run),
         "cost": _cost(run.kind, result),
         "stopping": bool(run.stop) and run.finished is None,

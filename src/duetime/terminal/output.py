@@ -354,11 +354,11 @@ def schedule_document(schedule: Schedule, zone: str, detail: str | None = None) 
 
 
 def run_document(run: Run, zone: str) -> dict[str, Any]:
-    from duetime.service.masking import masked_result
+    from duetime.service.masking import masked
     from duetime.service.presenters import run_view
 
     view = run_view(run, zone)
-    return view | {"result": masked_result(run.kind, view["result"])}
+    return view | {"result": masked(view["result"])}
 
 
 def outcome(run: Run) -> str:

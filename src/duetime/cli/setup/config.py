@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from duetime.engine.errors import InvalidInput
-from duetime.engine.redaction import MASK, masked_by_pattern, without_password
+from duetime.engine.redaction import MASK, mask_text, without_password
 from duetime.service.errors import refuse
 from duetime.settings import FILE, Settings, data_folder, local_zone, user_file
 from duetime.settings.loading import fitted, names_of, read_file
@@ -221,8 +221,8 @@ def _shown(name: str, value: Any, secret: bool) -> Any:
         scheme, separator, _ = str(value).partition("://")
         return f"{scheme}{separator}{MASK}" if separator and name in ADDRESSES else MASK
     if isinstance(value, str):
-        return masked_by_pattern(value)
-    return [masked_by_pattern(each) for each in value] if isinstance(value, tuple) else value
+        return mask_text(value)
+    return [mask_text(each) for each in value] if isinstance(value, tuple) else value
 
 
 # `duetime trust`: trust the settings file of a folder with its present content.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -15,6 +14,7 @@ from duetime.cli.main import failure_of
 from duetime.cli.setup.doctor_checks import machine_checks, store_checks, store_file_checks, task_checks
 from duetime.engine.clock import SystemClock
 from duetime.engine.errors import DuetimeError, InvalidInput
+from duetime.engine.redaction import without_password
 from duetime.kinds.notifications.checks import delivery_checks
 from duetime.kinds.prompts.checks import agent_checks
 from duetime.security.private_files import FILE, VARIABLE
@@ -70,9 +70,6 @@ def _checks(flags: dict[str, object]) -> Iterator[Check]:
             yield Check("fail", "store", failure_of(error).message)
 
 
-_PASSWORD = re.compile(r"//[^/@\s:]{0,256}:[^/@\s]{1,256}@")
-
-
 def settings_file_checks(settings: Settings) -> Iterator[Check]:
     """Check the settings file. A file that is not trusted is only reported: none of it is used."""
     if settings.origin.ignored:
@@ -95,14 +92,18 @@ def settings_file_checks(settings: Settings) -> Iterator[Check]:
 
 def secrets_in(settings: Settings) -> list[str]:
     """Return the names of settings that contain values which others should not read."""
-    names = ["db"] if _PASSWORD.search(settings.db) else []
+    names = ["db"] if without_password(settings.db) != settings.db else []
     own = ("token", "qstash_token", "prefix")
     names += [f"notifications.{name}" for name in own if getattr(settings.notifications, name)]
     names += [f"channels.{name}" for name, each in settings.channels.items() if each.url or each.headers]
-    names += [f"agents.{name}" for name, each in settings.agents.items() if each.secret or _PASSWORD.search(each.url)]
+    names += [
+        f"agents.{name}"
+        for name, each in settings.agents.items()
+        if each.secret or without_password(each.url) != each.url
+    ]
     for name, each in settings.mcp_servers.items():
         given = [value for value in (*each.headers.values(), *each.env.values()) if "${" not in value]
-        names += [f"mcp_servers.{name}"] if given or _PASSWORD.search(each.url) else []
+        names += [f"mcp_servers.{name}"] if given or without_password(each.url) != each.url else []
     return [clean(name) for name in names]
 
 

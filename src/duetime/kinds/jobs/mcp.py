@@ -52,7 +52,7 @@ from duetime.mcp.standard_tools import (
     summary_schema,
 )
 from duetime.service.lookup import find_schedule
-from duetime.service.masking import masking_of
+from duetime.service.masking import masked, masking_of
 from duetime.service.presenters import instant_view, preview_view, run_view, trigger_shape
 from duetime.service.services import Call
 from duetime.service.state_details import detail_of
@@ -87,7 +87,7 @@ _HISTORY = (
 
 def history_row(run: Run, zone: str) -> dict[str, Any]:
     view = run_view(run, zone)
-    view["result"] = masking_of(JobKind.name).hide_result(view["result"])
+    view["result"] = masked(view["result"])
     row = {name: view[name] for name in _HISTORY if name in view}
     return {**row, "stop_requested": True} if run.stop and run.status in LIVE else row
 

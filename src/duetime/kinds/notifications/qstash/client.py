@@ -11,7 +11,7 @@ from urllib.parse import quote
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.encoding import json_object
 from duetime.engine.queries import could_be_an_id
-from duetime.engine.redaction import without_secrets
+from duetime.engine.redaction import SHORTEST, without_secrets, without_values
 from duetime.engine.store_interfaces import Remote, RemoteKind
 from duetime.kinds.notifications.channels.ntfy import NtfyServer, problem_of, publish_call
 from duetime.kinds.notifications.delivery import OutgoingMessage
@@ -105,8 +105,6 @@ T = TypeVar("T")
 log = logging.getLogger("duetime.delivery")
 
 ATTEMPTS = 2
-_SECRET = 6
-"""Minimum length of secrets to redact, because a shorter one may occur in any text by chance."""
 _OF_THE_CONNECTION = frozenset({"accept-encoding", "connection", "content-length", "host"})
 
 
@@ -117,7 +115,7 @@ class QStashClient:
         import httpx
         from qstash import QStash
 
-        self._hidden = [secret for secret in (token, *hidden) if len(secret) >= _SECRET]
+        self._hidden = [secret for secret in (token, *hidden) if len(secret) >= SHORTEST]
         self._http, self._patience = http, patience / ATTEMPTS
         self._sdk = QStash(token, retry=False, base_url=url or None)
         # The SDK has no setting for limits: its own client waits ten minutes and reads responses of any length.
@@ -145,9 +143,7 @@ class QStashClient:
         raise unheard
 
     def _shown(self, reason: str) -> str:
-        for secret in self._hidden:
-            reason = reason.replace(secret, "***")
-        return without_secrets(reason)
+        return without_secrets(without_values(reason, self._hidden))
 
     def _send(self, request: httpx.Request) -> httpx.Response:
         """Send with one deadline for everything, bounded responses, no redirects and no proxy of the environment."""

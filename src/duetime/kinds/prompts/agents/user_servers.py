@@ -6,12 +6,12 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 from duetime.engine.errors import DuetimeError
-from duetime.security.redaction import secrets_in_address
+from duetime.security.redaction import AGENT_SECRET, long_enough, secrets_in_address
 from duetime.settings import McpServerSettings
 
 if TYPE_CHECKING:
@@ -26,9 +26,6 @@ _CLOSE = 8.0
 """Seconds to close a connection; a program is killed sooner, so only a server that does not answer takes this long."""
 _MOST_PAGES, _MOST_TOOLS = 50, 2_000
 """The longest list of tools that is read from one server."""
-_SECRET_NAME = re.compile(r"key|token|secret|password|credential|auth", re.IGNORECASE)
-_SHORTEST = 8
-"""Minimum length of a secret, because shorter values occur in any text."""
 VARIABLE = re.compile(r"\$\{(\w+)\}")
 """A reference to an environment variable in the settings of a server."""
 
@@ -81,7 +78,7 @@ class UserServer:
         opening.push_async_callback(http.aclose)
         url = self._filled(self._given.url)
         given = [self._environment[name] for name in VARIABLE.findall(self._given.url)]
-        self._add_credentials([*given, *secrets_in_address(url)])
+        self.credentials += long_enough((*given, *secrets_in_address(url)))
         return streamable_http_client(url, http_client=http)
 
     def _stdio(self, opening: AsyncExitStack) -> Any:
@@ -95,12 +92,9 @@ class UserServer:
 
     def _filled_all(self, given: Mapping[str, str]) -> dict[str, str]:
         filled = {name: self._filled(value) for name, value in given.items()}
-        secret = [filled[name] for name, value in given.items() if _SECRET_NAME.search(name) or VARIABLE.search(value)]
-        self._add_credentials([part for value in secret for part in (value, *value.split())])
+        secret = [filled[name] for name, value in given.items() if AGENT_SECRET.search(name) or VARIABLE.search(value)]
+        self.credentials += long_enough(part for value in secret for part in (value, *value.split()))
         return filled
-
-    def _add_credentials(self, values: Iterable[str]) -> None:
-        self.credentials += [value for value in values if len(value) >= _SHORTEST]
 
     def _filled(self, text: str) -> str:
         """Fill in environment variables."""

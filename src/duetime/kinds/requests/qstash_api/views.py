@@ -14,9 +14,9 @@ from duetime.engine.clock import SECOND, Instant
 from duetime.engine.encoding import json_object
 from duetime.engine.model import Run, RunStatus, Schedule, ScheduleState
 from duetime.engine.triggers import OnceTrigger, trigger_from_json
-from duetime.kinds.requests.masking import redacted
+from duetime.kinds.requests.masking import redact
 from duetime.kinds.requests.wire import RETRIES, body_of, callback_body, dlq_id, header_lists, message_id, schedule_id
-from duetime.service.masking import masked, masked_base64, masked_result
+from duetime.service.masking import masked
 
 View = dict[str, Any]
 
@@ -63,16 +63,12 @@ def last_states(schedule: Schedule, run: Run | None) -> dict[str, str]:
 def shown_to(depth: int, payload: Mapping[str, Any]) -> View:
     """Return the part of a request that a caller may see. An owner's program has the owner's permissions; a woken agent
     may act on text from strangers and could pass on what it reads."""
-    shown = redacted(payload)
+    view = redact(payload)
     if not depth:
-        return shown
-    if "about" in shown:  # contains base64 and JSON within JSON, which have to be decoded before masking
-        body = callback_body(shown.pop("about"))
-        body |= {name: masked_base64(body[name]) for name in ("body", "sourceBody") if name in body}
-        shown["body"] = json.dumps(body, separators=(",", ":"))
-    if "body_base64" in shown:
-        shown["body_base64"] = masked_base64(shown["body_base64"])
-    hidden: View = masked(shown)
+        return view
+    if "about" in view:  # contains JSON within JSON, which has to be decoded before masking
+        view["body"] = json.dumps(callback_body(view.pop("about")), separators=(",", ":"))
+    hidden: View = masked(view)
     return hidden
 
 
@@ -124,7 +120,7 @@ def answer_of(run: Run, depth: int) -> View:
     """Return the receiver's last answer. If there was none, the status is 0 and the body is the reason."""
     answer = json.loads(run.result or "null") or {}
     if depth:
-        answer = masked_result(run.kind, answer)
+        answer = masked(answer)
     body = base64.b64decode(answer["body"]) if answer.get("status") else str(masked(run.error or "")).encode()
     return {
         "responseStatus": answer.get("status", 0),
