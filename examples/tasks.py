@@ -1,7 +1,7 @@
 """Tasks for a worker: `duetime worker --tasks tasks.py --live`, and in another terminal:
 
 duetime job add greeting --task greet --arg Ann --when "every weekday at 8:30" --tasks tasks.py
-duetime job run greeting --wait 10
+duetime run greeting --wait 10
 """
 
 from __future__ import annotations

@@ -23,7 +23,6 @@ from duetime.service.errors import unwrap
 from duetime.settings import Settings
 from duetime.terminal.output import clean, span
 from duetime.terminal.schedules import read
-from duetime.terminal.schedules.commands import ANY_KIND
 from duetime.terminal.schedules.display import schedule_facts
 from tests.support.cli import Cli, environment, start
 from tests.support.drafts import once
@@ -124,8 +123,8 @@ def test_what_has_ended_and_the_limits_are_told_in_sentences(cli: Cli, tmp_path:
     hand = Hand(room.store, now=now)  # type: ignore[arg-type]
     hand.record(hand.claim(now), now)
     [over] = room.store.search(ScheduleQuery()).items
+    assert ("runs", "1 run, the last one completed just now") in schedule_facts(room, over)
     room.close()
-    assert ("runs", "1 run, the last one completed just now") in schedule_facts(ANY_KIND, over, [], "UTC", now, None)
     assert "it has ended, so it cannot be cancelled" in cli("job", "cancel", "j1").err
     assert "at least 1 s between runs, " in cli("status", "--db", "my.db").out
 

@@ -11,13 +11,12 @@ from pathlib import Path
 
 import apsw
 import pytest
-from typer.main import get_command
+import typer
 
 from duetime.api import Duetime
 from duetime.app import build
-from duetime.cli.main import all_commands
+from duetime.cli.main import all_commands, command
 from duetime.engine.clock import DAY, Instant
-from duetime.service.kind_spec import load
 from duetime.settings import Settings
 from tests.support.cli import Cli, environment, processor_seconds
 from tests.support.settings import write_trusted
@@ -143,7 +142,8 @@ def complete(folder: Path, words: str, number: int) -> list[str]:
 def test_tab_completes_commands_subcommands_and_options(tmp_path: Path) -> None:
     assert complete(tmp_path, "duetime ", 1) == list(all_commands())
     assert complete(tmp_path, "duetime jo", 1) == ["job"]
-    assert complete(tmp_path, "duetime notify re", 2) == ["resume"]
+    assert complete(tmp_path, "duetime notify s", 2) == ["send"], "and no earlier name such as show"
+    assert complete(tmp_path, "duetime resu", 1) == ["resume"]
     assert "--max-attempts" in complete(tmp_path, "duetime job add --max", 3)
 
 
@@ -154,7 +154,11 @@ def test_tab_completes_ids_names_tasks_zones_topics_and_agents(cli: Cli, tmp_pat
     store = "--db my.db"
     assert complete(tmp_path, f"duetime job show {store} ", 5) == ["j1"]
     assert complete(tmp_path, f"duetime job history {store} rep", 5) == ["report"]
-    assert complete(tmp_path, f"duetime change pause {store} ", 5) == ["j1", "n2"]
+    for words in ("change pause", "pause", "run", "history"):
+        assert complete(tmp_path, f"duetime {words} {store} ", 3 + len(words.split())) == ["j1", "n2"], words
+    assert cli("run", "j1").code == 0
+    for words in ("runs show", "run show"):
+        assert complete(tmp_path, f"duetime {words} {store} ", 5) == ["1"], words
     assert "echo" in complete(tmp_path, f"duetime job add x {store} --task ", 7)
     assert complete(tmp_path, "duetime next x --tz Europe/Berl", 4) == ["Europe/Berlin"]
     assert "kitchen" in complete(tmp_path, f"duetime notify send x {store} --topic ", 7)
@@ -195,9 +199,9 @@ def test_scripts_that_shells_can_read(cli: Cli, shell: str) -> None:
 
 def commands() -> list[tuple[str, ...]]:
     found: list[tuple[str, ...]] = []
-    for name, lazy in all_commands().items():
-        command = get_command(load(lazy.app))
-        inner = getattr(command, "commands", None)
+    root = command()
+    for name in all_commands():
+        inner = getattr(root.get_command(typer.Context(root), name), "commands", None)
         found += [(name, each) for each in inner] if inner else [(name,)]
     return found
 

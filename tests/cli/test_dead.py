@@ -259,7 +259,7 @@ def test_a_run_that_has_begun_is_asked_to_stop(cli: Cli, tmp_path: Path) -> None
     ("arguments", "code", "words"),
     [
         (("stop", "7"), 3, "there is no run 7"),
-        (("show", "7"), 3, "run list"),
+        (("show", "7"), 3, "runs list"),
         (("show", "x"), 2, "is not a whole number"),
         (("list", "--status", "busy"), 2, "Unknown status 'busy'. Choose one of: "),
         (("list", "--kind", "task"), 2, "Unknown kind 'task'"),

@@ -164,7 +164,7 @@ def test_workers_that_are_silent_or_do_not_keep_up_and_what_failed(cli: Cli, tmp
     assert status == "warn" and message.startswith("1 overdue, the oldest by 10 m")
     assert "the workers do not keep up" in message
     [(status, message)] = told(cli, "failed")
-    assert status == "warn" and "went wrong" in message and "`job history ID` shows why" in message
+    assert status == "warn" and "went wrong" in message and "`duetime history ID` shows why" in message
 
 
 def test_a_run_that_waits_for_another_attempt_is_reported(cli: Cli, tmp_path: Path) -> None:

@@ -89,7 +89,8 @@ def test_help_is_asked_for_in_three_ways(cli: Cli) -> None:
         (("ls",), ["`duetime list`"]),
         (("job", "creat"), ["`duetime job add`"]),
         (("job", "remov"), ["`duetime job delete`"]),
-        (("pause", "x"), ["`duetime change`"]),
+        (("paus", "x"), ["`duetime pause`"]),
+        (("rm", "x"), ["`duetime delete`"]),
     ],
 )
 def test_a_mistyped_command_is_answered_with_those_that_may_be_meant(

@@ -27,8 +27,9 @@ CHANGED = NEVER.replace("is not trusted", "has changed since it was trusted")
 NAMED = "or name what you mean with --config FILE or --db URL"
 READERS = {
     "completion", "config get", "config path", "config show", "db status", "dead list", "dead show", "doctor",
-    "explain", "help", "inbox (action=list)", "job tasks", "list", "mcp", "next", "open", "run list", "run show",
-    "service status", "status", "tail", "token header", "token list", "token show", "top (once=True)", "upcoming",
+    "explain", "help", "inbox (action=list)", "history", "job tasks", "list", "mcp", "next", "open", "runs list",
+    "runs show", "service status", "show", "status", "tail", "token header", "token list", "token show",
+    "top (once=True)", "upcoming",
     *(f"{kind} {name}" for kind in ("job", "prompt", "notify", "request") for name in ("history", "list", "show")),
 }  # fmt: skip
 Bare = Callable[..., Answer]
@@ -138,7 +139,7 @@ def test_a_command_writes_unless_it_says_that_it_reads() -> None:
 
 def _readers(group: Any, path: str) -> Iterator[str]:
     context = typer.Context(group)
-    for name in group.list_commands(context):
+    for name in dict.fromkeys([*group.list_commands(context), *group.commands]):
         each = group.get_command(context, name)
         if hasattr(each, "list_commands"):
             yield from _readers(each, f"{path}{name} ")

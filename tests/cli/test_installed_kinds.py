@@ -39,7 +39,10 @@ def test_a_kind_of_another_package_gets_a_command(tmp_path: Path) -> None:
     edited = document(tmp_path, "beep", "edit", "morning", "--no-loud", "--every", "2h")
     assert edited["payload"] == {"text": "5", "file": "lines", "times": 2, "loud": False}
     assert [each["id"] for each in document(tmp_path, "beep", "list")["beeps"]] == [added["id"]]
-    assert document(tmp_path, "beep", "cancel", added["id"])["status"] == "cancelled"
+    shown = duetime(tmp_path, "show", "morning", "--db", "my.db").stdout
+    assert shown.startswith("beep  ") and "\ntext    5" in shown and "\ntimes   2" in shown
+    assert document(tmp_path, "beep", "pause", added["id"])["status"] == "paused"
+    assert document(tmp_path, "cancel", added["id"])["status"] == "cancelled"
 
 
 @pytest.mark.parametrize(

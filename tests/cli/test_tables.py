@@ -19,8 +19,8 @@ from duetime.settings import Settings
 from duetime.terminal import output
 from duetime.terminal.output import READABLE, fitting
 from duetime.terminal.schedules.change import run_ending
-from duetime.terminal.schedules.commands import KindView
 from duetime.terminal.schedules.display import outcome_text, print_runs, print_schedules
+from duetime.terminal.schedules.kind_view import KindView
 from tests.support.cli import Cli
 from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand, create, runs_of

@@ -66,7 +66,7 @@ def test_a_failed_run_shows_its_course_its_error_and_its_input(api: Api, ada: Cl
     api.pass_time(hours=1)
     page, text = pages.html(f"/runs/{run}"), pages.text(f"/runs/{run}")
     assert "<h1>Sync &lt;b&gt;it&lt;/b&gt;</h1>" in page
-    for told in ("Attempt 1 failed", "Waited to retry", "Attempt 2 failed", "2 of 2", f"duetime run again {run}"):
+    for told in ("Attempt 1 failed", "Waited to retry", "Attempt 2 failed", "2 of 2", f"duetime runs again {run}"):
         assert told in text, told
     assert (
         text.index("RuntimeError: as always") < text.index("in fail raise RuntimeError") < text.index("Full traceback")

@@ -146,7 +146,7 @@ def test_only_all_is_a_hundred_percent() -> None:
 def test_commands_name_the_store(busy: Site) -> None:
     run, db = _run(busy, "failed").id, busy.room.settings.db
     text = signed_in(busy).text(f"/runs/{run}")
-    for command in (f"run show {run}", f"run again {run}", f"dead retry {run}"):
+    for command in (f"runs show {run}", f"runs again {run}", f"dead retry {run}"):
         assert f"duetime {command} --db {db}" in text
     assert f"duetime connect claude-code --db {db}" in signed_in(busy).text("/connect")
     assert db not in signed_in_as(busy, "stranger").text("/connect")

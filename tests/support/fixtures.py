@@ -21,7 +21,10 @@ from tests.support.qstash_standin import StandIn
 from tests.support.stage import Stage
 from tests.support.web import Site, site
 
-STORED = frozenset({"job", "prompt", "notify", "request", "change", "dead", "run", "import", "db"})
+STORED = frozenset({
+    "job", "prompt", "notify", "request", "change", "dead", "run", "runs", "import", "db",
+    "show", "history", "stop", "pause", "resume", "cancel", "delete",
+})  # fmt: skip
 STORED_ALONE = frozenset({"upcoming", "inbox", "doctor", "export", "backup", "list", "tail", "top"})
 """Commands that open a store: those with subcommands, and those without."""
 BUILT_ONCE = cache(get_command)

@@ -117,6 +117,14 @@ def _own(name: str, module: str, summary: str, app: str = "commands") -> Command
     return Command(name, f"duetime.cli.{module}:{app}", summary)
 
 
+def _general(name: str, summary: str) -> Command:
+    """Return a command for a schedule of any kind. All of them are declared in one group."""
+    return Command(name, _GENERAL, summary)
+
+
+_GENERAL = "duetime.terminal.schedules.commands:commands"
+
+
 # The summaries are here so that `duetime --help` imports no command: some need packages that are slow or missing.
 _SECTIONS: Mapping[str, tuple[Command, ...]] = {
     "Get started": (
@@ -135,8 +143,18 @@ _SECTIONS: Mapping[str, tuple[Command, ...]] = {
         _own("next", "runs.preview", "Show when an expression fires next."),
         _own("explain", "runs.preview", "Explain an expression in English.", "explain_commands"),
     ),
+    "One schedule, by its id or name": (
+        _general("show", "Show what it does and when, its next times and its history."),
+        _general("history", "Show its runs, latest first, with every attempt."),
+        _general("run", "Run it now, in addition to its own times."),
+        _general("stop", "Stop its run that is in progress."),
+        _general("pause", "Pause it, until it is resumed or until a time."),
+        _general("resume", "Resume it."),
+        _general("cancel", "Cancel it, so that nothing more starts."),
+        _general("delete", "Delete it; its history can still be read."),
+    ),
     "Runs": (
-        _own("run", "runs.run", "Single runs: list, show, run again, stop."),
+        _own("runs", "runs.runs", "Single runs: list, show, run again, stop."),
         _own("dead", "runs.dead", "Dead letters: list, show, retry or dismiss what failed."),
         _own("tail", "runs.tail", "Follow runs as they start, end and fail."),
         _own("top", "runs.top", "Watch workers, running and upcoming work, and failures."),
@@ -180,18 +198,24 @@ def commands_of(spec: KindSpec) -> tuple[Command, ...]:
     """Return the command groups of a kind: its own, or a standard one if only a payload model describes it."""
     if spec.commands or not spec.payload:
         return spec.commands
-    return (Command(spec.name, "", f"{spec.plural.capitalize()}: add, edit, list, show, run, cancel and more."),)
+    return (Command(spec.name, "", f"{spec.plural.capitalize()}: add, edit and list them."),)
 
 
 def _load(name: str) -> Any:
     """Import a command. Installed packages are searched for kinds only if no built-in command has this name."""
     known = {each.name: each for spec in known_specs().values() for each in spec.commands} | _BUILT_IN
-    found = known.get(name) or all_commands().get(name)
-    if found is None or found.app:
-        return None if found is None else load(found.app)
-    from duetime.terminal.schedules.standard import standard_commands
+    declared = known.get(name) or all_commands().get(name)
+    if declared is None:
+        return None
+    if declared.app:
+        loaded: Any = get_command(load(declared.app))
+    else:
+        from duetime.terminal.schedules.standard import standard_commands
 
-    return standard_commands(load_specs()[name])
+        loaded = get_command(standard_commands(load_specs()[name]))
+    loaded = loaded.commands[name] if declared.app == _GENERAL else loaded
+    loaded.name = name
+    return loaded
 
 
 EXAMPLES = """\
@@ -222,12 +246,13 @@ class LazyCommandGroup(Summaries):
     """The top-level commands; each is imported only when it is called."""
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        found = _load(cmd_name)
-        if found is None:
-            return None
-        command = get_command(found)
-        command.name = cmd_name
-        return command
+        return _load(cmd_name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command; `duetime run list` and the like are earlier names of `duetime runs list`."""
+        if args[0] == "run" and args[1:2] and args[1] in ("list", "show", "again", "stop"):
+            args = ["runs", *args[1:]]
+        return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
         """Complete from the summaries, so that Tab imports no command either."""
@@ -297,10 +322,11 @@ def show_help(
     found = command()
     context = found.make_context("duetime", [], resilient_parsing=True)
     context.resilient_parsing = False  # an unknown command is an error
-    for name in names or ():
+    rest = list(names or ())
+    while rest:
         if not hasattr(found, "commands"):
-            raise InvalidInput(f"COMMAND: {context.command_path} has no commands of its own, such as {name!r}")
-        _, found, _ = found.resolve_command(context, [name])
+            raise InvalidInput(f"COMMAND: {context.command_path} has no commands of its own, such as {rest[0]!r}")
+        name, found, rest = found.resolve_command(context, rest)
         context = type(context)(found, info_name=name, parent=context)
     text = found.get_help(context)
     output.print_result(json_, {"command": context.command_path, "help": text}, text)

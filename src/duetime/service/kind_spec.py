@@ -66,6 +66,8 @@ class KindSpec:
     """Sentences at the end of these instructions."""
     commands: tuple[Command, ...] = ()
     """Its command groups; the first is the one that manages its schedules."""
+    view: str = ""
+    """KindView: how the commands show its schedules."""
     api: str = ""
     """FastAPI router that is part of `/api`."""
     routes: str = ""

@@ -111,7 +111,6 @@ def formerly(base: type[PlainCommand], **names: str) -> type[PlainCommand]:
 
 _MEANT = {
     "create": "add", "new": "add", "rm": "delete", "remove": "delete", "ls": "list", "get": "show", "update": "edit",
-    "pause": "change", "resume": "change", "cancel": "change",
     "web": "open", "dashboard": "open", "start": "serve", "logs": "tail", "ps": "top", "check": "doctor",
 }  # fmt: skip
 """Commands by the names that they have in other programs."""
@@ -145,7 +144,7 @@ class PlainGroup(TyperGroup):
 
     def suggestions(self, ctx: Any, given: str) -> list[str]:
         """Return the commands that the user may have meant."""
-        names = self.list_commands(ctx)
+        names = list(dict.fromkeys([*self.list_commands(ctx), *self.commands]))
         known = {name: name for name in names} | {word: name for word, name in _MEANT.items() if name in names}
         begin = [name for name in names if len(given) > 1 and (name.startswith(given) or given.startswith(name))]
         close = [known[word] for word in difflib.get_close_matches(given, known, n=2, cutoff=0.7)]

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from duetime.cli.data.crontab import Remark
 from duetime.cli.data.import_plan import Candidate
-from duetime.cli.runs.run import Kind, known_kind
+from duetime.cli.runs.runs import Kind, known_kind
 from duetime.engine.actor import actor_from
 from duetime.engine.clock import Instant, instant_of
 from duetime.engine.errors import DuetimeError, InvalidInput
@@ -25,7 +25,7 @@ from duetime.service.presenters import trigger_shape
 from duetime.service.services import OPERATOR, pages_of
 from duetime.terminal.context import Application, Db, Json, opened
 from duetime.terminal.output import bar, clean, escaped, note, plural, progress, warn
-from duetime.terminal.schedules.commands import PAGE
+from duetime.terminal.schedules.read import PAGE
 from duetime.terminal.typer_ext import PlainCommand, option, single
 
 FORMAT = 1

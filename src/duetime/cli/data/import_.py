@@ -26,7 +26,7 @@ from duetime.settings import load_settings
 from duetime.terminal import output
 from duetime.terminal.completion import Zone
 from duetime.terminal.context import MEMORY, Application, Db, Json, Tasks, again, opened, print_warnings, store_file
-from duetime.terminal.schedules.commands import headline
+from duetime.terminal.schedules.kind_view import headline
 from duetime.terminal.schedules.options import ReportedOptions
 from duetime.terminal.typer_ext import PlainCommand, argument, bundled, group, option
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any, Final
 
-from duetime.cli.runs.run import Kind, known_kind
+from duetime.cli.runs.runs import Kind, known_kind
 from duetime.engine.clock import Instant
 from duetime.engine.times import clock_local
 from duetime.service.changes import ACTIONS, FINAL, BulkChange, ChangeRequest, Selection, change_schedules

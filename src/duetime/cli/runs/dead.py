@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from duetime.cli.runs.run import OVER, Kind, found_run, known_kind, over, payload_of, print_run, run_number, whole_view
+from duetime.cli.runs.runs import OVER, Kind, found_run, known_kind, over, payload_of, print_run, run_number, whole_view
 from duetime.engine.clock import Instant
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import Run, Schedule

@@ -5,26 +5,26 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any
 
-from duetime.cli.runs.run import Kind, known_kind
+from duetime.cli.runs.runs import Kind, known_kind
 from duetime.engine.clock import instant_of
 from duetime.engine.store import ScheduleQuery
 from duetime.engine.times import clock_local
 from duetime.service.kind_spec import Window
-from duetime.service.services import OPERATOR, Call, pages_of
-from duetime.service.state_details import details_of
+from duetime.service.services import OPERATOR, Call
 from duetime.service.status import limit_text
 from duetime.service.status import status as read_status
 from duetime.service.upcoming import upcoming as read_upcoming
 from duetime.terminal import output
 from duetime.terminal.completion import TOPICS
 from duetime.terminal.context import Application, Cursor, Db, Json, opened, program
-from duetime.terminal.output import ahead, clean, counted, plural, schedule_document
+from duetime.terminal.output import ahead, clean, plural
 from duetime.terminal.schedules.change import range_given
-from duetime.terminal.schedules.commands import ANY_KIND, MEANT, PAGE, Everything, Status
-from duetime.terminal.schedules.display import print_schedules, short_of
+from duetime.terminal.schedules.commands import Everything, Status
+from duetime.terminal.schedules.display import short_of
+from duetime.terminal.schedules.kind_view import ANY_KIND
+from duetime.terminal.schedules.read import LIVING, list_schedules
 from duetime.terminal.typer_ext import ReadCommand, formerly, option, single
 
-LIVING = "living"
 Subject = Annotated[str | None, option("--topic TEXT", "Only with this topic, task or agent.", **TOPICS)]
 
 list_commands = single()
@@ -48,45 +48,17 @@ def list_(
 ) -> None:
     """List schedules of all kinds, next due first. Those that have ended are left out unless --all or --status asks for
     them."""
+    query = ScheduleQuery(
+        kind=known_kind(kind),
+        status=status or (None if everything else LIVING),
+        text=text,
+        subject=subject,
+        by_time=True,
+        limit=limit,
+        cursor=cursor,
+    )
     with opened(db) as app:
-        query = ScheduleQuery(
-            kind=known_kind(kind),
-            status=MEANT.get(status or "", status) or (None if everything else LIVING),
-            text=text,
-            subject=subject,
-            by_time=True,
-            limit=PAGE if everything else limit,
-            cursor=cursor,
-        )
-        pages = pages_of(app.scheduler.search, OPERATOR, query)
-        read = list(pages) if everything else [next(pages)]
-        items, zone = [item for page in read for item in page.items], app.scheduler.zone
-        notes = app.services.list_notes(kind)
-        if json_:
-            details = details_of(app.scheduler, items)
-            views: list[dict[str, Any]] = [
-                schedule_document(item, zone, details.get(item.definition.id)) for item in items
-            ]
-            output.print_json({"schedules": views, "total": read[0].total, "next_cursor": read[-1].cursor})
-            return
-        if items:
-            print_schedules(ANY_KIND, items, zone, app.clock.now(), details_of(app.scheduler, items))
-        else:
-            none = "No schedules match." if kind or status or text or subject else _none(app)
-            output.say(f"{none} Add one: {program('notify', 'add', '--help')}")
-        if len(items) < read[0].total:
-            output.say(f"{len(items)} of {counted(read[0])}; --all shows all, --limit more.")
-        for note in notes:
-            output.say(note)
-
-
-def _none(app: Application) -> str:
-    """Return why a list without a filter is empty."""
-    ended, cancelled = (app.store.search(ScheduleQuery(status=each, limit=1)).total for each in ("over", "cancelled"))
-    named = f"{ended:,} have ended ({program('list', '--all')})"
-    if ended == cancelled:
-        named = f"{ended:,} are cancelled ({program('list', '--status', 'cancelled')})"
-    return f"There are no active schedules; {named}." if ended else "There are no schedules yet."
+        list_schedules(app, ANY_KIND, query, json_, everything=everything)
 
 
 upcoming_commands = single()

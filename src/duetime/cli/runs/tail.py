@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Annotated, Any
 
-from duetime.cli.runs.run import KINDS, known_kind
+from duetime.cli.runs.runs import KIND_NAMES, KINDS, known_kind
 from duetime.cli.serve.shutdown import LOOK, StopButton
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.model import Run, RunId, RunStatus
@@ -15,7 +15,6 @@ from duetime.service.change_feed import BATCH, RunFollower
 from duetime.service.errors import unwrap
 from duetime.service.services import OPERATOR
 from duetime.terminal import output
-from duetime.terminal.completion import one_of
 from duetime.terminal.context import Application, Db, Json, opened
 from duetime.terminal.output import clean, clock_time, outcome, plural, relative, run_document, shortened, span
 from duetime.terminal.schedules.display import retry_text
@@ -182,8 +181,7 @@ duetime tail --kind prompt -n 50
 @commands.command(cls=ReadCommand, epilog=_TAIL_EXAMPLES)
 def tail(
     kind: Annotated[
-        list[str] | None,
-        option("--kind KIND", "Only this kind: job, prompt, notification or request. Repeatable.", **one_of(*KINDS)),
+        list[str] | None, option("--kind KIND", f"Only this kind: {KIND_NAMES}. Repeatable.", **KINDS)
     ] = None,
     last: Annotated[int, option("-n --last", "Number of earlier runs to show first.", min=0, max=500)] = 10,
     db: Db = None,

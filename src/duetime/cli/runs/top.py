@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-from duetime.cli.runs.run import run_facts
+from duetime.cli.runs.runs import run_facts
 from duetime.cli.runs.top_frame import Frame, Part, Row, frame_of, frame_view, parts_of
 from duetime.cli.serve.shutdown import StopButton
 from duetime.engine.model import LIVE, ScheduleState
 from duetime.engine.result import Err, Result
 from duetime.service.changes import ChangeRequest, change_found
-from duetime.service.lookup import name_of
-from duetime.service.presenters import next_instants
+from duetime.service.lookup import name_of, short_id
 from duetime.service.services import OPERATOR
-from duetime.service.state_details import detail_of
 from duetime.service.workers import is_alive
 from duetime.terminal import output
 from duetime.terminal.context import Application, Db, Json, opened
 from duetime.terminal.input import DOWN, ENTER, ESCAPE, UP, Keys
 from duetime.terminal.output import clean, clock_time, plural, span
-from duetime.terminal.schedules.commands import ANY_KIND
 from duetime.terminal.schedules.display import schedule_facts
 from duetime.terminal.typer_ext import option, reading_if, single
 
@@ -84,10 +81,7 @@ class Actions:
         if run is not None:
             pairs += run_facts(app, run, schedule)
         if schedule is not None and run is None:
-            now = app.clock.now()
-            detail = detail_of(app.scheduler, schedule)
-            times = next_instants(schedule, now, 5)
-            pairs += schedule_facts(ANY_KIND, schedule, times, app.scheduler.zone, now, detail)
+            pairs += schedule_facts(app, schedule)
         labelled = [(output.safe(label, "dim"), value) for label, value in pairs]
         shown = output.grid(["", ""], labelled, whole=1, fold=True, show_header=False)
         hint = "r retry · p pause · esc back" if run is not None else "r run now · p pause · esc back"
@@ -132,11 +126,8 @@ class Actions:
             return
         paused = schedule.progress.state == ScheduleState.PAUSED
         done = change_found(self._app.services, OPERATOR, schedule, ChangeRequest("resume" if paused else "pause"))
-        definition, spec = schedule.definition, self._app.services.specs.get(schedule.definition.kind)
-        short = f"{definition.kind[0]}{definition.id}"
-        command = f"change resume {definition.public_id}" if spec is None else f"{spec.command} resume {short}"
-        how = f"resume it: duetime {command}"
-        name = clean(name_of(definition))
+        definition, name = schedule.definition, clean(name_of(schedule.definition))
+        how = f"resume it: duetime resume {short_id(definition)}"
         self._tell(done, f"Resumed {name}." if paused else f"Paused {name}; {how}")
 
     def _tell(self, result: Result[Any], text: str) -> None:

@@ -254,7 +254,7 @@ def _troubled(scheduler: Scheduler, samples: Samples) -> Iterator[Check]:
     else:
         yield Check("ok", "broken", "no schedule is broken")
     if failed.items:
-        yield Check("warn", "failed", f"{_named(failed)}; {_command(failed, 'history ID')} shows why")
+        yield Check("warn", "failed", f"{_named(failed)}; `duetime history ID` shows why")
     else:
         yield Check("ok", "failed", f"no schedule's last run failed{_left_out(samples)}")
 

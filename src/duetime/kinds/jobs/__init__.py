@@ -16,9 +16,8 @@ SPEC = KindSpec(
     resources="duetime.kinds.jobs.mcp:RESOURCES",
     instructions="Jobs run registered functions (schedule_job)",
     api="duetime.kinds.jobs.api:routes",
-    commands=(
-        Command("job", "duetime.kinds.jobs.cli:commands", "Jobs: add, edit, list, show, run, pause, cancel and more."),
-    ),
+    commands=(Command("job", "duetime.kinds.jobs.cli:commands", "Jobs: add, edit and list them, and list the tasks."),),
+    view="duetime.kinds.jobs.cli:JOB",
     form="duetime.kinds.jobs.form:FORM",
     editable="duetime.kinds.jobs.mcp:EDITABLE",
     text="task",

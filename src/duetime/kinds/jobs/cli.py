@@ -11,9 +11,10 @@ from duetime.service.errors import refuse
 from duetime.terminal.completion import Found, from_store
 from duetime.terminal.context import Application, Db, Json, Tasks, opened, pair_of, value_of
 from duetime.terminal.errors import name_fields
-from duetime.terminal.schedules.commands import Facts, Id, KindView, Payload, add_commands, filled
+from duetime.terminal.schedules.commands import Id, kind_commands
+from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled
 from duetime.terminal.schedules.options import EditOptions, Key, Name, ReportedOptions, TriggerOptions
-from duetime.terminal.typer_ext import PlainCommand, ReadCommand, argument, bundled, first_sentence, group, under
+from duetime.terminal.typer_ext import PlainCommand, ReadCommand, argument, bundled, first_sentence, under
 
 if TYPE_CHECKING:
     from duetime.engine.model import Definition
@@ -42,9 +43,10 @@ def _facts(_: Definition, payload: Payload) -> Facts:
 _TASKS = from_store(_task_names, load_tasks=True)
 JOB = KindView("job", "job", "jobs", ("NAME",), lambda definition, _: (definition.name,), _facts)
 name_fields({"task": "--task", "args": "--arg", "kwargs": "--kwarg"})
-commands = group(
+commands = kind_commands(
+    JOB,
     "Jobs run registered tasks on a schedule.",
-    "duetime job add report --task echo --every 2h\nduetime job show report\nduetime job run report --wait 10",
+    "duetime job add report --task echo --every 2h\nduetime show report\nduetime run report --wait 10",
 )
 
 
@@ -144,6 +146,3 @@ def list_tasks(tasks: Tasks = None, db: Db = None, json_: Json = False) -> None:
 def _arguments(schema: Mapping[str, Any]) -> str:
     required = schema.get("required", ())
     return " ".join(name if name in required else f"[{name}]" for name in schema.get("properties", ())) or "-"
-
-
-add_commands(commands, JOB)

@@ -18,7 +18,7 @@ SPEC = KindSpec(
     api="duetime.kinds.notifications.api:routes",
     commands=(
         Command(
-            "notify", "duetime.kinds.notifications.cli:commands", "Notifications: send one, add, edit, list and more."
+            "notify", "duetime.kinds.notifications.cli:commands", "Notifications: send one, add, edit and list them."
         ),
         Command(
             "inbox",
@@ -26,6 +26,7 @@ SPEC = KindSpec(
             "Notifications that arrived in the built-in inbox.",
         ),
     ),
+    view="duetime.kinds.notifications.cli:NOTIFICATION",
     form="duetime.kinds.notifications.dashboard:FORM",
     pages="duetime.kinds.notifications.dashboard:PAGES",
     editable="duetime.kinds.notifications.mcp.text:EDITABLE",

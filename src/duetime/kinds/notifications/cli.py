@@ -39,10 +39,11 @@ from duetime.terminal.context import Application, Db, Json, Limit, given_text, o
 from duetime.terminal.errors import name_fields
 from duetime.terminal.output import clean, coming, plural
 from duetime.terminal.schedules.change import add_schedule, edit_schedule, time_notes
-from duetime.terminal.schedules.commands import Facts, Id, KindView, Payload, add_commands, filled, one_line
+from duetime.terminal.schedules.commands import Id, kind_commands
 from duetime.terminal.schedules.display import short_of
+from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled, one_line
 from duetime.terminal.schedules.options import EditOptions, Key, NamedFields, PolicyOptions, TriggerOptions
-from duetime.terminal.typer_ext import PlainCommand, argument, bundled, group, option, reading_if, single, under
+from duetime.terminal.typer_ext import PlainCommand, argument, bundled, option, reading_if, single, under
 
 Text = Annotated[str, argument("MESSAGE", "Text of the notification; - reads standard input.")]
 Topic = Annotated[
@@ -71,7 +72,8 @@ def _facts(_: Definition, payload: Payload) -> Facts:
 
 NOTIFICATION = KindView(KIND, "notify", "notifications", ("TOPIC", "MESSAGE"), _cells, _facts)
 name_fields({"tags": "--tag", "actions": "--action"})
-commands = group(
+commands = kind_commands(
+    NOTIFICATION,
     "Notifications are messages to people, sent at once or on a schedule.",
     'duetime notify send "It works" --topic reminders\n'
     'duetime notify add "Call Ada" --topic reminders --at "tomorrow 3pm"',
@@ -228,9 +230,6 @@ def edit(
     given |= {} if topic is None else {"topic": topic}
     with opened(db) as app:
         edit_schedule(app, NOTIFICATION, id, trigger, json_, name=None, payload=given, policy=policy.given())
-
-
-add_commands(commands, NOTIFICATION)
 
 
 # `duetime inbox`: show notifications that arrived, in the built-in inbox or elsewhere, and mark them.

@@ -21,10 +21,11 @@ SPEC = KindSpec(
         Command(
             "prompt",
             "duetime.kinds.prompts.cli:commands",
-            "Prompts for agents: add, edit, list, take, finish and more.",
+            "Prompts for agents: add, edit, list, take and finish them.",
         ),
         Command("chat", "duetime.kinds.prompts.chat:commands", "Talk to an agent that schedules things for you."),
     ),
+    view="duetime.kinds.prompts.cli:PROMPT",
     form="duetime.kinds.prompts.form:FORM",
     cost="duetime.kinds.prompts.runner:cost_of",
     editable="duetime.kinds.prompts.mcp.tools:EDITABLE",

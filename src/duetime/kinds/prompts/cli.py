@@ -32,9 +32,10 @@ from duetime.terminal.context import Application, Db, Json, again, given_text, o
 from duetime.terminal.errors import name_fields
 from duetime.terminal.output import clean, coming
 from duetime.terminal.schedules.change import add_schedule, edit_schedule
-from duetime.terminal.schedules.commands import Facts, Id, KindView, Payload, add_commands, filled, headline, one_line
+from duetime.terminal.schedules.commands import Id, kind_commands
+from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled, headline, one_line
 from duetime.terminal.schedules.options import EditOptions, Key, Name, NamedFields, ReportedOptions, TriggerOptions
-from duetime.terminal.typer_ext import PlainCommand, argument, bundled, group, option, under
+from duetime.terminal.typer_ext import PlainCommand, argument, bundled, option, under
 
 
 def _cells(definition: Definition, payload: Payload) -> Sequence[object]:
@@ -56,7 +57,8 @@ def _facts(definition: Definition, payload: Payload) -> Facts:
 
 PROMPT = KindView("prompt", "prompt", "prompts", ("PROMPT", "AGENT"), _cells, _facts)
 name_fields({"prompt": "the text"})
-commands = group(
+commands = kind_commands(
+    PROMPT,
     "Prompts wake an agent with instructions on a schedule.",
     'duetime prompt add "Summarise my calendar" --when "every weekday at 8:30"\nduetime prompt list',
 )
@@ -248,10 +250,7 @@ def finish(
 def _cannot_finish(app: Application, number: int, refused: Err) -> DuetimeError:
     run = app.scheduler.run(OPERATOR, number)
     if run is None or run.kind != "prompt":
-        return refuse("not_found", f"there is no run {number} of a prompt; list them: {again(app, 'run', 'list')}")
+        return refuse("not_found", f"there is no run {number} of a prompt; list them: {again(app, 'runs', 'list')}")
     if run.status not in LIVE:
         return refuse("not_possible", f"run {number} is already {run.status}")
     return error_of(Err(refused.code, f"run {number} is not yours to finish: it expired, or somebody else has it"))
-
-
-add_commands(commands, PROMPT)

@@ -12,9 +12,10 @@ from duetime.kinds.requests.wire import KIND, METHODS
 from duetime.terminal.completion import one_of
 from duetime.terminal.context import Db, Json, given_text, opened
 from duetime.terminal.errors import name_fields
-from duetime.terminal.schedules.commands import Facts, Id, KindView, Payload, add_commands, filled, headline
+from duetime.terminal.schedules.commands import Id, kind_commands
+from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled, headline
 from duetime.terminal.schedules.options import EditOptions, Key, Name, PolicyOptions, TriggerOptions
-from duetime.terminal.typer_ext import PlainCommand, argument, bundled, group, option
+from duetime.terminal.typer_ext import PlainCommand, argument, bundled, option
 
 if TYPE_CHECKING:
     from duetime.engine.model import Definition
@@ -26,7 +27,9 @@ def _facts(_: Definition, payload: Payload) -> Facts:
 
 name_fields({"url": "the URL", "headers": "--header", "body": "--body", "method": "--method"})
 REQUEST = KindView(KIND, KIND, "requests", ("URL",), lambda _, payload: (payload.get("url", ""),), _facts)
-commands = group("Requests are HTTP calls on a schedule, also those that programs made through the HTTP or QStash API.")
+commands = kind_commands(
+    REQUEST, "Requests are HTTP calls on a schedule, also those that programs made through the HTTP or QStash API."
+)
 
 
 _ADD_EXAMPLES = """\
@@ -119,6 +122,3 @@ def edit(
     payload = _payload(url=url, method=method, body=body) | _attempts(chosen)
     with opened(db) as app:
         edit_schedule(app, REQUEST, id, trigger, json_, name=name, payload=payload, policy=chosen, guarded=True)
-
-
-add_commands(commands, REQUEST)

@@ -28,8 +28,8 @@ from duetime.terminal import output
 from duetime.terminal.context import Application, again, print_done
 from duetime.terminal.input import agreed, is_interactive
 from duetime.terminal.output import clean, coming, run_document, schedule_document
-from duetime.terminal.schedules.commands import KindView
-from duetime.terminal.schedules.display import found_here, not_found, outcome_text
+from duetime.terminal.schedules.display import find_here, not_found, outcome_text
+from duetime.terminal.schedules.kind_view import KindView
 from duetime.terminal.schedules.options import EditOptions
 
 
@@ -55,7 +55,7 @@ def edit_schedule(
 ) -> None:
     """Edit a schedule and print it. If `guarded`, another recipient does not get the hidden values of the stored
     payload."""
-    found = found_here(app, view, given)
+    found = find_here(app, view, given)
     given_when, limits = options.changed()
     if name is None and given_when is None and not limits and not policy and not payload:
         raise InvalidInput(f"nothing to change; give at least one option, see duetime {view.command} edit --help")
@@ -93,9 +93,10 @@ def _text(app: Application, verb: str, view: Mapping[str, Any], schedule: Schedu
 
 
 def run_schedule(app: Application, view: KindView, id: str, wait: float, json_: bool) -> None:
-    definition = found_here(app, view, id).definition
-    made = _done(view, short_id(definition), app.scheduler.run_now(OPERATOR, definition.public_id, view.kind))
-    warnings = app.services.worker_warnings(view.kind)
+    definition = find_here(app, view, id).definition
+    kind, short = definition.kind, short_id(definition)
+    made = _done(kind, short, app.scheduler.run_now(OPERATOR, definition.public_id, kind))
+    warnings = app.services.worker_warnings(kind)
     seen = wait_for_end(app.scheduler, made, wait)
     waited = waited_for(app.services, seen)
     document = {"id": definition.public_id, "run": run_document(seen, app.scheduler.zone), **waited}
@@ -116,8 +117,8 @@ def exit_after(run: Run, wait: float) -> None:
 
 def stop_schedule(app: Application, view: KindView, id: str, json_: bool) -> None:
     """Stop the runs of a schedule that are in progress."""
-    found, zone = found_here(app, view, id), app.scheduler.zone
-    done = _done(view, found.definition.public_id, stop_runs(app.scheduler, OPERATOR, found))
+    found, zone = find_here(app, view, id), app.scheduler.zone
+    done = _done(found.definition.kind, found.definition.public_id, stop_runs(app.scheduler, OPERATOR, found))
     document = {"id": found.definition.public_id, "runs": [run_document(run, zone) for run in done.runs]}
     owner = "" if found.definition.owner == OPERATOR.owner else f" Its owner is {found.definition.owner}."
     output.print_result(json_, document, clean(what_was_stopped(done, zone) + owner))
@@ -186,7 +187,7 @@ def change_one(
     result = change_schedule(app.services, OPERATOR, given, request, kind=view.kind)
     if isinstance(result, Err) and result.code in ("not_found", "ambiguous"):
         raise not_found(app, view, given, result)
-    changed: Changed = _done(view, given, result)
+    changed: Changed = _done(view.noun, given, result)
     verb = ACTIONS[request.action].capitalize()
     if changed.schedule is None:
         document: dict[str, Any] = {"id": changed.id, "kept_at": changed.place, verb.lower(): True}
@@ -197,7 +198,7 @@ def change_one(
     verb = _ALREADY.get(request.action, verb) if changed.already else verb
     text = f"{verb} {short}  {clean(name_of(definition))}"
     if request.action == "delete":
-        still = again(app, view.command, "history", short)
+        still = again(app, "history", short)
         output.print_result(json_, {"id": changed.id, "deleted": True}, f"{text}. Its runs can still be read: {still}")
         return
     zone, now = app.scheduler.zone, app.clock.now()
@@ -214,7 +215,7 @@ def change_one(
     output.print_result(json_, document, text)
 
 
-def _done(view: KindView, id: str, result: Result[Any]) -> Any:
+def _done(noun: str, id: str, result: Result[Any]) -> Any:
     if isinstance(result, Err):
-        raise refuse(result.code, f"{view.noun} {id}: {result.message or 'it is gone'}")
+        raise refuse(result.code, f"{noun} {id}: {result.message or 'it is gone'}")
     return result.value

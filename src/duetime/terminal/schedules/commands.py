@@ -1,78 +1,17 @@
-"""Declares the commands of every kind of schedule, and how its schedules are shown. Their implementation is imported
-when one runs."""
+"""Declares the commands of every kind of schedule. Their implementation is imported when one runs."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
 
 from duetime.service import MOST_SECONDS
 from duetime.terminal.completion import IDS, STATUSES
 from duetime.terminal.context import Cursor, Db, Json, Limit, opened
-from duetime.terminal.typer_ext import PlainCommand, ReadCommand, argument, option
-
-if TYPE_CHECKING:
-    from duetime.engine.model import Definition
-
-
-Payload = Mapping[str, Any]
-Facts = Sequence[tuple[str, object]]
-
-
-class KindView(NamedTuple):
-    kind: str
-    """Name in the engine."""
-    command: str
-    """Name of the command group, as it is typed."""
-    plural: str
-    headings: Sequence[str]
-    cells: Callable[[Definition, Payload], Sequence[object]]
-    """Return the cells under these headings in a list."""
-    facts: Callable[[Definition, Payload], Facts]
-    """Return what to show of a single schedule."""
-
-    @property
-    def noun(self) -> str:
-        return self.kind
-
-
-ANY_KIND = KindView(
-    "schedule",
-    "list",
-    "schedules",
-    ("KIND", "NAME"),
-    lambda definition, _: (definition.kind, definition.name),
-    lambda *_: (),
-)
-_HEADLINE = 60
-
-
-def one_line(text: str) -> str:
-    return " ".join(text[: 20 * _HEADLINE].split())
-
-
-def headline(text: str) -> str:
-    """Return the name that lists show for a text without a name of its own."""
-    line = one_line(text)
-    return line if len(line) <= _HEADLINE else f"{line[:_HEADLINE]}..."
-
-
-def filled(payload: Payload, *names: str) -> Facts:
-    """Return the fields that are not empty, texts and integers unchanged, others as JSON."""
-    given = [(name, payload[name]) for name in names if payload.get(name) not in (None, [], {}, "")]
-    return [
-        (name, value if isinstance(value, str | int) else json.dumps(value, ensure_ascii=False))
-        for name, value in given
-    ]
-
-
-PAGE = 1000
-MEANT = {"scheduled": "pending", "failing": "failed", "waiting": "running"}
-"""Statuses by the words that people use for them."""
-
+from duetime.terminal.schedules.kind_view import ANY_KIND, KindView
+from duetime.terminal.typer_ext import PlainCommand, ReadCommand, argument, group, option
 
 Id = Annotated[str, argument("ID", "Id as lists show it, such as j5, or a unique name.", **IDS)]
 Status = Annotated[
@@ -98,21 +37,13 @@ Expected = Annotated[
 ]
 
 
+READING = ("show", "history")
+"""The commands of a schedule that change nothing."""
+
+
 def add_commands(commands: typer.Typer, view: KindView) -> None:
-    """Add the commands that every kind has."""
-
-    def list_(
-        status: Status = None,
-        limit: Limit = 50,
-        everything: Everything = False,
-        cursor: Cursor = None,
-        db: Db = None,
-        json_: Json = False,
-    ) -> None:
-        from duetime.terminal.schedules.read import list_schedules
-
-        with opened(db) as app:
-            list_schedules(app, view, status, None if everything else limit, cursor, json_)
+    """Add the commands that work on a schedule of any kind, or only on one of the kind of the view. The latter are
+    earlier names of the former, which the help does not show."""
 
     def show(id: Id, runs: Runs = 10, db: Db = None, json_: Json = False) -> None:
         from duetime.terminal.schedules.read import show_schedule
@@ -158,10 +89,9 @@ def add_commands(commands: typer.Typer, view: KindView) -> None:
 
     noun = view.noun
     helped: dict[Callable[..., None], str] = {
-        list_: f"List {view.plural}, newest first, including those that have ended.",
         show: f"Show a {noun}: what it does and when, its policy, its next times and its history.",
         history: f"Show the runs of a {noun}, latest first, with every attempt; also of one that was deleted.",
-        run: f"Run a {noun} now, in addition to its schedule. With --wait, the exit code is 1 if the run failed "
+        run: f"Run a {noun} now, in addition to its own times. With --wait, the exit code is 1 if the run failed "
         "and 6 if it has not ended by then.",
         stop: f"Stop the run of a {noun} that is in progress. The {noun} continues at its next time.",
         pause: f"Pause a {noun}, until it is resumed or until a time.",
@@ -170,5 +100,35 @@ def add_commands(commands: typer.Typer, view: KindView) -> None:
         delete: f"Delete a {noun}, after a question on a terminal. Its history can still be read.",
     }
     for command, help_ in helped.items():
-        cls = ReadCommand if command in (list_, show, history) else PlainCommand
-        commands.command(name=command.__name__.rstrip("_"), cls=cls, help=help_)(command)
+        cls = ReadCommand if command.__name__ in READING else PlainCommand
+        commands.command(cls=cls, help=help_, hidden=view is not ANY_KIND)(command)
+
+
+commands = group("Commands for a schedule of any kind.")
+add_commands(commands, ANY_KIND)
+
+
+def kind_commands(view: KindView, summary: str, examples: str = "") -> typer.Typer:
+    """Return the command group of a kind, with the commands that every kind has."""
+    general = "`duetime show`, `history`, `run`, `stop`, `pause`, `resume`, `cancel` and `delete` work for every kind."
+    own = group(summary, f"{examples}\n\n{general}")
+
+    def list_(
+        status: Status = None,
+        limit: Limit = 50,
+        everything: Everything = False,
+        cursor: Cursor = None,
+        db: Db = None,
+        json_: Json = False,
+    ) -> None:
+        from duetime.engine.store import ScheduleQuery
+        from duetime.terminal.schedules.read import list_schedules
+
+        query = ScheduleQuery(kind=view.kind, status=status, limit=limit, cursor=cursor, newest_first=True)
+        with opened(db) as app:
+            list_schedules(app, view, query, json_, everything=everything)
+
+    help_ = f"List {view.plural}, newest first, including those that have ended."
+    own.command("list", cls=ReadCommand, help=help_)(list_)
+    add_commands(own, view)
+    return own

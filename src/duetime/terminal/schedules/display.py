@@ -15,32 +15,28 @@ from duetime.engine.times import clock_local
 from duetime.service.errors import error_of, refuse
 from duetime.service.history import next_attempt
 from duetime.service.lookup import find_schedule, short_id
-from duetime.service.presenters import actor_view, next_of
+from duetime.service.presenters import actor_view, next_instants, next_of
 from duetime.service.services import OPERATOR
-from duetime.service.state_details import StatusWords, status_words
+from duetime.service.state_details import StatusWords, detail_of, status_words
+from duetime.service.text import listed
 from duetime.terminal import output
 from duetime.terminal.context import Application, again
 from duetime.terminal.errors import did_you_mean
 from duetime.terminal.output import ahead, clean, coming, outcome, plural, relative, schedule_document, span
-from duetime.terminal.schedules.commands import KindView
+from duetime.terminal.schedules.kind_view import KindView, view_of
 
 
-def found_here(app: Application, view: KindView, given: str) -> Schedule:
-    """Find a schedule in this store. For one that is kept externally, raise an error that names the usable commands."""
-    external = app.services.hooks(view.kind).external()
-    possible = () if external is None else external.actions(OPERATOR, given)
-    if external is None or not possible:
-        return found(app, view, given)
-    can = f"{', '.join(('list', *possible[:-1]))} and {possible[-1]}"
-    raise refuse("not_possible", f"{given} is kept at {external.place}, and so is its history; {can} work there")
-
-
-def found(app: Application, view: KindView, given: str) -> Schedule:
-    """Find a schedule by its id, by a unique prefix of its id, or by its name."""
-    result = find_schedule(app.scheduler, OPERATOR, given, view.kind)
-    if isinstance(result, Err):
-        raise not_found(app, view, given, result)
-    return result.value
+def find_here(app: Application, view: KindView, text: str, *, deleted: bool = False) -> Schedule:
+    """Find a schedule of this store by its id, by a unique prefix of its id, or by its name; with `deleted`, also a
+    deleted one by its id. For one that is kept externally, raise an error that names the usable commands."""
+    result = find_schedule(app.scheduler, OPERATOR, text, view.kind, deleted=deleted)
+    if not isinstance(result, Err):
+        return result.value
+    for external in app.services.external(view.kind) if result.code == "not_found" else ():
+        if possible := external.actions(OPERATOR, text):
+            can = listed(["list", *possible])
+            raise refuse("not_possible", f"{text} is kept at {external.place}, and so is its history; {can} work there")
+    raise not_found(app, view, text, result)
 
 
 def short_of(app: Application, id: str) -> str:
@@ -49,6 +45,8 @@ def short_of(app: Application, id: str) -> str:
     return id if known is None else short_id(known.definition)
 
 
+NEXT_TIMES = 5
+"""Number of coming times that are shown of a schedule."""
 _COMPARED = 500
 """Number of latest schedules whose names are compared with a mistyped one."""
 
@@ -64,12 +62,16 @@ def not_found(app: Application, view: KindView, given: str, err: Err) -> Duetime
     query = ScheduleQuery(OPERATOR.owner, view.kind, (), "living", newest_first=True, limit=_COMPARED, count_to=0)
     names = [each.definition.name[:60] for each in app.store.search(query).items]
     similar = did_you_mean(shown, names)
-    message = f"there is no {view.noun} {shown!r}{similar or ';'} list them: {again(app, view.command, 'list')}"
+    message = f"there is no {view.noun} {shown!r}{similar or ';'} list them: {_list_line(app, view)}"
     other = err.details.get("found")
     spec = None if other is None else app.services.specs.get(other["kind"])
     if spec is not None and spec.command:
         message = f"{shown!r} is a {spec.name}; use {again(app, spec.command, '--help')}"
     return refuse("not_found", message)
+
+
+def _list_line(app: Application, view: KindView) -> str:
+    return again(app, *filter(None, (view.command, "list")))
 
 
 # Schedules and their runs as tables.
@@ -116,23 +118,22 @@ def _row(kind_view: KindView, item: Schedule, zone: str, now: Instant, detail: s
     ]
 
 
-def schedule_facts(
-    kind_view: KindView, schedule: Schedule, instants: list[Instant], zone: str, now: Instant, detail: str | None
-) -> list[tuple[str, object]]:
+def schedule_facts(app: Application, schedule: Schedule) -> list[tuple[str, object]]:
     """Return what to show of a schedule, with its next times."""
-    definition, progress = schedule
+    (definition, progress), zone, now = schedule, app.scheduler.zone, app.clock.now()
     view = schedule_document(schedule, zone)
-    words = _status_words(schedule, detail)
+    words = _status_words(schedule, detail_of(app.scheduler, schedule))
+    instants = next_instants(schedule, now, NEXT_TIMES)
     state = output.status_text(words.word)
     if words.more:
         state.append(f" {words.more}" if words.word == "waiting" else f", {words.more}")
     if progress.note:
         state.append(f": {clean(progress.note)}")
     return [
-        (kind_view.noun, f"{definition.name}  ({short_id(definition)})"),
+        (definition.kind, f"{definition.name}  ({short_id(definition)})"),
         *([("id", definition.public_id)] if definition.public_id != str(definition.id) else []),
         ("status", state),
-        *kind_view.facts(definition, view["payload"] or {}),
+        *view_of(app.services.specs.get(definition.kind)).facts(definition, view["payload"] or {}),
         *([("author", view["author"])] if is_agents(definition.author, definition.depth) else []),
         ("when", view["reads_as"]),
         *(("next" if number == 0 else "", coming(instant, zone, now)) for number, instant in enumerate(instants)),

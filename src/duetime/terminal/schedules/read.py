@@ -1,60 +1,95 @@
-"""Lists schedules of one kind, and shows one of them with its history."""
+"""Lists schedules of one kind or of all, and shows one of them with its history."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from duetime.engine.clock import Instant
-from duetime.engine.model import Run
-from duetime.engine.result import Ok
+from duetime.engine.model import Run, Schedule
 from duetime.engine.store import Page, ScheduleQuery
 from duetime.service.errors import unwrap
 from duetime.service.history import next_attempt
 from duetime.service.kind_spec import ExternalSchedule
-from duetime.service.lookup import find_schedule
 from duetime.service.presenters import attempt_view, instant_view, moment_view, next_instants
 from duetime.service.services import OPERATOR, pages_of
 from duetime.service.state_details import detail_of, details_of
 from duetime.terminal import output
 from duetime.terminal.context import Application, program
 from duetime.terminal.output import ahead, clean, counted, run_document, schedule_document
-from duetime.terminal.schedules.commands import MEANT, PAGE, KindView
-from duetime.terminal.schedules.display import found_here, print_runs, print_schedules, schedule_facts
+from duetime.terminal.schedules.display import NEXT_TIMES, find_here, print_runs, print_schedules, schedule_facts
+from duetime.terminal.schedules.kind_view import KindView
+
+PAGE = 1000
+"""Number of schedules that are read at a time if all are shown."""
+LIVING = "living"
+_STATUSES = {"scheduled": "pending", "failing": "failed", "waiting": "running"}
+"""Statuses by the words that people use for them."""
 
 
-def list_schedules(
-    app: Application, view: KindView, status: str | None, limit: int | None, cursor: str | None, json_: bool
-) -> None:
-    """Print a page of schedules, or all of them if there is no limit."""
-    query = ScheduleQuery(
-        kind=view.kind, status=MEANT.get(status or "", status), limit=limit or PAGE, cursor=cursor, newest_first=True
+def list_schedules(app: Application, view: KindView, query: ScheduleQuery, json_: bool, *, everything: bool) -> None:
+    """Print a page of schedules, or all of them."""
+    status = _STATUSES.get(query.status or "", query.status)
+    pages = pages_of(
+        app.scheduler.search, OPERATOR, replace(query, status=status, limit=PAGE if everything else query.limit)
     )
-    pages = pages_of(app.scheduler.search, OPERATOR, query)
-    read = list(pages) if limit is None else [next(pages)]
-    items = [item for page in read for item in page.items]
-    _print_list(app, view, read[0]._replace(items=items, cursor=read[-1].cursor), status, json_)
+    read = list(pages) if everything else [next(pages)]
+    items, total, zone = [item for page in read for item in page.items], read[0].total, app.scheduler.zone
+    details = details_of(app.scheduler, items)
+    services = [] if view.kind is None else app.services.external(view.kind)
+    elsewhere = [each for service in services for each in unwrap(service.list(OPERATOR))]
+    if json_:
+        views = [schedule_document(item, zone, details.get(item.definition.id)) for item in items]
+        more = {"kept_elsewhere": [_external_view(each, zone) for each in elsewhere]} if services else {}
+        output.print_json({view.plural: views, "total": total, "next_cursor": read[-1].cursor, **more})
+        return
+    if elsewhere:
+        print(f"Kept at {services[0].place}:")
+        _print_external(elsewhere, app.clock.now())
+    if items:
+        print_schedules(view, items, zone, app.clock.now(), details)
+    elif not elsewhere:
+        output.say(f"{_nothing(app, view, query)} Add one: {program(view.command or 'notify', 'add', '--help')}")
+    if len(items) < total:
+        output.say(f"{len(items)} of {counted(read[0])}; --all shows every one, --limit more.")
+    for note in app.services.list_notes(query.kind) if view.kind is None else ():
+        output.say(note)
+
+
+def _nothing(app: Application, view: KindView, query: ScheduleQuery) -> str:
+    """Return why a list is empty."""
+    status = None if query.status == LIVING else query.status
+    if view.kind is not None:
+        return f"There are no {view.plural} {f'with the status {clean(status)}' if status else 'yet'}."
+    if query.kind or status or query.text or query.subject:
+        return "No schedules match."
+    ended, cancelled = (app.store.search(ScheduleQuery(status=each, limit=1)).total for each in ("over", "cancelled"))
+    named = f"{ended:,} have ended ({program('list', '--all')})"
+    if ended == cancelled:
+        named = f"{ended:,} are cancelled ({program('list', '--status', 'cancelled')})"
+    return f"There are no active schedules; {named}." if ended else "There are no schedules yet."
 
 
 def show_schedule(app: Application, view: KindView, id: str, runs: int, json_: bool) -> None:
-    schedule, zone, now = found_here(app, view, id), app.scheduler.zone, app.clock.now()
-    instants, detail = next_instants(schedule, now, 5), detail_of(app.scheduler, schedule)
-    past = _history(app, schedule.definition.public_id, runs).items if runs else []
+    schedule, zone = find_here(app, view, id), app.scheduler.zone
+    past = _history(app, schedule, runs).items if runs else []
     if json_:
+        instants = next_instants(schedule, app.clock.now(), NEXT_TIMES)
         extra = {
             "next_instants": [instant_view(instant, zone) for instant in instants],
             "history": [_run_view(app, run) for run in past],
         }
-        output.print_json(schedule_document(schedule, zone, detail) | extra)
+        output.print_json(schedule_document(schedule, zone, detail_of(app.scheduler, schedule)) | extra)
         return
-    output.facts(schedule_facts(view, schedule, instants, zone, now, detail))
+    output.facts(schedule_facts(app, schedule))
     if past:
         print()
         print_runs(app, past)
 
 
 def show_history(app: Application, view: KindView, id: str, limit: int, json_: bool) -> None:
-    page = _history_of(app, view, id, limit)
+    page = _history(app, find_here(app, view, id, deleted=True), limit)
     if json_:
         output.print_json({"runs": [_run_view(app, run) for run in page.items], "total": page.total})
     elif page.items:
@@ -63,27 +98,6 @@ def show_history(app: Application, view: KindView, id: str, limit: int, json_: b
             output.say(f"{len(page.items)} of {counted(page)}; --limit shows more")
     else:
         print("It has not run yet.")
-
-
-def _print_list(app: Application, view: KindView, page: Page[Any], status: str | None, json_: bool) -> None:
-    zone, external = app.scheduler.zone, app.services.hooks(view.kind).external()
-    elsewhere = [] if external is None else unwrap(external.list(OPERATOR))
-    if json_:
-        details = details_of(app.scheduler, page.items)
-        views = [schedule_document(item, zone, details.get(item.definition.id)) for item in page.items]
-        more = {} if external is None else {"kept_elsewhere": [_external_view(each, zone) for each in elsewhere]}
-        output.print_json({view.plural: views, "total": page.total, "next_cursor": page.cursor, **more})
-        return
-    if external is not None and elsewhere:
-        print(f"Kept at {external.place}:")
-        _print_external(elsewhere, app.clock.now())
-    if page.items:
-        print_schedules(view, page.items, zone, app.clock.now(), details_of(app.scheduler, page.items))
-        if len(page.items) < page.total:
-            output.say(f"{len(page.items)} of {counted(page)}; --all shows every one")
-    elif not elsewhere:
-        none = f"There are no {view.plural} with the status {clean(status)}." if status else None
-        output.say(f"{none or f'There are no {view.plural} yet.'} Add one: {program(view.command, 'add', '--help')}")
 
 
 def _external_view(each: ExternalSchedule, zone: str) -> dict[str, Any]:
@@ -106,15 +120,8 @@ def _print_external(items: Sequence[ExternalSchedule], now: Instant) -> None:
     output.table(headings, rows, whole=3)
 
 
-def _history(app: Application, id: str, limit: int) -> Page[Run]:
-    return unwrap(app.scheduler.history(OPERATOR, id, limit=limit))
-
-
-def _history_of(app: Application, view: KindView, given: str, limit: int) -> Page[Run]:
-    """Return the history of a schedule, also of one that was deleted, by its id."""
-    known = find_schedule(app.scheduler, OPERATOR, given, view.kind, deleted=True)
-    schedule = known.value if isinstance(known, Ok) else found_here(app, view, given)
-    return _history(app, schedule.definition.public_id, limit)
+def _history(app: Application, schedule: Schedule, limit: int) -> Page[Run]:
+    return unwrap(app.scheduler.history(OPERATOR, schedule.definition.public_id, limit=limit))
 
 
 def _run_view(app: Application, run: Run) -> dict[str, Any]:

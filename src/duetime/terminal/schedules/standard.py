@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 import typer
 
-from duetime.engine.model import Definition
 from duetime.engine.validation import NewSchedule
 from duetime.service.kind_spec import KindSpec, load
 from duetime.service.payload_model import PayloadField, inputs_of
 from duetime.terminal.context import Db, Json, opened, value_of
 from duetime.terminal.schedules.change import add_schedule, edit_schedule
-from duetime.terminal.schedules.commands import Facts, Id, KindView, Payload, add_commands, filled
+from duetime.terminal.schedules.commands import Id, kind_commands
+from duetime.terminal.schedules.kind_view import standard_view
 from duetime.terminal.schedules.options import EditOptions, Key, Name, ReportedOptions, TriggerOptions
-from duetime.terminal.typer_ext import PlainCommand, argument, bundled, group
+from duetime.terminal.typer_ext import PlainCommand, argument, bundled
 
 _RESERVED = {each.name for bundle in (EditOptions, ReportedOptions) for each in dataclasses.fields(bundle)}
 _RESERVED |= {"id", "name", "key", "db", "json_"}
@@ -25,8 +25,8 @@ _RESERVED |= {"id", "name", "key", "db", "json_"}
 
 def standard_commands(spec: KindSpec) -> typer.Typer:
     fields = inputs_of(load(spec.payload), _RESERVED, "payload_")
-    view = _view(spec, [field.name for field in fields.values()])
-    commands = group(f"{spec.plural.capitalize()}: {spec.title[:1].lower()}{spec.title[1:]}, scheduled.")
+    view = standard_view(spec)
+    commands = kind_commands(view, f"{spec.plural.capitalize()}: {spec.title[:1].lower()}{spec.title[1:]}, scheduled.")
 
     def add(
         name: Annotated[str, argument("NAME", "Name of the schedule.")],
@@ -62,18 +62,7 @@ def standard_commands(spec: KindSpec) -> typer.Typer:
     for command, help_ in helped.items():
         made = bundled(_with_options(command, fields, required=command is add))
         commands.command(cls=PlainCommand, help=help_)(made)
-    add_commands(commands, view)
     return commands
-
-
-def _view(spec: KindSpec, names: Sequence[str]) -> KindView:
-    def facts(_: Definition, payload: Payload) -> Facts:
-        return filled(payload, *names)
-
-    def cells(definition: Definition, _: Payload) -> Sequence[object]:
-        return (definition.name,)
-
-    return KindView(spec.name, spec.name, spec.plural, ("NAME",), cells, facts)
 
 
 def _with_options(

@@ -1,4 +1,4 @@
-"""`duetime run`: list, show, repeat and stop single runs of every kind."""
+"""`duetime runs`: list, show, repeat and stop single runs of every kind."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from duetime.engine.times import clock_local
 from duetime.kinds import load_specs
 from duetime.service.errors import refuse, unwrap
 from duetime.service.history import run_details
+from duetime.service.kind_spec import known_specs
 from duetime.service.lookup import name_of, short_id
 from duetime.service.masking import masked, masked_payload
 from duetime.service.run_control import run_again, wait_for_end, waited_for
 from duetime.service.services import OPERATOR
 from duetime.terminal import output
-from duetime.terminal.completion import RUNS, one_of
+from duetime.terminal.completion import RUNS, completed_by
 from duetime.terminal.context import Application, Cursor, Db, Json, Limit, Tasks, opened
 from duetime.terminal.context import again as program
 from duetime.terminal.output import clean, counted, local_time, run_document
@@ -29,16 +30,17 @@ from duetime.terminal.typer_ext import PlainCommand, ReadCommand, argument, form
 
 # Finding one run of any kind by its number, and showing it as text or JSON.
 
-KINDS = ("job", "prompt", "notification", "request")
-Kind = Annotated[
-    str | None, option("--kind KIND", "Only this kind: job, prompt, notification or request.", **one_of(*KINDS))
-]
+*_FIRST, _LAST = known_specs()
+KIND_NAMES = f"{', '.join(_FIRST)} or {_LAST}"
+"""The names of the built-in kinds, for the help."""
+KINDS = completed_by(lambda incomplete: list(load_specs()))
+Kind = Annotated[str | None, option("--kind KIND", f"Only this kind: {KIND_NAMES}.", **KINDS)]
 OVER = frozenset({ScheduleState.DELETED, ScheduleState.CANCELLED})
 """States of schedules that never run again."""
 
 
 def known_kind(kind: str | None) -> str | None:
-    if kind is not None and kind not in KINDS and kind not in load_specs():
+    if kind is not None and kind not in known_specs() and kind not in load_specs():
         raise InvalidInput(unknown("kind", kind, load_specs()))
     return kind
 
@@ -124,14 +126,14 @@ def _shown(value: object) -> object:
 
 LIVING = "live"
 STATUSES = (*(status.value for status in RunStatus), LIVING)
-Number = Annotated[int, argument("RUN", "Number of the run, as `run list` shows it.", min=1, **RUNS)]
+Number = Annotated[int, argument("RUN", "Number of the run, as `runs list` shows it.", min=1, **RUNS)]
 
 commands = group("List, show and stop single runs. `duetime dead` has those that failed.")
 
 
 _LIST_EXAMPLES = """\
-duetime run list --status live
-duetime run list --from yesterday --kind job
+duetime runs list --status live
+duetime runs list --from yesterday --kind job
 """
 
 
@@ -183,7 +185,7 @@ def list_(
 def show(run: Number, db: Db = None, json_: Json = False) -> None:
     """Show a run: what it does, its outcome, and every attempt."""
     with opened(db) as app:
-        print_run(app, found_run(app, run, program(app, "run", "list")), json_)
+        print_run(app, found_run(app, run, program(app, "runs", "list")), json_)
 
 
 @commands.command(cls=PlainCommand)
@@ -206,14 +208,14 @@ def again(
     from duetime.kinds.jobs.cli import naming_known_tasks  # the other commands start without it
 
     with opened(db, tasks, load_tasks=True) as app, naming_known_tasks(app):
-        found_run(app, run, program(app, "run", "list"))
+        found_run(app, run, program(app, "runs", "list"))
         made = wait_for_end(app.scheduler, unwrap(run_again(app.services, OPERATOR, run, whole, changed)), wait)
         waited = waited_for(app.services, made)
         if json_:
             schedule = app.scheduler.schedule_of(OPERATOR, made)
             output.print_json(whole_view(made, schedule, app.scheduler.zone) | waited)
         else:
-            shown = program(app, "run", "show", str(made.id))
+            shown = program(app, "runs", "show", str(made.id))
             ending = run_ending(made, wait, waited["reason"])
             output.say(f"Run {made.id} of {clean(name_of(made))} {ending} See it: {shown}")
     exit_after(made, wait)
@@ -241,9 +243,9 @@ def stop(run: Number, db: Db = None, json_: Json = False) -> None:
     """Stop a run, and nothing else of its schedule. One that has not started is cancelled; one that is running is asked
     to stop. The exit code is 4 if it has already ended."""
     with opened(db) as app:
-        found_run(app, run, program(app, "run", "list", "--status", LIVING))
+        found_run(app, run, program(app, "runs", "list", "--status", LIVING))
         unwrap(app.scheduler.cancel_run(OPERATOR, run))
-        ended = found_run(app, run, program(app, "run", "list"))
+        ended = found_run(app, run, program(app, "runs", "list"))
         if json_:
             schedule = app.scheduler.schedule_of(OPERATOR, ended)
             output.print_json(whole_view(ended, schedule, app.scheduler.zone) | {"stopping": ended.status in LIVE})
