@@ -1,9 +1,5 @@
-"""Extensions of Typer: help, suggestions, values that are parsed without pydantic, and options that are declared
-together.
-
-Typer would import pydantic (a third of the start-up time) to convert every option, given or not. `Plain` replaces the
-converter that Typer caches; a Typer version that caches it elsewhere falls back to pydantic, and is only slower.
-"""
+"""Extensions of Typer, by subclasses alone: help, suggestions, values that are parsed without pydantic, and options
+that are declared together."""
 
 from __future__ import annotations
 
@@ -16,41 +12,63 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
-from typing import Any, ClassVar, get_type_hints
+from typing import Any, ClassVar, NamedTuple, get_type_hints
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 _NAMES = {int: "a whole number", float: "a number"}
 
 
-class Plain:
-    def __init__(self, type_: type, low: float | None, high: float | None) -> None:
-        self._type, self._low, self._high = type_, low, high
+class Plain(NamedTuple):
+    """Converts the values of a parameter. Typer would import pydantic for it, a third of the start-up time."""
+
+    descriptor: Any
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        if param.multiple:
+        type_, info = self.descriptor.annotation, self.descriptor.parameter_info
+        low, high = info.min, info.max
+        if type_ == list[str]:
             return tuple(value or ())
-        if value is None or isinstance(value, self._type):
+        if value is None or isinstance(value, type_):
             return value
         try:
-            number = self._type(value)
+            number = type_(value)
         except ValueError:
-            raise typer.BadParameter(f"{value!r} is not {_NAMES[self._type]}.", ctx=ctx, param=param) from None
-        if (self._low is not None and not number >= self._low) or (self._high is not None and not number <= self._high):
-            ends = (("at least", self._low), ("at most", self._high))
+            raise typer.BadParameter(f"{value!r} is not {_NAMES[type_]}.", ctx=ctx, param=param) from None
+        if (low is not None and not number >= low) or (high is not None and not number <= high):
+            ends = (("at least", low), ("at most", high))
             allowed = " and ".join(f"{name} {end:g}" for name, end in ends if end is not None)
             raise typer.BadParameter(f"must be {allowed}, not {value}.", ctx=ctx, param=param)
         return number
 
 
-def _plainly(param: Any) -> Any:
-    descriptor = getattr(param, "type_descriptor", None)
-    annotation = getattr(descriptor, "annotation", None)
-    if descriptor is not None and annotation in (str, int, float, bool, list[str]) and param.nargs == 1:
-        info = descriptor.parameter_info
-        param._runtime_param = Plain(str if annotation == list[str] else annotation, info.min, info.max)
-    return param
+class PlainOption(TyperOption):
+    """An option of a text, a number, a switch or a list of texts."""
+
+    def get_runtime_param(self) -> Any:
+        return Plain(self.type_descriptor)
+
+
+class PlainArgument(TyperArgument):
+    """An argument of a text, a number or a list of texts."""
+
+    def get_runtime_param(self) -> Any:
+        return Plain(self.type_descriptor)
+
+
+class PlainParameters:
+    """A command or group whose parameters of these types are plain; Typer converts the others."""
+
+    _types = (str, int, float, bool, list[str])
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        parent: Any = super()
+        params: list[Any] = parent.get_params(ctx)
+        for param in params:
+            if getattr(getattr(param, "type_descriptor", None), "annotation", None) in self._types:
+                param.__class__ = PlainArgument if isinstance(param, TyperArgument) else PlainOption
+        return params
 
 
 _reads_only: ContextVar[bool] = ContextVar("reads_only", default=True)
@@ -61,7 +79,7 @@ def is_reading() -> bool:
     return _reads_only.get()
 
 
-class PlainCommand(TyperCommand):
+class PlainCommand(PlainParameters, TyperCommand):
     """A command that may change something, unless its declaration says otherwise with `ReadCommand`."""
 
     reads_if: ClassVar[Mapping[str, Any] | None] = None
@@ -76,16 +94,9 @@ class PlainCommand(TyperCommand):
         finally:
             _reads_only.reset(before)
 
-    def get_params(self, ctx: Any) -> list[Any]:
-        return [_plainly(param) for param in super().get_params(ctx)]
-
-    def make_parser(self, ctx: Any) -> Any:
-        parser = super().make_parser(ctx)
-        params = {name: param for param in self.get_params(ctx) for name in param.opts}
-        for old, present in self.former.items():
-            param = params[present]
-            parser.add_option(obj=param, opts=[old], dest=param.name, action="store", nargs=param.nargs)
-        return parser
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        words = (word.partition("=") for word in args)
+        return super().parse_args(ctx, [self.former.get(name, name) + equals + value for name, equals, value in words])
 
     def get_help(self, ctx: Any) -> str:
         return help_text(self, ctx, ())
@@ -116,10 +127,7 @@ _MEANT = {
 """Commands by the names that they have in other programs."""
 
 
-class PlainGroup(TyperGroup):
-    def get_params(self, ctx: Any) -> list[Any]:
-        return [_plainly(param) for param in super().get_params(ctx)]
-
+class PlainGroup(PlainParameters, TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of the subcommands, without earlier names that are only kept working."""
         return [name for name in super().list_commands(ctx) if not self.commands[name].hidden]
@@ -137,10 +145,10 @@ class PlainGroup(TyperGroup):
             return super().resolve_command(ctx, args)
         except Exception as error:
             near = self.suggestions(ctx, args[0])
-            if near and str(getattr(error, "message", "")).startswith("No such command"):
-                named = " or ".join(f"`{ctx.command_path} {each}`" for each in near)
-                vars(error)["message"] = f"No such command {args[0]!r}. Did you mean {named}?"
-            raise
+            if not near or not str(getattr(error, "message", "")).startswith("No such command"):
+                raise
+            named = " or ".join(f"`{ctx.command_path} {each}`" for each in near)
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {named}?")
 
     def suggestions(self, ctx: Any, given: str) -> list[str]:
         """Return the commands that the user may have meant."""
