@@ -365,7 +365,7 @@ def test_top_pauses_a_schedule_whose_kind_is_not_installed(room: App) -> None:
     actions.choose([Row(schedule.definition.id, None, ())])
     actions.press(DOWN)
     actions.press("p")
-    how = f"resume it: duetime change resume {schedule.definition.public_id}"
+    how = "resume it: duetime resume g1"
     assert actions.message == f"Paused left over (owner ada); {how}"
     actions.press("p")
     assert actions.message == "Resumed left over (owner ada)."

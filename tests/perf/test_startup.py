@@ -52,6 +52,19 @@ def test_help_imports_neither_the_engine_nor_what_it_does_not_need(tmp_path: Pat
     assert len(own) <= 40, sorted(own)
 
 
+@pytest.mark.parametrize(
+    "line", [("list", "--limit", "5"), ("pause", "j1", "--note", "x"), ("dead", "dismiss", "1", "2"), ("runs", "list")]
+)
+def test_no_command_imports_pydantic_for_its_options(tmp_path: Path, line: tuple[str, ...]) -> None:
+    script = f"import sys\nfrom duetime.cli.main import main\nmain({list(line)!r})\nprint(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, env=environment() | {"DUETIME_DB": "my.db"},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    loaded = done.stdout.split()
+    assert "duetime.engine.store" in loaded and "pydantic" not in loaded
+
+
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads the processor time of a process from /proc")
 @pytest.mark.parametrize("era", ERAS)
 def test_first_list_of_tools_over_stdio_beside_a_bare_server(tmp_path: Path, era: str) -> None:

@@ -57,18 +57,12 @@ class PlainArgument(TyperArgument):
         return Plain(self.type_descriptor)
 
 
-class PlainParameters:
-    """A command or group whose parameters of these types are plain; Typer converts the others."""
-
-    _types = (str, int, float, bool, list[str])
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        parent: Any = super()
-        params: list[Any] = parent.get_params(ctx)
-        for param in params:
-            if getattr(getattr(param, "type_descriptor", None), "annotation", None) in self._types:
-                param.__class__ = PlainArgument if isinstance(param, TyperArgument) else PlainOption
-        return params
+def _plain(params: list[Any]) -> list[Any]:
+    """Return the parameters, those of the usual types as plain ones; Typer converts the others."""
+    for param in params:
+        if getattr(getattr(param, "type_descriptor", None), "annotation", None) in (str, int, float, bool, list[str]):
+            param.__class__ = PlainArgument if isinstance(param, TyperArgument) else PlainOption
+    return params
 
 
 _reads_only: ContextVar[bool] = ContextVar("reads_only", default=True)
@@ -79,7 +73,7 @@ def is_reading() -> bool:
     return _reads_only.get()
 
 
-class PlainCommand(PlainParameters, TyperCommand):
+class PlainCommand(TyperCommand):
     """A command that may change something, unless its declaration says otherwise with `ReadCommand`."""
 
     reads_if: ClassVar[Mapping[str, Any] | None] = None
@@ -93,6 +87,9 @@ class PlainCommand(PlainParameters, TyperCommand):
             return super().invoke(ctx)
         finally:
             _reads_only.reset(before)
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _plain(super().get_params(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         words = (word.partition("=") for word in args)
@@ -127,7 +124,10 @@ _MEANT = {
 """Commands by the names that they have in other programs."""
 
 
-class PlainGroup(PlainParameters, TyperGroup):
+class PlainGroup(TyperGroup):
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _plain(super().get_params(ctx))
+
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of the subcommands, without earlier names that are only kept working."""
         return [name for name in super().list_commands(ctx) if not self.commands[name].hidden]

@@ -20,7 +20,7 @@ from duetime.service.run_control import run_again, wait_for_end, waited_for
 from duetime.service.services import OPERATOR
 from duetime.terminal import output
 from duetime.terminal.completion import RUNS, completed_by
-from duetime.terminal.context import Application, Cursor, Db, Json, Limit, Tasks, opened
+from duetime.terminal.context import Application, Cursor, Db, Json, Limit, Tasks, opened, value_of
 from duetime.terminal.context import again as program
 from duetime.terminal.output import clean, counted, local_time, run_document
 from duetime.terminal.schedules.change import exit_after, range_given, run_ending
@@ -232,10 +232,7 @@ def _field(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise InvalidInput(f"--set: {text[:40]!r} is not FIELD=VALUE; an example is --set message=hello")
-    try:
-        return name, json.loads(value)
-    except (ValueError, RecursionError):
-        return name, value
+    return name, value_of(value)
 
 
 @commands.command(cls=PlainCommand)
