@@ -29,7 +29,7 @@ from duetime.api.manage import Managing, Overview
 from duetime.api.prompts import Prompting
 from duetime.api.runs import Running
 from duetime.service import shapes
-from duetime.service.changes import BulkChange
+from duetime.service.operations.change import BulkChange
 from duetime.testing import SettableClock
 from reference.docstrings import base_names, class_docs, field_docs, name_docs, own_fields
 from reference.markdown import code, page, table

@@ -27,7 +27,7 @@ from duetime.kinds.jobs.registry import Registry
 from duetime.service.errors import refuse, unwrap
 from duetime.service.lookup import find_schedule
 from duetime.service.presenters import run_shapes, schedule_shape
-from duetime.service.services import OPERATOR, Services
+from duetime.service.services import OPERATOR, Call, Services
 from duetime.service.shapes import RunShape, ScheduleShape
 from duetime.service.state_details import detail_of, details_of
 from duetime.settings import Settings, load_settings
@@ -136,6 +136,10 @@ class Base:
 
         await asyncio.to_thread(self.close)
 
+    @property
+    def _call(self) -> Call:
+        return Call(self._services, self.caller, self.zone)
+
     # -- helpers ------------------------------------------------------------------------------------------------
 
     def _find(self, id: Id, *, deleted: bool = False) -> Schedule:
@@ -177,7 +181,7 @@ class Base:
             raise InvalidInput(f"{field}: {error.message}", field=field) from None
 
 
-def missing(id: Id) -> str:
+def missing(id: object) -> str:
     return f"there is no schedule {id!r}; list() shows all of them"
 
 

@@ -20,16 +20,25 @@ from duetime.api.types import (
     Upcoming,
     Workers,
 )
-from duetime.engine.errors import InvalidInput
+from duetime.engine.errors import InvalidInput, NotFound
 from duetime.engine.model import Schedule
 from duetime.engine.result import Err
 from duetime.engine.store import ScheduleQuery
-from duetime.service.changes import BulkChange, ChangeRequest, Selection, change_schedule, change_schedules
 from duetime.service.edits import EditRequest, NextTime, edit_schedule, time_or_rule
 from duetime.service.errors import refuse, unwrap
 from duetime.service.kind_spec import Window, check_kind
 from duetime.service.lookup import find_schedule
-from duetime.service.pauses import falls_into_pause
+from duetime.service.operations.change import (
+    BulkChange,
+    Cancel,
+    ChangeMany,
+    ChangeRequest,
+    Delete,
+    Pause,
+    Resume,
+    change,
+    change_many,
+)
 from duetime.service.presenters import worker_shape
 from duetime.service.services import Call, pages_of
 from duetime.service.shapes import ScheduleShape
@@ -116,19 +125,19 @@ class Managing(Base):
 
     def pause(self, id: Id, *, until: Time | None = None, note: str | None = None) -> Changed:
         """Pause a schedule until it is resumed, or until a time at which it resumes automatically. `note` says why."""
-        return self._change(id, ChangeRequest("pause", self._time(until, "until"), note))
+        return self._change(Pause(schedule=id, until=until, note=note))
 
     def resume(self, id: Id) -> Changed:
         """Resume a paused schedule, starting now."""
-        return self._change(id, ChangeRequest("resume"))
+        return self._change(Resume(schedule=id))
 
     def cancel(self, id: Id) -> Changed:
         """End a schedule and ask a run in progress to stop. Cancelling twice is not an error."""
-        return self._change(id, ChangeRequest("cancel"))
+        return self._change(Cancel(schedule=id))
 
     def delete(self, id: Id) -> Changed:
         """Delete a schedule and return it as it was. Its history remains readable."""
-        return self._change(id, ChangeRequest("delete"))
+        return self._change(Delete(schedule=id))
 
     def change_many(
         self,
@@ -149,21 +158,21 @@ class Managing(Base):
         `topic` is the task, agent, topic or host; `label` is the name. With `dry_run`, nothing is changed. To cancel or
         delete requires `expected_count`, the number of schedules that must match.
         """
-        selection = Selection(ids=ids, kind=kind, topic=topic, label=label, everything=everything)
-        request = ChangeRequest(action, self._time(until, "until"), note)
-        guards: dict[str, Any] = {"dry_run": dry_run, "expected_count": expected_count}
-        return unwrap(change_schedules(self.app.services, self.caller, selection, request, **guards))
+        request = ChangeMany(
+            action=action, ids=ids, kind=kind, topic=topic, label=label, everything=everything, until=until, note=note,
+            dry_run=dry_run, expected_count=expected_count,
+        )  # fmt: skip
+        return change_many(self._call, request).value
 
-    def _change(self, id: Id, request: ChangeRequest) -> Changed:
-        done = change_schedule(self.app.services, self.caller, id, request)
-        if isinstance(done, Err) and done.code == "not_found":
-            raise refuse("not_found", missing(id))
-        schedule, place = unwrap(done).schedule, unwrap(done).place
-        view: Mapping[str, Any] = {} if schedule is None else self._view(schedule)
+    def _change(self, request: ChangeRequest) -> Changed:
+        try:
+            changed = change(self._call, request).value
+        except NotFound:
+            raise refuse("not_found", missing(request.schedule)) from None
+        view: Mapping[str, Any] = {} if changed.schedule is None else self._view(changed.schedule)
         known = {name: view.get(name) for name in Changed.__annotations__}
-        if schedule is not None and request.action == "pause":
-            known["falls_into_pause"] = falls_into_pause(schedule, schedule.definition.resume_at, self.scheduler.zone)
-        return cast("Changed", {**known, "id": unwrap(done).id, "kept_at": place})
+        known |= {"id": changed.id, "kept_at": changed.place, "falls_into_pause": changed.falls_into_pause}
+        return cast("Changed", known)
 
     def _search(self, query: ScheduleQuery, limit: int | None = None) -> _Found:
         size = PAGE if limit is None else max(1, min(limit, PAGE))

@@ -24,7 +24,7 @@ from duetime.dashboard.navigation import (
 )
 from duetime.dashboard.notices import ONCE, REFUSALS, Notice, notice_of
 from duetime.dashboard.templates import render
-from duetime.dashboard.undo import UndoLog
+from duetime.dashboard.undo import ReverseChange, UndoLog
 from duetime.engine.clock import Instant
 from duetime.engine.encoding import clean_text
 from duetime.engine.errors import DuetimeError
@@ -34,7 +34,6 @@ from duetime.engine.scheduler import Scheduler
 from duetime.http.auth import WebContext
 from duetime.http.bodies import alone
 from duetime.http.browser_sessions import SESSION, Browsers, is_page
-from duetime.service.changes import ChangeRequest
 from duetime.service.errors import STORE_ERRORS, STORE_MESSAGE, refuse, shown
 from duetime.service.kind_spec import load
 from duetime.service.services import Call, Services
@@ -159,7 +158,7 @@ class PageRequest:
             return notice
         return notice._replace(undo=key)
 
-    def offer_undo(self, *changes: tuple[str, ChangeRequest | None]) -> dict[str, str]:
+    def offer_undo(self, *changes: tuple[str, ReverseChange | None]) -> dict[str, str]:
         """Return the parameter for `redirect` that lets the viewer undo a change of schedules or runs, if it can be:
         each one's id with what reverses its change."""
         return UNDO.offer(self.scheduler.clock, self.session or "", changes)

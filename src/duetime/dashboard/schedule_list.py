@@ -18,9 +18,8 @@ from duetime.dashboard.undo import reverse_of
 from duetime.engine.model import Schedule, ScheduleId, ScheduleState
 from duetime.engine.store import Page, ScheduleQuery
 from duetime.engine.store_interfaces import Trace
-from duetime.service.changes import ACTIONS, ChangeRequest, Selection, change_schedules
-from duetime.service.changes import MOST as MOST_CHANGED
 from duetime.service.errors import refuse, unwrap
+from duetime.service.operations.change import ACTIONS, MAX_CHANGED, ChangeMany, change_many
 from duetime.service.presenters import View, schedule_shape
 from duetime.service.services import pages_of
 from duetime.service.state_details import details_of
@@ -126,7 +125,7 @@ def schedules_page(request: PageRequest) -> Response:
         statuses=STATUSES,
         columns=_columns(asked),
         back=request.encode_parameters(*PLACE),
-        most_changed=MOST_CHANGED,
+        most_changed=MAX_CHANGED,
         **_pages(asked, page, cursor, trail),
     )
 
@@ -243,8 +242,7 @@ def bulk(request: PageRequest, form: Form) -> Response:
         ids = [id for id in ids if not _is_paused(before[id])]
         if not ids:
             return request.redirect("/schedules", **back, did="unchanged")
-    services, chosen = request.call.services, Selection(ids=ids)
-    changed = unwrap(change_schedules(services, request.caller, chosen, ChangeRequest(action), confirmed=True))
+    changed = change_many(request.call, ChangeMany(action=action, ids=ids, is_confirmed=True)).value
     reverse = {each.definition.public_id: reverse_of(action, each) for each in before.values() if each}
     undo = request.offer_undo(*((id, reverse.get(id)) for id in _changed_ids(changed.matched, changed.failed)))
     result = request.outcome(ACTIONS[action], changed.changed, len(changed.failed), reasons_of(changed.failed))
@@ -257,8 +255,8 @@ def _matching(request: PageRequest, asked: Asked) -> list[str]:
     query = replace(query_of(asked), limit=500, count_to=0)
     for page in pages_of(request.scheduler.search, request.caller, query):
         ids += [each.definition.public_id for each in page.items]
-        if len(ids) > MOST_CHANGED:
-            text = f"more than {MOST_CHANGED:,} match, and that many can be changed at once; narrow the list down first"
+        if len(ids) > MAX_CHANGED:
+            text = f"more than {MAX_CHANGED:,} match, and that many can be changed at once; narrow the list down first"
             raise refuse("invalid", text)
     return ids
 

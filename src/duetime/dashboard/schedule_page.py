@@ -14,14 +14,14 @@ from duetime.dashboard.request import Form, PageRequest, at, goal_of
 from duetime.dashboard.schedule_stats import schedule_stats
 from duetime.dashboard.undo import reverse_of
 from duetime.engine.clock import Instant
-from duetime.engine.errors import DuetimeError, InvalidInput
+from duetime.engine.errors import DuetimeError
 from duetime.engine.model import OVER, Run, RunStatus, Schedule, ScheduleState
 from duetime.engine.result import Err, err_of
 from duetime.engine.store import FAILED_OR_LOST, RunQuery
 from duetime.engine.times import clock_local, read_instant
-from duetime.service.changes import ACTIONS, ChangeRequest, change_found
 from duetime.service.errors import refuse, shown, unwrap
 from duetime.service.masking import masking_of
+from duetime.service.operations.change import ACTIONS, REQUESTS, Pause, change
 from duetime.service.pauses import falls_into_pause
 from duetime.service.presenters import (
     View,
@@ -130,7 +130,6 @@ def run_rows(request: PageRequest, found: list[Run]) -> list[View]:
 
 
 CONFIRMED: Final = ("pause", "cancel", "delete")
-UNTIL_EXAMPLES: Final = "Write it as in 3 days, monday 9am or 2026-02-10 15:30."
 
 
 def confirm_page(request: PageRequest) -> Response:
@@ -165,10 +164,13 @@ def act(request: PageRequest, form: Form) -> Response:
     if action == "stop":
         unwrap(stop_runs(request.scheduler, request.caller, schedule))
         return request.redirect(goal_of(form, at(public_id)), did="stopped")
-    until = form.get("until").strip()
+    until, note = (form.get(name).strip() or None for name in ("until", "note"))
+    is_pause = action == "pause"
     try:
-        asked = ChangeRequest(action, _instant(request, until) if until else None, form.get("note").strip() or None)
-        unwrap(change_found(request.call.services, request.caller, schedule, asked))
+        change(
+            request.call,
+            Pause(schedule=schedule, until=until, note=note) if is_pause else REQUESTS[action](schedule=schedule),
+        )
     except DuetimeError as error:
         if (err := err_of(error)).field != "until":
             raise
@@ -176,10 +178,3 @@ def act(request: PageRequest, form: Form) -> Response:
     undo = request.offer_undo((public_id, reverse_of(action, schedule)))
     usual = "/schedules" if action == "delete" else at(public_id)
     return request.redirect(goal_of(form, usual), did=ACTIONS[action], **undo)
-
-
-def _instant(request: PageRequest, text: str) -> Instant:
-    try:
-        return read_instant(text, request.call.zone, request.now)
-    except DuetimeError as error:
-        raise InvalidInput(field="until", problem=f"{error.message} {UNTIL_EXAMPLES}") from error

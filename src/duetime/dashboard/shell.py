@@ -11,12 +11,12 @@ from duetime.dashboard import preferences
 from duetime.dashboard.navigation import MENU, shortcuts
 from duetime.dashboard.notices import reasons_of
 from duetime.dashboard.request import UNDO, Form, PageRequest, own_page
-from duetime.dashboard.undo import RESTORE
+from duetime.dashboard.undo import ReverseChange
 from duetime.engine.errors import DuetimeError
 from duetime.engine.times.zones import known_zone
-from duetime.service.changes import ChangeRequest, Selection, change_schedules
 from duetime.service.dead_letters import DeadLetterQuery, change_dead
 from duetime.service.errors import unwrap
+from duetime.service.operations.change import ChangeMany, change_many
 
 
 def help_page(request: PageRequest) -> Response:
@@ -59,11 +59,12 @@ class _Reversed(NamedTuple):
     reasons: list[str]
 
 
-def _reverse(request: PageRequest, change: ChangeRequest, ids: Sequence[str]) -> _Reversed:
+def _reverse(request: PageRequest, change: ReverseChange, ids: Sequence[str]) -> _Reversed:
     """Make a change that reverses another one."""
     services, caller = request.call.services, request.caller
-    if change == RESTORE:
+    if change.action == "restore":
         dealt = unwrap(change_dead(services, caller, DeadLetterQuery(ids=[int(id) for id in ids]), "restore"))
         return _Reversed(len(dealt.done), len(ids) - len(dealt.done), dealt.reasons())
-    done = unwrap(change_schedules(services, caller, Selection(ids=ids), change))
+    again = ChangeMany(action=change.action, ids=ids, until=change.until, note=change.note)
+    done = change_many(request.call, again).value
     return _Reversed(done.changed, len(done.failed), reasons_of(done.failed))

@@ -10,30 +10,39 @@ from typing import Final, NamedTuple
 
 from duetime.engine.clock import MINUTE, Clock, Instant
 from duetime.engine.model import Schedule, ScheduleState
-from duetime.service.changes import ChangeRequest
 
-RESTORE: Final = ChangeRequest("restore")
-"""Reverses the dismissal of runs; the other changes are about schedules."""
 _LIFE: Final = 10 * MINUTE
 _MOST: Final = 200
 """Changes that are kept, of all sessions together."""
 
 
-def reverse_of(action: str, before: Schedule) -> ChangeRequest | None:
+class ReverseChange(NamedTuple):
+    """A change that reverses another one."""
+
+    action: str
+    until: Instant | None = None
+    note: str | None = None
+
+
+RESTORE: Final = ReverseChange("restore")
+"""Reverses the dismissal of runs; the other changes are about schedules."""
+
+
+def reverse_of(action: str, before: Schedule) -> ReverseChange | None:
     """Return the action that restores a schedule to its state before a change, or None. Neither a cancelled nor a
     deleted schedule fires again."""
     match action, before.progress.state:
         case "pause", ScheduleState.ACTIVE:
-            return ChangeRequest("resume")
+            return ReverseChange("resume")
         case "resume", ScheduleState.PAUSED:
-            return ChangeRequest("pause", before.definition.resume_at, before.progress.note)
+            return ReverseChange("pause", before.definition.resume_at, before.progress.note)
         case _:
             return None
 
 
 class Reversal(NamedTuple):
     session: str
-    changes: Mapping[ChangeRequest, list[str]]
+    changes: Mapping[ReverseChange, list[str]]
     """The ids to which each change is applied."""
     until: Instant
 
@@ -43,10 +52,10 @@ class UndoLog:
         self._kept: OrderedDict[str, Reversal] = OrderedDict()
         self._lock = Lock()
 
-    def offer(self, clock: Clock, session: str, changes: Iterable[tuple[str, ChangeRequest | None]]) -> dict[str, str]:
+    def offer(self, clock: Clock, session: str, changes: Iterable[tuple[str, ReverseChange | None]]) -> dict[str, str]:
         """Keep what reverses a change, by the id of what was changed; return the query parameter that offers it, or
         none if nothing reverses it."""
-        ids = defaultdict[ChangeRequest, list[str]](list)
+        ids = defaultdict[ReverseChange, list[str]](list)
         for id, change in changes:
             if change is not None:
                 ids[change].append(id)

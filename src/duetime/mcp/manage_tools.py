@@ -6,8 +6,9 @@ from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any
 
+from duetime.engine.errors import DuetimeError
 from duetime.engine.redaction import without_secrets
-from duetime.engine.result import Err
+from duetime.engine.result import Err, err_of
 from duetime.mcp.definitions import (
     Arguments,
     Reply,
@@ -16,16 +17,16 @@ from duetime.mcp.definitions import (
     ToolProblem,
     errors_as_results,
     id_or_name,
-    number,
     object_schema,
     result_schema,
     text,
 )
-from duetime.mcp.schemas import ERROR, LIMITS_IN_FORCE, LOOKUP, NULLABLE_TIME, ZONE, lookup_fields, zone_of
-from duetime.mcp.served import Served, instant_in
-from duetime.service.changes import ACTIONS, MOST_NAMES, ChangeRequest, Selection, change_schedule, change_schedules
+from duetime.mcp.operation_tools import inputs_of, request_of
+from duetime.mcp.schemas import ERROR, LIMITS_IN_FORCE, LOOKUP, NULLABLE_TIME, ZONE, lookup_fields
+from duetime.mcp.served import Served
 from duetime.service.errors import STORE_ERRORS
-from duetime.service.pauses import falls_into_pause
+from duetime.service.operations import change as operations
+from duetime.service.operations.change import ChangeRequest
 from duetime.service.presenters import brief_view
 from duetime.service.services import Call
 
@@ -33,7 +34,6 @@ SCHEDULE_ID = id_or_name("Its id or name.")
 DELETED_ID = text(
     "The schedule ID to delete. This ID is returned when creating a cron schedule. Or an id of any kind, or a name."
 )
-UNTIL = text("Resumes then: monday 9am.")
 BRIEF: dict[str, Schema] = {
     "kind": {"type": "string"},
     "name": {"type": "string"},
@@ -48,31 +48,28 @@ _SHOWN = 100
 """Maximum number of rows in an answer about many schedules."""
 
 
-def change(served: Served, action: str, call: Call, given: Arguments) -> Reply:
-    id, zone = str(given["schedule_id"]), zone_of(call, given)
-    request = ChangeRequest(action, instant_in(call, given, "until", zone), given.get("note"))
-    result = change_schedule(call.services, call.caller, id, request, kinds=kinds_of(served), gone=False)
-    if isinstance(result, Err):
-        return _refusal(action, id, result)
-    changed = result.value
-    facts = {} if action == "delete" else {"paused": action == "pause"}
-    view: dict[str, Any] = {}
-    if action != "delete":
-        view = {"kept_at": changed.place} if changed.schedule is None else brief_view(changed.schedule, zone)
-    if (schedule := changed.schedule) is not None:
-        if action == "resume":
-            view["limits"] = call.services.limits(schedule)
-        if action == "pause":
-            view["falls_into_pause"] = falls_into_pause(schedule, schedule.definition.resume_at, zone)
-        if schedule.definition.owner != call.caller.owner:  # an operator's change
-            view["owner"] = schedule.definition.owner
-    confirmation = f"Schedule {changed.id} {ACTIONS[action]} successfully"
-    return Reply({"success": True, "schedule_id": changed.id, **facts, "confirmation": confirmation, **view})
+def change(served: Served, request: type[ChangeRequest], call: Call, given: Arguments) -> Reply:
+    id = str(given["schedule_id"])
+    try:
+        call = call.in_zone(given.get("timezone"))._replace(kinds=kinds_of(served))
+        changed = operations.change(call, request_of(request, given, schedule=id, include_gone=False)).value
+    except DuetimeError as error:
+        return _refusal(request.action, id, err_of(error))
+    is_deleted = request.action == "delete"
+    view: dict[str, Any] = {} if is_deleted else {"paused": request.action == "pause"}
+    view["confirmation"] = f"Schedule {changed.id} {operations.ACTIONS[request.action]} successfully"
+    if not is_deleted:
+        view |= {"kept_at": changed.place} if changed.schedule is None else brief_view(changed.schedule, call.zone)
+    further = {"limits": changed.limits, "falls_into_pause": changed.falls_into_pause}
+    view |= {name: value for name, value in further.items() if value is not None}
+    if (schedule := changed.schedule) is not None and schedule.definition.owner != call.caller.owner:
+        view["owner"] = schedule.definition.owner  # an operator's change
+    return Reply({"success": True, "schedule_id": changed.id, **view})
 
 
 def _refusal(action: str, id: str, err: Err) -> Reply:
     if err.field is not None:
-        raise ToolProblem(f"{err.message}.")
+        raise ToolProblem(f"{err.message.rstrip('.')}.")
     refused = {"success": False, "schedule_id": id}
     if err.code == "not_found":
         gone = "already been deleted" if action == "delete" else "been deleted"
@@ -87,26 +84,15 @@ def _refusal(action: str, id: str, err: Err) -> Reply:
 
 
 def _change_many(served: Served, call: Call, given: Arguments) -> Reply:
-    zone = zone_of(call, given)
-    names = ("ids", "kind", "topic", "label")
-    selection = Selection(**{name: given[name] for name in names if name in given}, everything=given.get("all", False))
-    request = ChangeRequest(given["action"], instant_in(call, given, "until", zone), given.get("note"))
-    dry_run, kinds, count = given.get("dry_run", False), kinds_of(served), given.get("expected_count")
-    guards: dict[str, Any] = {"dry_run": dry_run, "expected_count": count, "kinds": kinds}
-    result = change_schedules(call.services, call.caller, selection, request, **guards, zone=zone)
-    if isinstance(result, Err):
-        known = result.code not in STORE_ERRORS
-        return Reply({"error": without_secrets(result.message) if known else "the store cannot be reached right now"})
-    done = result.value
-    answer = {
-        "action": request.action,
-        "dry_run": dry_run,
-        "matched": len(done.matched),
-        "changed": done.changed,
-        "failed": list(done.failed[:_SHOWN]),
-        "schedules": list(done.matched[:_SHOWN]),
-    }
-    return Reply({**answer, "more": True} if len(done.matched) > _SHOWN else answer)
+    try:
+        call = call.in_zone(given.get("timezone"))._replace(kinds=kinds_of(served))
+        changed = operations.change_many(call, request_of(operations.ChangeMany, given)).value
+    except DuetimeError as error:
+        err = err_of(error)
+        known = err.code not in STORE_ERRORS
+        return Reply({"error": without_secrets(err.message) if known else "the store cannot be reached right now"})
+    answer = {"action": given["action"], **changed.facts(_SHOWN)}
+    return Reply({**answer, "more": True} if len(changed.matched) > _SHOWN else answer)
 
 
 def kinds_of(served: Served) -> Collection[str] | None:
@@ -125,11 +111,11 @@ def _pause_tool(served: Served) -> Tool:
         "Stop a schedule of any kind until resume_schedule or until a time. Recurring times in the pause are skipped; "
         "a one-off fires at its end. Pausing twice is no error.",
         object_schema(
-            {"schedule_id": SCHEDULE_ID, "until": UNTIL, "note": text("Why it is paused."), "timezone": ZONE},
+            {"schedule_id": SCHEDULE_ID, **inputs_of(operations.Pause, "schedule"), "timezone": ZONE},
             ("schedule_id",),
         ),
         _changed_schema({"paused": {"type": "boolean"}, "falls_into_pause": {"type": "string"}, **BRIEF}),
-        partial(change, served, "pause"),
+        partial(change, served, operations.Pause),
         idempotent=True,
     )
 
@@ -141,7 +127,7 @@ def _resume_tool(served: Served) -> Tool:
         "Let a paused schedule fire again, from its next time on. Resuming one that is not paused is no error.",
         object_schema({"schedule_id": SCHEDULE_ID, "timezone": ZONE}, ("schedule_id",)),
         _changed_schema({"paused": {"type": "boolean"}, "limits": LIMITS_IN_FORCE, **BRIEF}),
-        partial(change, served, "resume"),
+        partial(change, served, operations.Resume),
         idempotent=True,
     )
 
@@ -156,7 +142,7 @@ def _delete_tool(served: Served) -> Tool:
         "pause_schedule.",
         object_schema({"schedule_id": DELETED_ID}, ("schedule_id",)),
         _changed_schema({}),
-        partial(change, served, "delete"),
+        partial(change, served, operations.Delete),
         destructive=True,
         idempotent=True,
     )
@@ -176,16 +162,8 @@ def _change_many_tool(served: Served) -> Tool:
         "all. Try dry_run first and show the user what matches.",
         object_schema(
             {
-                "action": text("What is done with them.", enum=list(ACTIONS)),
-                "ids": {"type": "array", "maxItems": MOST_NAMES, "description": "Ids of any kind, or names."},
+                **inputs_of(operations.ChangeMany),
                 "kind": served.kind_argument,
-                "topic": text("Only this topic, task or agent."),
-                "label": text("Only this label or name."),
-                "all": {"type": "boolean", "description": "Every one, without a filter."},
-                "until": UNTIL,
-                "note": text("Why they are paused."),
-                "dry_run": {"type": "boolean", "description": "Only list what matches."},
-                "expected_count": number("How many match; needed to cancel or delete."),
                 "timezone": ZONE,
             },
             ("action",),

@@ -13,7 +13,6 @@ from duetime.engine.times import read_instant
 from duetime.engine.triggers import known_zone
 from duetime.service import MOST_SECONDS
 from duetime.service import when as service
-from duetime.service.changes import MOST_NAMES
 from duetime.service.errors import refuse
 from duetime.service.kind_spec import known_specs
 from duetime.service.services import Call
@@ -79,6 +78,10 @@ class Given(Known):
     """A body of which nothing is guessed: a text is no number."""
 
     model_config = ConfigDict(strict=True)
+
+
+class GivenInZone(Given):
+    timezone: Zone | None = None
 
 
 # -- triggers -------------------------------------------------------------------------------------------------------
@@ -255,27 +258,6 @@ class AgainGiven(Given):
     fields: Json | None = Field(default=None, description="Fields of the input to change; instead of the whole.")
 
 
-class BulkGiven(Given):
-    action: Literal["pause", "resume", "cancel", "delete"]
-    ids: Annotated[list[Annotated[Text, Field(max_length=200)]], Field(max_length=MOST_NAMES, fail_fast=True)] = Field(
-        default=[], description="Ids or names, instead of a filter."
-    )
-    kind: Key | None = Field(default=None, description=f"Filter by kind: {KINDS}.")
-    topic: Key | None = Field(default=None, description="Filter by topic, task or agent.")
-    label: Key | None = Field(default=None, description="Filter by label or name.")
-    all: bool = Field(default=False, description="All schedules that may still fire, instead of a filter.")
-    until: Time | None = Field(default=None, description="For a pause: when to resume automatically.")
-    note: Note | None = Field(default=None, description="For a pause: the reason.")
-    timezone: Zone | None = None
-    dry_run: bool = Field(default=False, description="Change nothing; only report what matches.")
-    expected_count: int | None = Field(
-        default=None,
-        ge=0,
-        le=1000,
-        description="How many must match, or nothing is changed; required to cancel or delete.",
-    )
-
-
 class DeadGiven(Given):
     """Which dead letters: `ids`, or all that match the filters; without any, all of the caller's own. All are changed,
     however many they are."""
@@ -360,11 +342,6 @@ class RunAsked(Asked):
 
 class NextAsked(Asked):
     count: Annotated[int, Field(ge=1, le=100, description="How many times.")] = 10
-
-
-class PauseAsked(Asked):
-    until: Time | None = Field(default=None, description="When to resume automatically.")
-    note: Note | None = Field(default=None, description="Why it is paused.")
 
 
 class EventsAsked(Asked):

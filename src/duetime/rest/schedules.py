@@ -18,14 +18,14 @@ from duetime.engine.store import RunQuery, ScheduleQuery
 from duetime.engine.triggers import trigger_from_json, warnings_for
 from duetime.engine.validation import NewSchedule
 from duetime.rest.dependencies import Caller, Threads, json_only, page_of, page_of_texts, problems, router, to_json
+from duetime.rest.operation_models import model_of, request_of
 from duetime.rest.requests import (
     Asked,
-    BulkGiven,
     EditGiven,
+    GivenInZone,
     NewScheduleGiven,
     NextAsked,
     Paged,
-    PauseAsked,
     RunAsked,
     SchedulesAsked,
     owner_of,
@@ -34,13 +34,21 @@ from duetime.rest.requests import (
     zone_of,
 )
 from duetime.rest.responses import ChangedShape, RunsShape, SchedulesShape, StoppedShape
-from duetime.service.changes import ChangeRequest, Selection, change_found, change_schedules
 from duetime.service.edits import EditRequest, NextTime, edit_schedule
 from duetime.service.errors import refuse, unwrap
 from duetime.service.kind_spec import check_kind
 from duetime.service.lookup import find_schedule
 from duetime.service.masking import unmasked_payload
-from duetime.service.pauses import falls_into_pause
+from duetime.service.operations.change import (
+    Cancel,
+    ChangeMany,
+    ChangeRequest,
+    Delete,
+    Pause,
+    Resume,
+    change,
+    change_many,
+)
 from duetime.service.presenters import next_instants, policy_given, preview_view, reads_as, run_shapes, schedule_shape
 from duetime.service.run_control import (
     await_result,
@@ -57,6 +65,8 @@ from duetime.service.state_details import detail_of, details_of
 from duetime.service.warnings import warning_facts
 from duetime.service.when import LIMITS, When, about_when
 
+BulkGiven: Any = model_of("BulkGiven", ChangeMany, GivenInZone)
+PauseAsked: Any = model_of("PauseAsked", Pause, Asked, "schedule")
 routes = router("schedules")
 Id = Annotated[str, Path(description="The id or number of a schedule, or an unambiguous name.", max_length=200)]
 IdempotencyKey = Annotated[str | None, Header(description="As `idempotency_key` in the body.", max_length=200)]
@@ -235,35 +245,30 @@ def _edit_asked(call: Call, schedule: Schedule, body: EditGiven, version: int | 
     )
 
 
-def _changed(call: Call, id: str, request: ChangeRequest, zone: str | None = None) -> Response:
-    changed = unwrap(change_found(call.services, call.caller, _found(call, id), request)).schedule
-    assert changed is not None, "it is in this store"
-    zone, more = zone or call.zone, dict[str, Any]()
-    if request.action == "resume":
-        more["limits"] = call.services.limits(changed)
-    elif request.action == "pause":
-        more["falls_into_pause"] = falls_into_pause(changed, changed.definition.resume_at, zone)
-    return _answer(call, changed, zone, **more)
+def _changed(call: Call, request: ChangeRequest) -> Response:
+    changed = change(call, request).value
+    assert changed.schedule is not None, "it is in this store"
+    further = {"limits": changed.limits, "falls_into_pause": changed.falls_into_pause}
+    more: dict[str, Any] = {name: value for name, value in further.items() if value is not None}
+    return _answer(call, changed.schedule, call.zone, 200, **more)
 
 
 @routes.post("/schedules/{id}/pause", response_model=ScheduleShape, responses=_ONE)
 def pause(call: Caller, id: Id, asked: Annotated[PauseAsked, Query()]) -> Response:
     """Pause a schedule until it is resumed, or until a time at which it resumes automatically."""
-    zone = zone_of(call, asked.timezone)
-    until = time_of(asked.until, "until", zone, call.scheduler.clock.now())
-    return _changed(call, id, ChangeRequest("pause", until, asked.note), zone)
+    return _changed(call.in_zone(asked.timezone), request_of(Pause, asked, schedule=_found(call, id)))
 
 
 @routes.post("/schedules/{id}/resume", response_model=ScheduleShape, responses=_ONE)
 def resume(call: Caller, id: Id) -> Response:
     """Resume a schedule from now on; what did not run in the meantime is one row of its history."""
-    return _changed(call, id, ChangeRequest("resume"))
+    return _changed(call, Resume(schedule=_found(call, id)))
 
 
 @routes.post("/schedules/{id}/cancel", response_model=ScheduleShape, responses=_ONE)
 def cancel(call: Caller, id: Id) -> Response:
     """Cancel a schedule for good and ask a run in progress to stop. Cancelling twice is not an error."""
-    return _changed(call, id, ChangeRequest("cancel"))
+    return _changed(call, Cancel(schedule=_found(call, id)))
 
 
 @routes.post(
@@ -298,20 +303,12 @@ def stop(call: Caller, id: Id) -> Response:
 @routes.delete("/schedules/{id}", status_code=204, response_class=Response, responses=_ONE)
 def delete(call: Caller, id: Id) -> Response:
     """Delete a schedule. Its history stays readable; its idempotency key is free again."""
-    unwrap(change_found(call.services, call.caller, _found(call, id), ChangeRequest("delete")))
+    change(call, Delete(schedule=_found(call, id)))
     return Response(status_code=204)
 
 
 @routes.post("/schedules/change", response_model=ChangedShape, dependencies=_JSON, responses=problems(409, 415))
-def change(call: Caller, body: Annotated[BulkGiven, Body()]) -> Response:
+def change_schedules(call: Caller, body: Annotated[BulkGiven, Body()]) -> Response:
     """Pause, resume, cancel or delete many of the caller's own: by `ids`, by a filter, or `all` that may still fire."""
-    zone = zone_of(call, body.timezone)
-    until = time_of(body.until, "until", zone, call.scheduler.clock.now())
-    selection = Selection(ids=body.ids, kind=body.kind, topic=body.topic, label=body.label, everything=body.all)
-    request, guards = (
-        ChangeRequest(body.action, until, body.note),
-        body.model_dump(include={"dry_run", "expected_count"}),
-    )
-    done = unwrap(change_schedules(call.services, call.caller, selection, request, **guards, zone=zone))
-    counts = {"matched": len(done.matched), "changed": done.changed, "dry_run": body.dry_run}
-    return JSONResponse({**counts, "failed": list(done.failed), "schedules": list(done.matched)})
+    changed = change_many(call.in_zone(body.timezone), request_of(ChangeMany, body)).value
+    return JSONResponse(changed.facts())

@@ -19,7 +19,7 @@ from duetime.engine.policy.rows import first_progress
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import Page, RunQuery, ScheduleQuery
-from duetime.engine.triggers import OnceTrigger, trigger_from_json, warnings_for
+from duetime.engine.triggers import OnceTrigger, known_zone, trigger_from_json, warnings_for
 from duetime.engine.triggers.step_budget import LIST_STEPS, step_budget
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.service.errors import unwrap
@@ -300,10 +300,21 @@ class Call(NamedTuple):
     services: Services
     caller: Caller
     zone: str
+    kinds: Collection[str] | None = None
+    """The kinds whose schedules may be read and changed; None for all."""
 
     @property
     def scheduler(self) -> Scheduler:
         return self.services.scheduler
+
+    def in_zone(self, timezone: str | None) -> Call:
+        """Return the call with the time zone that its request names. Raises UnknownZone."""
+        return self if timezone is None else self._replace(zone=known_zone(timezone).key)
+
+
+def operator_call(services: Services) -> Call:
+    """Return a call of the command line."""
+    return Call(services, OPERATOR, services.zone)
 
 
 def local_call(services: Services, interface: str) -> Call:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from dataclasses import replace
 from typing import Annotated, Any, Final
 
 from duetime.cli.runs.runs import Kind, known_kind
 from duetime.engine.clock import Instant
 from duetime.engine.times import clock_local
-from duetime.service.changes import ACTIONS, FINAL, BulkChange, ChangeRequest, Selection, change_schedules
-from duetime.service.errors import FAILED, OK, unwrap
-from duetime.service.services import OPERATOR
+from duetime.service.errors import FAILED, OK
+from duetime.service.operations.change import ACTIONS, FINAL, BulkChange, ChangeMany, change_many
+from duetime.service.services import operator_call
 from duetime.terminal import output
 from duetime.terminal.completion import IDS, one_of
 from duetime.terminal.context import Application, Db, Json, opened
@@ -53,20 +53,20 @@ def change(
     """Pause, resume, cancel or delete many schedules: those with these ids, or all that match a filter. To cancel or
     delete is final, so that it is confirmed first."""
     with opened(db) as app:
-        selection = Selection(ids=ids or (), kind=known_kind(kind), topic=topic, label=label, everything=everything)
-        request = ChangeRequest(action, instant_given(app, until, "--until"), note)
-        changed = partial(change_schedules, app.services, OPERATOR, selection, request)
+        call, ends = operator_call(app.services), instant_given(app, until, "--until")
+        request = ChangeMany(
+            action=action, ids=ids or (), kind=known_kind(kind), topic=topic, label=label,
+            everything=everything, until=ends, note=note, dry_run=dry_run, expected_count=expected, is_confirmed=yes,
+        )  # fmt: skip
         if action in FINAL and expected is None and not (yes or dry_run or json_) and is_interactive():
-            found = unwrap(changed(dry_run=True)).matched
-            if not _agreed(app, action, found):
+            matched = change_many(call, replace(request, dry_run=True)).value.matched
+            if not _agreed(app, action, matched):
                 return OK
-            expected = len(found)
-        done = unwrap(changed(dry_run=dry_run, expected_count=expected, confirmed=yes))
-        text = "" if json_ else _text(app, action, done, dry_run=dry_run, until=request.until)
-    counts = {"matched": len(done.matched), "changed": done.changed, "dry_run": dry_run}
-    document: dict[str, Any] = {**counts, "failed": list(done.failed), "schedules": list(done.matched)}
-    output.print_result(json_, document, text)
-    return FAILED if done.failed else OK
+            request = replace(request, expected_count=len(matched))
+        changed = change_many(call, request).value
+        text = "" if json_ else _text(app, action, changed, until=ends)
+    output.print_result(json_, changed.facts(), text)
+    return FAILED if changed.failed else OK
 
 
 def _agreed(app: Application, action: str, found: Sequence[dict[str, Any]]) -> bool:
@@ -85,11 +85,11 @@ def _row(app: Application, row: dict[str, Any]) -> str:
     return f"{short_of(app, row['id'])}  {clean(str(row.get('name', '')))}{owner}{effect}"
 
 
-def _text(app: Application, action: str, done: BulkChange, *, dry_run: bool, until: Instant | None) -> str:
-    verb = "would be" if dry_run else "were"
-    number = len(done.matched) if dry_run else done.changed
+def _text(app: Application, action: str, done: BulkChange, *, until: Instant | None) -> str:
+    verb = "would be" if done.dry_run else "were"
+    number = len(done.matched) if done.dry_run else done.changed
     others = [each for each in done.matched if "owner" in each]
-    shown = done.matched if dry_run else done.matched[:_NAMED] if action == "pause" else others
+    shown = done.matched if done.dry_run else done.matched[:_NAMED] if action == "pause" else others
     rows = [_row(app, each) for each in shown]
     end = "" if until is None else f" until {clock_local(until, app.scheduler.zone)}"
     rows.append(f"{plural(number, 'schedule')} {verb} {ACTIONS[action]}{end}.")

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 from duetime.cli.runs.runs import run_facts
 from duetime.cli.runs.top_frame import Frame, Part, Row, frame_of, frame_view, parts_of
 from duetime.cli.serve.shutdown import StopButton
+from duetime.engine.errors import DuetimeError
 from duetime.engine.model import LIVE, ScheduleState
 from duetime.engine.result import Err, Result
-from duetime.service.changes import ChangeRequest, change_found
 from duetime.service.lookup import name_of, short_id
-from duetime.service.services import OPERATOR
+from duetime.service.operations.change import Pause, Resume, change
+from duetime.service.services import OPERATOR, operator_call
 from duetime.service.workers import is_alive
 from duetime.terminal import output
 from duetime.terminal.context import Application, Db, Json, opened
@@ -125,10 +126,14 @@ class Actions:
             self.message = "Select a row first, with the arrow keys."
             return
         paused = schedule.progress.state == ScheduleState.PAUSED
-        done = change_found(self._app.services, OPERATOR, schedule, ChangeRequest("resume" if paused else "pause"))
+        request = Resume(schedule=schedule) if paused else Pause(schedule=schedule)
         definition, name = schedule.definition, clean(name_of(schedule.definition))
         how = f"resume it: duetime resume {short_id(definition)}"
-        self._tell(done, f"Resumed {name}." if paused else f"Paused {name}; {how}")
+        try:
+            change(operator_call(self._app.services), request)
+            self.message = f"Resumed {name}." if paused else f"Paused {name}; {how}"
+        except DuetimeError as error:
+            self.message = error.message
 
     def _tell(self, result: Result[Any], text: str) -> None:
         self.message = (result.message or result.code) if isinstance(result, Err) else text

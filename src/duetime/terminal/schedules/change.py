@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import typer
 
 from duetime.engine.clock import Instant
-from duetime.engine.errors import DuetimeError, InvalidInput
+from duetime.engine.errors import DuetimeError, InvalidInput, Refused
 from duetime.engine.model import Run, RunStatus, Schedule, ScheduleState
-from duetime.engine.result import Err, Result
+from duetime.engine.result import Err, Result, err_of
 from duetime.engine.times import clock_local, read_instant
 from duetime.engine.validation import NewSchedule
 from duetime.service import edits
-from duetime.service.changes import ACTIONS, Changed, ChangeRequest, change_schedule
 from duetime.service.edits import EditRequest
 from duetime.service.errors import FAILED, NOT_FINISHED, refuse, unwrap
 from duetime.service.lookup import find_schedule, name_of, short_id
+from duetime.service.operations.change import ACTIONS, REQUESTS, ChangeRequest, Pause, change
 from duetime.service.pauses import falls_into_pause
 from duetime.service.run_control import has_ended, last_allowed, stop_runs, wait_for_end, waited_for, what_was_stopped
-from duetime.service.services import OPERATOR
+from duetime.service.services import OPERATOR, operator_call
 from duetime.service.state_details import detail_of
 from duetime.service.warnings import ScheduleWarning, time_warnings
 from duetime.service.when import When
@@ -183,11 +184,15 @@ def change_one(
         name = given if one is None else f"{short_id(one)}  {name_of(one)}"
         if not agreed(f"{action.capitalize()} {clean(name)}? This cannot be undone."):
             return
-    request = ChangeRequest(action, instant_given(app, until, "--until"), note)
-    result = change_schedule(app.services, OPERATOR, given, request, kind=view.kind)
-    if isinstance(result, Err) and result.code in ("not_found", "ambiguous"):
-        raise not_found(app, view, given, result)
-    changed: Changed = _done(view.noun, given, result)
+    request: ChangeRequest = REQUESTS[action](schedule=given, kind=view.kind)
+    if isinstance(request, Pause):
+        request = replace(request, until=instant_given(app, until, "--until"), note=note)
+    try:
+        changed = change(operator_call(app.services), request).value
+    except Refused as error:
+        if error.code in ("not_found", "ambiguous"):
+            raise not_found(app, view, given, err_of(error)) from None
+        raise refuse(error.code, f"{view.noun} {given}: {error.message or 'it is gone'}") from None
     verb = ACTIONS[request.action].capitalize()
     if changed.schedule is None:
         document: dict[str, Any] = {"id": changed.id, "kept_at": changed.place, verb.lower(): True}
@@ -208,8 +213,8 @@ def change_one(
     elif request.action == "pause":
         ends = definition.resume_at
         text += f"\nuntil  {'you resume it' if ends is None else coming(ends, zone, now)}"
-        effect = falls_into_pause(changed.schedule, ends, zone, clock_local)
-        document, text = document | {"falls_into_pause": effect}, f"{text}\nnote   {effect}"
+        document |= {"falls_into_pause": changed.falls_into_pause}
+        text += f"\nnote   {falls_into_pause(changed.schedule, ends, zone, clock_local)}"
     elif request.action == "resume" and progress.note is not None:
         text += f"\nnote   {clean(progress.note)}"
     output.print_result(json_, document, text)

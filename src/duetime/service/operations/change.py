@@ -1,0 +1,379 @@
+"""Pauses, resumes, cancels and deletes schedules, wherever they are kept: one, several by id, or all that match a
+filter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Final, NamedTuple
+
+from duetime.engine.clock import Instant
+from duetime.engine.model import Schedule, ScheduleState
+from duetime.engine.queries import NOT_FOUND
+from duetime.engine.result import Err, Ok, Result
+from duetime.engine.scopes import DELETE, WRITE
+from duetime.engine.store import ScheduleQuery
+from duetime.engine.triggers.step_budget import LIST_STEPS, step_budget
+from duetime.service.errors import refuse, refuse_many, unwrap
+from duetime.service.kind_spec import ExternalSchedules, check_kind
+from duetime.service.lookup import candidate, find_schedule
+from duetime.service.operations.declaration import Answer, Field, ScheduleReference, Time, read_time
+from duetime.service.pauses import falls_into_pause
+from duetime.service.presenters import brief_view, instant_view
+from duetime.service.services import Call, pages_of
+
+ACTIONS: Final[dict[str, str]] = {
+    "pause": "paused",
+    "resume": "resumed",
+    "cancel": "cancelled",
+    "delete": "deleted",
+}
+"""The possible changes, each with its past participle for messages."""
+FINAL: Final = {"cancel": "cancelling", "delete": "deleting"}
+"""Changes that cannot be undone, each with its gerund for messages."""
+MAX_NOTE_LENGTH: Final = 500
+Until = Annotated[Time | None, Field("When to resume automatically.", brief="Resumes then: monday 9am.")]
+Note = Annotated[str | None, Field("Why it is paused.", max_length=MAX_NOTE_LENGTH)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeRequest:
+    """A change of one schedule, which is looked for in this store first, and then at other services."""
+
+    action: ClassVar[str]
+    schedule: Annotated[ScheduleReference, Field("Its id or name.")]
+    kind: str | None = None
+    """The only kind that is looked for."""
+    include_gone: bool = True
+    """Whether to find a schedule that its kind counts as gone, such as a message that was sent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause(ChangeRequest):
+    action: ClassVar[str] = "pause"
+    until: Until = None
+    note: Note = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resume(ChangeRequest):
+    action: ClassVar[str] = "resume"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancel(ChangeRequest):
+    action: ClassVar[str] = "cancel"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete(ChangeRequest):
+    action: ClassVar[str] = "delete"
+
+
+REQUESTS: Final[dict[str, type[ChangeRequest]]] = {each.action: each for each in (Pause, Resume, Cancel, Delete)}
+
+
+class Changed(NamedTuple):
+    """A schedule after its change; a deleted schedule as it was before."""
+
+    id: str
+    schedule: Schedule | None
+    """None if another service keeps it."""
+    place: str | None = None
+    """The name of the other service."""
+    already: bool = False
+    """Whether it was already in this state, so that nothing was changed."""
+    limits: dict[str, Any] | None = None
+    """The limits in force, after it was resumed."""
+    falls_into_pause: str | None = None
+    """What its pause skips or holds."""
+
+
+class _Effect(NamedTuple):
+    """What a change does, with times that were read once for all of its schedules."""
+
+    action: str
+    until: Instant | None = None
+    note: str | None = None
+    requested: Instant | None = None
+
+
+def change(call: Call, request: ChangeRequest) -> Answer[Changed]:
+    """Pause, resume, cancel or delete a schedule."""
+    until, note = (request.until, request.note) if isinstance(request, Pause) else (None, None)
+    effect = _Effect(request.action, read_time(call, until, "until"), note)
+    changed = unwrap(_change(call, request.schedule, effect, request.kind, include_gone=request.include_gone))
+    if changed.schedule is not None and request.action == "resume":
+        changed = changed._replace(limits=call.services.limits(changed.schedule))
+    elif changed.schedule is not None and request.action == "pause":
+        ends = changed.schedule.definition.resume_at
+        changed = changed._replace(falls_into_pause=falls_into_pause(changed.schedule, ends, call.zone))
+    return Answer(changed)
+
+
+def _change(
+    call: Call, reference: ScheduleReference, effect: _Effect, kind: str | None = None, *, include_gone: bool = True
+) -> Result[Changed]:
+    if isinstance(reference, Schedule):
+        return _change_here(call, reference, effect)
+    result = find_schedule(call.scheduler, call.caller, reference, kind)
+    if isinstance(result, Ok):
+        of = result.value.definition.kind
+        is_gone = not include_gone and call.services.hooks(of).is_gone(result.value)
+        return NOT_FOUND if is_gone or not _serves(call, of) else _change_here(call, result.value, effect)
+    elsewhere = _change_elsewhere(call, str(reference), effect, kind) if result.code == "not_found" else None
+    return result if elsewhere is None else elsewhere
+
+
+def _serves(call: Call, kind: str) -> bool:
+    return call.kinds is None or kind in call.kinds
+
+
+def _change_here(call: Call, schedule: Schedule, effect: _Effect) -> Result[Changed]:
+    """Change a schedule of this store."""
+    scheduler, caller, id = call.scheduler, call.caller, schedule.definition.public_id
+    result: Result[Any]
+    match effect.action:
+        case "pause":
+            result = scheduler.pause(caller, schedule, until=effect.until, note=effect.note, asked=effect.requested)
+        case "resume":
+            result = scheduler.resume(caller, schedule)
+        case "cancel":
+            result = scheduler.cancel(caller, schedule)
+        case _:
+            result = scheduler.delete(caller, schedule)
+    if isinstance(result, Err):
+        return result
+    if not isinstance(result.value, Schedule):
+        return Ok(Changed(id, schedule))
+    definition, progress = result.value
+    already = definition == schedule.definition and progress.state == schedule.progress.state
+    return Ok(Changed(id, result.value, already=already))
+
+
+def _change_elsewhere(call: Call, id: str, effect: _Effect, kind: str | None) -> Result[Changed] | None:
+    """Change a schedule that another service keeps; return None if no service has it."""
+    for external in call.services.external(kind, call.kinds):
+        result = _change_external(call, external, id, effect)
+        if not isinstance(result, Err) or result.code != "not_found":
+            return result
+    return None
+
+
+def _change_external(call: Call, external: ExternalSchedules, id: str, effect: _Effect) -> Result[Changed]:
+    if (effect.until is not None or effect.note is not None) and external.actions(call.caller, id):
+        reason = "where a pause has no end and no note; pause it without until and note, and resume it later"
+        return Err("not_possible", f"{id} is kept at {external.place}, {reason}")
+    result = external.change(call.caller, effect.action, id)
+    return result if isinstance(result, Err) else Ok(Changed(id, None, external.place))
+
+
+# Changes of many schedules.
+
+MAX_CHANGED: Final = 1000
+"""Maximum number of schedules that one call changes."""
+MAX_NAMED: Final = 100
+"""Maximum number of ids or names in one request of a program, because each is looked up."""
+_MATCHING: Final = {"pause": (ScheduleState.ACTIVE,), "resume": (ScheduleState.PAUSED, ScheduleState.BROKEN)}
+"""States that a filter matches; for the other actions, all states in which a schedule may still fire."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeMany:
+    """A change of the schedules in `ids`, of those of the caller that match a filter, or of all of the caller's."""
+
+    action: Annotated[str, Field("What is done with them.", choices=tuple(ACTIONS))]
+    ids: Annotated[
+        Sequence[str | int],
+        Field("Ids or names, instead of a filter.", brief="Ids of any kind, or names.", max_items=MAX_NAMED),
+    ] = ()
+    kind: Annotated[str | None, Field("Filter by kind, such as job.", max_length=200)] = None
+    topic: Annotated[
+        str | None,
+        Field("Filter by topic, task or agent.", brief="Only this topic, task or agent.", max_length=200),
+    ] = None
+    label: Annotated[
+        str | None, Field("Filter by label or name.", brief="Only this label or name.", max_length=200)
+    ] = None
+    everything: Annotated[
+        bool,
+        Field(
+            "All schedules that may still fire, instead of a filter.", brief="Every one, without a filter.", name="all"
+        ),
+    ] = False
+    until: Until = None
+    note: Annotated[
+        str | None, Field("For a pause: the reason.", brief="Why they are paused.", max_length=MAX_NOTE_LENGTH)
+    ] = None
+    dry_run: Annotated[bool, Field("Change nothing; only report what matches.", brief="Only list what matches.")] = (
+        False
+    )
+    expected_count: Annotated[
+        int | None,
+        Field(
+            "How many must match, or nothing is changed; required to cancel or delete.",
+            brief="How many match; needed to cancel or delete.",
+            minimum=0,
+            maximum=MAX_CHANGED,
+        ),
+    ] = None
+    is_confirmed: bool = False
+    """Whether a person has seen the schedules, so that `expected_count` is not needed."""
+
+
+class Target(NamedTuple):
+    """A schedule to change, with its row for the answer."""
+
+    id: str
+    row: dict[str, Any]
+    schedule: Schedule | None = None
+    """None if another service keeps it."""
+
+
+@dataclass(frozen=True, slots=True)
+class BulkChange:
+    """The result of changing many schedules."""
+
+    matched: Sequence[dict[str, Any]]
+    """The schedules that matched."""
+    changed: int
+    """How many of them were changed."""
+    failed: Sequence[dict[str, Any]]
+    """Those that could not be changed, with the reason."""
+    dry_run: bool = False
+    """Whether nothing was changed, because only a list was requested."""
+
+    def facts(self, most: int | None = None) -> dict[str, Any]:
+        """Return the result for programs, with at most so many rows."""
+        counts = {"matched": len(self.matched), "changed": self.changed, "dry_run": self.dry_run}
+        return {**counts, "failed": list(self.failed[:most]), "schedules": list(self.matched[:most])}
+
+
+def change_many(call: Call, request: ChangeMany) -> Answer[BulkChange]:
+    """Change all selected schedules, each in its own transaction; failures are reported, and the rest continues. To
+    cancel or delete is final, so it requires the number of schedules that match, unless a person has seen them."""
+    _check(call, request)
+    until, now = read_time(call, request.until, "until"), call.scheduler.clock.now()
+    effect = _Effect(request.action, until, request.note, now)
+    targets, failed = _targets(call, request)
+    if not request.dry_run:
+        _check_count(request, len(targets))
+    if request.action == "pause":
+        _add_effects(targets, until, call.zone)
+    number = 0
+    for target in () if request.dry_run else targets:
+        result = _change(call, target.id, effect)
+        if isinstance(result, Err):
+            failed.append({**target.row, "error": result.message or "it is gone"})
+            continue
+        number += 1
+        if result.value.schedule is not None and request.action != "delete":
+            target.row.update(brief_view(result.value.schedule, call.zone))
+    return Answer(BulkChange([target.row for target in targets], number, failed, request.dry_run))
+
+
+def _check(call: Call, request: ChangeMany) -> None:
+    action = DELETE if request.action in FINAL else WRITE
+    refuse_many(call.caller, "change many schedules", "change them one by one", action)
+    if request.action not in ACTIONS:
+        raise refuse("invalid", f"action: must be one of {', '.join(ACTIONS)}", "action")
+    if request.action != "pause" and (request.until is not None or request.note is not None):
+        raise refuse("invalid", "until: belongs to the action pause; leave it out", "until")
+    check_kind(request.kind)
+    is_filtered = any(each is not None for each in (request.kind, request.topic, request.label))
+    if not all(type(each) in (str, int) for each in request.ids):
+        raise refuse("invalid", 'ids: a list of ids or names, such as ["job_5_1770000000", 12]', "ids")
+    if [bool(request.ids), is_filtered, request.everything].count(True) != 1:
+        raise refuse("invalid", "ids: give either ids, or a filter (kind, topic, label), or all", "ids")
+
+
+def _add_effects(targets: Sequence[Target], until: Instant | None, zone: str) -> None:
+    """Add to the rows when the pause ends and what falls into it."""
+    with step_budget(LIST_STEPS):
+        for target in targets:
+            if target.schedule is not None:
+                target.row["paused_until"] = instant_view(until, zone)
+                target.row["falls_into_pause"] = falls_into_pause(target.schedule, until, zone)
+
+
+def _check_count(request: ChangeMany, matched: int) -> None:
+    expected = request.expected_count
+    if request.action in FINAL and expected is None and not request.is_confirmed:
+        doing = FINAL[request.action]
+        text = f"expected_count: {doing} is final, so say how many; {matched} match (dry_run lists them)"
+        raise refuse("invalid", text, "expected_count")
+    if expected is not None and expected != matched:
+        text = f"expected_count: {matched} match, not {expected}, so nothing was changed; dry_run lists them"
+        raise refuse("conflict", text, "expected_count")
+
+
+def _targets(call: Call, request: ChangeMany) -> tuple[list[Target], list[dict[str, Any]]]:
+    if request.ids:
+        return _find_each(call, request.ids)
+    targets = {target.id: target for target in _matching(call, request)}
+    if len(targets) > MAX_CHANGED:
+        raise refuse("invalid", f"ids: more than {MAX_CHANGED} match; narrow it down with kind, topic or label", "ids")
+    return list(targets.values()), []
+
+
+def _find_each(call: Call, ids: Sequence[str | int]) -> tuple[list[Target], list[dict[str, Any]]]:
+    """Find each schedule once. One that is not in this store may be at another service, which is asked when it is
+    changed."""
+    if len(ids) > MAX_CHANGED:
+        raise refuse("invalid", f"ids: at most {MAX_CHANGED}", "ids")
+    targets: dict[str, Target] = {}
+    failed: list[dict[str, Any]] = []
+    for id in ids:
+        result = find_schedule(call.scheduler, call.caller, id)
+        if isinstance(result, Ok) and _serves(call, result.value.definition.kind):
+            definition = result.value.definition
+            owner = {} if definition.owner == call.caller.owner else {"owner": definition.owner}
+            targets[definition.public_id] = Target(definition.public_id, candidate(result.value) | owner, result.value)
+        elif (row := _elsewhere(call).get(str(id))) is not None:
+            targets[str(id)] = Target(str(id), row)
+        else:
+            reason = result.message if isinstance(result, Err) else "there is no such schedule"
+            failed.append({"id": id, "error": reason})
+    return list(targets.values()), failed
+
+
+def _elsewhere(call: Call) -> dict[str, dict[str, Any]]:
+    """Return the schedules that other services keep for the caller, each with its row."""
+    services = call.services.external(kinds=call.kinds)
+    pairs = ((external, each) for external in services for each in unwrap(external.list(call.caller)))
+    return {each.id: {"id": each.id, "kept_at": external.place, **each.fields} for external, each in pairs}
+
+
+def _matching(call: Call, request: ChangeMany) -> Iterator[Target]:
+    """Yield the schedules that a filter matches, at most one more than may be changed."""
+    states, number = _MATCHING.get(request.action), 0
+    query = ScheduleQuery(
+        owner=call.caller.owner,
+        kind=request.kind,
+        subject=request.topic,
+        name=request.label,
+        status="living",
+        limit=500,
+        count_to=0,
+    )
+    for page in pages_of(call.scheduler.search, call.caller, query):
+        for each in page.items:
+            fits = _serves(call, each.definition.kind) and (states is None or each.progress.state in states)
+            if fits and number <= MAX_CHANGED:
+                number += 1
+                yield Target(each.definition.public_id, candidate(each), each)
+        if number > MAX_CHANGED:
+            return
+    yield from _matching_elsewhere(call, request)
+
+
+def _matching_elsewhere(call: Call, request: ChangeMany) -> Iterator[Target]:
+    if request.label is not None:  # other services keep no names
+        return
+    for external in call.services.external(request.kind, call.kinds):
+        for each in unwrap(external.list(call.caller)):
+            fits = request.topic is None or request.topic in each.fields.values()
+            possible = request.action == "cancel" or request.action in external.actions(call.caller, each.id)
+            needed = {"pause": not each.paused, "resume": each.paused}.get(request.action, True)
+            if fits and possible and needed:
+                yield Target(each.id, {"id": each.id, "kept_at": external.place, **each.fields})

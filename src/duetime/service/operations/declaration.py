@@ -1,0 +1,111 @@
+"""How an operation is declared: the arguments of its request with their types, bounds and descriptions; its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import MISSING, dataclass, fields
+from datetime import datetime
+from functools import reduce
+from operator import or_
+from types import NoneType, UnionType
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from duetime.engine.clock import Instant, instant_of
+from duetime.engine.errors import DuetimeError, InvalidInput, UnreadableTime
+from duetime.engine.model import Schedule
+from duetime.engine.times import read_instant
+from duetime.service.services import Call
+from duetime.service.warnings import ScheduleWarning
+
+T = TypeVar("T")
+
+
+class Answer(NamedTuple, Generic[T]):
+    """The answer of an operation; an interface shows all of it, and adds nothing of its own."""
+
+    value: T
+    warnings: Sequence[ScheduleWarning] = ()
+    notes: Sequence[str] = ()
+    """Sentences about the value for a person."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """Describes an argument of a request, in the annotation of its type."""
+
+    description: str
+    brief: str = ""
+    """A description for agents, whose every conversation contains it; by default, the other one."""
+    minimum: float | None = None
+    maximum: float | None = None
+    max_length: int | None = None
+    max_items: int | None = None
+    choices: tuple[str, ...] = ()
+    name: str | None = None
+    """Its name in the interfaces, if that is no name in Python."""
+
+
+Time = str | datetime | Instant
+"""A time as it was written, such as `tomorrow 9am`, or one that was read already."""
+ScheduleReference = str | int | Schedule
+"""The id, the number or the unambiguous name of a schedule, or a schedule that was read already."""
+
+
+class Argument(NamedTuple):
+    """An argument of an operation, for the adapter of an interface."""
+
+    name: str
+    """Its name in the interfaces."""
+    attribute: str
+    """Its name in the request class."""
+    type: Any
+    """Its type, without None."""
+    is_required: bool
+    default: Any
+    field: Field
+
+
+_declared: dict[type, tuple[Argument, ...]] = {}
+
+
+def arguments_of(request: type) -> tuple[Argument, ...]:
+    """Return the arguments that a request class declares for all interfaces. Fields without a description are for the
+    programs that make a request, not for its users."""
+    if request not in _declared:
+        _declared[request] = tuple(_arguments(request))
+    return _declared[request]
+
+
+def _arguments(request: Any) -> Iterator[Argument]:
+    hints = get_type_hints(request, include_extras=True)
+    for each in fields(request):
+        hint = hints[each.name]
+        if get_origin(hint) is not Annotated:
+            continue
+        type_, field = get_args(hint)[:2]
+        is_required = each.default is MISSING and each.default_factory is MISSING
+        default = each.default_factory() if each.default_factory is not MISSING else each.default
+        yield Argument(field.name or each.name, each.name, _without_none(type_), is_required, default, field)
+
+
+def _without_none(type_: Any) -> Any:
+    if get_origin(type_) not in (Union, UnionType):
+        return type_
+    return reduce(or_, (each for each in get_args(type_) if each is not NoneType))
+
+
+def read_time(call: Call, time: Time | None, field: str, *, last: bool = False, past: bool = False) -> Instant | None:
+    """Return the instant of an argument. With `last`, it is an inclusive end, and a day without a time means all of
+    that day. With `past`, it may be `yesterday` or `2 hours ago`, and a weekday is the most recent one."""
+    if time is None or isinstance(time, int):
+        return time
+    if isinstance(time, datetime) and time.tzinfo is not None:
+        return instant_of(time)
+    text = time.isoformat() if isinstance(time, datetime) else time
+    try:
+        return read_instant(text, call.zone, call.scheduler.clock.now(), last=last, past=past)
+    except UnreadableTime as error:
+        example = "Try 2026-02-10T18:00:00, or words such as tomorrow 18:00."
+        raise UnreadableTime(field=field, problem=f"{error.message} {example}") from None
+    except DuetimeError as error:
+        raise InvalidInput(f"{field}: {error.message}", field=field) from None
