@@ -9,7 +9,9 @@ import pytest
 
 from duetime.engine.clock import MINUTE, Instant
 from duetime.engine.kind import Caller
+from duetime.engine.store import ScheduleQuery
 from duetime.mcp.definitions import ToolProblem
+from duetime.service import upcoming
 from tests.support.stage import Stage
 
 HOURLY = {"trigger_type": "interval", "trigger_config": {"hours": 1}}
@@ -91,6 +93,19 @@ def test_one_that_was_paused_while_it_runs(both: Stage) -> None:
     found = both.ada.knows("list_upcoming", count=1, include_paused=True)
     assert [(row["id"], row.get("paused")) for row in found["upcoming"]] == [(number, True)]
     assert rows(both) == []
+
+
+def test_what_runs_now_is_not_read(both: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands of one-offs may be due at one instant. None of them fires again, so nothing is missing in the list."""
+    monkeypatch.setattr(upcoming, "MOST_READ", 2)
+    monkeypatch.setattr(upcoming, "_PAGE", 1)
+    for number in range(3):
+        both.due(f"water plant {number}")
+    assert both.app.store.search(ScheduleQuery(status="running")).total == 3
+    job(both, "next")
+    found = both.ada.knows("list_upcoming", until="in 1 hour", count=1)
+    assert [row["name"] for row in found["upcoming"]] == ["next"]
+    assert found["more"] is False and "warnings" not in found
 
 
 def test_a_pause_that_ends_by_itself(both: Stage) -> None:

@@ -7,7 +7,8 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import psycopg
@@ -137,6 +138,42 @@ def test_what_fires_next_is_read_along_the_queue_before_the_server_knows_how_muc
     plan = "\n".join(row[0] for row in store._rows(f"EXPLAIN {statement}", values))
     assert "due_by_owner" in plan
     assert "Sort" not in plan and "progress_by" not in plan and "schedules_by" not in plan
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        ScheduleQuery(owner="ada"),
+        ScheduleQuery(owner="ada", newest_first=True),
+        ScheduleQuery(owner="ada", kind="job"),
+        ScheduleQuery(owner="ada", status="pending"),
+        ScheduleQuery(owner="ada", status="running"),
+        ScheduleQuery(owner="ada", firing=True, due_to=Instant(T0 + HOUR)),
+        ScheduleQuery(),
+    ],
+    ids=["own", "newest", "kind", "pending", "running", "firing", "all"],
+)
+def test_a_list_costs_what_it_shows_whatever_the_server_knows_about_the_tables(
+    store: PostgresStore, query: ScheduleQuery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Right after a burst of creates there are no statistics; when they come, the planner has other reasons to read
+    everything that an owner has."""
+    create(store, *[once(T0 + number) for number in range(4_000)])
+    read_rows, blocks = store._rows, 0
+
+    def measured(statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        nonlocal blocks
+        [([plan],)] = read_rows(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}", values)
+        blocks += plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"]
+        return read_rows(statement, values)
+
+    monkeypatch.setattr(store, "_rows", measured)
+    for statistics in ("missing", "present"):
+        blocks = 0
+        shown = len(store.search(replace(query, limit=100, count_to=200)).items)
+        assert blocks < 100 + 8 * shown, f"{blocks:,} blocks were read while statistics were {statistics}"
+        with store._readers.lend() as connection:
+            connection.execute("ANALYZE")
 
 
 def test_progress_is_updated_on_its_page_without_new_index_entries(store: PostgresStore) -> None:

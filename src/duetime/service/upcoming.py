@@ -95,11 +95,8 @@ def _read(services: Services, caller: Caller, asked: Window) -> tuple[list[Sched
         owner=asked.owner, kind=kind, limit=max(_PAGE, asked.count), count_to=0, most_bytes=8 * PAGE_BYTES
     )
     found, whole = _matching(services, caller, asked, replace(query, firing=True, due_to=asked.until))
-    for status in ("paused", "running"):  # a schedule that is paused while it runs has the status running
-        more, all_of_them = _matching(services, caller, asked, replace(query, status=status))
-        found += [each for each in more if each.progress.state == ScheduleState.PAUSED]
-        whole = whole and all_of_them
-    return found, whole
+    paused, all_of_them = _matching(services, caller, asked, replace(query, status="paused"))
+    return found + paused, whole and all_of_them
 
 
 def _matching(services: Services, caller: Caller, asked: Window, query: ScheduleQuery) -> tuple[list[Schedule], bool]:

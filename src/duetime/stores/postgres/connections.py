@@ -96,6 +96,9 @@ SETTINGS: Mapping[str, str] = {
     "idle_in_transaction_session_timeout": "5s",  # a process that is stopped in mid-transaction must release its locks
     "lock_timeout": "8s",
     "jit": "off",
+    # Lists and the due queue are read in index order and no further than asked for. Without statistics, the planner
+    # expects few rows per owner, and would read all of them into a bitmap and sort them.
+    "enable_bitmapscan": "off",
 }
 
 # Every statement of a transaction looks up rows by key; without statistics, the planner would read whole tables.
@@ -104,7 +107,6 @@ WRITER_SETTINGS: Mapping[str, str] = {
     "enable_seqscan": "off",
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
-    "enable_bitmapscan": "off",  # the due queue is read in index order and no further than asked for
     "enable_sort": "off",
     "plan_cache_mode": "force_generic_plan",
 }
