@@ -90,7 +90,9 @@ class App:
     def engine(self, *, session: bool = False) -> Engine:
         from duetime.engine.worker.threads import Engine
         from duetime.engine.worker.worker import WorkerOptions
+        from duetime.kinds.jobs.declarations import Declarations
 
+        declarations = Declarations(self.services, self.registry)
         limit = self.settings.max_runs_per_hour
         # A limit that the operator did not set exempts their own runs.
         exempt = frozenset({LOCAL} if limit == RUNS_PER_HOUR else ())
@@ -99,7 +101,7 @@ class App:
             lease=self.settings.lease,
             session=session,
             name=process_name(),
-            published=self._known_work(),
+            published=(*self._known_work(), *(() if session else declarations.entries())),
             known_schema=self.store.known_schema,
             runs_per_hour=Budget(limit, exempt) if limit else None,
             retention=self.settings.retention_days * DAY / SECOND or None,
@@ -113,7 +115,10 @@ class App:
         if not session:
             for note in notes_for_others(self.scheduler, self.settings, delivery, addresses=False):
                 log.warning("%s", note)
-        return Engine(self.store, self.kinds, self.clock, options, self.exchange_age)
+        engine = Engine(self.store, self.kinds, self.clock, options, self.exchange_age)
+        if not session:
+            engine.registered = declarations.follow
+        return engine
 
     def _known_work(self) -> tuple[str, ...]:
         """Return what a worker of this process can run, by kind, without kinds that would make its row too long."""

@@ -11,6 +11,7 @@ from duetime.engine.model import Run
 from duetime.engine.store import RunQuery
 from duetime.engine.worker.runner import ClaimedRun, InlineExecutor
 from duetime.engine.worker.worker import Worker, WorkerOptions
+from duetime.kinds.jobs.declarations import Declarations
 from duetime.kinds.jobs.registry import Registry
 from duetime.settings import Settings
 
@@ -68,6 +69,7 @@ class Simulation:
         chosen = settings or Settings(db=url, timezone=timezone, lease=lease)
         self.duetime = Duetime(settings=chosen, clock=self.clock, registry=registry)
         self.worker = self._new_worker()
+        Declarations(self.duetime.app.services, self.duetime.app.registry).apply()
 
     def _new_worker(self) -> Worker:
         options = WorkerOptions(lease=self.duetime.app.settings.lease, name="simulation", lead=0)

@@ -70,6 +70,13 @@ def test_the_guide_names_every_example() -> None:
     assert {name for name in examples if f"[`{name}`]({name})" not in guide} == set()
 
 
+def test_declared_schedules_are_created_and_run(tmp_path: Path) -> None:
+    with working("--tasks", str(EXAMPLES / "declared_tasks.py"), folder=tmp_path):
+        listed = ("run", "list", "--status", "completed", "--json")
+        eventually(lambda: results(asked(*listed, folder=tmp_path)) == ["counted"] * 3, SECONDS, "they ran")
+        assert {"greet", "clean_up"} <= set(asked("list", folder=tmp_path).split())
+
+
 def test_tasks_of_a_file_are_scheduled_and_run(tmp_path: Path) -> None:
     tasks = ("--tasks", str(EXAMPLES / "tasks.py"))
     folder = tmp_path / "counted"

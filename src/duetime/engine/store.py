@@ -206,6 +206,9 @@ class Store(Remotes, Revocations, Publication, Figures, Protocol):
     def by_key(self, owner: str, key: str) -> Schedule | None:
         """Return the schedule that has an owner's key. Deleting a schedule frees its key."""
 
+    def by_key_prefix(self, owner: str, prefix: str) -> list[Schedule]:
+        """Return the schedules of an owner whose keys begin with a text, in the order of the keys."""
+
     def marks(self, owner: str, kind: str, subject: str) -> list[tuple[Any, ...]]:
         """Return a value that differs after every change to the schedules of a subject. Its size is bounded by the
         number of schedules that may still fire, and it is small, for callers that poll several times a second."""

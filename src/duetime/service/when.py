@@ -147,7 +147,7 @@ def parse_when(
         message = f"give exactly one of {', '.join(WAYS)}, not {', '.join(named) or 'none'}"
         raise InvalidInput(message, field="when")
     type_, config, _ = when_of(named[0], given[named[0]])
-    limits = {"start": start, "end": end, "jitter": None if jitter is None else _seconds(jitter, "jitter")}
+    limits = {"start": start, "end": end, "jitter": None if jitter is None else read_seconds(jitter, "jitter")}
     return When(type_, with_limits(config, {k: value for k, value in limits.items() if value is not None}), timezone)
 
 
@@ -157,13 +157,13 @@ def when_of(way: str, value: Any) -> When:
         case "at":
             return When("once", {"run_at": value.isoformat() if isinstance(value, datetime) else value}, None)
         case "delay":
-            exact = f"{_seconds(value, way):.6f}".rstrip("0").rstrip(".")
+            exact = f"{read_seconds(value, way):.6f}".rstrip("0").rstrip(".")
             return When("once", {"run_at": f"in {exact} seconds"}, None)
         case "every":
             return (
                 read_every(value)
                 if isinstance(value, str)
-                else When("interval", {"seconds": _seconds(value, way)}, None)
+                else When("interval", {"seconds": read_seconds(value, way)}, None)
             )
         case "cron":
             return When("cron", {"expression": value}, None)
@@ -189,7 +189,7 @@ def read_every(text: str) -> When:
     return When("interval", config, None) if rule is None else When(*rule, None)
 
 
-def _seconds(given: Duration, field: str) -> float:
+def read_seconds(given: Duration, field: str) -> float:
     if isinstance(given, str):
         return duration(given, field) / SECOND
     return given.total_seconds() if isinstance(given, timedelta) else given

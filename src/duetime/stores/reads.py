@@ -81,6 +81,10 @@ class ReadsMixin(Queries):
     def by_key(self, owner: str, key: str) -> Schedule | None:
         return self._one("schedule_by_key", owner, key)
 
+    def by_key_prefix(self, owner: str, prefix: str) -> list[Schedule]:
+        end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
+        return [schedule_of(row) for row in self._named("schedules_by_key_prefix", owner, prefix, end)]
+
     def _one(self, name: str, *values: Any) -> Schedule | None:
         rows = self._named(name, *values)
         return schedule_of(rows[0]) if rows else None

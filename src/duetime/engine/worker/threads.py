@@ -94,10 +94,13 @@ class Engine:
         self._next_tidy = clock.monotonic() + TIDY_FIRST
         self._is_tidying = False
         self.failure: BaseException | None = None
+        self.registered: Callable[[threading.Event], None] = lambda _stopping: None
+        """Called once the worker is registered, before it runs anything, with the event that says that it stops."""
 
     def start(self) -> None:
         self._following.follow(self._store.now)
         self.worker.register()
+        self.registered(self._stopping)
         self._forget_store = self._store.on_change(self._noticed, only_soon=True)
         self.timer.start()
         self.pool.start()

@@ -15,7 +15,7 @@ from duetime.engine.encoding import error_text
 from duetime.engine.errors import DuetimeError
 
 GROUP = "duetime.tasks"
-_FILE_PREFIX = "duetime_file_"
+FILE_PREFIX = "duetime_file_"
 
 
 class TaskModuleError(DuetimeError):
@@ -44,7 +44,7 @@ def load_file(path: str) -> ModuleType:
     file = Path(path).resolve()
     if not file.is_file():
         raise TaskModuleError(f"there is no file {path}; name an existing .py file with tasks, or a module")
-    name = f"{_FILE_PREFIX}{file.stem}_{zlib.crc32(str(file).encode()):08x}"
+    name = f"{FILE_PREFIX}{file.stem}_{zlib.crc32(str(file).encode()):08x}"
     if (present := sys.modules.get(name) or _imported(file)) is not None:
         return present
     if str(file.parent) not in sys.path:
@@ -87,7 +87,7 @@ def locate(function: Callable[..., Any]) -> Location:
     file = getattr(module, "__file__", None)
     if function.__module__ == "__main__" and spec is not None:
         return Location(spec.name, None, function.__qualname__)
-    if function.__module__ != "__main__" and not function.__module__.startswith(_FILE_PREFIX):
+    if function.__module__ != "__main__" and not function.__module__.startswith(FILE_PREFIX):
         return Location(function.__module__, None, function.__qualname__)
     if file is None:
         raise TaskModuleError(

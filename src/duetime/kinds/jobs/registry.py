@@ -15,6 +15,7 @@ from duetime.kinds.jobs.context import TaskContext
 
 if TYPE_CHECKING:
     from duetime.engine.kind import Caller
+    from duetime.engine.validation import NewSchedule
 
 F = TypeVar("F", bound=Callable[..., Any])
 Isolation = Literal["thread", "process"]
@@ -61,6 +62,8 @@ class Task:
         self.constants = dict(constants or {})
         self.portable = portable
         self.web = web
+        self.schedule: NewSchedule | None = None
+        """What its decorator declares; see `declarations`."""
         _check(self)
 
     @cached_property
@@ -117,6 +120,9 @@ class Registry:
         isolation: Isolation = "thread",
         operator: bool = False,
         web: bool = False,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        **schedule: Any,
     ) -> Callable[[F], F]: ...
 
     def task(
@@ -129,19 +135,30 @@ class Registry:
         isolation: Isolation = "thread",
         operator: bool = False,
         web: bool = False,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        **schedule: Any,
     ) -> Any:
         """Register a function as a task and return it unchanged: `@task` or `@task(name=..., isolation="process")`.
 
         The default name is that of the function, and the default description its docstring. With `isolation="process"`,
         each run has its own process. With `operator`, agents cannot see or schedule the task. With `web`, the task
         reaches the network, so the runs of agents that may not use the web cannot schedule it.
+
+        With times, such as `every="1h"` or `when="every weekday at 8:30"`, a worker that starts creates a schedule with
+        these options and the arguments `args` and `kwargs`, named after the task. It changes the schedule when the
+        declaration changes, and cancels it when the declaration is gone.
         """
 
         def register(decorated: F) -> F:
             if not callable(decorated):
                 raise InvalidTask(f"@task takes its options by name: @task(name={decorated!r})")
             options: dict[str, Any] = {"isolation": isolation, "operator": operator, "web": web}
-            self.add(Task(decorated, name=name, description=description, **options))
+            added = self.add(Task(decorated, name=name, description=description, **options))
+            if schedule or args or kwargs:
+                from duetime.kinds.jobs.declarations import read_declaration  # most tasks declare nothing
+
+                added.schedule = read_declaration(added, args, kwargs or {}, schedule)
             return decorated
 
         return register if function is None else register(function)

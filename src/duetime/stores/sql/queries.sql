@@ -3,6 +3,10 @@
 -- name: schedule_by_key
 SELECT s.*, p.* FROM schedules s JOIN progress p ON p.schedule = s.id WHERE s.owner = ? AND s.key = ?
 
+-- name: schedules_by_key_prefix
+SELECT s.*, p.* FROM schedules s JOIN progress p ON p.schedule = s.id
+WHERE s.owner = ? AND s.key >= ? AND s.key < ? ORDER BY s.key
+
 -- name: schedule_by_id
 SELECT s.*, p.* FROM schedules s JOIN progress p ON p.schedule = s.id WHERE s.id = ?
 

@@ -1,0 +1,194 @@
+"""Schedules that the code declares: `@task(when="every weekday at 8:30")`.
+
+When a worker starts, it creates them, changes those whose declaration changed, and cancels those whose declaration is
+gone from a module that it imported. During a deployment, workers with old and new code run side by side: each worker
+publishes in its row a digest of what each module declares, and the digests that this replaces. A worker whose digest is
+replaced applies its declarations only once no worker that replaces them is alive.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import sys
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from duetime.engine.actor import MODULE, Actor
+from duetime.engine.clock import SECOND
+from duetime.engine.errors import DuetimeError, InvalidInput
+from duetime.engine.fingerprint import fingerprint
+from duetime.engine.model import OVER, Schedule, ScheduleState
+from duetime.engine.policy.options import IN_SECONDS, make_policy
+from duetime.engine.result import Err, Result
+from duetime.engine.scheduler import OPERATORS_OWN
+from duetime.engine.validation import Changes, NewSchedule
+from duetime.kinds.jobs.loading import FILE_PREFIX
+from duetime.kinds.jobs.registry import InvalidTask, Registry, Task, default_registry
+from duetime.service.errors import STORE_ERRORS, error_of
+from duetime.service.keyed import create_or_update
+from duetime.service.services import OPERATOR, Services
+from duetime.service.when import LIMITS, WAYS, parse_when, read_seconds
+from duetime.service.workers import living, work_entry
+
+log = logging.getLogger("duetime.jobs")
+PREFIX: Final = f"{OPERATORS_OWN}task:"
+"""Begins the keys of declared schedules; the module and the name of the task follow."""
+RETIRED: Final = "retired"
+"""Stands for the fingerprint of a schedule that was cancelled because its declaration is gone. If the declaration comes
+back, so does the schedule; what a person cancelled stays cancelled."""
+CHECK_SECONDS: Final = 5.0
+"""Time between two checks whether workers with newer declarations are still alive."""
+MAX_MODULE_LENGTH: Final = 80
+_PUBLISHED: Final = work_entry("job:declared", "")
+_TIMES: Final = frozenset((*WAYS, *LIMITS, "jitter", "timezone"))
+
+
+def read_declaration(
+    task: Task, args: Iterable[Any], kwargs: Mapping[str, Any], options: Mapping[str, Any]
+) -> NewSchedule:
+    """Return the schedule that a decorator declares. Raise InvalidTask for options that cannot be read."""
+    times = {name: value for name, value in options.items() if name in _TIMES}
+    times |= {name: times[name].isoformat() for name in LIMITS if isinstance(times.get(name), datetime)}
+    policy = {name: value for name, value in options.items() if name not in _TIMES and value is not None}
+    try:
+        for name in policy.keys() & IN_SECONDS:
+            policy[name] = int(read_seconds(policy[name], name) * SECOND)
+        make_policy(policy)
+        when = parse_when(**times)
+    except InvalidInput as error:
+        raise InvalidTask(f"{task.name}: {error.message}") from None
+    payload = {"task": task.name, "args": list(args), "kwargs": dict(kwargs)}
+    key = f"{PREFIX}{_module_name(task.function.__module__)}:{task.name}"
+    return NewSchedule("job", task.name, when.type, when.config, payload, policy, when.timezone, key)
+
+
+def _module_name(name: str) -> str:
+    """Return a name for a module that is the same on every machine: that of its file, if it was loaded by its path."""
+    module = sys.modules.get(name)
+    if name == "__main__" and (spec := getattr(module, "__spec__", None)) is not None:
+        name = spec.name
+    elif name == "__main__" or name.startswith(FILE_PREFIX):
+        name = Path(getattr(module, "__file__", None) or name).stem
+    return name[:MAX_MODULE_LENGTH]
+
+
+class DeclaringModule(NamedTuple):
+    """The declared schedules of a module, by key: what the code says, and what is in the store."""
+
+    name: str
+    wanted: Mapping[str, NewSchedule]
+    stored: Mapping[str, Schedule]
+    entry: str
+    """What a worker of this process publishes about it."""
+    is_in_force: bool
+    is_replaced: bool
+    """Whether a live worker has replaced these declarations."""
+
+
+class Declarations:
+    """The declared schedules of this process, and those in the store."""
+
+    def __init__(self, services: Services, registry: Registry) -> None:
+        self._services = services
+        declared = [task.schedule for task in registry if task.schedule is not None]
+        self._wanted = _by_module({str(new.idempotency_key): new for new in declared})
+        declared += [task.schedule for task in default_registry if task.schedule is not None]
+        self._keys = {new.idempotency_key for new in declared}
+        self._imported = {_module_name(name) for name in list(sys.modules)}
+
+    def entries(self) -> list[str]:
+        """Return what the worker publishes in its row. It registers before it applies anything, so that two workers
+        never replace each other's declarations."""
+        return [module.entry for module in self._modules()]
+
+    def follow(self, stopping: threading.Event) -> None:
+        """Apply the declarations: now or, if a live worker has replaced them, once no such worker is left."""
+
+        def keep_trying() -> None:
+            while not stopping.wait(CHECK_SECONDS) and not self._has_applied(stopping):
+                pass
+
+        if not self._has_applied(stopping):
+            threading.Thread(target=keep_trying, name="duetime-declarations", daemon=True).start()
+
+    def _has_applied(self, stopping: threading.Event) -> bool:
+        try:
+            return self.apply()
+        except DuetimeError as error:  # the store may be away for a moment
+            if not stopping.is_set():
+                log.warning("declared schedules are not up to date yet: %s", error)
+            return False
+
+    def apply(self) -> bool:
+        """Create, change and cancel schedules as the code says. Return whether no module has to wait for workers that
+        have replaced its declarations."""
+        modules = [module for module in self._modules() if not module.is_in_force]
+        for module in modules:
+            if not module.is_replaced:
+                self._apply(module)
+        return not any(module.is_replaced for module in modules)
+
+    def _apply(self, module: DeclaringModule) -> None:
+        scheduler = self._services.scheduler
+        caller = OPERATOR._replace(actor=Actor(MODULE, module.name, "python"))
+        for key, new in module.wanted.items():
+            if key in module.stored and _is_retired(module.stored[key]):
+                scheduler.delete(caller, module.stored[key])  # frees the key; its history stays
+            result = _reached(create_or_update(self._services, caller, new))
+            if isinstance(result, Err):
+                log.error("%s: the declared schedule of %s is not in force: %s", module.name, new.name, result.message)
+        for key in module.stored.keys() - self._keys:
+            definition, progress = module.stored[key]
+            if progress.state not in OVER:
+                scheduler.edit(caller, definition.public_id, Changes(fingerprint=RETIRED, amid_runs=True))
+                _reached(scheduler.cancel(caller, definition.public_id))
+                log.info("%s: %s is declared no more and was cancelled", module.name, definition.public_id)
+
+    def _modules(self) -> Iterator[DeclaringModule]:
+        """Yield the modules that this process imported and that declare something, or did so before."""
+        scheduler = self._services.scheduler
+        schedules = scheduler.store.by_key_prefix(OPERATOR.owner, PREFIX)
+        all_stored = _by_module({each.definition.key: each for each in schedules})
+        lanes = [
+            lane for worker in living(scheduler.workers(), scheduler.clock.now()) for lane in worker.lanes.split(",")
+        ]
+        entries = [lane.removeprefix(_PUBLISHED).split(":") for lane in lanes if lane.startswith(_PUBLISHED)]
+        for name in sorted(self._wanted.keys() | (all_stored.keys() & self._imported)):
+            wanted, stored = self._wanted.get(name, {}), all_stored.get(name, {})
+            digest = _hash({key: fingerprint(new, scheduler.zone) for key, new in wanted.items()})
+            # What is over counts only if it is still declared: a person cancelled it, or it has ended.
+            active = {key for key, each in stored.items() if each.progress.state not in OVER}
+            active |= {key for key in stored.keys() & wanted.keys() if not _is_retired(stored[key])}
+            in_force = _hash({key: stored[key].definition.fingerprint for key in active})
+            published = [(own, replaced.split("+")) for module, own, replaced in entries if module == _hash(name)]
+            replaced = {each for _, digests in published for each in digests}
+            known = {in_force, *replaced, *(own for own, _ in published)} - {digest, ""}
+            entry = f"{_PUBLISHED}{_hash(name)}:{digest}:{'+'.join(sorted(known))}"
+            yield DeclaringModule(name, wanted, stored, entry, digest == in_force, digest in replaced)
+
+
+def _by_module(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    modules: dict[str, dict[str, Any]] = {}
+    for key, value in values.items():
+        modules.setdefault(key.removeprefix(PREFIX).rpartition(":")[0], {})[key] = value
+    return modules
+
+
+def _reached(result: Result[Any]) -> Result[Any]:
+    """Raise the error of a store that cannot be reached, so that everything is tried again."""
+    if isinstance(result, Err) and result.code in STORE_ERRORS:
+        raise error_of(result)
+    return result
+
+
+def _is_retired(schedule: Schedule) -> bool:
+    return schedule.progress.state == ScheduleState.CANCELLED and schedule.definition.fingerprint == RETIRED
+
+
+def _hash(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:12]

@@ -1,0 +1,305 @@
+"""Schedules that the code declares: workers create, change and cancel them."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duetime import Duetime, Registry, Settings, Simulation
+from duetime.engine.clock import SystemClock
+from duetime.kinds.jobs import declarations
+from duetime.kinds.jobs.declarations import PREFIX, Declarations
+from duetime.kinds.jobs.loading import FILE_PREFIX, load_file
+from duetime.kinds.jobs.registry import InvalidTask, default_registry
+from duetime.service.shapes import ScheduleShape
+
+PATIENCE = 30
+HOURLY = "@registry.task(every='1h')\ndef clean(): ..."
+DAILY = "@registry.task(every='1d')\ndef clean(): ..."
+WEEKLY = "@registry.task(every='1w')\ndef clean(): ..."
+GONE = "@registry.task\ndef clean(): ..."
+
+
+class Deployments:
+    """Workers on one store, each with its own version of a module."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self._url, self._folder, self._workers = url, folder, list[Duetime]()
+
+    def version(self, text: str, module: str = "shop") -> Path:
+        """Write a version of a module, in a folder of its own."""
+        folder = self._folder / str(len(list(self._folder.iterdir())))
+        folder.mkdir()
+        file = folder / f"{module}.py"
+        file.write_text(f"from duetime import Registry\nregistry = Registry()\n{text}\n")
+        return file
+
+    def prepare(self, text: str, module: str = "shop") -> Duetime:
+        registry: Registry = load_file(str(self.version(text, module))).registry
+        worker = Duetime(settings=Settings(db=self._url, timezone="UTC"), registry=registry)
+        self._workers.append(worker)
+        return worker
+
+    def start(self, text: str, module: str = "shop") -> Duetime:
+        """Start a worker and return it."""
+        return self.prepare(text, module).start()
+
+    def close(self) -> None:
+        for worker in self._workers:
+            worker.close()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    postgres: str = request.getfixturevalue("clean_postgres_url") if request.param == "postgresql" else ""
+    return postgres or str(tmp_path / "declared.db")
+
+
+@pytest.fixture
+def deployments(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Deployments]:
+    monkeypatch.setattr(declarations, "CHECK_SECONDS", 0.05)
+    folder = tmp_path / "versions"
+    folder.mkdir()
+    deployments = Deployments(url, folder)
+    yield deployments
+    deployments.close()
+    for name in [name for name in sys.modules if name.startswith(FILE_PREFIX)]:
+        del sys.modules[name]
+
+
+def only(duetime: Duetime) -> ScheduleShape:
+    [schedule] = duetime.list()
+    return schedule
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    clock = SystemClock()
+    end = clock.monotonic() + PATIENCE
+    while not holds():
+        assert clock.monotonic() < end
+        threading.Event().wait(0.02)
+
+
+def test_a_worker_that_starts_creates_them(deployments: Deployments) -> None:
+    duetime = deployments.start("""
+@registry.task(when="every weekday at 8:30", args=["Ann"], kwargs={"greeting": "Hello"}, max_attempts=3, timeout="10m")
+def greet(name: str, greeting: str): ...
+@registry.task(name="report.send", cron="0 9 * * *", timezone="Europe/Berlin")
+def send(): ...
+@registry.task(rrule="FREQ=MONTHLY;BYDAY=-1FR")
+def close_month(): ...
+@registry.task(at="2099-12-24T18:00:00")
+def celebrate(): ...
+@registry.task
+def plain(): ...
+""")
+    found = {each["name"]: each for each in duetime.list()}
+    assert found.keys() == {"greet", "report.send", "close_month", "celebrate"}
+    greet = found["greet"]
+    assert greet["payload"] == {"task": "greet", "args": ["Ann"], "kwargs": {"greeting": "Hello"}}
+    assert greet["policy"] is not None
+    assert (greet["policy"]["max_attempts"], greet["policy"]["timeout_seconds"]) == (3, 600)
+    assert found["report.send"]["trigger"]["timezone"] == "Europe/Berlin"
+    assert (found["celebrate"]["next_run"] or "").startswith("2099-12-24T18:00")
+    [worker] = duetime.workers()
+    assert not any("declared" in lane for lane in worker["lanes"]), "its lanes are only lanes"
+
+
+def test_they_run(deployments: Deployments) -> None:
+    duetime = deployments.start("@registry.task(every='1s', max_runs=1)\ndef tick():\n    return 'tock'")
+    wait_until(lambda: [each["result"] for each in duetime.history(status="completed")] == ["tock"])
+
+
+def test_a_changed_declaration_changes_its_schedule(deployments: Deployments) -> None:
+    first = only(deployments.start(HOURLY))
+    second = only(deployments.start(DAILY))
+    assert (second["id"], second["version"]) == (first["id"], 2) and "every day" in second["reads_as"]
+    assert only(deployments.start(DAILY))["version"] == 2, "the same declaration changes nothing"
+
+
+def test_one_that_is_gone_is_cancelled_and_can_come_back(deployments: Deployments) -> None:
+    worker = deployments.start(HOURLY)
+    first = only(worker)
+    worker.stop()
+    worker = deployments.start(GONE)
+    assert only(worker)["status"] == "cancelled"
+    worker.stop()
+    worker = deployments.start(HOURLY)
+    [again] = worker.list("pending")
+    assert (again["name"], again["next_run"] is not None) == (first["name"], True)
+
+
+def test_a_module_that_was_not_imported_keeps_its_schedules(deployments: Deployments) -> None:
+    deployments.start(HOURLY).stop()
+    for name in [name for name in sys.modules if name.startswith(f"{FILE_PREFIX}shop")]:
+        del sys.modules[name]
+    worker = deployments.start("@registry.task(every='1d')\ndef other(): ...", module="other_shop")
+    assert {each["name"]: each["status"] for each in worker.list()} == {"clean": "pending", "other": "pending"}
+
+
+def test_a_module_that_cannot_be_imported_keeps_its_schedules(deployments: Deployments, url: str) -> None:
+    worker = deployments.start(HOURLY)
+    worker.stop()
+    broken = deployments.version("import nothing_of_this_name")
+    command = [sys.executable, "-m", "duetime", "worker", "--db", url, "--tasks", str(broken), "--quiet"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode and "could not be imported" in done.stderr
+    assert only(worker)["status"] == "pending"
+
+
+def test_what_a_person_did_stays(deployments: Deployments) -> None:
+    worker = deployments.start(HOURLY)
+    id = only(worker)["id"]
+    worker.pause(id, note="the disk is full")
+    worker = deployments.start(DAILY)
+    assert (only(worker)["status"], "every day" in only(worker)["reads_as"]) == ("paused", True)
+    worker.edit(id, name="Edited")
+    assert only(deployments.start(DAILY))["name"] == "Edited"
+    worker.cancel(id)
+    for text in (DAILY, WEEKLY):
+        assert only(deployments.start(text))["status"] == "cancelled"
+    worker.delete(id)
+    assert only(deployments.start(WEEKLY))["status"] == "pending", "deleted means that it is created again"
+
+
+def test_two_workers_at_once_create_one(deployments: Deployments) -> None:
+    for text in (HOURLY, DAILY, GONE, HOURLY):
+        workers = [deployments.prepare(text) for _ in range(4)]
+        ready, failures = threading.Barrier(len(workers)), list[BaseException]()
+
+        def start(worker: Duetime, ready: threading.Barrier = ready, failures: list[Any] = failures) -> None:
+            ready.wait()
+            try:
+                worker.start()
+            except BaseException as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=start, args=(worker,)) for worker in workers]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        living = workers[0].list("pending")
+        assert not failures and len(living) == (text != GONE)
+        for worker in workers:
+            worker.stop()
+
+
+def test_workers_in_processes_of_their_own(deployments: Deployments, url: str) -> None:
+    """Two commands at once, as in a deployment."""
+    file = deployments.version("from duetime import task\n@task(every='1h')\ndef clean(): ...")
+    command = [sys.executable, "-m", "duetime", "worker", "--db", url, "--tasks", str(file), "--quiet"]
+    watching = deployments.prepare("")
+    processes = [subprocess.Popen(command) for _ in range(2)]
+    try:
+        wait_until(lambda: len(watching.workers()) == 2)
+        wait_until(lambda: bool(watching.list()))
+        assert only(watching)["name"] == "clean"
+    finally:
+        for process in processes:
+            process.send_signal(signal.SIGTERM)
+        assert [process.wait(PATIENCE) for process in processes] == [0, 0]
+
+
+def test_a_replaced_declaration_waits_for_the_end_of_the_replacing_one(deployments: Deployments) -> None:
+    deployments.start(HOURLY)
+    new = deployments.start(DAILY)
+    old = deployments.start(HOURLY)  # a worker with the old code starts again, as in a rolling deployment
+    threading.Event().wait(0.3)
+    assert "every day" in only(old)["reads_as"]
+    further = deployments.start(DAILY)
+    new.stop()
+    threading.Event().wait(0.3)
+    assert "every day" in only(old)["reads_as"], "another worker with the new code is alive"
+    further.stop()
+    wait_until(lambda: "hour" in only(old)["reads_as"])  # the deployment was taken back
+    stray = deployments.start(DAILY)
+    threading.Event().wait(0.3)
+    assert "hour" in only(stray)["reads_as"], "now the former one replaces the other"
+
+
+def test_the_old_code_neither_revives_nor_cancels(deployments: Deployments) -> None:
+    both = f"{HOURLY}\n@registry.task(every='2h')\ndef second(): ..."
+    deployments.start(HOURLY)
+    new = deployments.start(GONE + "\n@registry.task(every='2h')\ndef second(): ...")
+    old = deployments.start(HOURLY)
+    threading.Event().wait(0.3)
+    assert {each["name"]: each["status"] for each in old.list()} == {"clean": "cancelled", "second": "pending"}
+    newest = deployments.start(both)
+    assert sorted(each["name"] for each in newest.list("pending")) == ["clean", "second"], "never replaced before"
+    new.stop()
+
+
+def test_another_new_version_replaces_the_last_one(deployments: Deployments) -> None:
+    deployments.start(HOURLY)
+    deployments.start(DAILY)
+    assert "every week" in only(deployments.start(WEEKLY))["reads_as"]
+    for text in (HOURLY, DAILY):
+        old = deployments.start(text)
+        threading.Event().wait(0.2)
+        assert "every week" in only(old)["reads_as"]
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"every": "1h", "cron": "0 9 * * *"}, "exactly one"),
+        ({"max_attempts": 3}, "exactly one"),
+        ({"args": ["x"]}, "exactly one"),
+        ({"when": "whenever"}, "could not parse"),
+        ({"every": "1h", "max_attempts": 0}, "max_attempts: must be"),
+        ({"every": "1h", "timeout": "x"}, "timeout: could not parse"),
+        ({"every": "1h", "tries": 3}, "tries: unknown"),
+    ],
+)
+def test_what_cannot_be_read_fails_at_the_decorator(options: dict[str, Any], reason: str) -> None:
+    with pytest.raises(InvalidTask, match=reason):
+        Registry().task(name="clean", **options)(lambda: None)
+
+
+def test_what_cannot_be_created_is_logged(deployments: Deployments, caplog: pytest.LogCaptureFixture) -> None:
+    worker = deployments.start(f"@registry.task(every='1h', args=[1])\ndef bad(): ...\n{HOURLY}")
+    assert only(worker)["name"] == "clean", "the others are created"
+    assert "shop: the declared schedule of bad is not in force" in caplog.text
+
+
+def test_declared_tasks_of_another_registry_are_not_gone(
+    deployments: Deployments, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program may have workers with a registry of their own beside the default one."""
+    monkeypatch.setattr(default_registry, "_tasks", dict(default_registry._tasks))
+    deployments.start("from duetime import task\n@task(every='1h')\ndef clean(): ...\nregistry = None").stop()
+    worker = deployments.start("@registry.task(every='1d')\ndef other(): ...")
+    assert {each["name"]: each["status"] for each in worker.list()} == {"clean": "pending", "other": "pending"}
+
+
+def test_agents_cannot_take_the_keys(deployments: Deployments) -> None:
+    worker = deployments.start(HOURLY)
+    [schedule] = worker.app.store.by_key_prefix("local", PREFIX)
+    assert schedule.definition.key == f"{PREFIX}shop:clean"
+    stored = worker.app.store.workers()[0].lanes.split(",")
+    assert len([lane for lane in stored if lane.startswith("job:declared:")]) == 1
+
+
+def test_a_simulation_has_them() -> None:
+    registry, calls = Registry(), list[int]()
+    registry.task(every="1h", args=[7])(lambda_named(calls))
+    with Simulation(datetime(2026, 3, 2, tzinfo=UTC), registry=registry) as simulation:
+        simulation.advance(timedelta(hours=3))
+        assert calls == [7, 7, 7]
+        assert Declarations(simulation.duetime.app.services, registry).apply()
+
+
+def lambda_named(calls: list[int]) -> Callable[[int], None]:
+    def count(number: int) -> None:
+        calls.append(number)
+
+    return count
