@@ -257,6 +257,7 @@ IN_TEXTS = [
     ("AWS_SECRET_ACCESS_KEY=abc/def+g", "AWS_SECRET_ACCESS_KEY=***"),
     ("Your password:\nhunter2", "Your password:\n***"),
     ("Api-Key: abc def-12", "Api-Key: ***"),
+    ("This is the cookie:\nabc12 and more", "This is the cookie:\n*** and more"),
     ("Authorization: Basic dXNlcjpwYXNz", "Authorization: Basic ***"),
     ("tokens=9f8a7b6c", "tokens=***"),
     ("max_tokens=4096, tokens: 12,345", "max_tokens=4096, tokens: 12,345"),
@@ -304,3 +305,9 @@ def test_json_within_json_is_read_to_the_same_depth() -> None:
     assert all("hunter2" in secret for secret in secrets_in({"prompt": text})), "and it ends without an exception"
     inner = json.dumps({"prompt": json.dumps([json.dumps(["password=hunter2hunter2"])])})
     assert "hunter2hunter2" in secrets_of(inner)
+
+
+def test_the_credentials_of_a_link_after_a_name_are_masked() -> None:
+    text = "Reset your password: https://example.org/?token=abc&page=2"
+    assert masked(text) == text.replace("abc", "***")
+    assert secrets_of(json.dumps({"prompt": text.replace("abc", "hunter2")})) == ["hunter2"]

@@ -40,45 +40,39 @@ _NAME = (
 )
 """The end of every name of an argument, header, parameter, field or variable that holds a credential."""
 _SECRET_NAME: Final = re.compile(rf"(?i){_NAME}\Z")
-_NAMED = rf"(?i){_NAME}(?!(?<=tokens)[\"']?[ \t]{{0,9}}[=:][ \t]{{0,9}}[\d,.]{{1,20}}(?![\w-]))[\"']?"
-"""Such a name in a text. A number of tokens is not a credential."""
-_SCHEME = r"(?:(?:bearer|basic|token)[ \t]{1,9})?"
-
-
-class _Pattern(NamedTuple):
-    """A pattern whose only group is a credential and the end of the match."""
-
-    needles: tuple[str, ...]
-    """Each match contains one of these in lower case; texts without any, which are most, are not searched."""
-    pattern: re.Pattern[str]
-    takes_words: bool = True
-    """Whether the value may be a plain word; otherwise the words of a person are no credentials, but those of an error
-    are."""
-
-
 _NAMES = ("auth", "cookie", "pass", "pwd", "secret", "token", "credential", "sig", "key")
-# Each takes linear time on any text: nothing before a name is matched, and repetitions are bounded or never backtrack.
+_COUNT = r"(?<=tokens)[\"']?[ \t]{0,9}[=:][ \t]{0,9}[\d,.]{1,20}(?![\w-])"
+"""A number of tokens, which is not a credential."""
 _PATTERNS: Final = (
-    # `"password": "…"`, `password='…'`; also in JSON nested as an escaped string
-    _Pattern(_NAMES, re.compile(_NAMED + r"\\{0,9}[\"']?\s{0,9}[=:]>?\s{0,9}\\{0,9}\"((?:[^\"\\]|\\{1,9}[^\"\\])++)")),
-    _Pattern(_NAMES, re.compile(_NAMED + r"\s{0,9}[=:]>?\s{0,9}'((?:[^'\\]|\\{1,9}[^'\\])++)")),
-    # `?token=…` in a URL, `password=…` in a form or on a command line, up to the next parameter
-    _Pattern(_NAMES, re.compile(_NAMED + r"[ \t]{0,9}=(?![=>])[ \t]{0,9}((?:[^\s&;\"'#]|#(?!\w{1,100}=))++)")),
-    # `X-Api-Key: …` in plain text, up to the end of the line; `password: …`, such as in a message
-    _Pattern(
+    (
         _NAMES,
         re.compile(
-            rf"(?i)(?:(?<=-){_NAME}|api-key|authorization|cookies?)[ \t]{{0,9}}:[ \t]{{0,9}}{_SCHEME}([^\r\n\"'<>]+)"
+            rf"(?i)(?=[acpst]){_NAME}(?!{_COUNT})"
+            # `"password": "…"`, `password='…'`; also in JSON nested as an escaped string
+            r"(?:\\{0,9}[\"']?\s{0,9}[=:]>?\s{0,9}(?:\\{0,9}\"((?:[^\"\\]|\\{1,9}[^\"\\])++)|'((?:[^'\\]|\\{1,9}[^'\\])++))"
+            # `?token=…` in a URL, `password=…` in a form or on a command line, up to the next parameter
+            r"|[\"']?[ \t]{0,9}=(?![=>])[ \t]{0,9}((?:[^\s&;\"'#]|#(?!\w{1,100}=))++))"
         ),
-        takes_words=False,
     ),
-    _Pattern(_NAMES, re.compile(rf"{_NAMED}\s{{0,9}}:\s{{0,9}}{_SCHEME}([^\s,;\"']+)"), takes_words=False),
-    _Pattern(("bearer", "basic"), re.compile(r"(?i)\b(?:bearer|basic)\s+([^\s,;\"']+)"), takes_words=False),
+    (
+        _NAMES,
+        re.compile(
+            rf"(?i)(?=[acpst])(?:(?P<header>(?<=-){_NAME}|api-key|authorization|cookies?)|{_NAME})(?!{_COUNT})"
+            # `X-Api-Key: …` in plain text, up to the end of the line; `password: …`, such as in a message
+            r"[\"']?\s{0,9}:(?(header)[ \t]{0,9}|\s{0,9})(?:(?:bearer|basic|token)[ \t]{1,9})?"
+            r"(?P<word>(?(header)[^\r\n\"'<>]+|[^\s,;\"']+))"
+        ),
+    ),
+    (("bearer", "basic"), re.compile(r"(?i)\b(?:bearer|basic)\s+(?P<word>[^\s,;\"']+)")),
     # the user and the password of a URL
-    _Pattern(("://",), re.compile(r"://([^\s/]+)(?=@)"), takes_words=False),
+    (("://",), re.compile(r"://(?P<word>[^\s/]+)(?=@)")),
     # a JSON Web Token; begins at the start of a word, after optional name parts, so that each start is tried once
-    _Pattern(("eyj",), re.compile(r"(?<![\w-])(?:\w{0,30}-){0,3}(eyJ[\w-]++\.[\w-]++\.[\w-]*)")),
+    (("eyj",), re.compile(r"(?<![\w-])(?:\w{0,30}-){0,3}(eyJ[\w-]++\.[\w-]++\.[\w-]*)")),
 )
+"""The last group of a match is a credential, and the end of the match. In the group `word`, a plain word is a
+credential in an error, but not in the text of a person. Each match contains one of the texts before its pattern in
+lower case; texts without any, which are most, are not searched. Each pattern takes linear time on any text: nothing
+before a name is matched, and repetitions are bounded or never backtrack."""
 _PLAIN_WORD: Final = re.compile(
     r"[A-Z]?[a-z]+(?:[-'/.][A-Z]?[a-z]+){0,9}[.!?:)]{0,3}|[0-9]{1,3}\W{0,2}|\w{1,20}://.*|<.*|\W{1,3}", re.DOTALL
 )
@@ -89,25 +83,27 @@ def is_secret_name(name: str) -> bool:
     return len(name) <= LONGEST_NAME and _SECRET_NAME.search(name) is not None
 
 
-def _patterns_for(text: str) -> Iterator[_Pattern]:
+def _patterns_for(text: str) -> Iterator[re.Pattern[str]]:
     lowered = text.lower()
-    return (row for row in _PATTERNS if any(needle in lowered for needle in row.needles))
+    return (pattern for needles, pattern in _PATTERNS if any(needle in lowered for needle in needles))
+
+
+def _is_plain_word(match: re.Match[str]) -> bool:
+    return match.lastgroup == "word" and _PLAIN_WORD.fullmatch(match["word"]) is not None
 
 
 def mask_text(text: str, *, words: bool = True) -> str:
     """Mask what looks like a credential; `words` tells whether plain words are masked, too, where a value is due, as in
     errors."""
-    for _, pattern, takes_words in _patterns_for(text):
-        text = pattern.sub(_mask_match if words or takes_words else _mask_unusual, text)
+
+    def mask(match: re.Match[str]) -> str:
+        if not words and _is_plain_word(match):
+            return match[0]
+        return f"{text[match.start() : match.start(match.lastindex or 0)]}{MASK}"
+
+    for pattern in _patterns_for(text):
+        text = pattern.sub(mask, text)
     return text
-
-
-def _mask_match(match: re.Match[str]) -> str:
-    return f"{match.string[match.start() : match.start(1)]}{MASK}"
-
-
-def _mask_unusual(match: re.Match[str]) -> str:
-    return match[0] if _PLAIN_WORD.fullmatch(match[1]) else _mask_match(match)
 
 
 def without_secrets(reason: str) -> str:
@@ -130,12 +126,11 @@ def masked(value: Any, name: str = "", depth: int = 0) -> Any:
     a credential, so `max_tokens` may be shown."""
     if depth > DEEPEST:
         return "..."
-    if value and isinstance(value, str | list | dict) and is_secret_name(name):
+    if name and value and isinstance(value, str | list | dict) and is_secret_name(name):
         return MASK
     if isinstance(value, str):
-        return _mask_body(
-            name, value, lambda text: (_mask_short if len(text) <= SHORT_TEXT else _mask_prose)(text, depth)
-        )
+        mask = _mask_short if len(value) <= SHORT_TEXT else _mask_prose
+        return _mask_body(name, value, lambda text: mask(text, depth)) if name.endswith(_BODIES) else mask(value, depth)
     if isinstance(value, dict):
         return {key: masked(inner, key, depth + 1) for key, inner in value.items()}
     return [masked(inner, "", depth + 1) for inner in value] if isinstance(value, list) else value
@@ -211,11 +206,12 @@ def secrets_in(value: Any, names: tuple[str, ...] = ("",)) -> Iterator[str]:
 
 def _secrets_in_text(text: str, names: tuple[str, ...]) -> Iterator[str]:
     yield from secrets_in(parsed_json(text), (*names, ""))
-    for needles, pattern, takes_words in _patterns_for(text):
-        for secret in pattern.findall(text):
-            if takes_words or not _PLAIN_WORD.fullmatch(secret):
+    for pattern in _patterns_for(text):
+        for match in pattern.finditer(text):
+            if not _is_plain_word(match):
+                secret = match[match.lastindex or 0]
                 yield from _credential(secret)
-                yield from secret.split(":", 1) if needles == ("://",) else ()
+                yield from secret.split(":", 1) if match[0].startswith("://") else ()
 
 
 def _credential(value: str) -> Iterator[str]:
