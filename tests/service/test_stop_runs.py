@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 
 from duetime.kinds.jobs.registry import Registry
-from duetime.service import run_control
-from duetime.service.errors import unwrap
-from duetime.service.services import OPERATOR
+from duetime.service.operations import run as operations
+from duetime.service.operations.declaration import Answer
+from duetime.service.services import Call
 from duetime.testing import Simulation
 from tests.support.stage import NOON, PACIFIC, Stage
 
@@ -48,26 +48,24 @@ def test_all_that_waits_of_one_schedule(both: Stage, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("most", [1_000, 30])
 def test_what_runs_is_stopped_however_long_the_queue_is(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    monkeypatch.setattr(run_control, "MOST", most)
+    monkeypatch.setattr(operations, "MAX_STOPPED", most)
     registry, queued, ids = Registry(), 130, list[str]()
-    answers: list[run_control.Stopped] = []
+    answers: list[Answer[operations.Stopped]] = []
 
     @registry.task
     def work() -> None:
         if not answers:
             for _ in range(queued):
                 time.duetime.run_now(ids[0])
-            schedule = scheduler.find(OPERATOR, ids[0])
-            assert schedule is not None
-            answers.append(unwrap(run_control.stop_runs(scheduler, OPERATOR, schedule)))
+            call = Call(time.duetime.app.services, time.duetime.caller, PACIFIC)
+            answers.append(operations.stop(call, operations.Stop(schedule=ids[0])))
 
     with Simulation(NOON, registry=registry) as time:
-        scheduler = time.duetime.app.scheduler
         ids.append(str(time.duetime.schedule("work", every=timedelta(hours=1), overlap="queue", queue_limit=500)["id"]))
         time.advance(timedelta(hours=1))
         [answer] = answers
-        said = run_control.what_was_stopped(answer, PACIFIC)
-        active, *rest = answer.runs
+        said = " ".join(answer.notes)
+        active, *rest = answer.value.runs
         assert (active.status, active.stop) == ("running", 1) and said.startswith(f"Run {active.id} of work was asked")
         assert {run.status for run in rest} == {"cancelled"}
         assert len(rest) == min(queued, 3 * most) and len(said) < 1_500

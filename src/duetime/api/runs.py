@@ -19,9 +19,12 @@ from duetime.service.errors import error_of, unwrap
 from duetime.service.history import STATUSES, deliveries_of, run_details
 from duetime.service.inbox import Mark, Show, mark_all_read, mark_messages, message_views, messages
 from duetime.service.kind_spec import check_kind
-from duetime.service.run_control import has_ended, run_again, run_now, stop_runs, waited_for
+from duetime.service.operations.declaration import Answer
+from duetime.service.operations.run import Retry, RunAgain, RunNow, Stop, retry, run_again, run_now, stop
+from duetime.service.run_control import has_ended, waited_for
 from duetime.service.services import pages_of
 from duetime.service.shapes import RunShape, ScheduleShape
+from duetime.service.warnings import warning_facts
 
 T = TypeVar("T")
 OPEN = frozenset({"pending", "running", "paused"})
@@ -35,8 +38,7 @@ LOOK = 0.05
 class Running(Base):
     def run_now(self, id: Id, *, wait: float = 0) -> RunShape:
         """Run a schedule now, in addition to its times. `wait` is how many seconds to wait for the run to end."""
-        started: Run = unwrap(run_now(self.app.services, self.caller, id))
-        return self.wait_for_run(started.id, wait) if wait > 0 else self._one(started)
+        return self._started(run_now(self._call, RunNow(schedule=id)), wait)
 
     def wait_for_run(self, run_id: int, seconds: float | None = None) -> RunShape:
         """Wait until a run has ended or the time is up, and return it; `ended` says which, and `reason` why it has not
@@ -100,21 +102,19 @@ class Running(Base):
 
         With `wait`, wait up to so many seconds for the run to end.
         """
-        started: Run = unwrap(run_again(self.app.services, self.caller, run_id, payload, fields))
-        return self.wait_for_run(started.id, wait) if wait > 0 else self._one(started)
+        return self._started(run_again(self._call, RunAgain(run=run_id, payload=payload, fields=fields)), wait)
 
     def retry(self, run_id: int) -> RunShape:
         """Retry a run that failed, was lost or was cancelled. It keeps its id."""
-        return self._one(unwrap(self.scheduler.retry(self.caller, run_id)))
+        return self._started(retry(self._call, Retry(run=run_id)))
 
     def cancel_run(self, run_id: int) -> RunShape:
         """Stop one run and leave its schedule alone. A run that has started is asked to stop."""
-        unwrap(self.scheduler.cancel_run(self.caller, run_id))
-        return self._one(self._run(run_id))
+        return self._one(stop(self._call, Stop(run=run_id)).value.runs[0])
 
     def stop_runs(self, id: Id) -> Runs:
         """Stop the runs of a schedule that are in progress or wait, and return them; the schedule goes on."""
-        return self._runs(unwrap(stop_runs(self.scheduler, self.caller, self._find(id))).runs)
+        return self._runs(stop(self._call, Stop(schedule=id)).value.runs)
 
     def dead_letters(
         self, *, kind: str | None = None, text: str = "", dismissed: bool = False, limit: int = 100
@@ -164,6 +164,11 @@ class Running(Base):
     def mark_all_read(self) -> int:
         """Mark all unread messages of the inbox as read, and return how many they were."""
         return mark_all_read(self.app.services, self.caller)
+
+    def _started(self, started: Answer[Run], wait: float = 0) -> RunShape:
+        run = self.wait_for_run(started.value.id, wait) if wait > 0 else self._one(started.value)
+        facts = {**warning_facts(started.warnings), "notes": list(started.notes)}
+        return cast("RunShape", {**run, **facts})
 
     # -- helpers ------------------------------------------------------------------------------------------------
 

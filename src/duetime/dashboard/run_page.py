@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any, Final, NamedTuple
 
 from starlette.responses import Response
@@ -13,25 +12,24 @@ from duetime.dashboard.filters import instant_from
 from duetime.dashboard.request import Form, PageRequest, goal_of
 from duetime.dashboard.undo import RESTORE
 from duetime.engine.clock import Instant
-from duetime.engine.kind import Caller
+from duetime.engine.errors import DuetimeError
 from duetime.engine.model import DISMISSABLE, LIVE, Run, RunStatus, Schedule
-from duetime.engine.result import Err, Result
-from duetime.engine.scheduler import Scheduler
+from duetime.engine.result import err_of
 from duetime.engine.tracebacks import exceptions_of
 from duetime.service.errors import refuse, shown, unwrap
 from duetime.service.history import deliveries_of, payload_shown, run_details
 from duetime.service.masking import masking_of
+from duetime.service.operations.run import Retry, RunAgain, Stop, retry, run_again, stop
 from duetime.service.presenters import View, policy_shape, result_text, trigger_shape
-from duetime.service.run_control import run_again
+from duetime.service.services import Call
 from duetime.service.text import plural, span
 
 RETRIED: Final = (RunStatus.FAILED, RunStatus.LOST, RunStatus.CANCELLED)
-Change = Callable[[Scheduler, Caller, int], Result[Any]]
-ACTIONS: Final[dict[str, tuple[str, Change]]] = {
-    "retry": ("retried", Scheduler.retry),
-    "dismiss": ("dismissed", Scheduler.dismiss),
-    "restore": ("restored", partial(Scheduler.dismiss, undo=True)),
-    "cancel": ("stopped", Scheduler.cancel_run),
+ACTIONS: Final[dict[str, tuple[str, Callable[[Call, int], object]]]] = {
+    "retry": ("retried", lambda call, run: retry(call, Retry(run=run))),
+    "dismiss": ("dismissed", lambda call, run: unwrap(call.scheduler.dismiss(call.caller, run))),
+    "restore": ("restored", lambda call, run: unwrap(call.scheduler.dismiss(call.caller, run, undo=True))),
+    "cancel": ("stopped", lambda call, run: stop(call, Stop(run=run))),
 }
 
 
@@ -106,7 +104,7 @@ def act_on_run(request: PageRequest, form: Form) -> Response:
         raise refuse("not_found", "There is no such page.")
     run = run_at(request)
     done, change = ACTIONS[action]
-    unwrap(change(request.scheduler, request.caller, run.id))
+    change(request.call, run.id)
     usual = "/dead-letters" if form.get("back") == "dead-letters" else f"/runs/{run.id}"
     undo = request.offer_undo((str(run.id), RESTORE if action == "dismiss" else None))
     return request.redirect(goal_of(form, usual), did=done, **undo)
@@ -145,10 +143,12 @@ def run_edited(request: PageRequest, form: Form) -> Response:
         except (ValueError, RecursionError) as error:
             place = f" (line {error.lineno}, column {error.colno})" if isinstance(error, json.JSONDecodeError) else ""
             return _render_form(request, run, typed, name, f"{name}: this is not valid JSON{place}", 422)
-    done = run_again(request.call.services, request.caller, run.id, fields=fields)
-    if isinstance(done, Err):
-        return _render_form(request, run, typed, done.field or "", done.message, shown(done.code).status)
-    return request.redirect(f"/runs/{done.value.id}", did="fired")
+    try:
+        started = run_again(request.call, RunAgain(run=run.id, fields=fields)).value
+    except DuetimeError as error:
+        err = err_of(error)
+        return _render_form(request, run, typed, err.field or "", err.message, shown(err.code).status)
+    return request.redirect(f"/runs/{started.id}", did="fired")
 
 
 def _payload_of(request: PageRequest, run: Run) -> dict[str, Any]:

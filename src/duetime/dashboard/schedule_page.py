@@ -22,6 +22,7 @@ from duetime.engine.times import clock_local, read_instant
 from duetime.service.errors import refuse, shown, unwrap
 from duetime.service.masking import masking_of
 from duetime.service.operations.change import ACTIONS, REQUESTS, Pause, change
+from duetime.service.operations.run import RunNow, Stop, run_now, stop
 from duetime.service.pauses import falls_into_pause
 from duetime.service.presenters import (
     View,
@@ -33,7 +34,6 @@ from duetime.service.presenters import (
     run_shapes,
     schedule_shape,
 )
-from duetime.service.run_control import stop_runs
 from duetime.service.state_details import detail_of
 
 HISTORY: Final = 20
@@ -158,11 +158,11 @@ def act(request: PageRequest, form: Form) -> Response:
     schedule = schedule_at(request)
     public_id = schedule.definition.public_id
     if action == "run":
-        run: Run = unwrap(request.scheduler.run_now(request.caller, public_id))
+        run = run_now(request.call, RunNow(schedule=schedule)).value
         did = "queued" if run.status == RunStatus.QUEUED else "fired"
         return request.redirect(goal_of(form, at(public_id)), did=did)
     if action == "stop":
-        unwrap(stop_runs(request.scheduler, request.caller, schedule))
+        stop(request.call, Stop(schedule=schedule))
         return request.redirect(goal_of(form, at(public_id)), did="stopped")
     until, note = (form.get(name).strip() or None for name in ("until", "note"))
     is_pause = action == "pause"

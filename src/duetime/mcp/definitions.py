@@ -8,8 +8,8 @@ from functools import wraps
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
-from duetime.engine.errors import StoreUnavailable
-from duetime.engine.result import Err
+from duetime.engine.errors import Refused, StoreUnavailable
+from duetime.engine.result import Err, err_of
 from duetime.service.errors import STORE_ERRORS
 from duetime.service.services import Call
 from duetime.service.text import listed
@@ -68,7 +68,7 @@ def tool(
 
 
 def errors_as_results(answer: Callable[[Call, Arguments], Reply]) -> Callable[[Call, Arguments], Reply]:
-    """Return a ToolProblem, such as an unknown time zone, as a normal result with the key `error`."""
+    """Return a refusal, such as an unknown time zone, as a normal result with the key `error`."""
 
     @wraps(answer)
     def answered(call: Call, given: Arguments) -> Reply:
@@ -76,6 +76,8 @@ def errors_as_results(answer: Callable[[Call, Arguments], Reply]) -> Callable[[C
             return answer(call, given)
         except ToolProblem as problem:
             return Reply({"error": str(problem)})
+        except Refused as error:
+            return error_result(err_of(error))
 
     return answered
 

@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 
 from duetime.engine.errors import DuetimeError, Refused
 from duetime.engine.model import Run, RunStatus
-from duetime.engine.result import Err, Result, err_of
+from duetime.engine.result import Err, err_of
 from duetime.mcp.definitions import (
     Arguments,
     Reply,
@@ -23,28 +22,29 @@ from duetime.mcp.definitions import (
 )
 from duetime.mcp.manage_tools import BRIEF
 from duetime.mcp.read_tools import row_of
-from duetime.mcp.schemas import ERROR, LOOKUP, WARNINGS, ZONE, lookup_fields, with_owner, with_warnings, zone_of
+from duetime.mcp.schemas import ERROR, LOOKUP, WARNINGS, ZONE, lookup_fields, with_owner, with_warnings
 from duetime.mcp.served import ID, Served, find, one_of, served_run, tool_id
 from duetime.service import MOST_SECONDS
 from duetime.service.dead_letters import DeadLetterQuery, change_dead
+from duetime.service.errors import error_of, unwrap
 from duetime.service.history import outcome_of
 from duetime.service.inbox import mark_messages
-from duetime.service.kind_spec import ScheduleWarning
 from duetime.service.masking import masked
-from duetime.service.presenters import View, brief_view
-from duetime.service.run_control import (
+from duetime.service.operations.declaration import Answer
+from duetime.service.operations.run import (
+    Retry,
+    RunAgain,
+    RunNow,
+    Stop,
     Stopped,
-    has_ended,
     kept_elsewhere,
-    last_allowed,
-    look_again,
+    retry,
     run_again,
-    run_edited,
-    stop_runs,
-    waited_for,
-    what_was_stopped,
+    stop,
 )
-from duetime.service.run_control import stop_run as stop_one
+from duetime.service.operations.run import run_now as start_run
+from duetime.service.presenters import View, brief_view
+from duetime.service.run_control import has_ended, look_again, waited_for
 from duetime.service.services import Call
 
 _SHOWN = 100
@@ -57,15 +57,13 @@ def run_now_tool(served: Served) -> Tool:
     def run_now(call: Call, given: Arguments) -> Reply:
         """Run a schedule of any kind once, now, besides its own times; or try a failed run again. With wait_seconds the
         answer has the outcome; else history shows it."""
-        zone = zone_of(call, given)
+        call = call.in_zone(given.get("timezone"))
         started = _started(served, call, given)
-        if isinstance(started, Err):
-            return error_result(started)
         run = started.value
         ids = call.scheduler.store.public_ids([run.schedule])
         about = {"id": tool_id(ids[run.schedule]), "run_id": run.id, "kind": run.kind, "name": masked(run.name)}
         view = with_owner(call, {**about, "status": run.status}, run.owner)
-        return _unfinished(call, run, zone, view, call.services.worker_warnings(run.kind))
+        return _unfinished(call, run, view, started)
 
     return tool(
         errors_as_results(run_now),
@@ -94,55 +92,50 @@ def run_now_tool(served: Served) -> Tool:
     )
 
 
-def _started(served: Served, call: Call, given: Arguments) -> Result[Run]:
+def _started(served: Served, call: Call, given: Arguments) -> Answer[Run]:
     fields = given.get("fields")
     if one_of(given, "schedule_id", "run_id") == "run_id":
-        failed = served_run(call, given["run_id"], served)
-        if isinstance(failed, Err):
-            return failed
-        if fields:
-            return run_again(call.services, call.caller, failed.value.id, fields=fields)
-        return call.scheduler.retry(call.caller, failed.value.id)
-    found = find(call, given["schedule_id"], served)
-    if isinstance(found, Err):
-        return kept_elsewhere(call.services, call.caller, given["schedule_id"]) or found
-    if fields:
-        return run_edited(call.services, call.caller, found.value, None, fields)
-    return call.scheduler.run_now(call.caller, found.value.definition.public_id)
+        failed = unwrap(served_run(call, given["run_id"], served)).id
+        return run_again(call, RunAgain(run=failed, fields=fields)) if fields else retry(call, Retry(run=failed))
+    schedule = find(call, given["schedule_id"], served)
+    if isinstance(schedule, Err) and schedule.code == "not_found":
+        raise error_of(kept_elsewhere(call, given["schedule_id"]) or schedule)
+    return start_run(call, RunNow(schedule=unwrap(schedule), fields=fields))
 
 
-def _unfinished(call: Call, run: Run, zone: str, view: View, warnings: Sequence[ScheduleWarning]) -> Reply:
-    note = f"It has not ended yet; history with run_id {run.id} shows what comes of it."
+def _unfinished(call: Call, run: Run, view: View, started: Answer[Run]) -> Reply:
     waited = {"ended": False}
     with suppress(DuetimeError):  # the run was started, whether or not the store can be reached at this moment
         waited = waited_for(call.services, run)
-        note = " ".join(filter(None, (last_allowed(call.scheduler, run), note)))
-    answer = with_warnings({"run": view, **waited, "note": note}, warnings)
-    return Reply(answer, later=partial(_look, call, run, zone, view, warnings))
+    note = " ".join([*started.notes, f"It has not ended yet; history with run_id {run.id} shows what comes of it."])
+    answer = with_warnings({"run": view, **waited, "note": note}, started.warnings)
+    return Reply(answer, later=partial(_look, call, run, view, started))
 
 
-def _look(call: Call, run: Run, zone: str, view: View, warnings: Sequence[ScheduleWarning]) -> Reply:
+def _look(call: Call, run: Run, view: View, started: Answer[Run]) -> Reply:
     """Return the answer as of now."""
     try:
         seen = look_again(call.scheduler, run, call.caller)
         if has_ended(seen):
-            return Reply({"run": row_of(call, outcome_of(call.scheduler, seen, zone)), "ended": True})
+            return Reply({"run": row_of(call, outcome_of(call.scheduler, seen, call.zone)), "ended": True})
     except DuetimeError:
-        return _unfinished(call, run, zone, view, warnings)
-    return _unfinished(call, seen, zone, {**view, "status": seen.status}, warnings)
+        return _unfinished(call, run, view, started)
+    return _unfinished(call, seen, {**view, "status": seen.status}, started)
 
 
 def stop_run_tool(served: Served) -> Tool:
     def stop_run(call: Call, given: Arguments) -> Reply:
         """Stop a run in progress, or one that waits; its schedule goes on. To end a schedule too, cancel it."""
-        zone = zone_of(call, given)
-        done = _stopped(served, call, given)
-        if isinstance(done, Err):
-            return Reply({**error_result(done).structured, **lookup_fields(done)})
-        schedule = done.value.schedule
+        call = call.in_zone(given.get("timezone"))
+        try:
+            stopped = _stopped(served, call, given)
+        except DuetimeError as error:
+            err = err_of(error)
+            return Reply({**error_result(err).structured, **lookup_fields(err)})
+        schedule, zone = stopped.value.schedule, call.zone
         view = {} if schedule is None else {"schedule_id": schedule.definition.public_id, **brief_view(schedule, zone)}
-        runs = [row_of(call, outcome_of(call.scheduler, run, zone)) for run in done.value.runs[:_SHOWN]]
-        facts = {"stopped_count": len(done.value.runs), "confirmation": what_was_stopped(done.value, zone)}
+        runs = [row_of(call, outcome_of(call.scheduler, run, zone)) for run in stopped.value.runs[:_SHOWN]]
+        facts = {"stopped_count": len(stopped.value.runs), "confirmation": " ".join(stopped.notes)}
         return Reply({"stopped": runs, **facts, **view})
 
     return tool(
@@ -163,12 +156,10 @@ def stop_run_tool(served: Served) -> Tool:
     )
 
 
-def _stopped(served: Served, call: Call, given: Arguments) -> Result[Stopped]:
+def _stopped(served: Served, call: Call, given: Arguments) -> Answer[Stopped]:
     if one_of(given, "schedule_id", "run_id") == "run_id":
-        run = served_run(call, given["run_id"], served)
-        return run if isinstance(run, Err) else stop_one(call.scheduler, call.caller, run.value.id)
-    found = find(call, given["schedule_id"], served)
-    return found if isinstance(found, Err) else stop_runs(call.scheduler, call.caller, found.value)
+        return stop(call, Stop(run=unwrap(served_run(call, given["run_id"], served)).id))
+    return stop(call, Stop(schedule=unwrap(find(call, given["schedule_id"], served))))
 
 
 def mark_runs_tool(served: Served) -> Tool:

@@ -22,8 +22,8 @@ def model_of(name: str, request: type, base: type[BaseModel], *without: str) -> 
 
 def request_of(request: type[R], model: BaseModel, **further: Any) -> R:
     """Return the request that a body or a query makes."""
-    given = {each.attribute: getattr(model, each.name) for each in arguments_of(request) if hasattr(model, each.name)}
-    return request(**given, **further)
+    values = {each.attribute: getattr(model, each.name) for each in arguments_of(request) if hasattr(model, each.name)}
+    return request(**values, **further)
 
 
 def _field(argument: Argument) -> tuple[Any, Any]:

@@ -251,13 +251,6 @@ class EditGiven(Given):
     )
 
 
-class AgainGiven(Given):
-    """Absent fields are taken from the original run."""
-
-    payload: Json | None = Field(default=None, description=f"The whole input. {_PAYLOAD}")
-    fields: Json | None = Field(default=None, description="Fields of the input to change; instead of the whole.")
-
-
 class DeadGiven(Given):
     """Which dead letters: `ids`, or all that match the filters; without any, all of the caller's own. All are changed,
     however many they are."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from enum import Enum
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Body, Depends, Path, Query
 from starlette.responses import JSONResponse, Response
@@ -13,18 +13,23 @@ from duetime.engine.model import DISMISSABLE, Run, RunStatus, ScheduleId
 from duetime.engine.result import Err
 from duetime.engine.store import RunQuery
 from duetime.rest.dependencies import Caller, json_only, page_of, problems, router
-from duetime.rest.requests import AgainGiven, Asked, DeadAsked, DeadGiven, RunsAsked, owner_of, time_of, zone_of
+from duetime.rest.operation_models import model_of, request_of
+from duetime.rest.requests import Asked, DeadAsked, DeadGiven, Given, RunsAsked, owner_of, time_of, zone_of
 from duetime.rest.responses import DealtShape, RunsShape
 from duetime.service.dead_letters import Action, DeadLetterQuery, change_dead
 from duetime.service.errors import refuse, unwrap
 from duetime.service.history import run_details
 from duetime.service.kind_spec import check_kind
 from duetime.service.lookup import find_schedule
+from duetime.service.operations.declaration import Answer
+from duetime.service.operations.run import Retry, RunAgain, Stop, run_again, stop
+from duetime.service.operations.run import retry as retry_run
 from duetime.service.presenters import run_shapes
-from duetime.service.run_control import run_again
 from duetime.service.services import Call
 from duetime.service.shapes import RunShape, RunWithAttempts
+from duetime.service.warnings import warning_facts
 
+AgainGiven: Any = model_of("AgainGiven", RunAgain, Given, "run_id")
 routes = router("runs")
 Id = Annotated[int, Path(description="The number of a run.", ge=1, le=2**63 - 1)]
 _NOWHERE = ScheduleId(0)
@@ -42,6 +47,13 @@ def found_run(call: Call, run_id: int) -> Run:
 def answer_run(call: Call, run: Run, status: int = 200) -> Response:
     [shape] = run_shapes(call.scheduler, [run], call.zone)
     return JSONResponse(shape, status)
+
+
+def started_shape(call: Call, started: Answer[Run]) -> dict[str, Any]:
+    """Return a run that was started, with the reasons why it might not begin."""
+    [shape] = run_shapes(call.scheduler, [started.value], call.zone)
+    notes = {"notes": list(started.notes)} if started.notes else {}
+    return shape | (warning_facts(started.warnings) if started.warnings else {}) | notes
 
 
 @routes.get("/runs", response_model=RunsShape)
@@ -86,7 +98,7 @@ def get(call: Caller, id: Id, asked: Annotated[Asked, Query()]) -> Response:
 @routes.post("/runs/{id}/retry", status_code=202, response_model=RunShape, responses=problems(404, 409))
 def retry(call: Caller, id: Id) -> Response:
     """Retry a run that failed, was lost or was cancelled. It keeps its id."""
-    return answer_run(call, unwrap(call.scheduler.retry(call.caller, id)), 202)
+    return JSONResponse(started_shape(call, retry_run(call, Retry(run=id))), 202)
 
 
 @routes.post(
@@ -94,15 +106,13 @@ def retry(call: Caller, id: Id) -> Response:
 )
 def again(call: Caller, id: Id, body: Annotated[AgainGiven, Body()]) -> Response:
     """Start a new run of the same schedule now, with this run's input or an edited one. The schedule keeps its own."""
-    payload = None if body.payload is None else dict(body.payload)
-    return answer_run(call, unwrap(run_again(call.services, call.caller, id, payload, body.fields or {})), 202)
+    return JSONResponse(started_shape(call, run_again(call, request_of(RunAgain, body, run=id))), 202)
 
 
 @routes.post("/runs/{id}/cancel", status_code=202, response_model=RunShape, responses=problems(404, 409))
 def cancel(call: Caller, id: Id) -> Response:
     """Stop one run: it is cancelled if it has not started, and asked to stop if it has."""
-    unwrap(call.scheduler.cancel_run(call.caller, id))
-    return answer_run(call, found_run(call, id), 202)
+    return answer_run(call, stop(call, Stop(run=id)).value.runs[0], 202)
 
 
 # -- dead letters --------------------------------------------------------------------------------------------------
@@ -148,7 +158,7 @@ def _change_dead(call: Call, body: DeadGiven, action: Action) -> Response:
 def retry_dead(call: Caller, id: Id) -> Response:
     """Retry a dead letter. Other runs are not found here."""
     _dead_letter(call, id)
-    return answer_run(call, unwrap(call.scheduler.retry(call.caller, id)), 202)
+    return JSONResponse(started_shape(call, retry_run(call, Retry(run=id))), 202)
 
 
 @routes.post("/dead/{id}/dismiss", response_model=RunShape, responses=problems(404, 409), tags=_DEAD)

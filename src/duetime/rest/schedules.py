@@ -12,7 +12,7 @@ from urllib.parse import quote
 from fastapi import Body, Depends, Header, Path, Query
 from starlette.responses import JSONResponse, Response
 
-from duetime.engine.model import Run, Schedule
+from duetime.engine.model import Schedule
 from duetime.engine.result import Err
 from duetime.engine.store import RunQuery, ScheduleQuery
 from duetime.engine.triggers import trigger_from_json, warnings_for
@@ -34,6 +34,7 @@ from duetime.rest.requests import (
     zone_of,
 )
 from duetime.rest.responses import ChangedShape, RunsShape, SchedulesShape, StoppedShape
+from duetime.rest.runs import started_shape
 from duetime.service.edits import EditRequest, NextTime, edit_schedule
 from duetime.service.errors import refuse, unwrap
 from duetime.service.kind_spec import check_kind
@@ -49,16 +50,10 @@ from duetime.service.operations.change import (
     change,
     change_many,
 )
+from duetime.service.operations.run import RunNow, Stop, run_now
+from duetime.service.operations.run import stop as stop_runs
 from duetime.service.presenters import next_instants, policy_given, preview_view, reads_as, run_shapes, schedule_shape
-from duetime.service.run_control import (
-    await_result,
-    has_ended,
-    look_again,
-    run_now,
-    stop_runs,
-    waited_for,
-    what_was_stopped,
-)
+from duetime.service.run_control import await_result, has_ended, look_again, waited_for
 from duetime.service.services import Call
 from duetime.service.shapes import CreatedShape, PreviewShape, RunShape, ScheduleShape
 from duetime.service.state_details import detail_of, details_of
@@ -280,24 +275,24 @@ def cancel(call: Caller, id: Id) -> Response:
 async def run(call: Caller, threads: Threads, id: Id, asked: Annotated[RunAsked, Query()]) -> Response:
     """Run a schedule now, in addition to its trigger. With `wait_seconds`, the answer comes when the run has ended
     (200) or the time is up (202, `ended` is false, and `reason` says why)."""
-    owner, zone = call.caller.owner, zone_of(call, asked.timezone)
-    in_thread = partial(threads.run, owner)
-    with threads.waiting(owner) if asked.wait_seconds else nullcontext():
-        made: Run = unwrap(await in_thread(partial(run_now, call.services, call.caller, id)))
+    call = call.in_zone(asked.timezone)
+    in_thread = partial(threads.run, call.caller.owner)
+    with threads.waiting(call.caller.owner) if asked.wait_seconds else nullcontext():
+        started = await in_thread(partial(run_now, call, RunNow(schedule=id)))
         look = lambda seen: in_thread(partial(look_again, call.scheduler, seen, call.caller))  # noqa: E731
-        seen = await await_result(made, look, has_ended, asked.wait_seconds)
-    shapes = await in_thread(partial(run_shapes, call.scheduler, [seen], zone))
-    waited = await in_thread(partial(waited_for, call.services, seen)) if asked.wait_seconds else {}
-    return JSONResponse(shapes[0] | waited, 200 if has_ended(seen) else 202)
+        run = await await_result(started.value, look, has_ended, asked.wait_seconds)
+    waited = await in_thread(partial(waited_for, call.services, run)) if asked.wait_seconds else {}
+    shape = await in_thread(partial(started_shape, call, started._replace(value=run)))
+    return JSONResponse(shape | waited, 200 if has_ended(run) else 202)
 
 
 @routes.post("/schedules/{id}/stop", status_code=202, response_model=StoppedShape, responses=_ONE)
 def stop(call: Caller, id: Id) -> Response:
     """Stop the runs of a schedule that are in progress or waiting; the schedule continues."""
-    done = unwrap(stop_runs(call.scheduler, call.caller, _found(call, id)))
-    schedule = None if done.schedule is None else schedule_shape(done.schedule, call.zone)
-    runs, words = run_shapes(call.scheduler, done.runs, call.zone), what_was_stopped(done, call.zone)
-    return JSONResponse({"runs": runs, "schedule": schedule, "confirmation": words}, 202)
+    (stopped, schedule), _, notes = stop_runs(call, Stop(schedule=_found(call, id)))
+    shape = None if schedule is None else schedule_shape(schedule, call.zone)
+    runs = run_shapes(call.scheduler, stopped, call.zone)
+    return JSONResponse({"runs": runs, "schedule": shape, "confirmation": " ".join(notes)}, 202)
 
 
 @routes.delete("/schedules/{id}", status_code=204, response_class=Response, responses=_ONE)

@@ -124,6 +124,12 @@ class RunShape(TypedDict):
     """Whether it has ended; only in the answer to somebody who waited for it."""
     reason: NotRequired[str | None]
     """Why it has not ended although somebody waited for it."""
+    warnings: NotRequired[list[str]]
+    """Why it might not begin; only in the answer to somebody who started it."""
+    warning_codes: NotRequired[list[str]]
+    """The codes of the warnings, in the same order."""
+    notes: NotRequired[list[str]]
+    """What follows it, such as nothing; only in the answer to somebody who started it."""
     last: NotRequired[Moment | None]
     """For a range of occurrences that did not run: its last instant."""
     occurrences: NotRequired[int | None]

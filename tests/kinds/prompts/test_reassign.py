@@ -12,8 +12,8 @@ import pytest
 from duetime.engine.kind import Caller
 from duetime.engine.model import Schedule
 from duetime.security.tokens import Tokens
-from duetime.service.errors import unwrap
-from duetime.service.run_control import run_again
+from duetime.service.operations.run import RunAgain, run_again
+from duetime.service.services import Call
 from duetime.settings import AgentSettings
 from tests.support.api import Api, Client
 from tests.support.browsing import filled, page_of, signed_in
@@ -134,7 +134,7 @@ def test_a_run_with_its_own_input_stays_with_its_agent(
     number = stage.make("water the plants", every="1 day", max_attempts=1, overlap="allow")
     usual = stage.ada.knows("run_now", schedule_id=number)["run"]["run_id"]
     services, caller = stage.app.services, Caller("ada")
-    own = unwrap(run_again(services, caller, usual, fields={"prompt": "water the cactus"})).id
+    own = run_again(Call(services, caller, "UTC"), RunAgain(run=usual, fields={"prompt": "water the cactus"})).value.id
     assert stage.ada.knows("edit_schedule", schedule_id=str(number), agent="yard")["schedule_id"] == str(number)
     for again in (False, True):
         stage.time.advance(MINUTE)

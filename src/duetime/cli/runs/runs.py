@@ -16,8 +16,10 @@ from duetime.service.history import run_details
 from duetime.service.kind_spec import known_specs
 from duetime.service.lookup import name_of, short_id
 from duetime.service.masking import masked, masked_payload
-from duetime.service.run_control import run_again, wait_for_end, waited_for
-from duetime.service.services import OPERATOR
+from duetime.service.operations.run import RunAgain, Stop, run_again
+from duetime.service.operations.run import stop as stop_run
+from duetime.service.run_control import wait_for_end, waited_for
+from duetime.service.services import OPERATOR, operator_call
 from duetime.terminal import output
 from duetime.terminal.completion import RUNS, completed_by
 from duetime.terminal.context import Application, Cursor, Db, Json, Limit, Tasks, opened, value_of
@@ -209,7 +211,8 @@ def again(
 
     with opened(db, tasks, load_tasks=True) as app, naming_known_tasks(app):
         found_run(app, run, program(app, "runs", "list"))
-        made = wait_for_end(app.scheduler, unwrap(run_again(app.services, OPERATOR, run, whole, changed)), wait)
+        request = RunAgain(run=run, payload=whole, fields=changed)
+        made = wait_for_end(app.scheduler, run_again(operator_call(app.services), request).value, wait)
         waited = waited_for(app.services, made)
         if json_:
             schedule = app.scheduler.schedule_of(OPERATOR, made)
@@ -241,7 +244,7 @@ def stop(run: Number, db: Db = None, json_: Json = False) -> None:
     to stop. The exit code is 4 if it has already ended."""
     with opened(db) as app:
         found_run(app, run, program(app, "runs", "list", "--status", LIVING))
-        unwrap(app.scheduler.cancel_run(OPERATOR, run))
+        ended = stop_run(operator_call(app.services), Stop(run=run)).value.runs[0]
         ended = found_run(app, run, program(app, "runs", "list"))
         if json_:
             schedule = app.scheduler.schedule_of(OPERATOR, ended)

@@ -19,8 +19,9 @@ from duetime.service.edits import EditRequest
 from duetime.service.errors import FAILED, NOT_FINISHED, refuse, unwrap
 from duetime.service.lookup import find_schedule, name_of, short_id
 from duetime.service.operations.change import ACTIONS, REQUESTS, ChangeRequest, Pause, change
+from duetime.service.operations.run import RunNow, Stop, run_now, stop
 from duetime.service.pauses import falls_into_pause
-from duetime.service.run_control import has_ended, last_allowed, stop_runs, wait_for_end, waited_for, what_was_stopped
+from duetime.service.run_control import has_ended, wait_for_end, waited_for
 from duetime.service.services import OPERATOR, operator_call
 from duetime.service.state_details import detail_of
 from duetime.service.warnings import ScheduleWarning, time_warnings
@@ -94,16 +95,15 @@ def _text(app: Application, verb: str, view: Mapping[str, Any], schedule: Schedu
 
 
 def run_schedule(app: Application, view: KindView, id: str, wait: float, json_: bool) -> None:
-    definition = find_here(app, view, id).definition
-    kind, short = definition.kind, short_id(definition)
-    made = _done(kind, short, app.scheduler.run_now(OPERATOR, definition.public_id, kind))
-    warnings = app.services.worker_warnings(kind)
+    schedule = find_here(app, view, id)
+    definition = schedule.definition
+    made, warnings, notes = run_now(operator_call(app.services), RunNow(schedule=schedule))
     seen = wait_for_end(app.scheduler, made, wait)
     waited = waited_for(app.services, seen)
     document = {"id": definition.public_id, "run": run_document(seen, app.scheduler.zone), **waited}
     text = f"Run {made.id} of {clean(name_of(definition))} {run_ending(seen, wait, waited['reason'])}"
-    if last := last_allowed(app.scheduler, seen):
-        document["note"], text = last, f"{text}\nnote   {last}"
+    if notes:
+        document["note"], text = " ".join(notes), "\n".join([text, *(f"note   {note}" for note in notes)])
     print_done(app, json_, document, text, [] if has_ended(seen) else warnings)
     exit_after(seen, wait)
 
@@ -119,10 +119,10 @@ def exit_after(run: Run, wait: float) -> None:
 def stop_schedule(app: Application, view: KindView, id: str, json_: bool) -> None:
     """Stop the runs of a schedule that are in progress."""
     found, zone = find_here(app, view, id), app.scheduler.zone
-    done = _done(found.definition.kind, found.definition.public_id, stop_runs(app.scheduler, OPERATOR, found))
-    document = {"id": found.definition.public_id, "runs": [run_document(run, zone) for run in done.runs]}
+    stopped = stop(operator_call(app.services), Stop(schedule=found))
+    document = {"id": found.definition.public_id, "runs": [run_document(run, zone) for run in stopped.value.runs]}
     owner = "" if found.definition.owner == OPERATOR.owner else f" Its owner is {found.definition.owner}."
-    output.print_result(json_, document, clean(what_was_stopped(done, zone) + owner))
+    output.print_result(json_, document, clean(" ".join(stopped.notes) + owner))
 
 
 def run_ending(run: Run, wait: float, reason: str | None) -> str:

@@ -1,0 +1,255 @@
+"""Starts and stops runs of schedules of every kind: now, again with an edited input, after a failure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Final, NamedTuple
+
+from duetime.engine.encoding import json_object
+from duetime.engine.errors import DuetimeError
+from duetime.engine.model import LIVE, Cause, Definition, Run, RunId, RunStatus, Schedule, ScheduleState
+from duetime.engine.policy.options import policy_for_ending
+from duetime.engine.queries import NO_RUN
+from duetime.engine.result import Err, Result
+from duetime.engine.scheduler import Scheduler
+from duetime.engine.scopes import DELETE
+from duetime.engine.store import RunQuery
+from duetime.service.errors import error_of, refuse, unwrap
+from duetime.service.lookup import find_schedule
+from duetime.service.masking import masked, masked_payload, unmasked_payload
+from duetime.service.operations.declaration import Answer, Field, ScheduleReference
+from duetime.service.presenters import instant_view, trigger_shape
+from duetime.service.services import Call
+
+InputFields = Annotated[
+    Mapping[str, Any] | None,
+    Field(
+        "Fields of the input to change for this run; the others stay.",
+        brief="Inputs changed for a new run: {prompt: ...}.",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunNow:
+    """A run of a schedule besides its own times."""
+
+    schedule: Annotated[ScheduleReference, Field("Its id or name.", brief="Id of any kind, such as 5, or a name.")]
+    fields: InputFields = None
+    kind: str | None = None
+    """The only kind that is looked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunAgain:
+    """A new run with the input of an earlier one. The schedule keeps its own input."""
+
+    run: Annotated[int, Field("The number of a run.", name="run_id")]
+    payload: Annotated[Mapping[str, Any] | None, Field("The whole input, instead of `fields`.")] = None
+    fields: InputFields = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """Another attempt of a run that failed, was lost or was cancelled. It keeps its number."""
+
+    run: Annotated[int, Field("The number of the run.", brief="Or a failed run, to try it again.", name="run_id")]
+
+
+def run_now(call: Call, request: RunNow) -> Answer[Run]:
+    """Run a schedule in addition to its trigger."""
+    schedule = _find(call, request.schedule, request.kind)
+    if request.fields:
+        return _started(call, _run_edited(call, schedule, None, request.fields))
+    return _started(call, call.scheduler.run_now(call.caller, schedule.definition.public_id))
+
+
+def run_again(call: Call, request: RunAgain) -> Answer[Run]:
+    """Start a new run of a run's schedule with the input of that run, with a whole new input, or with some fields
+    changed.
+
+    The input is checked like that of a new schedule. Values that are sent back masked are restored, unless the input
+    would go to a different destination.
+    """
+    run = call.scheduler.run(call.caller, request.run)
+    if run is None:
+        raise error_of(NO_RUN)
+    schedule = call.scheduler.schedule_of(call.caller, run)
+    if schedule is None:
+        raise refuse("not_possible", "its schedule was deleted; create a new one with this input")
+    if request.payload is not None and request.fields:
+        raise refuse("invalid", "payload: give either the whole input or the fields to change", "payload")
+    return _started(call, _run_edited(call, schedule, request.payload, request.fields or {}))
+
+
+def retry(call: Call, request: Retry) -> Answer[Run]:
+    """Retry a run that failed, was lost or was cancelled."""
+    return _started(call, call.scheduler.retry(call.caller, request.run))
+
+
+def _find(call: Call, reference: ScheduleReference, kind: str | None) -> Schedule:
+    if isinstance(reference, Schedule):
+        return reference
+    result = find_schedule(call.scheduler, call.caller, reference, kind)
+    if isinstance(result, Err) and result.code == "not_found":
+        raise error_of(kept_elsewhere(call, reference) or result)
+    return unwrap(result)
+
+
+def kept_elsewhere(call: Call, reference: str | int) -> Err | None:
+    """Return the reason why a schedule that another service keeps cannot be run now; None if no service keeps it."""
+    services = call.services.external()
+    place = next((each.place for each in services if each.actions(call.caller, str(reference))), None)
+    reason = f"{reference} is kept at {place}, which sends it at its own time only"
+    return None if place is None else Err("kept_elsewhere", reason)
+
+
+def _run_edited(
+    call: Call, schedule: Schedule, payload: Mapping[str, Any] | None, fields: Mapping[str, Any]
+) -> Result[Run]:
+    """Start a new run of a schedule with its input, with a whole new input, or with some fields changed."""
+    definition = schedule.definition
+    # The run names its recipient, such as an agent, so that it stays theirs if the schedule is given to another one.
+    recipient = call.services.hooks(definition.kind).handed_to({}, definition.subject)
+    input = recipient | dict(_edited(definition, payload, fields, call.caller.depth))
+    return call.scheduler.run_with(call.caller, schedule, input)
+
+
+def _edited(
+    definition: Definition, payload: Mapping[str, Any] | None, fields: Mapping[str, Any], depth: int
+) -> Mapping[str, Any]:
+    stored = json_object(definition.payload) or {}
+    if payload is None:
+        payload = {**masked_payload(definition.kind, stored), **fields}
+    restored: Mapping[str, Any] = unmasked_payload(definition.kind, dict(payload), stored, depth)
+    return restored
+
+
+def _started(call: Call, result: Result[Run]) -> Answer[Run]:
+    """Return a run that was started, with the reasons why it might not begin, and whether anything follows it."""
+    run = unwrap(result)
+    with suppress(DuetimeError):  # the run was started, whether or not the store can be reached at this moment
+        note = _last_allowed(call.scheduler, run)
+        return Answer(run, call.services.worker_warnings(run.kind), [] if note is None else [note])
+    return Answer(run)
+
+
+def _last_allowed(scheduler: Scheduler, run: Run) -> str | None:
+    """Return a sentence that nothing follows a requested run, because it is the last one that `max_runs` allows;
+    otherwise None."""
+    schedule = scheduler.store.get(run.schedule) if run.cause == Cause.MANUAL else None
+    if schedule is None or schedule.progress.next is not None:
+        return None
+    limit = policy_for_ending(schedule.definition.policy).max_runs
+    once = trigger_shape(schedule.definition.trigger)["type"] == "once"
+    if limit is None or once or schedule.progress.run_count < limit:
+        return None
+    return f"It is the last of {limit} that max_runs allows, so that nothing follows; raise max_runs to let it go on."
+
+
+# Stopping runs that are in progress or waiting, while their schedule continues.
+
+MAX_STOPPED: Final = 1_000
+"""Maximum number of runs of one status that one round stops."""
+_ROUNDS: Final = 3
+_PAGE: Final = 100
+_NAMED: Final = 20
+"""Maximum number of runs that a confirmation names one by one."""
+_IN_TURN: Final = (RunStatus.QUEUED, RunStatus.PENDING, RunStatus.WAITING, RunStatus.RUNNING)
+"""Queued runs come first, because the end of an active run starts the next of them."""
+_NOT_YET: Final = "It has not ended yet: a task ends when it checks for the request, or at its timeout."
+
+
+class Stopped(NamedTuple):
+    """The runs that were stopped, and their schedule, which continues."""
+
+    runs: list[Run]
+    """As they are now: cancelled, or still running and asked to stop."""
+    schedule: Schedule | None
+    """None if it was deleted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """The end of a run, or of all runs of a schedule that are in progress or waiting, while the schedule continues."""
+
+    schedule: Annotated[
+        ScheduleReference | None, Field("Its id or name.", brief="Id of any kind, such as 5, or a name.")
+    ] = None
+    run: Annotated[int | None, Field("One run of it.", brief="Or one run of it.", name="run_id")] = None
+    kind: str | None = None
+    """The only kind of schedule that is looked for."""
+
+
+def stop(call: Call, request: Stop) -> Answer[Stopped]:
+    """Stop runs. One that has not begun ends at once; one that has begun is asked to stop."""
+    if (request.schedule is None) == (request.run is None):
+        raise refuse("invalid", "schedule: give either a schedule or a run to stop", "schedule")
+    if request.run is not None:
+        unwrap(call.scheduler.cancel_run(call.caller, request.run))
+        run = call.scheduler.run(call.caller, request.run)
+        if run is None:
+            raise error_of(NO_RUN)
+        stopped = Stopped([run], call.scheduler.schedule_of(call.caller, run))
+    else:
+        assert request.schedule is not None
+        stopped = _stop_all(call, _find(call, request.schedule, request.kind))
+    return Answer(stopped, (), _sentences(stopped, call.zone))
+
+
+def _stop_all(call: Call, schedule: Schedule) -> Stopped:
+    """Stop every run of a schedule that is in progress or waiting. In a very long queue, the oldest runs stay."""
+    call.scheduler.check_scopes(call.caller, DELETE, schedule.definition)
+    stopped: dict[RunId, Run] = {}
+    for _ in range(_ROUNDS):  # again for runs that have begun or become due meanwhile
+        before = len(stopped)
+        for status in _IN_TURN:
+            query = RunQuery(schedule=schedule.definition.id, status=status, limit=_PAGE, count_to=0)
+            _stop_matching(call, query, stopped)
+        if len(stopped) == before:
+            break
+    if not stopped:
+        raise refuse("not_possible", "none of its runs is in progress or waits, so there is nothing to stop")
+    active_first = sorted(stopped.values(), key=lambda run: run.status not in LIVE)
+    return Stopped(active_first, call.scheduler.find(call.caller, schedule.definition.public_id))
+
+
+def _stop_matching(call: Call, query: RunQuery, stopped: dict[RunId, Run]) -> None:
+    """Stop the runs that match a query, latest first and at most `MAX_STOPPED`, and add them to `stopped`."""
+    most = len(stopped) + MAX_STOPPED
+    while len(stopped) < most:
+        page = unwrap(call.scheduler.runs(call.caller, query))
+        for run in page.items:
+            if run.id in stopped or len(stopped) == most:  # a run that was asked to stop has not ended yet
+                continue
+            result = call.scheduler.cancel_run(call.caller, run.id)
+            if not isinstance(result, Err):
+                stopped[run.id] = call.scheduler.run(call.caller, run.id) or run
+            elif result.code not in ("not_possible", "not_found"):  # it has not ended by itself meanwhile
+                raise error_of(result)
+        if page.cursor is None:
+            break
+        query = replace(query, cursor=page.cursor)
+
+
+def _sentences(stopped: Stopped, zone: str) -> list[str]:
+    """Return a sentence about each run, and one about when the schedule continues."""
+    asked = [run for run in stopped.runs if run.status in LIVE]
+    said = [
+        f"Run {run.id} of {masked(run.name)} {'was asked to stop' if run in asked else f'is {run.status}'}."
+        for run in stopped.runs[:_NAMED]
+    ]
+    if len(stopped.runs) > _NAMED:
+        said.append(f"{len(stopped.runs) - _NAMED} more were stopped or asked to stop.")
+    if len(stopped.runs) >= MAX_STOPPED and stopped.schedule is not None and stopped.schedule.progress.queued:
+        said.append("More are queued; stop it again to stop those too.")
+    return [*said, _goes_on(stopped.schedule, zone), *([_NOT_YET] if asked else [])]
+
+
+def _goes_on(schedule: Schedule | None, zone: str) -> str:
+    if schedule is not None and schedule.progress.state == ScheduleState.PAUSED:
+        return "Its schedule is paused."
+    following = None if schedule is None else instant_view(schedule.progress.next, zone)
+    return "Its schedule does not run again." if following is None else f"Its schedule runs next at {following}."
