@@ -117,13 +117,8 @@ def _own(name: str, module: str, summary: str, app: str = "commands") -> Command
     return Command(name, f"duetime.cli.{module}:{app}", summary)
 
 
-def _general(name: str, summary: str) -> Command:
-    """Return a command for a schedule of any kind. All of them are declared in one group."""
-    return Command(name, _GENERAL, summary)
-
-
 _GENERAL = "duetime.terminal.schedules.commands:commands"
-
+"""The group of the commands for a schedule of any kind, which are also commands of their own."""
 
 # The summaries are here so that `duetime --help` imports no command: some need packages that are slow or missing.
 _SECTIONS: Mapping[str, tuple[Command, ...]] = {
@@ -144,14 +139,14 @@ _SECTIONS: Mapping[str, tuple[Command, ...]] = {
         _own("explain", "runs.preview", "Explain an expression in English.", "explain_commands"),
     ),
     "One schedule, by its id or name": (
-        _general("show", "Show what it does and when, its next times and its history."),
-        _general("history", "Show its runs, latest first, with every attempt."),
-        _general("run", "Run it now, in addition to its own times."),
-        _general("stop", "Stop its run that is in progress."),
-        _general("pause", "Pause it, until it is resumed or until a time."),
-        _general("resume", "Resume it."),
-        _general("cancel", "Cancel it, so that nothing more starts."),
-        _general("delete", "Delete it; its history can still be read."),
+        Command("show", _GENERAL, "Show what it does and when, its next times and its history."),
+        Command("history", _GENERAL, "Show its runs, latest first, with every attempt."),
+        Command("run", _GENERAL, "Run it now, in addition to its own times."),
+        Command("stop", _GENERAL, "Stop its run that is in progress."),
+        Command("pause", _GENERAL, "Pause it, until it is resumed or until a time."),
+        Command("resume", _GENERAL, "Resume it."),
+        Command("cancel", _GENERAL, "Cancel it, so that nothing more starts."),
+        Command("delete", _GENERAL, "Delete it; its history can still be read."),
     ),
     "Runs": (
         _own("runs", "runs.runs", "Single runs: list, show, run again, stop."),

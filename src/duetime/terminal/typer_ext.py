@@ -275,17 +275,13 @@ def _epilog(text: str) -> tuple[list[str], list[str]]:
 
 
 def _usage(command: Any, params: Sequence[Any]) -> str:
-    given = [_argument(each) + ("..." if each.nargs != 1 else "") for each in _arguments(params)]
-    pieces = [name if each.required else f"[{name}]" for name, each in zip(given, _arguments(params), strict=True)]
+    named = [(each, _argument(each) + ("..." if each.nargs != 1 else "")) for each in _arguments(params)]
+    pieces = [name if each.required else f"[{name}]" for each, name in named]
     return " ".join([*(["COMMAND"] if hasattr(command, "commands") else []), *pieces, "[OPTIONS]"])
 
 
 def _arguments(params: Sequence[Any]) -> list[Any]:
-    return [each for each in params if _is_argument(each)]
-
-
-def _is_argument(param: Any) -> bool:
-    return bool(param.param_type_name == "argument")
+    return [each for each in params if isinstance(each, TyperArgument)]
 
 
 def _argument(param: Any) -> str:
@@ -297,7 +293,7 @@ def _parameters(params: Sequence[Any]) -> Iterator[tuple[str, Rows]]:
         yield "Arguments", [(_argument(each), _meaning(each)) for each in arguments]
     headings: dict[str, list[tuple[str, str]]] = {}
     for each in params:
-        if not _is_argument(each) and not each.hidden:
+        if not isinstance(each, TyperArgument) and not each.hidden:
             headings.setdefault(each.rich_help_panel or "Options", []).append((_spelled(each), _meaning(each)))
     general = headings.pop("Options", [])
     yield from headings.items()
@@ -310,7 +306,7 @@ def _spelled(option: Any) -> str:
 
 
 def _meaning(param: Any) -> str:
-    known = [] if _is_argument(param) or not param.required else ["required"]
+    known = [] if isinstance(param, TyperArgument) or not param.required else ["required"]
     default = param.default
     if default not in (None, False, (), []) and param.show_default:
         known.append(f"default: {default:g}" if isinstance(default, float) else f"default: {default}")

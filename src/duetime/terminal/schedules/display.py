@@ -62,16 +62,13 @@ def not_found(app: Application, view: KindView, given: str, err: Err) -> Duetime
     query = ScheduleQuery(OPERATOR.owner, view.kind, (), "living", newest_first=True, limit=_COMPARED, count_to=0)
     names = [each.definition.name[:60] for each in app.store.search(query).items]
     similar = did_you_mean(shown, names)
-    message = f"there is no {view.noun} {shown!r}{similar or ';'} list them: {_list_line(app, view)}"
+    where = again(app, *filter(None, (view.command, "list")))
+    message = f"there is no {view.noun} {shown!r}{similar or ';'} list them: {where}"
     other = err.details.get("found")
     spec = None if other is None else app.services.specs.get(other["kind"])
     if spec is not None and spec.command:
         message = f"{shown!r} is a {spec.name}; use {again(app, spec.command, '--help')}"
     return refuse("not_found", message)
-
-
-def _list_line(app: Application, view: KindView) -> str:
-    return again(app, *filter(None, (view.command, "list")))
 
 
 # Schedules and their runs as tables.
