@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any, Unpack, cast
 
 from duetime.api.base import Base, NotStartedWarning
@@ -155,21 +154,22 @@ class Creating(Base):
     # -- helpers ------------------------------------------------------------------------------------------------
 
     def _create(self, kind: str, title: str, payload: Mapping[str, Any], options: ScheduleOptions) -> Created:
-        on_change = options.get("on_change", "update")
-        if on_change not in ("update", "refuse"):
-            raise InvalidInput(field="on_change", problem=f"must be update or refuse, not {on_change!r:.60}")
         try:
-            made = self._created(new_schedule(kind, title, payload, options), update=on_change == "update")
+            made = self._created(
+                new_schedule(kind, title, payload, options), "key" in options and options.get("on_change") != "refuse"
+            )
         except Refused as error:
             raise error_of(_about_argument(err_of(error), options)) from None
         view = cast("dict[str, Any]", self._view(made.schedule))
         view |= {"created": made.fresh, **made.warning_facts, "limits": self._services.limits(made.schedule)}
         return cast("Created", view)
 
-    def _created(self, new: NewSchedule, *, update: bool = False) -> services.Created:
+    def _created(self, new: NewSchedule, update: bool = False) -> services.Created:
         """Create a schedule, or with `update` change the one that has its key; warn once if no worker would run it."""
-        create = partial(create_or_update, self._services) if update else self._services.create
-        made = unwrap(create(self.caller, new))
+        if update:
+            made = unwrap(create_or_update(self._services, self.caller, new))
+        else:
+            made = unwrap(self._services.create(self.caller, new))
         if self._engine is None and not self._warned and any(each.code == NO_WORKER for each in made.warnings):
             self._warned = True
             text = "nothing fires yet: call start(), or run `duetime worker` on the same database"
@@ -190,12 +190,18 @@ def new_schedule(kind: str, title: str, payload: Mapping[str, Any], options: Sch
     given: dict[str, Any] = dict(options)
     if not given.keys() <= _OPTIONS:
         raise _unknown_option(min(given.keys() - _OPTIONS))
-    name, key, _ = given.pop("name", None), given.pop("key", None), given.pop("on_change", None)
+    name, key = given.pop("name", None), given.pop("key", None)
     policy: dict[str, Any] = {}
     if not given.keys() <= TIMES:
+        _check_on_change(given.pop("on_change", "update"))
         policy = policy_of({each: given.pop(each) for each in list(given) if each not in TIMES})
     when = _when(given)
     return NewSchedule(kind, name or title, when.type, when.config, payload, policy, when.timezone, key)
+
+
+def _check_on_change(value: object) -> None:
+    if value not in ("update", "refuse"):
+        raise InvalidInput(field="on_change", problem=f"must be update or refuse, not {value!r:.60}")
 
 
 def _about_argument(err: Err, options: ScheduleOptions) -> Err:
