@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import quote, unquote
 
@@ -126,11 +126,13 @@ def masked(value: Any, name: str = "", depth: int = 0) -> Any:
     a credential, so `max_tokens` may be shown."""
     if depth > DEEPEST:
         return "..."
-    if name and value and isinstance(value, str | list | dict) and is_secret_name(name):
-        return MASK
+    if name:
+        if value and isinstance(value, str | list | dict) and is_secret_name(name):
+            return MASK
+        if isinstance(value, str) and name.endswith(_BODIES):
+            return _mask_body(name, value, partial(_mask_prose, depth=depth))
     if isinstance(value, str):
-        mask = _mask_short if len(value) <= SHORT_TEXT else _mask_prose
-        return _mask_body(name, value, lambda text: mask(text, depth)) if name.endswith(_BODIES) else mask(value, depth)
+        return _mask_short(value, depth) if len(value) <= SHORT_TEXT else _mask_prose(value, depth)
     if isinstance(value, dict):
         return {key: masked(inner, key, depth + 1) for key, inner in value.items()}
     return [masked(inner, "", depth + 1) for inner in value] if isinstance(value, list) else value
