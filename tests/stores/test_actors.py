@@ -25,9 +25,10 @@ def test_the_author_is_stored_with_one_schedule_and_with_many(store: BaseStore) 
     assert the(store, create_one(store, every(MINUTE))).definition.author is None
     authors = [ADA if number % 2 else None for number in range(2 * MANY)]
     for limits in ({}, {"ada": 10_000}):
-        result = store.create([by(author, every(MINUTE)) for author in authors], limits)
-        assert isinstance(result, Ok)
-        assert [the(store, each.schedule.definition.id).definition.author for each in result.value] == authors
+        for order in (authors, authors[::-1]):
+            result = store.create([by(author, every(MINUTE)) for author in order], limits)
+            assert isinstance(result, Ok)
+            assert [the(store, each.schedule.definition.id).definition.author for each in result.value] == order
     few = create(store, by(ADA, every(MINUTE)), by(None, every(MINUTE)), by(RUN, every(MINUTE)))
     assert [the(store, each.definition.id).definition.author for each in few] == [ADA, None, RUN]
 

@@ -25,6 +25,7 @@ from duetime.stores.transaction import Transaction
 
 COUNTED_FOR: Final = MINUTE
 """Age after which a bound is counted again, to include what workers and older versions of Duetime created."""
+_FINGERPRINT: Final = Definition._fields.index("fingerprint")
 _LIVING: Final = (ScheduleState.ACTIVE, ScheduleState.PAUSED)
 _MOST_TOGETHER: Final = 50
 """A caller with more drafts than this has a commit of its own."""
@@ -77,7 +78,7 @@ def additions_of(requests: Sequence[CreateRequest], drafts: Sequence[Draft]) -> 
     if not drafts:
         raise NotAtOnce
     columns = drafts_in_columns(drafts).definitions
-    if any(map(_contains_nul, columns)):
+    if any(map(_contains_nul, [*columns[1:9], columns[KEY], columns[_FINGERPRINT]])):
         raise NotAtOnce
     owners, keys = columns[OWNER], columns[KEY]
     if len(set(keys)) < len(keys) and len(set(zip(owners, keys, strict=True))) < len(keys):
@@ -119,8 +120,6 @@ def _additions_of_one(request: CreateRequest) -> Additions:
 
 
 def _contains_nul(column: Column) -> bool:
-    if not isinstance(column[0], str):
-        return False
     return "\0" in column[0] if is_common(column) else any(map(contains, column, repeat("\0")))
 
 
