@@ -208,6 +208,19 @@ def test_the_first_schedules_of_an_owner_without_a_limit_count_later(store: Base
     made(store, once(), limit=2 * number + 1)
 
 
+@pytest.mark.parametrize("limits", [{}, ROOM])
+def test_a_file_that_was_opened_before_its_tables_were_made_takes_creates(
+    tmp_path: Path, limits: dict[str, int]
+) -> None:
+    first, second = SqliteStore(tmp_path / "new.db"), SqliteStore(tmp_path / "new.db")
+    first.migrate()
+    for store in (first, second, second, first):
+        value_of(store.create([once()], limits))
+    assert total(first) == 4
+    first.close()
+    second.close()
+
+
 def test_a_smaller_limit_elsewhere_does_not_mislead_a_larger_one(counted: BaseStore) -> None:
     made(counted, *[once() for _ in range(9)], limit=20)
     assert refused(counted, once(), limit=2)

@@ -48,11 +48,12 @@ FEW_DRAFTS = 32
 hundred."""
 
 
-class KnownId(Exception):
-    """Raised if another process has used the ids with which schedules were to be created. Nothing was written."""
+class NotInOneStatement(Exception):
+    """Raised if another process has used the ids with which schedules were to be created, or has created the tables
+    after this connection was opened. Nothing was written."""
 
 
-REFUSALS: dict[str, type[Exception]] = {"known id": KnownId, "limit": NotAtOnce}
+REFUSALS: dict[str, type[Exception]] = {"known id": NotInOneStatement, "limit": NotAtOnce}
 """The messages of the trigger `on_new_schedule`; other violations are those of unique keys."""
 
 
@@ -201,7 +202,7 @@ class SqliteStore(BaseStore):
         if len(drafts) <= FEW_DRAFTS:
             try:
                 return self._insert_by_one_statement(drafts, additions)
-            except KnownId:
+            except NotInOneStatement:
                 pass
         with self._write() as tx:
             first = 0
@@ -219,8 +220,8 @@ class SqliteStore(BaseStore):
             return rows
 
     def _insert_by_one_statement(self, drafts: Sequence[Draft], additions: Additions) -> Sequence[NewRows]:
-        """Insert with one statement. Raise KnownId if another process created schedules meanwhile, because the ids are
-        those that follow our last one."""
+        """Insert with one statement. Raise NotInOneStatement if another process created schedules meanwhile, because
+        the ids are those that follow our last one."""
         most = {owner: limit for owner, _, limit in additions.living}
         most_bytes = {owner: limit for owner, _, limit in additions.stored}
         counted = *additions.living_counted, additions.stored_counted
@@ -239,6 +240,8 @@ class SqliteStore(BaseStore):
                 self._writer.execute(grouped("create_schedule", len(rows)), values)
             except apsw.ConstraintError as error:
                 raise REFUSALS.get(str(error), Taken) from error
+            except apsw.SQLError as error:  # a trigger does not find new tables until a statement has read them
+                raise NotInOneStatement from error
             except BaseException:
                 self._rollback()
                 raise
