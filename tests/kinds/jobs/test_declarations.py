@@ -16,7 +16,8 @@ import pytest
 from duetime import Duetime, Registry, Settings, Simulation
 from duetime.engine.clock import SystemClock
 from duetime.kinds.jobs import declarations
-from duetime.kinds.jobs.declarations import PREFIX, Declarations
+from duetime.kinds.jobs.declaration_reader import PREFIX
+from duetime.kinds.jobs.declarations import Declarations
 from duetime.kinds.jobs.loading import FILE_PREFIX, load_file
 from duetime.kinds.jobs.registry import InvalidTask, default_registry
 from duetime.service.shapes import ScheduleShape

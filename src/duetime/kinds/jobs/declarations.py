@@ -13,68 +13,29 @@ import json
 import logging
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from duetime.engine.actor import MODULE, Actor
-from duetime.engine.clock import SECOND
-from duetime.engine.errors import DuetimeError, InvalidInput
+from duetime.engine.errors import DuetimeError
 from duetime.engine.fingerprint import fingerprint
 from duetime.engine.model import OVER, Schedule, ScheduleState
-from duetime.engine.policy.options import IN_SECONDS, make_policy
 from duetime.engine.result import Err, Result
-from duetime.engine.scheduler import OPERATORS_OWN
 from duetime.engine.validation import Changes, NewSchedule
-from duetime.kinds.jobs.loading import FILE_PREFIX
-from duetime.kinds.jobs.registry import InvalidTask, Registry, Task, default_registry
+from duetime.kinds.jobs.declaration_reader import PREFIX, module_name
+from duetime.kinds.jobs.registry import Registry, default_registry
 from duetime.service.errors import STORE_ERRORS, error_of
 from duetime.service.keyed import create_or_update
 from duetime.service.services import OPERATOR, Services
-from duetime.service.when import LIMITS, WAYS, parse_when, read_seconds
 from duetime.service.workers import living, work_entry
 
 log = logging.getLogger("duetime.jobs")
-PREFIX: Final = f"{OPERATORS_OWN}task:"
-"""Begins the keys of declared schedules; the module and the name of the task follow."""
 RETIRED: Final = "retired"
 """Stands for the fingerprint of a schedule that was cancelled because its declaration is gone. If the declaration comes
 back, so does the schedule; what a person cancelled stays cancelled."""
 CHECK_SECONDS: Final = 5.0
 """Time between two checks whether workers with newer declarations are still alive."""
-MAX_MODULE_LENGTH: Final = 80
 _PUBLISHED: Final = work_entry("job:declared", "")
-_TIMES: Final = frozenset((*WAYS, *LIMITS, "jitter", "timezone"))
-
-
-def read_declaration(
-    task: Task, args: Iterable[Any], kwargs: Mapping[str, Any], options: Mapping[str, Any]
-) -> NewSchedule:
-    """Return the schedule that a decorator declares. Raise InvalidTask for options that cannot be read."""
-    times = {name: value for name, value in options.items() if name in _TIMES}
-    times |= {name: times[name].isoformat() for name in LIMITS if isinstance(times.get(name), datetime)}
-    policy = {name: value for name, value in options.items() if name not in _TIMES and value is not None}
-    try:
-        for name in policy.keys() & IN_SECONDS:
-            policy[name] = int(read_seconds(policy[name], name) * SECOND)
-        make_policy(policy)
-        when = parse_when(**times)
-    except InvalidInput as error:
-        raise InvalidTask(f"{task.name}: {error.message}") from None
-    payload = {"task": task.name, "args": list(args), "kwargs": dict(kwargs)}
-    key = f"{PREFIX}{_module_name(task.function.__module__)}:{task.name}"
-    return NewSchedule("job", task.name, when.type, when.config, payload, policy, when.timezone, key)
-
-
-def _module_name(name: str) -> str:
-    """Return a name for a module that is the same on every machine: that of its file, if it was loaded by its path."""
-    module = sys.modules.get(name)
-    if name == "__main__" and (spec := getattr(module, "__spec__", None)) is not None:
-        name = spec.name
-    elif name == "__main__" or name.startswith(FILE_PREFIX):
-        name = Path(getattr(module, "__file__", None) or name).stem
-    return name[:MAX_MODULE_LENGTH]
 
 
 class DeclaringModule(NamedTuple):
@@ -99,7 +60,7 @@ class Declarations:
         self._wanted = _by_module({str(new.idempotency_key): new for new in declared})
         declared += [task.schedule for task in default_registry if task.schedule is not None]
         self._keys = {new.idempotency_key for new in declared}
-        self._imported = {_module_name(name) for name in list(sys.modules)}
+        self._imported = {module_name(name) for name in list(sys.modules)}
 
     def entries(self) -> list[str]:
         """Return what the worker publishes in its row. It registers before it applies anything, so that two workers

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, overload
 
-from duetime.engine.errors import DuetimeError
+from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.engine.kind import LOCAL
 from duetime.kinds.jobs.arguments import Arguments
 from duetime.kinds.jobs.context import TaskContext
@@ -63,7 +63,7 @@ class Task:
         self.portable = portable
         self.web = web
         self.schedule: NewSchedule | None = None
-        """What its decorator declares; see `declarations`."""
+        """What its decorator declares; see `declaration_reader`."""
         _check(self)
 
     @cached_property
@@ -156,9 +156,13 @@ class Registry:
             options: dict[str, Any] = {"isolation": isolation, "operator": operator, "web": web}
             added = self.add(Task(decorated, name=name, description=description, **options))
             if schedule or args or kwargs:
-                from duetime.kinds.jobs.declarations import read_declaration  # most tasks declare nothing
+                from duetime.kinds.jobs.declaration_reader import read_declaration  # most tasks declare nothing
 
-                added.schedule = read_declaration(added, args, kwargs or {}, schedule)
+                try:
+                    module = decorated.__module__
+                    added.schedule = read_declaration(added.name, module, args, kwargs or {}, schedule)
+                except InvalidInput as error:
+                    raise InvalidTask(f"{added.name}: {error.message}") from None
             return decorated
 
         return register if function is None else register(function)

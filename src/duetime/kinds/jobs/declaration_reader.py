@@ -1,0 +1,47 @@
+"""Reads the schedule that the decorator of a task declares: `@task(when="every weekday at 8:30")`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from duetime.engine.clock import SECOND
+from duetime.engine.policy.options import IN_SECONDS, make_policy
+from duetime.engine.scheduler import OPERATORS_OWN
+from duetime.engine.validation import NewSchedule
+from duetime.kinds.jobs.loading import FILE_PREFIX
+from duetime.service.when import LIMITS, WAYS, parse_when, read_seconds
+
+PREFIX: Final = f"{OPERATORS_OWN}task:"
+"""Begins the keys of declared schedules; the module and the name of the task follow."""
+MAX_MODULE_LENGTH: Final = 80
+_TIMES: Final = frozenset((*WAYS, *LIMITS, "jitter", "timezone"))
+
+
+def read_declaration(
+    task: str, module: str, args: Iterable[Any], kwargs: Mapping[str, Any], options: Mapping[str, Any]
+) -> NewSchedule:
+    """Return the schedule that a decorator declares. Raise InvalidInput for options that cannot be read."""
+    times = {name: value for name, value in options.items() if name in _TIMES}
+    times |= {name: times[name].isoformat() for name in LIMITS if isinstance(times.get(name), datetime)}
+    policy = {name: value for name, value in options.items() if name not in _TIMES and value is not None}
+    for name in policy.keys() & IN_SECONDS:
+        policy[name] = int(read_seconds(policy[name], name) * SECOND)
+    make_policy(policy)
+    when = parse_when(**times)
+    payload = {"task": task, "args": list(args), "kwargs": dict(kwargs)}
+    key = f"{PREFIX}{module_name(module)}:{task}"
+    return NewSchedule("job", task, when.type, when.config, payload, policy, when.timezone, key)
+
+
+def module_name(name: str) -> str:
+    """Return a name for a module that is the same on every machine: that of its file, if it was loaded by its path."""
+    module = sys.modules.get(name)
+    if name == "__main__" and (spec := getattr(module, "__spec__", None)) is not None:
+        name = spec.name
+    elif name == "__main__" or name.startswith(FILE_PREFIX):
+        name = Path(getattr(module, "__file__", None) or name).stem
+    return name[:MAX_MODULE_LENGTH]
