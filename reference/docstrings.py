@@ -24,6 +24,18 @@ def own_fields(of: type) -> list[str]:
     ]
 
 
+def declared_types(of: type) -> dict[str, str]:
+    """Return the types of the fields that are `Annotated`, as they are written."""
+    return {
+        each.target.id: ast.unparse(parts[0]).replace("'", '"')
+        for each in _definition(of).body
+        if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
+        if isinstance(each.annotation, ast.Subscript) and isinstance(each.annotation.slice, ast.Tuple)
+        if isinstance(each.annotation.value, ast.Name) and each.annotation.value.id == "Annotated"
+        for parts in [each.annotation.slice.elts]
+    }
+
+
 def base_names(of: type) -> list[str]:
     """Return the names of the classes that a class extends, as they are written."""
     return [each.id for each in _definition(of).bases if isinstance(each, ast.Name)]

@@ -28,10 +28,10 @@ from duetime.api.create import Creating
 from duetime.api.manage import Managing, Overview
 from duetime.api.prompts import Prompting
 from duetime.api.runs import Running
-from duetime.service import shapes
+from duetime.service import options, shapes
 from duetime.service.operations.change import BulkChange
 from duetime.testing import SettableClock
-from reference.docstrings import base_names, class_docs, field_docs, name_docs, own_fields
+from reference.docstrings import base_names, class_docs, declared_types, field_docs, name_docs, own_fields
 from reference.markdown import code, page, table
 
 _ABOUT = """\
@@ -48,7 +48,7 @@ _GROUPS = {
     "Overview": Overview,
     "Prompts": Prompting,
 }
-_OPTIONS = (types.ScheduleOptions, types.TimeOptions, types.PolicyOptions, types.EditOptions, types.Allow)
+_OPTIONS = (types.ScheduleOptions, options.TimeOptions, options.PolicyOptions, types.EditOptions, types.Allow)
 _RESULTS = (
     shapes.ScheduleShape,
     shapes.CreatedShape,
@@ -86,7 +86,7 @@ def python_page() -> str:
     parts = [_ABOUT, "## Duetime", class_docs(Duetime), *_callable("Duetime", Base.__init__)[1:]]
     for heading, of in _GROUPS.items():
         parts += [f"## {heading}", *(part for name, method in _methods(of) for part in _callable(name, method))]
-    aliases = name_docs(types)
+    aliases = name_docs(options) | name_docs(types)
     parts += ["## Times, durations and ids", table(["type", "meaning"], ((code(n), aliases[n]) for n in _ALIASES))]
     parts += ["## Options", *(part for of in _OPTIONS for part in _fields(of))]
     parts += ["## Results", *(part for of in _RESULTS for part in _fields(of))]
@@ -102,10 +102,7 @@ def undescribed() -> list[str]:
     """Return the public methods, options and results without a description."""
     methods = [f"{of.__name__}.{name}" for of in _GROUPS.values() for name, each in _methods(of) if not each.__doc__]
     fields = [
-        f"{of.__name__}.{name}"
-        for of in (*_OPTIONS, *_RESULTS)
-        for name in own_fields(of)
-        if name not in field_docs(of)
+        f"{of.__name__}.{name}" for of in (*_OPTIONS, *_RESULTS) for name in own_fields(of) if name not in _meanings(of)
     ]
     return methods + fields
 
@@ -163,8 +160,9 @@ def _link(name: str) -> str:
 
 
 def _fields(of: type) -> list[str]:
-    said = field_docs(of)
-    rows = ((code(name), code(_field(of.__annotations__[name])), said.get(name, "")) for name in own_fields(of))
+    said, types_ = _meanings(of), declared_types(of)
+    kinds = {name: types_.get(name) or _field(of.__annotations__[name]) for name in own_fields(of)}
+    rows = ((code(name), code(kind), said.get(name, "")) for name, kind in kinds.items())
     also = " and ".join(_link(base) for base in base_names(of) if _LINKED.fullmatch(base))
     return [
         f"### {of.__name__}",
@@ -172,6 +170,15 @@ def _fields(of: type) -> list[str]:
         table(["field", "type", "meaning"], rows),
         f"Also: all fields of {also}." if also else "",
     ]
+
+
+def _meanings(of: type) -> dict[str, str]:
+    """Return what each field means, from its docstring or from the declaration of the option."""
+    notes = {name: getattr(each, "__metadata__", ())[:1] for name, each in of.__annotations__.items()}
+    declared = {
+        name: each.sentence for name, found in notes.items() for each in found if isinstance(each, options.Option)
+    }
+    return declared | field_docs(of)
 
 
 def _field(annotation: Any) -> str:

@@ -17,9 +17,10 @@ from typing import Any, assert_type, get_type_hints
 import pytest
 
 from duetime import Duetime, DuetimeError
-from duetime.api.types import Created, PolicyOptions, Schedules, ServerStatus, TimeOptions
+from duetime.api.types import Created, Schedules, ServerStatus
 from duetime.engine.policy.options import Policy
 from duetime.kinds.jobs.registry import Registry
+from duetime.service.options import PolicyOptions, TimeOptions
 from duetime.service.shapes import RunShape, ScheduleShape
 from duetime.service.when import parse_when
 from duetime.settings import Settings

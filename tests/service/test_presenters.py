@@ -19,12 +19,12 @@ from duetime.service.masking import masked, masked_payload, unmasked, unmasked_p
 from duetime.service.presenters import (
     message_shape,
     next_instants,
-    policy_given,
     policy_shape,
     run_shape,
     schedule_shape,
     trigger_shape,
 )
+from duetime.service.when import read_policy
 from tests.support.drafts import T0, every, once
 from tests.support.jobs import make_work
 
@@ -254,7 +254,7 @@ def test_a_trigger_that_nobody_knows_is_shown_all_the_same(text: str) -> None:
 
 def test_a_policy_is_shown_as_it_is_given() -> None:
     asked = {"timeout_seconds": 2.5, "backoff_seconds": 3, "max_attempts": 4, "catch_up": "all", "grace_seconds": 0}
-    text = policy_to_json(make_policy(policy_given(asked)))
+    text = policy_to_json(make_policy(read_policy(asked)))
     shape = policy_shape(text)
     assert shape is not None
     assert shape | asked == shape

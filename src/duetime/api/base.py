@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, cast
 
-from duetime.api.types import Id, Runs, Schedules, Time
+from duetime.api.types import Id, Runs, Schedules
 from duetime.app import App, build
 from duetime.engine.actor import MODULE, Actor
 from duetime.engine.clock import Clock, Instant, instant_of
@@ -26,6 +26,7 @@ from duetime.engine.times import read_instant
 from duetime.kinds.jobs.registry import Registry
 from duetime.service.errors import refuse, unwrap
 from duetime.service.lookup import find_schedule
+from duetime.service.options import Time
 from duetime.service.presenters import run_shapes, schedule_shape
 from duetime.service.services import OPERATOR, Call, Services
 from duetime.service.shapes import RunShape, ScheduleShape

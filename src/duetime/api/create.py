@@ -7,24 +7,23 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Unpack, cast
 
 from duetime.api.base import Base, NotStartedWarning
-from duetime.api.types import Allow, Created, Duration, PolicyOptions, ScheduleOptions, TimeOptions
-from duetime.engine.clock import SECOND
+from duetime.api.types import Allow, Created, ScheduleOptions
 from duetime.engine.errors import InvalidInput, Refused
-from duetime.engine.policy.options import IN_SECONDS
 from duetime.engine.result import Err, err_of
 from duetime.engine.validation import NewSchedule
 from duetime.service import services
 from duetime.service.errors import error_of, unwrap
 from duetime.service.keyed import create_or_update
 from duetime.service.kind_spec import known_specs
-from duetime.service.presenters import policy_given, preview_view
+from duetime.service.options import TIME_LIMITS, TimeOptions
+from duetime.service.presenters import preview_view
 from duetime.service.services import NO_WORKER
 from duetime.service.shapes import PreviewShape
-from duetime.service.when import WAYS, When, about_when, duration, parse_when, when_of
+from duetime.service.when import WAYS, When, about_when, parse_when, read_policy, read_seconds, when_of
 
 TIMES = frozenset(TimeOptions.__annotations__)
 _OPTIONS = frozenset(ScheduleOptions.__annotations__)
@@ -132,7 +131,7 @@ class Creating(Base):
         payload = _given(
             url=url, method=method, headers=None if headers is None else dict(headers), retries=retries,
             retry_delay=retry_delay, label=label, callback=callback, failure_callback=failure_callback,
-            timeout=None if timeout is None else math.ceil(seconds_of(timeout, "timeout")),
+            timeout=None if timeout is None else math.ceil(read_seconds(timeout, "timeout")),
         )  # fmt: skip
         if isinstance(body, bytes):
             payload["body_base64"] = base64.b64encode(body).decode()
@@ -194,7 +193,7 @@ def new_schedule(kind: str, title: str, payload: Mapping[str, Any], options: Sch
     policy: dict[str, Any] = {}
     if not given.keys() <= TIMES:
         _check_on_change(given.pop("on_change", "update"))
-        policy = policy_of({each: given.pop(each) for each in list(given) if each not in TIMES})
+        policy = read_policy({each: given.pop(each) for each in list(given) if each not in TIMES})
     when = _when(given)
     return NewSchedule(kind, name or title, when.type, when.config, payload, policy, when.timezone, key)
 
@@ -235,31 +234,10 @@ def _when(times: dict[str, Any]) -> When:
 
 def limits_of(options: Mapping[str, Any] | TimeOptions) -> dict[str, Any]:
     """Return the limits of a rule in the form that the engine uses; None removes a limit."""
-    limits: dict[str, Any] = {name: options[name] for name in ("start", "end", "jitter") if name in options}
+    limits: dict[str, Any] = {name: options[name] for name in TIME_LIMITS if name in options}
     if limits.get("jitter") is not None:
-        limits["jitter"] = seconds_of(limits["jitter"], "jitter")
+        limits["jitter"] = read_seconds(limits["jitter"], "jitter")
     return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in limits.items()}
-
-
-def policy_of(options: Mapping[str, Any] | PolicyOptions) -> dict[str, Any]:
-    """Return a policy in the form that the engine uses."""
-    policy, given = dict[str, Any](), dict[str, Any](options)
-    for name, value in given.items():
-        if name in IN_SECONDS:
-            policy[f"{name}_seconds"] = None if value is None else seconds_of(value, name)
-        else:
-            policy[name] = value
-    return policy_given(policy)
-
-
-def seconds_of(given: Duration, field: str) -> float:
-    if isinstance(given, timedelta):
-        return given.total_seconds()
-    if isinstance(given, str):
-        return duration(given, field) / SECOND
-    if type(given) in (int, float):
-        return given
-    raise InvalidInput(field=field, problem="must be a timedelta, seconds, or a text such as 30s")
 
 
 def _soon(options: ScheduleOptions) -> ScheduleOptions:
@@ -267,7 +245,7 @@ def _soon(options: ScheduleOptions) -> ScheduleOptions:
     return options if options.keys() & _WAYS else {**options, "at": "now"}
 
 
-_WAYS = TIMES - {"start", "end", "jitter", "timezone"}
+_WAYS = TIMES - {*TIME_LIMITS, "timezone"}
 
 
 def _given(**fields: Any) -> dict[str, Any]:

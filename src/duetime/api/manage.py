@@ -7,16 +7,14 @@ from dataclasses import replace
 from typing import Any, Literal, Unpack, cast
 
 from duetime.api.base import Base, missing
-from duetime.api.create import limits_of, policy_of
+from duetime.api.create import limits_of
 from duetime.api.types import (
     Changed,
     Edited,
     EditOptions,
     Id,
-    PolicyOptions,
     Schedules,
     ServerStatus,
-    Time,
     Upcoming,
     Workers,
 )
@@ -39,13 +37,14 @@ from duetime.service.operations.change import (
     change,
     change_many,
 )
+from duetime.service.options import PolicyOptions, Time
 from duetime.service.presenters import worker_shape
 from duetime.service.services import Call, pages_of
 from duetime.service.shapes import ScheduleShape
 from duetime.service.status import status
 from duetime.service.upcoming import upcoming
 from duetime.service.warnings import warning_facts
-from duetime.service.when import WAYS, When, asked_when, parse_when, when_of
+from duetime.service.when import WAYS, When, asked_when, parse_when, read_policy, when_of
 
 PAGE = 1000
 _POLICY = frozenset(PolicyOptions.__annotations__)
@@ -114,7 +113,7 @@ class Managing(Base):
             starting=self._time(changes.get("starting"), "starting"),
             fields=changes.get("fields", {}),
             payload=changes.get("payload"),
-            policy=policy_of({**changes.get("policy", {}), **policy}),
+            policy=read_policy({**changes.get("policy", {}), **policy}),
             version=changes.get("version"),
             guarded=False,
         )

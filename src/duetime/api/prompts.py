@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from duetime.api.create import Creating, seconds_of
+from duetime.api.create import Creating
 from duetime.api.manage import Managing, Overview
 from duetime.api.runs import Running, wait_for
-from duetime.api.types import Duration, TakenPrompt
+from duetime.api.types import TakenPrompt
 from duetime.engine.checkout import LEASE
 from duetime.engine.clock import SECOND, Instant, datetime_of
 from duetime.engine.encoding import encode, shorten_error
@@ -26,8 +26,10 @@ from duetime.engine.validation import Changes, NewSchedule
 from duetime.kinds.prompts.framing import takes
 from duetime.kinds.prompts.kind import KIND, prompt_of
 from duetime.service.errors import error_of, unwrap
+from duetime.service.options import Duration
 from duetime.service.presenters import author_view, instant_view
 from duetime.service.shapes import RunShape
+from duetime.service.when import read_seconds
 
 ScheduledTasks = list["ScheduledTask"]
 
@@ -57,7 +59,7 @@ class Prompting(Creating, Managing, Running, Overview):
         Nobody else gets it for the duration of the lease; end it with `finish_prompt`. `wait` is how many seconds to
         wait for a prompt to become due. With `from_agents=False`, what an agent's run stored is left to others.
         """
-        length = int(seconds_of(lease, "lease") * SECOND)
+        length = int(read_seconds(lease, "lease") * SECOND)
         taken = wait_for(
             lambda: unwrap(self.scheduler.take(self.caller, KIND, agent, length, accepts=takes(from_agents))),
             lambda run: run is not None,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 from duetime.api.base import Base
-from duetime.api.types import Id, Messages, RunDetails, Runs, Time
+from duetime.api.types import Id, Messages, RunDetails, Runs
 from duetime.engine.clock import SystemClock
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import Run, status_of
@@ -21,6 +21,7 @@ from duetime.service.inbox import Mark, Show, mark_all_read, mark_messages, mess
 from duetime.service.kind_spec import check_kind
 from duetime.service.operations.declaration import Answer
 from duetime.service.operations.run import Retry, RunAgain, RunNow, Stop, retry, run_again, run_now, stop
+from duetime.service.options import Time
 from duetime.service.run_control import has_ended, waited_for
 from duetime.service.services import pages_of
 from duetime.service.shapes import RunShape, ScheduleShape

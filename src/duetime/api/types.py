@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
 from typing import Any, Literal, NotRequired, TypedDict
 
+from duetime.service.options import PolicyOptions, Time, TimeOptions
 from duetime.service.shapes import (
     ComingShape,
     CreatedShape,
@@ -16,10 +16,6 @@ from duetime.service.shapes import (
     WorkerShape,
 )
 
-Time = datetime | str
-"""A datetime with a time zone, or a text such as `tomorrow 9am`, `in 2 hours` or `2026-12-24T18:00:00+01:00`."""
-Duration = timedelta | float | str
-"""A timedelta, seconds, or a text such as `2h30m`."""
 Id = str | int
 """The id of a schedule, such as `job_5_1770000000` or 5, or an unambiguous name."""
 
@@ -45,68 +41,6 @@ class Allow(TypedDict, total=False):
     """A folder within the agent's own."""
     env: list[str]
     """Names of environment variables."""
-
-
-class TimeOptions(TypedDict, total=False):
-    """The times at which a schedule fires: exactly one of the first six options, and optional limits."""
-
-    when: str
-    """A time or rule in words, such as `tomorrow at 9` or `every weekday at 8:30`."""
-    at: Time
-    """Once, at this time."""
-    delay: Duration
-    """Once, after this duration."""
-    every: Duration
-    """At this interval. Days and weeks as text, such as `1d`, keep the wall-clock time; everything else is exact."""
-    cron: str
-    """A cron expression, such as `0 9 * * MON-FRI`."""
-    rrule: str
-    """A recurrence rule (RFC 5545), such as `FREQ=MONTHLY;BYDAY=-1FR`."""
-    start: Time
-    """First possible time of a recurring schedule."""
-    end: Time
-    """Last possible time of a recurring schedule."""
-    jitter: Duration
-    """Maximum random delay of each start, so that many schedules do not start at once."""
-    timezone: str
-    """An IANA name such as `Europe/Berlin`; by default, that of the settings."""
-
-
-class PolicyOptions(TypedDict, total=False):
-    """Rules for runs that are late, overlap another one, fail or end."""
-
-    catch_up: Literal["once", "all", "skip"]
-    """Which of the missed occurrences run after downtime: the newest (`once`), all of them, or none."""
-    catch_up_limit: int
-    """With `catch_up` all: at most this many."""
-    overlap: Literal["skip", "queue", "allow"]
-    """What happens to an occurrence while the previous run is still active."""
-    queue_limit: int
-    """With `overlap` queue: at most this many wait."""
-    max_attempts: int
-    """Total number of attempts if a run fails."""
-    backoff: Duration
-    """Delay before the second attempt; it doubles with each further one."""
-    backoff_limit: Duration
-    """Longest delay between two attempts."""
-    timeout: Duration | None
-    """Longest duration of one attempt."""
-    at_most_once: bool
-    """Never repeat a run that may have started, even after a crash."""
-    max_runs: int | None
-    """The schedule ends after this many runs."""
-    grace: Duration
-    """How late an occurrence may start before it counts as missed."""
-    pause_after: int
-    """Consecutive failures after which a recurring schedule is paused; 0 means never."""
-    deliver_to: str | None
-    """The topic that receives the outcome of each run."""
-    notify_on: Literal["failure", "success", "always"]
-    """Which outcomes are sent to `deliver_to`."""
-    untaken: Literal["replace", "keep", "expire"]
-    """What happens to an occurrence that no agent has taken when the next one is due."""
-    expire_after: Duration | None
-    """With `untaken` expire: how long it waits."""
 
 
 class ScheduleOptions(TimeOptions, PolicyOptions, total=False):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from duetime.dashboard.kind_forms import Values, form_of, number_of, text_of
+from duetime.dashboard.policy_words import duration as duration_words
+from duetime.dashboard.policy_words import option_words
 from duetime.dashboard.request import Form
 from duetime.engine.clock import SECOND
 from duetime.engine.encoding import json_object
@@ -16,9 +18,10 @@ from duetime.engine.policy.options import make_policy, policy_to_json
 from duetime.engine.result import Err
 from duetime.engine.scheduler import Scheduler
 from duetime.service.masking import masked
-from duetime.service.presenters import View, policy_given, policy_shape, trigger_shape
+from duetime.service.options import PolicyOption, policy_options
+from duetime.service.presenters import View, policy_shape, trigger_shape
 from duetime.service.text import plain_times
-from duetime.service.when import When, about_when, duration, when_of
+from duetime.service.when import When, about_when, duration, read_policy, when_of
 
 UNITS: Final = ("seconds", "minutes", "hours", "days", "weeks")
 _DAYS: Final = {"weeks": 604_800, "days": 86_400}
@@ -27,12 +30,9 @@ TRIGGER: Final = (
     "when", "phrase", "run_at", "every", "unit", "anchor", "between", "weekdays", "expression", "dst", "rrule",
     "dtstart", "start", "end", "jitter",
 )  # fmt: skip
-POLICY: Final = (
-    "max_attempts", "timeout_seconds", "catch_up", "overlap", "max_runs", "pause_after", "at_most_once", "deliver_to",
-    "notify_on", "untaken", "expire_after_seconds",
-)  # fmt: skip
-TEXTS: Final = ("catch_up", "overlap", "deliver_to", "notify_on", "untaken")
-DURATIONS: Final = ("timeout_seconds", "expire_after_seconds")
+_OPTIONS: Final = {option.argument: option for option in policy_options().values()}
+"""The options of the policy by the names of their inputs."""
+POLICY: Final = tuple(_OPTIONS)
 STARTING: Final = "starting"
 """The field of an edit that says from when the new times apply."""
 PRESETS: Final = {
@@ -159,18 +159,51 @@ def usual_policy(scheduler: Scheduler, kind: str) -> View:
 def policy(values: Values, names: tuple[str, ...], usual: View) -> dict[str, Any]:
     """Return these options of a policy; an empty field means the default."""
     asked = {name: _policy_value(values, name) for name in names}
-    return policy_given({name: usual.get(name) if value is None else value for name, value in asked.items()})
+    return read_policy({name: usual.get(name) if value is None else value for name, value in asked.items()})
 
 
 def _policy_value(values: Values, name: str) -> Any:
     text = values[name].strip()
     if not text:
         return None
-    if name == "at_most_once":
+    type_ = _OPTIONS[name].rule.type
+    if type_ == "flag":
         return True
-    if name in DURATIONS:
+    if type_ == "duration":
         return seconds_of(values, name)
-    return text if name in TEXTS else number_of(values, name)
+    return number_of(values, name) if type_ == "count" else text
+
+
+class OptionInput(NamedTuple):
+    """The input of an option of the policy. A list has `choices`, with their texts."""
+
+    name: str
+    type: str
+    label: str
+    hint: str
+    choices: list[tuple[str, str]]
+    is_rare: bool
+
+
+def option_inputs(usual: View, *, waits: bool, without: tuple[str, ...]) -> list[OptionInput]:
+    """Return the inputs of the policy for a kind with these defaults. `waits` says whether its runs may wait for
+    somebody, `without` names inputs that the kind shows itself."""
+    return [
+        _option_input(option, usual.get(name))
+        for name, option in _OPTIONS.items()
+        if name not in without and (waits or not option.input.is_for_waiting)
+    ]
+
+
+def _option_input(option: PolicyOption, usual: Any) -> OptionInput:
+    (label, hint, is_rare, _), type_ = option.input, option.rule.type
+    texts = {choice: option_words(option, choice) for choice in option.rule.choices}
+    choices = [(choice, words[:1].upper() + words[1:]) for choice, words in texts.items()]
+    if type_ == "choice":
+        choices.insert(0, ("", f"Default: {texts[usual]}"))
+    elif usual is not None and type_ != "flag":
+        hint = f"{hint} Default: {duration_words(usual) if type_ == 'duration' else usual}.".strip()
+    return OptionInput(option.argument, type_, label, hint, choices, is_rare)
 
 
 _TOGETHER: Final = ("notify_on", "untaken", "expire_after_seconds")

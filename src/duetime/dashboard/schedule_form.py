@@ -38,7 +38,6 @@ LONGEST_KEY: Final = 64
 LOOK: Final = "look"
 """The intent that a script sends while the user types: it returns only the preview part of the form."""
 SHOWN: Final = 5
-OVERLAPS: Final = {"skip": "skip it", "queue": "queue it", "allow": "run both"}
 
 
 def _titles(request: PageRequest) -> dict[str, str]:
@@ -133,7 +132,8 @@ def _submitted(
     # The first error of the operation determines the response; the others are found field by field.
     found = check() if shown(err.code).status == 422 else []
     known = {each.details.get("field") for each in found}
-    return show([*found, err] if not found or err.details.get("field") not in known else found, err)
+    is_known = known & {err.details.get("field"), form_fields.input_of_policy(err.field)}
+    return show(found if is_known else [*found, err], err)
 
 
 def _problems(request: PageRequest, kind: str, values: Values, schedule: Schedule | None) -> list[Err]:
@@ -262,7 +262,9 @@ def _input_of(kind: str, values: Values, err: Err) -> str:
     field = str(err.details.get("field"))
     if field == "when":
         return form_fields.MAIN.get(values["when"], field)
-    return form_fields.input_of_policy(field) if field == "expire_after" else form_of(kind).input_in(field, values)
+    form = form_of(kind)
+    found = form.input_in(field, values)
+    return found if found != field or field in form.fields else form_fields.input_of_policy(field)
 
 
 def _form(
@@ -286,6 +288,7 @@ def _form(
     named = [form_fields.about_times(values, each) for each in found or ([refusal] if refusal else [])]
     problems = [(_input_of(kind, values, each), each) for each in named]
     wrong = defaultdict(str, {name: with_cron_fault(each.problem) for name, each in reversed(problems)})
+    options = form_fields.option_inputs(_usual(request, kind), waits=fields.waits, without=fields.own_policy)
     return request.render(
         "form.html",
         200 if err is None else shown(err.code).status,
@@ -297,20 +300,18 @@ def _form(
         first_wrong=problems[0][0] if problems else "",
         presets=form_fields.PRESETS,
         carried=carried,
-        waits=fields.waits,
         preview=_preview(request, values),
         it=None if schedule is None else schedule_shape(schedule, request.zone),
         version=version or (str(schedule.definition.version) if schedule is not None else ""),
         key=key,
         form_template=fields.template,
         named_by=fields.named_by_label,
-        own_policy=fields.own_policy,
         topics=services.delivery_topics(owner),
         zone_here=None if schedule is not None or request.browser_zone == values["timezone"] else request.browser_zone,
         zones=sorted(name for name in available_timezones() if "/" in name or name == "UTC"),
         units=form_fields.UNITS,
-        usual=_usual(request, kind),
-        overlaps=OVERLAPS,
+        options=options,
+        rare_is_open=any(each.is_rare and (values[each.name] or each.name in wrong) for each in options),
         how_is_wrong=any(name in wrong for name in form_fields.POLICY if name not in fields.own_policy),
         how_is_set=any(values[name] for name in form_fields.POLICY if name not in fields.own_policy),
         **(fields.context(services, caller, values) if kind in services.kinds else {}),

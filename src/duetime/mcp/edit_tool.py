@@ -19,7 +19,6 @@ from duetime.mcp.definitions import (
     ToolProblem,
     error_result,
     errors_as_results,
-    number,
     object_schema,
     result_schema,
     text,
@@ -28,10 +27,12 @@ from duetime.mcp.manage_tools import BRIEF, SCHEDULE_ID
 from duetime.mcp.schemas import (
     ERROR,
     LOOKUP,
+    UNLISTED,
     WARNINGS,
     ZONE,
     flat_schema,
     lookup_fields,
+    options_argument,
     policy_of,
     with_owner,
     with_warnings,
@@ -40,10 +41,11 @@ from duetime.mcp.schemas import (
 from duetime.mcp.served import Served, find, instant_in
 from duetime.service.edits import EditRequest, NextTime, edit_schedule, read_next
 from duetime.service.kind_spec import KindSpec, load
+from duetime.service.options import TIME_LIMITS
 from duetime.service.payload_model import inputs_of
 from duetime.service.presenters import brief_view
 from duetime.service.services import Call
-from duetime.service.when import LIMITS, NONE, When, about_when, parse_when, read_phrase
+from duetime.service.when import NONE, When, about_when, parse_when, read_phrase, read_seconds
 
 WHEN: dict[str, Schema] = {
     "at": text("New time, such as tomorrow 9am; of what recurs, its next."),
@@ -51,20 +53,7 @@ WHEN: dict[str, Schema] = {
     "cron": text("New rule: 0 9 * * 1-5."),
     "every": text("New interval: 2h30m; first at `at`."),
     "rrule": text("New rule: FREQ=MONTHLY;BYDAY=-1FR."),
-    "start": text("Not before; or none."),
-    "end": text("Not after; or none."),
     "starting": text("The old rule applies until then."),
-}
-OPTIONS: dict[str, Schema] = {
-    "max_runs": number("Ends after so many runs."),
-    "max_attempts": number("Tries if it fails."),
-    "timeout_seconds": {"type": "number", "description": "How long a run may take."},
-    "catch_up": text("Runs missed while off.", enum=["once", "all", "skip"]),
-    "overlap": text("If still running.", enum=["skip", "queue", "allow"]),
-    "deliver_to": text("Topic for the results of runs."),
-    "notify_on": text("When to tell it.", enum=["always", "failure", "success"]),
-    "untaken": text("If no agent took it.", enum=["replace", "keep", "expire"]),
-    "expire_after": text("For untaken expire, such as 2h."),
 }
 _RULES = ("cron", "every", "rrule", "when")
 Fields = Mapping[str, tuple[str, Schema]]
@@ -78,7 +67,9 @@ def fields_of(spec: KindSpec) -> Fields:
         return declared
     if not spec.payload:
         return {}
-    fields = inputs_of(load(spec.payload), {*WHEN, *OPTIONS, "name", "payload", "timezone"}, f"{spec.name}_")
+    fields = inputs_of(
+        load(spec.payload), {*WHEN, *UNLISTED, "options", "name", "payload", "timezone"}, f"{spec.name}_"
+    )
     return {name: (field.name, flat_schema(field.schema)) for name, field in fields.items()}
 
 
@@ -147,7 +138,7 @@ def _payload_fields(of_kind: Mapping[str, Fields], kind: str, given: Arguments) 
 def _request(call: Call, given: Arguments, fields: Mapping[str, Any], zone: str) -> EditRequest:
     try:
         when, moved = _when(given, zone)
-        limits = {name: None if given[name].lower() == NONE else given[name] for name in LIMITS if name in given}
+        limits = _limits(given)
         if when is not None and moved is not None:
             if limits.get("start") is not None:
                 raise ToolProblem("at and start are both the first time of the new rule; give one of them.")
@@ -165,6 +156,15 @@ def _request(call: Call, given: Arguments, fields: Mapping[str, Any], zone: str)
         fields=fields,
         policy=policy_of(given),
     )
+
+
+def _limits(given: Arguments) -> dict[str, Any]:
+    """Return the new limits of the rule; `none` removes one."""
+    named = {name: given[name] for name in TIME_LIMITS if name in given}
+    limits: dict[str, Any] = {name: None if str(value).lower() == NONE else value for name, value in named.items()}
+    if limits.get("jitter") is not None:
+        limits["jitter"] = read_seconds(limits["jitter"], "jitter")
+    return limits
 
 
 def _when(given: Arguments, zone: str) -> tuple[When | None, NextTime | None]:
@@ -198,7 +198,7 @@ def edit_tool(served: Served) -> Tool:
                 **WHEN,
                 **payload,
                 "payload": further,
-                **OPTIONS,
+                **options_argument(),
                 "timezone": ZONE,
             },
             ("schedule_id",),

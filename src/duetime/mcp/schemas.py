@@ -8,28 +8,18 @@ from typing import Any
 from duetime.engine.errors import DuetimeError
 from duetime.engine.result import Err
 from duetime.engine.triggers import known_zone
-from duetime.mcp.definitions import Arguments, Schema, ToolProblem, number, text
+from duetime.mcp.definitions import Arguments, Schema, ToolProblem, optional, text
 from duetime.service.json_types import TYPES
 from duetime.service.kind_spec import known_specs
-from duetime.service.presenters import policy_given
+from duetime.service.options import TIME_LIMITS, PolicyOption, option_name, policy_options, time_options
 from duetime.service.services import Call
 from duetime.service.state_details import STATE_DETAILS
 from duetime.service.warnings import ScheduleWarning
-from duetime.service.when import duration
+from duetime.service.when import read_policy
 
 ZONE = text("User's: Europe/Berlin.")
 KEY = text("Reused, it creates nothing new.")
 NAME = text("Name to find it by later.")
-POLICY: dict[str, Schema] = {
-    "max_attempts": number("Tries if it fails; default 1."),
-    "timeout_seconds": {"type": "number", "description": "How long a run may take."},
-    "catch_up": text("Runs missed while off; default once.", enum=["once", "all", "skip"]),
-    "overlap": text("If still running; default skip.", enum=["skip", "queue", "allow"]),
-}
-DELIVERY: dict[str, Schema] = {
-    "deliver_to": text("Topic for the result of each run, such as daily-report."),
-    "notify_on": text("When to tell deliver_to; default always.", enum=["always", "failure", "success"]),
-}
 TRIGGER_TYPE = text("Or give when instead.", enum=["once", "interval", "cron", "rrule"])
 TRIGGER_CONFIG: Schema = {
     "type": "object",
@@ -40,11 +30,6 @@ TRIGGER_CONFIG: Schema = {
 }
 BRIEF_WHEN = text("In words: every weekday at 8:30.")
 WHEN = text("In words: tomorrow at 9, every weekday at 8:30, last friday of the month 5pm.")
-LIMITS: dict[str, Schema] = {
-    "start": text("Not before: monday at 9."),
-    "end": text("Not after: 2026-12-31."),
-    "max_runs": number("Ends after so many runs."),
-}
 STATUSES = ("pending", "running", "completed", "failed", "cancelled", "paused")
 """Statuses of schedules."""
 STATE_DETAIL: Schema = {"type": ["string", "null"], "description": " | ".join(STATE_DETAILS)}
@@ -68,24 +53,89 @@ WARNINGS: dict[str, Schema] = {
 }
 
 
-UNTAKEN: dict[str, Schema] = {
-    "untaken": text("If no agent took it; default replace.", enum=["replace", "keep", "expire"]),
-    "expire_after": text("For untaken expire: 2h."),
-}
+# Options of the policy and of times, from `service.options`: those that a tool lists as arguments of their own, and the
+# others in one object. All of them are accepted as arguments too, under the names that the HTTP API has.
 
-_POLICY = (*POLICY, *DELIVERY, "max_runs", "untaken", "expire_after")
+_JSON: dict[str, str] = {"count": "integer", "duration": "number", "flag": "boolean"}
+
+
+def _option_schema(option: PolicyOption) -> Schema:
+    choices = {"enum": list(option.rule.choices)} if option.rule.choices else {}
+    return {"type": _JSON.get(option.rule.type, "string"), **choices}
+
+
+_IN_OBJECT: dict[str, Schema] = {
+    **dict.fromkeys(("start", "end"), optional({"type": "string"})),
+    "jitter": optional({"type": ["number", "string"]}),
+    **{
+        name: optional(_option_schema(option) if option.rule.type != "duration" else {"type": ["number", "string"]})
+        for option in policy_options().values()
+        for name in (option.name, option.argument)
+    },
+}
+UNLISTED: dict[str, Schema] = {
+    **{option.argument: optional(_option_schema(option)) for option in policy_options().values()},
+    **dict.fromkeys(("start", "end", "expire_after"), optional({"type": "string"})),
+}
+"""Arguments that every tool with the argument `options` accepts, whether it lists them or not."""
+
+
+def option_arguments(*names: str, **usual: object) -> dict[str, Schema]:
+    """Return the arguments for options of the policy, each with its default: that of `usual`, or the engine's."""
+    arguments: dict[str, Schema] = {}
+    for name in names:
+        option = policy_options()[name]
+        default = usual.get(name, option.default)
+        said = option.texts.brief if default is None else f"{option.texts.brief}; default {default}"
+        schema = _option_schema(option)
+        arguments[option.argument] = {"type": schema.pop("type"), "description": f"{said}.", **schema}
+    return arguments
+
+
+def options_argument(*without: str) -> dict[str, Schema]:
+    """Return the argument `options`, whose description names the options except those that the tool lists."""
+    named = [f"{name} {time_options()[name].example}" for name in TIME_LIMITS if name not in without]
+    for option in policy_options().values():
+        if option.argument not in without:
+            example = "|".join(option.rule.choices) or option.texts.example or "true"
+            named.append(f"{option.name} {example}")
+    return {"options": {"type": "object", "description": f"More: {', '.join(named)}."}}
+
+
+POLICY = option_arguments("max_attempts", "timeout", "catch_up", "overlap")
+DELIVERY = option_arguments("deliver_to")
+MAX_RUNS = option_arguments("max_runs")
+OPTIONS = options_argument(*MAX_RUNS, *POLICY, *DELIVERY)
 
 
 def policy_of(arguments: Arguments) -> dict[str, Any]:
-    """Return the policy arguments of a create call in the engine's units. Raise a ToolProblem for an invalid
-    duration."""
-    given = policy_given({name: arguments[name] for name in _POLICY if arguments.get(name) is not None})
-    if "expire_after" in given:
-        try:
-            given["expire_after"] = duration(given["expire_after"], "expire_after")
-        except DuetimeError as error:
-            raise ToolProblem(error.message) from error
-    return given
+    """Return the policy arguments of a call in the engine's units. Raise a ToolProblem for an invalid duration."""
+    beside = {name: arguments[name] for name in UNLISTED if name in arguments and name not in TIME_LIMITS}
+    try:
+        return read_policy({**beside, **arguments.get("options", {})})
+    except DuetimeError as error:
+        raise ToolProblem(error.message) from error
+
+
+def _with_options(arguments: Arguments) -> Arguments:
+    """Return the arguments with valid `options`, of which limits of times become arguments of their own."""
+    options: dict[str, Any] = {}
+    beside = {name: value for name, value in arguments.items() if name != "options"}
+    taken = {option_name(name) for name in beside if name in UNLISTED}
+    for argument, value in arguments["options"].items():
+        name = option_name(argument)
+        if name not in _IN_OBJECT:
+            known = ", ".join(each for each in _IN_OBJECT if each == option_name(each))
+            raise ToolProblem(f"Unknown option: {argument[:100]}. options takes: {known}.")
+        if name in taken:
+            raise ToolProblem(f"{name}: it is given twice; give it in options or as an argument, not both.")
+        taken.add(name)
+        fitted = _fitted(f"options.{argument}", value, _IN_OBJECT[argument])
+        if name not in TIME_LIMITS:
+            options[name] = fitted
+        elif fitted is not None:
+            beside[name] = fitted
+    return {**beside, "options": options}
 
 
 def zone_of(call: Call, arguments: Arguments) -> str:
@@ -179,20 +229,22 @@ _REPLACED = ("trigger_type", "trigger_config", "cron")
 def checked(schema: Schema, given: Mapping[str, Any] | None) -> Arguments:
     """Return the valid arguments without nulls, or raise a ToolProblem that names the argument."""
     arguments = dict(given or {})
-    properties: dict[str, Schema] = schema["properties"]
+    listed: dict[str, Schema] = schema["properties"]
+    properties = {**UNLISTED, **listed} if "options" in listed else listed
     for name in arguments:
         if name not in properties:
-            known = ", ".join(properties) or "none"
+            known = ", ".join(listed) or "none"
             raise ToolProblem(f"Unknown argument: {name[:100]}. This tool takes: {known}.")
     replaced = _REPLACED if arguments.get("when") is not None and "when" in properties else ()
     for name in schema["required"]:
         if name not in arguments and name not in replaced:
             raise missing_argument(name, properties[name])
-    return {
+    arguments = {
         name: _fitted(name, value, properties[name])
         for name, value in arguments.items()
         if value is not None or "null" not in _types(properties[name])
     }
+    return _with_options(arguments) if "options" in listed and "options" in arguments else arguments
 
 
 def missing_argument(name: str, schema: Schema) -> ToolProblem:

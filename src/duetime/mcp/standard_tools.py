@@ -29,16 +29,18 @@ from duetime.mcp.schemas import (
     DELIVERY,
     ERROR,
     KEY,
-    LIMITS,
     LIMITS_IN_FORCE,
     LOOKUP,
+    MAX_RUNS,
     NULLABLE_TIME,
+    OPTIONS,
     POLICY,
     READS_AS,
     STATE_DETAIL,
     STATUSES,
     TRIGGER_CONFIG,
     TRIGGER_TYPE,
+    UNLISTED,
     WARNINGS,
     WHEN,
     ZONE,
@@ -217,8 +219,8 @@ def standard_tools(spec: KindSpec) -> list[Tool]:
     kind, plural = spec.name, spec.plural
     create_name, list_name, cancel_name = f"schedule_{kind}", f"list_{plural}", spec.canceller
     when = {"name": text("A name for people."), "trigger_type": TRIGGER_TYPE, "trigger_config": TRIGGER_CONFIG}
-    options = {"when": WHEN, **LIMITS, "timezone": ZONE, **POLICY, **DELIVERY, "idempotency_key": KEY}
-    arguments = inputs_of(load(spec.payload), when | options, f"{kind}_")
+    options = {"when": WHEN, **MAX_RUNS, "timezone": ZONE, **POLICY, **DELIVERY, **OPTIONS, "idempotency_key": KEY}
+    arguments = inputs_of(load(spec.payload), {**when, **UNLISTED, **options}, f"{kind}_")
     inputs = {name: flat_schema(field.schema) for name, field in arguments.items()}
     required = (*when, *(name for name, field in arguments.items() if field.required))
     schedule_id = id_or_name(f"The id that {create_name} returned, or a name.")

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    create_model,
+    model_validator,
+)
 from pydantic_core import InitErrorDetails, PydanticKnownError
 
 from duetime.engine.clock import DAY, SECOND, Instant
@@ -15,9 +24,9 @@ from duetime.service import MOST_SECONDS
 from duetime.service import when as service
 from duetime.service.errors import refuse
 from duetime.service.kind_spec import known_specs
+from duetime.service.options import PolicyOption, policy_options
 from duetime.service.services import Call
 
-MONTH = 30 * DAY / SECOND
 KINDS = " or ".join(", ".join(known_specs()).rsplit(", ", 1))
 _DEEPEST = 50
 
@@ -171,35 +180,37 @@ def when_of(trigger: Once | Interval | Cron | Rrule | None, when: str | None, **
 # -- policies -------------------------------------------------------------------------------------------------------
 
 
-class PolicyGiven(Given):
-    """Absent fields have the kind's defaults. In an edit, absent fields stay unchanged; null restores the default."""
+_TYPES: dict[str, Any] = {
+    "count": int,
+    "duration": float,
+    "flag": bool,
+    "topic": Annotated[Text, Field(max_length=200)],
+}
 
-    catch_up: Literal["once", "all", "skip"] | None = Field(
-        default=None, description="Which missed occurrences run after downtime."
+
+def _policy_field(option: PolicyOption) -> Any:
+    """Return the type and the field of an option; a duration is in seconds, of which a thousandth is the least."""
+    rule, bounds = option.rule, dict[str, Any]()
+    type_ = Literal[rule.choices] if rule.type == "choice" else _TYPES[rule.type]
+    if rule.type == "count":
+        bounds = {"ge": rule.low, "le": rule.high}
+    elif rule.type == "duration":
+        bounds = {"ge": max(rule.low, SECOND // 1000 if rule.low else 0) / SECOND, "le": rule.high / SECOND}
+    return type_ | None, Field(default=None, description=option.texts.sentence, **bounds)
+
+
+if TYPE_CHECKING:
+
+    class PolicyGiven(Given): ...
+else:
+    PolicyGiven = create_model(
+        "PolicyGiven",
+        __base__=Given,
+        __doc__="Absent fields have the kind's defaults. In an edit, absent fields stay unchanged; null restores the "
+        "default.",
+        __module__=__name__,
+        **{option.argument: _policy_field(option) for option in policy_options().values()},
     )
-    catch_up_limit: int | None = Field(default=None, ge=1, le=1000)
-    overlap: Literal["skip", "queue", "allow"] | None = Field(
-        default=None, description="If it is due while still running."
-    )
-    queue_limit: int | None = Field(default=None, ge=1, le=10_000)
-    max_attempts: int | None = Field(default=None, ge=1, le=100)
-    backoff_seconds: float | None = Field(default=None, ge=0.001, le=MONTH)
-    backoff_limit_seconds: float | None = Field(default=None, ge=0.001, le=MONTH)
-    timeout_seconds: float | None = Field(default=None, ge=0.001, le=MONTH)
-    at_most_once: bool | None = Field(default=None, description="Run at most once: never retried, even after a crash.")
-    max_runs: int | None = Field(default=None, ge=1, le=2**53)
-    grace_seconds: float | None = Field(default=None, ge=0, le=365 * DAY / SECOND)
-    pause_after: int | None = Field(
-        default=None, ge=0, le=1_000_000, description="Consecutive failures; 0 means never."
-    )
-    deliver_to: Annotated[Text, Field(max_length=200)] | None = Field(
-        default=None, description="The topic that receives the outcome of each run."
-    )
-    notify_on: Literal["always", "failure", "success"] | None = None
-    untaken: Literal["replace", "keep", "expire"] | None = Field(
-        default=None, description="A run that no agent took ends when the next one is due, waits, or expires."
-    )
-    expire_after_seconds: float | None = Field(default=None, ge=1, le=365 * DAY / SECOND)
 
 
 # -- bodies of requests -----------------------------------------------------------------------------------------------

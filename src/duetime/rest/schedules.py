@@ -52,13 +52,13 @@ from duetime.service.operations.change import (
 )
 from duetime.service.operations.run import RunNow, Stop, run_now
 from duetime.service.operations.run import stop as stop_runs
-from duetime.service.presenters import next_instants, policy_given, preview_view, reads_as, run_shapes, schedule_shape
+from duetime.service.presenters import next_instants, preview_view, reads_as, run_shapes, schedule_shape
 from duetime.service.run_control import await_result, has_ended, look_again, waited_for
 from duetime.service.services import Call
 from duetime.service.shapes import CreatedShape, PreviewShape, RunShape, ScheduleShape
 from duetime.service.state_details import detail_of, details_of
 from duetime.service.warnings import warning_facts
-from duetime.service.when import LIMITS, When, about_when
+from duetime.service.when import LIMITS, When, about_when, read_policy
 
 BulkGiven: Any = model_of("BulkGiven", ChangeMany, GivenInZone)
 PauseAsked: Any = model_of("PauseAsked", Pause, Asked, "schedule")
@@ -114,7 +114,7 @@ def _asked(call: Call, body: NewScheduleGiven, header: str | None) -> NewSchedul
         raise refuse("invalid", words, "idempotency_key")
     when = when_of(body.trigger, body.when, start=body.start, end=body.end)
     limits = {} if body.max_runs is None else {"max_runs": body.max_runs}
-    policy = policy_given({**body.policy.model_dump(exclude_none=True), **limits})
+    policy = read_policy({**body.policy.model_dump(exclude_none=True), **limits})
     zone = body.timezone or call.zone
     return NewSchedule(body.kind, body.name, when.type, when.config, body.payload, policy, zone, key)
 
@@ -233,7 +233,7 @@ def _edit_asked(call: Call, schedule: Schedule, body: EditGiven, version: int | 
         limits=body.model_dump(include=set(LIMITS), exclude_unset=True),
         zone=zone,
         payload=payload,
-        policy={} if body.policy is None else policy_given(body.policy.model_dump(exclude_unset=True)),
+        policy={} if body.policy is None else read_policy(body.policy.model_dump(exclude_unset=True)),
         next=None if body.next is None else NextTime(body.next, zone),
         starting=time_of(body.starting, "starting", zone, call.scheduler.clock.now()),
         version=version,

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from functools import lru_cache
 from typing import Any
 
@@ -25,7 +23,7 @@ from duetime.engine.model import (
     executed,
     status_of,
 )
-from duetime.engine.policy.options import IN_SECONDS, Policy, policy_from_json
+from duetime.engine.policy.options import policy_from_json
 from duetime.engine.queries import upcoming
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.times import iso_local
@@ -33,6 +31,7 @@ from duetime.engine.triggers import OnceTrigger, describe, trigger_from_json
 from duetime.engine.triggers.base import instant_from
 from duetime.service.kind_spec import known_specs, load
 from duetime.service.masking import masked, masking_of
+from duetime.service.options import policy_options
 from duetime.service.state_details import run_detail
 from duetime.service.workers import is_alive
 from duetime.settings.sections import INBOX
@@ -212,8 +211,6 @@ def preview_view(english: str, instants: Sequence[Instant], warnings: Sequence[s
 
 View = dict[str, Any]
 
-_UNSAID = {"callbacks"}
-
 
 def schedule_shape(
     schedule: Schedule, zone: str, detail: str | None = None, *, brief: bool = False, hidden: bool = True
@@ -295,27 +292,11 @@ def _policy_shape(text: str) -> View | None:
         policy = policy_from_json(text)
     except DuetimeError:
         return None
-    return dict(_policy_part(policy, part.name) for part in fields(Policy) if part.name not in _UNSAID)
-
-
-def _policy_part(policy: Policy, name: str) -> tuple[str, Any]:
-    value = getattr(policy, name)
-    return (f"{name}_seconds", _seconds(value)) if name in IN_SECONDS else (name, value)
-
-
-def policy_given(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert a requested policy to the engine's units (microseconds). The engine itself checks the ranges."""
-    given = {}
-    for name, value in asked.items():
-        core = name.removesuffix("_seconds")
-        in_seconds = name != core and core in IN_SECONDS and value is not None
-        given[core] = _microseconds(value) if in_seconds else value
-    return given
-
-
-def _microseconds(seconds: float) -> int:
-    """Return a number that the engine can check, whatever was given."""
-    return int(max(-1, min(seconds, 10**12)) * SECOND) if math.isfinite(seconds) else -1
+    return {
+        option.argument: _seconds(value) if option.rule.type == "duration" else value
+        for option in policy_options().values()
+        for value in [getattr(policy, option.name)]
+    }
 
 
 def next_instants(schedule: Schedule, now: Instant, count: int) -> list[Instant]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,6 +15,7 @@ from duetime.engine.result import Err
 from duetime.engine.times import LONGEST_DURATION, read_duration, read_time
 from duetime.engine.times.zones import known_zone
 from duetime.engine.triggers.build import unknown_type
+from duetime.service.options import IN_SECONDS, TIME_LIMITS, Duration, option_name
 
 WAYS = ("at", "delay", "every", "cron", "rrule", "when")
 LIMITS = ("start", "end")
@@ -24,7 +26,6 @@ _ANY_TIME = Instant(2_000_000_000 * SECOND)
 """A fixed current time, to check whether a text can be read at all, whatever the time is."""
 _EXACT = ("Z", "+00:00")
 """Suffixes of times that can only be read in one way; most times have one."""
-Duration = timedelta | float | str
 
 
 class When(NamedTuple):
@@ -91,7 +92,8 @@ def _read_fully(text: str) -> tuple[str, dict[str, Any]]:
 
 
 def limits_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: given[name] for name in LIMITS if given.get(name) is not None}
+    limits: dict[str, Any] = {name: given[name] for name in TIME_LIMITS if given.get(name) is not None}
+    return {**limits, "jitter": read_seconds(limits["jitter"], "jitter")} if "jitter" in limits else limits
 
 
 def asked_when(given: Mapping[str, Any]) -> When:
@@ -189,10 +191,31 @@ def read_every(text: str) -> When:
     return When("interval", config, None) if rule is None else When(*rule, None)
 
 
-def read_seconds(given: Duration, field: str) -> float:
-    if isinstance(given, str):
-        return duration(given, field) / SECOND
-    return given.total_seconds() if isinstance(given, timedelta) else given
+def read_policy(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options of the policy in the engine's units; the engine checks their names and bounds. A duration, under
+    either of its names, is a timedelta, a number of seconds or a text such as `2h30m`."""
+    policy: dict[str, Any] = {}
+    for argument, value in values.items():
+        name = option_name(argument)
+        is_duration = name in IN_SECONDS and value is not None
+        policy[name] = _microseconds(read_seconds(value, argument)) if is_duration else value
+    return policy
+
+
+def _microseconds(seconds: float) -> int:
+    """Return a number that the engine can check, whatever was given."""
+    return int(max(-1, min(seconds, 10**12)) * SECOND) if math.isfinite(seconds) else -1
+
+
+def read_seconds(value: Duration, field: str) -> float:
+    """Return a duration in seconds."""
+    if isinstance(value, str):
+        return duration(value, field) / SECOND
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if type(value) in (int, float):
+        return value
+    raise InvalidInput(field=field, problem="must be a timedelta, seconds, or a text such as 30s")
 
 
 def duration(text: str, field: str) -> int:

@@ -13,10 +13,8 @@ if TYPE_CHECKING:
     from duetime.engine.result import Err
 
 _SAME = (
-    "agent", "at_most_once", "attach", "backoff", "catch_up", "click", "delay", "deliver_to", "end", "every",
-    "expire_after", "filename", "icon",
-    "jitter", "label", "max_attempts", "max_dollars_per_day", "max_runs", "max_runs_per_day", "max_tokens_per_day",
-    "notify_on", "overlap", "priority", "start", "starting", "timeout", "title", "topic", "untaken",
+    "agent", "attach", "click", "delay", "end", "every", "filename", "icon", "jitter", "label", "max_dollars_per_day",
+    "max_runs_per_day", "max_tokens_per_day", "priority", "start", "starting", "title", "topic",
 )  # fmt: skip
 # The engine names fields of triggers, payloads and policies; the user knows them as options.
 _OPTIONS = {
@@ -49,10 +47,16 @@ def name_fields(names: Mapping[str, str]) -> None:
     _OPTIONS.update(names)
 
 
+def _policy_option(field: str) -> str:
+    from duetime.engine.policy.options import RULES  # only an error needs it
+
+    return "--" + field.replace("_", "-") if field in RULES else ""
+
+
 def worded(error: DuetimeError) -> str:
     message, code, field = error.message, error.code, error.details.get("field")
-    if field in _OPTIONS and message.startswith(f"{field}:"):
-        message = _OPTIONS[field] + message.removeprefix(field)
+    if field and message.startswith(f"{field}:") and (option := _OPTIONS.get(field) or _policy_option(field)):
+        message = option + message.removeprefix(field)
     if field == "when" and message.startswith("give exactly one of"):
         message = "give exactly one of --at, --delay, --every, --cron and --rrule, or --when"
     if field in ("ids", "expected_count", "idempotency_key") or code == "key_reused":

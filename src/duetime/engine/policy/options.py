@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND
 from duetime.engine.encoding import json_object
@@ -68,9 +68,39 @@ class Untaken(StrEnum):
 
 
 class NotifyOn(StrEnum):
+    ALWAYS = "always"
     FAILURE = "failure"
     SUCCESS = "success"
-    ALWAYS = "always"
+
+
+class Rule(NamedTuple):
+    """What an option accepts. Durations and their bounds are in microseconds."""
+
+    type: Literal["choice", "count", "duration", "flag", "topic", "callbacks"]
+    low: int = 0
+    high: int = 0
+    choices: tuple[str, ...] = ()
+
+
+_T = TypeVar("_T")
+_RULE: Final = "rule"
+SHORTEST_TIMEOUT = SECOND // 1000
+
+
+def _option(default: _T, rule: Rule) -> _T:
+    return field(default=default, metadata={_RULE: rule})
+
+
+def _choice(default: StrEnum) -> str:
+    return _option(str(default), Rule("choice", choices=tuple(map(str, type(default)))))
+
+
+def _count(default: _T, low: int, high: int) -> _T:
+    return _option(default, Rule("count", low, high))
+
+
+def _duration(default: _T, low: int, high: int) -> _T:
+    return _option(default, Rule("duration", low, high))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,48 +117,29 @@ class Callback:
 class Policy:
     """The options of a schedule. Durations are in microseconds."""
 
-    catch_up: str = CatchUp.ONCE
-    catch_up_limit: int = 100
-    overlap: str = Overlap.SKIP
-    queue_limit: int = 100
-    max_attempts: int = 1
-    backoff: int = 10 * SECOND
-    backoff_limit: int = 1 * HOUR
-    timeout: int | None = None
-    at_most_once: bool = False
-    max_runs: int | None = None
-    grace: int = 1 * MINUTE
-    pause_after: int = 10
+    catch_up: str = _choice(CatchUp.ONCE)
+    catch_up_limit: int = _count(100, 1, 1000)
+    overlap: str = _choice(Overlap.SKIP)
+    queue_limit: int = _count(100, 1, 10_000)
+    max_attempts: int = _count(1, 1, 100)
+    backoff: int = _duration(10 * SECOND, 1, 30 * DAY)
+    backoff_limit: int = _duration(1 * HOUR, 1, 30 * DAY)
+    timeout: int | None = _duration(None, SHORTEST_TIMEOUT, 30 * DAY)
+    at_most_once: bool = _option(False, Rule("flag"))
+    max_runs: int | None = _count(None, 1, 2**53)
+    grace: int = _duration(1 * MINUTE, 0, 365 * DAY)
+    pause_after: int = _count(10, 0, 1_000_000)
     """Consecutive failures after which a recurring schedule is paused and its owner alerted; 0 means never."""
-    deliver_to: str | None = None
+    deliver_to: str | None = _option(None, Rule("topic"))
     """The topic that receives a message about the end of each run."""
-    notify_on: str = NotifyOn.ALWAYS
-    callbacks: tuple[Callback, ...] = ()
-    untaken: str = Untaken.REPLACE
-    expire_after: int | None = None
+    notify_on: str = _choice(NotifyOn.ALWAYS)
+    callbacks: tuple[Callback, ...] = _option((), Rule("callbacks"))
+    untaken: str = _choice(Untaken.REPLACE)
+    expire_after: int | None = _duration(None, SECOND, 365 * DAY)
 
 
-_CHOICES: dict[str, type[StrEnum]] = {
-    "catch_up": CatchUp,
-    "overlap": Overlap,
-    "notify_on": NotifyOn,
-    "untaken": Untaken,
-}
-SHORTEST_TIMEOUT = SECOND // 1000
-_RANGES: dict[str, tuple[int, int]] = {
-    "catch_up_limit": (1, 1000),
-    "queue_limit": (1, 10_000),
-    "max_attempts": (1, 100),
-    "backoff": (1, 30 * DAY),
-    "backoff_limit": (1, 30 * DAY),
-    "timeout": (SHORTEST_TIMEOUT, 30 * DAY),
-    "max_runs": (1, 2**53),
-    "grace": (0, 365 * DAY),
-    "pause_after": (0, 1_000_000),
-    "expire_after": (SECOND, 365 * DAY),
-}
-IN_SECONDS = frozenset({"backoff", "backoff_limit", "timeout", "grace", "expire_after"})
-"""Options that are stored in microseconds; interfaces show them in seconds, under names such as `timeout_seconds`."""
+RULES: Final[Mapping[str, Rule]] = {item.name: item.metadata[_RULE] for item in fields(Policy)}
+"""What each option accepts, callbacks included, which only kinds set."""
 _DEFAULTS = {item.name: item.default for item in fields(Policy)}
 
 
@@ -171,31 +182,31 @@ def policy_with_json(given: Mapping[str, Any]) -> tuple[Policy, str]:
 
 
 def _check(name: str, value: Any) -> None:
-    if name in _CHOICES:
-        allowed = [str(choice) for choice in _CHOICES[name]]
-        if value not in allowed:
-            raise InvalidInput(field=name, problem=f"must be one of {', '.join(allowed)}, not {value!r}")
-    elif name in _RANGES:
-        low, high = _RANGES[name]
-        if type(value) is not int or not low <= value <= high:
-            raise InvalidInput(field=name, problem=_out_of_range(name, value, low, high))
-    elif name == "at_most_once":
-        if type(value) is not bool:
-            raise InvalidInput(field=name, problem=f"must be true or false, not {value!r}")
-    elif name == "deliver_to":
-        checked_topic(value, name)
-    elif name == "callbacks":
-        if not isinstance(value, list | tuple):
-            raise InvalidInput(field=name, problem="must be a list")
-    else:
-        raise InvalidInput(field=name, problem=f"unknown policy; choose from {', '.join(sorted(_DEFAULTS))}")
+    if name not in RULES:
+        raise InvalidInput(field=name, problem=f"unknown policy; choose from {', '.join(sorted(RULES))}")
+    rule = RULES[name]
+    match rule.type:
+        case "choice":
+            if value not in rule.choices:
+                raise InvalidInput(field=name, problem=f"must be one of {', '.join(rule.choices)}, not {value!r}")
+        case "count" | "duration":
+            if type(value) is not int or not rule.low <= value <= rule.high:
+                raise InvalidInput(field=name, problem=_out_of_range(rule, value))
+        case "flag":
+            if type(value) is not bool:
+                raise InvalidInput(field=name, problem=f"must be true or false, not {value!r}")
+        case "topic":
+            checked_topic(value, name)
+        case "callbacks":
+            if not isinstance(value, list | tuple):
+                raise InvalidInput(field=name, problem="must be a list")
 
 
-def _out_of_range(name: str, value: Any, low: int, high: int) -> str:
-    if name not in IN_SECONDS:
-        return f"must be a whole number from {low} to {high}, not {value!r}"
-    least = "more than 0" if low == 1 else f"at least {low / SECOND:g}"
-    return f"must be {least} and at most {high // SECOND} seconds"
+def _out_of_range(rule: Rule, value: Any) -> str:
+    if rule.type == "count":
+        return f"must be a whole number from {rule.low} to {rule.high}, not {value!r}"
+    least = "more than 0" if rule.low == 1 else f"at least {rule.low / SECOND:g}"
+    return f"must be {least} and at most {rule.high // SECOND} seconds"
 
 
 def _callback(given: Any) -> Callback:

@@ -8,12 +8,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from duetime.engine.clock import SECOND
-from duetime.engine.policy.options import IN_SECONDS, make_policy
+from duetime.engine.policy.options import make_policy
 from duetime.engine.scheduler import OPERATORS_OWN
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.jobs.loading import FILE_PREFIX
-from duetime.service.when import LIMITS, WAYS, parse_when, read_seconds
+from duetime.service.when import LIMITS, WAYS, parse_when, read_policy
 
 PREFIX: Final = f"{OPERATORS_OWN}task:"
 """Begins the keys of declared schedules; the module and the name of the task follow."""
@@ -27,9 +26,7 @@ def read_declaration(
     """Return the schedule that a decorator declares. Raise InvalidInput for options that cannot be read."""
     times = {name: value for name, value in options.items() if name in _TIMES}
     times |= {name: times[name].isoformat() for name in LIMITS if isinstance(times.get(name), datetime)}
-    policy = {name: value for name, value in options.items() if name not in _TIMES and value is not None}
-    for name in policy.keys() & IN_SECONDS:
-        policy[name] = int(read_seconds(policy[name], name) * SECOND)
+    policy = read_policy({name: each for name, each in options.items() if name not in _TIMES and each is not None})
     make_policy(policy)
     when = parse_when(**times)
     payload = {"task": task, "args": list(args), "kwargs": dict(kwargs)}

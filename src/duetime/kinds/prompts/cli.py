@@ -34,7 +34,7 @@ from duetime.terminal.output import clean, coming
 from duetime.terminal.schedules.change import add_schedule, edit_schedule
 from duetime.terminal.schedules.commands import Id, kind_commands
 from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled, headline, one_line
-from duetime.terminal.schedules.options import EditOptions, Key, Name, NamedFields, ReportedOptions, TriggerOptions
+from duetime.terminal.schedules.options import EditOptions, Key, Name, NamedFields, PolicyOptions, TriggerOptions
 from duetime.terminal.typer_ext import PlainCommand, argument, bundled, option, under
 
 
@@ -71,18 +71,7 @@ def _agents(app: Application, *_: object) -> list[tuple[str, str]]:
 
 
 _AGENTS = from_store(_agents)
-_agent, _policy = under("Agent"), under("Retries and limits")
-
-
-@dataclass(frozen=True, slots=True)
-class PromptPolicy(ReportedOptions):
-    untaken: Annotated[
-        str | None,
-        _policy("--untaken HOW", "If no agent has taken it by its next time: replace (the default), keep or expire."),
-    ] = None
-    expire_after: Annotated[
-        str | None, _policy("--expire-after SPAN", "With --untaken expire: after this time, such as 2h.")
-    ] = None
+_agent = under("Agent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +118,7 @@ def add(
     text: Annotated[str, argument("TEXT", "Instructions for the agent; - reads standard input.")],
     trigger: TriggerOptions,
     agent: AgentOptions,
-    policy: PromptPolicy,
+    policy: PolicyOptions,
     name: Name = None,
     key: Key = None,
     db: Db = None,
@@ -149,7 +138,7 @@ def edit(
     id: Id,
     trigger: EditOptions,
     agent: AgentOptions,
-    policy: PromptPolicy,
+    policy: PolicyOptions,
     text: Annotated[str | None, option("--text TEXT", "New instructions.")] = None,
     name: Name = None,
     db: Db = None,

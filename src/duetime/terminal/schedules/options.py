@@ -1,13 +1,17 @@
-"""Options for the trigger and the policy of schedules of any kind, and their conversion for the engine."""
+"""Options for the times and the policy of schedules of any kind, from `service.options`, and their conversion for the
+engine."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from duetime.engine.clock import SECOND
 from duetime.engine.errors import InvalidInput
-from duetime.terminal.completion import TOPICS, ZONES
+from duetime.service.options import TIME_LIMITS, PolicyOption, TimeOptions, policy_options, time_options
+from duetime.terminal.completion import TOPICS, ZONES, one_of
 from duetime.terminal.typer_ext import option, under
 
 if TYPE_CHECKING:
@@ -16,37 +20,69 @@ if TYPE_CHECKING:
 Key = Annotated[str | None, option("--key TEXT", "Idempotency key: adding twice with the same key adds once.")]
 Name = Annotated[str | None, option("--name NAME", "Name of the schedule.")]
 
+_Bundle = TypeVar("_Bundle")
 _when, _policy, _outcome = under("When it runs"), under("Retries and limits"), under("Outcome")
-_SPANS = ("timeout", "backoff", "expire_after")
-_NUMBERS = ("max_runs", "max_attempts")
-_OVERLAP = "While it still runs: skip (the default), queue, or allow (the default of notifications)."
+_PLACEHOLDERS = {"choice": "HOW", "count": "N", "duration": "SPAN", "topic": "TOPIC"}
+_TIMES = {"at": "TIME", "start": "TIME", "end": "TIME"}
+_FLAGS = {"timezone": "--tz"}
 
 
-@dataclass(frozen=True, slots=True)
+def flag_of(name: str) -> str:
+    """Return the command-line option for an option of times or of the policy."""
+    return _FLAGS.get(name) or "--" + name.replace("_", "-")
+
+
+def _having(options: Mapping[str, Any]) -> Callable[[type[_Bundle]], type[_Bundle]]:
+    """Make a class a dataclass whose fields are these options, by name; none of them is required."""
+
+    def add_fields(bundle: type[_Bundle]) -> type[_Bundle]:
+        bundle.__annotations__ = dict(options)
+        for name in options:
+            setattr(bundle, name, None)
+        return dataclass(frozen=True)(bundle)
+
+    return add_fields
+
+
+def _time_option(name: str) -> Any:
+    texts = time_options()[name]
+    usage = f"{flag_of(name)} {texts.placeholder or _TIMES.get(name, 'SPAN')}"
+    return Annotated[str | None, _when(usage, texts.sentence, **(ZONES if name == "timezone" else {}))]
+
+
+def _policy_option(each: PolicyOption) -> Any:
+    declare = _outcome if each.texts.is_outcome else _policy
+    flag, rule = flag_of(each.name), each.rule
+    help_ = re.sub(r"`(\w+)`", lambda name: flag_of(name[1]), each.texts.sentence)
+    if rule.type == "flag":
+        return Annotated[bool | None, declare(f"{flag}/--no-{flag[2:]}", help_)]
+    more: dict[str, Any] = TOPICS if rule.type == "topic" else {}
+    if rule.type == "choice":
+        *others, last = rule.choices
+        usual = each.texts.usual or each.default
+        help_ += f" HOW is {', '.join(others)} or {last}; default: {usual}."
+        more = one_of(*rule.choices)
+    elif rule.type == "duration":
+        help_ = f"{help_[:-1]}, such as {each.texts.example}."
+    if each.default is None:
+        help_ = f"{help_[:-1]}; none removes it."
+    return Annotated[str | None, declare(f"{flag} {each.texts.placeholder or _PLACEHOLDERS[rule.type]}", help_, **more)]
+
+
+@_having({name: _time_option(name) for name in TimeOptions.__annotations__})
 class TriggerOptions:
-    at: Annotated[str | None, _when("--at TIME", 'Once, at this time: "tomorrow 9am", "in 2 hours" or ISO 8601.')] = (
-        None
-    )
-    delay: Annotated[str | None, _when("--delay SPAN", "Once, after this time: 30m, 2h30m, 1d.")] = None
-    every: Annotated[str | None, _when("--every SPAN", "Repeatedly, with this interval: 30s, 5m, 2h30m, 1d.")] = None
-    cron: Annotated[str | None, _when("--cron EXPR", 'By a cron expression: "0 9 * * 1-5" or @daily.')] = None
-    rrule: Annotated[str | None, _when("--rrule RULE", 'By a recurrence rule: "FREQ=MONTHLY;BYDAY=-1FR".')] = None
-    when: Annotated[
-        str | None, _when("--when TEXT", 'In words: "every weekday at 8:30", "friday at nine", "every 2 hours".')
-    ] = None
-    tz: Annotated[str | None, _when("--tz ZONE", "IANA time zone, such as Europe/Berlin.", **ZONES)] = None
-    start: Annotated[str | None, _when("--start TIME", "First possible run of a recurring schedule.")] = None
-    end: Annotated[str | None, _when("--end TIME", "Last possible run of a recurring schedule.")] = None
-    jitter: Annotated[str | None, _when("--jitter SPAN", "Delay each run by a random time up to this: 5m.")] = None
+    """The times of a schedule."""
 
     def parsed(self) -> When:
         from duetime.service.when import parse_when  # the help of a command needs none of it
 
-        values = asdict(self)
-        return parse_when(timezone=values.pop("tz"), **values)
+        return parse_when(**self._values())
+
+    def _values(self) -> dict[str, Any]:
+        return {name: vars(self)[name] for name in TimeOptions.__annotations__}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class EditOptions(TriggerOptions):
     """Options of an edit. A recurring schedule keeps its rule if only a time is given: its next run is moved."""
 
@@ -59,71 +95,48 @@ class EditOptions(TriggerOptions):
         `none` removes a limit."""
         from duetime.service.when import NONE, WAYS, duration, parse_when
 
-        ways = {way: value for way in WAYS if (value := getattr(self, way)) is not None}
-        given = {name: value for name in ("start", "end", "jitter") if (value := getattr(self, name)) is not None}
-        limits: dict[str, Any] = {name: None if value.lower() == NONE else value for name, value in given.items()}
+        values = {name: value for name, value in self._values().items() if value is not None}
+        ways = {way: values[way] for way in WAYS if way in values}
+        limits: dict[str, Any] = {
+            name: None if values[name].lower() == NONE else values[name] for name in TIME_LIMITS if name in values
+        }
         if limits.get("jitter") is not None:
             limits["jitter"] = duration(limits["jitter"], "jitter") / SECOND
+        zone = values.get("timezone")
         if ways:
-            return parse_when(**ways, timezone=self.tz), limits
-        return None, limits if self.tz is None else {**limits, "timezone": self.tz}
+            return parse_when(**ways, timezone=zone), limits
+        return None, limits if zone is None else {**limits, "timezone": zone}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NamedFields:
-    """Options with the names of the fields of a policy or a payload."""
+    """Options with the names of the fields of a payload."""
+
+    def given(self) -> dict[str, Any]:
+        return {name: value for name, value in asdict(self).items() if value is not None and value is not False}
+
+
+@_having({each.name: _policy_option(each) for each in policy_options().values()})
+class PolicyOptions:
+    """The policy of a schedule. `none`, and `--no-` before the name of a switch, restore the default."""
 
     def given(self) -> dict[str, Any]:
         from duetime.service.when import NONE, duration
 
-        values = {name: value for name, value in asdict(self).items() if value is not None and value is not False}
-        for name in values.keys() & {*_SPANS, *_NUMBERS, "deliver_to"}:
-            option_, text = f"--{name.replace('_', '-')}", values[name]
-            if text.lower() == NONE:
-                values[name] = None
-            elif name in _SPANS:
-                values[name] = duration(text, option_)
-            elif name in _NUMBERS:
-                values[name] = _number(text, option_)
-        if getattr(self, "at_most_once", None) is False:
-            values["at_most_once"] = None
-        return values
+        policy: dict[str, Any] = {name: value for name, value in vars(self).items() if value is not None}
+        for name, value in policy.items():
+            type_ = policy_options()[name].rule.type
+            if value is False or (type_ != "choice" and value is not True and value.lower() == NONE):
+                policy[name] = None
+            elif type_ == "duration":
+                policy[name] = 0 if value == "0" else duration(value, flag_of(name))
+            elif type_ == "count":
+                policy[name] = _number(value, flag_of(name))
+        return policy
 
 
-def _number(text: str, option_: str) -> int:
+def _number(text: str, flag: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise InvalidInput(f"{option_}: {text[:40]!r} is not a whole number") from None
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyOptions(NamedFields):
-    max_runs: Annotated[str | None, _policy("--max-runs N", "End after this many runs; none: no limit.")] = None
-    max_attempts: Annotated[str | None, _policy("--max-attempts N", "Maximum number of attempts if a run fails.")] = (
-        None
-    )
-    timeout: Annotated[
-        str | None, _policy("--timeout SPAN", "Stop a run that takes longer than this: 30s; none: never.")
-    ] = None
-    backoff: Annotated[str | None, _policy("--backoff SPAN", "Wait this long before the first retry: 10s.")] = None
-    catch_up: Annotated[str | None, _policy("--catch-up HOW", "After downtime: once (the default), all or skip.")] = (
-        None
-    )
-    overlap: Annotated[str | None, _policy("--overlap HOW", _OVERLAP)] = None
-    at_most_once: Annotated[
-        bool | None,
-        _policy("--at-most-once/--no-at-most-once", "Whether a run is never started twice, even after a crash."),
-    ] = None
-
-
-@dataclass(frozen=True, slots=True)
-class ReportedOptions(PolicyOptions):
-    """Options of the policy, with those for reporting the outcome of each run to a topic."""
-
-    deliver_to: Annotated[
-        str | None, _outcome("--deliver-to TOPIC", "Topic to notify of the outcome of each run, or none.", **TOPICS)
-    ] = None
-    notify_on: Annotated[
-        str | None, _outcome("--notify-on WHEN", "With --deliver-to: always (the default), failure or success.")
-    ] = None
+        raise InvalidInput(f"{flag}: {text[:40]!r} is not a whole number") from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
@@ -11,16 +10,16 @@ import typer
 
 from duetime.engine.validation import NewSchedule
 from duetime.service.kind_spec import KindSpec, load
+from duetime.service.options import policy_options, time_options
 from duetime.service.payload_model import PayloadField, inputs_of
 from duetime.terminal.context import Db, Json, opened, value_of
 from duetime.terminal.schedules.change import add_schedule, edit_schedule
 from duetime.terminal.schedules.commands import Id, kind_commands
 from duetime.terminal.schedules.kind_view import standard_view
-from duetime.terminal.schedules.options import EditOptions, Key, Name, ReportedOptions, TriggerOptions
+from duetime.terminal.schedules.options import EditOptions, Key, Name, PolicyOptions, TriggerOptions
 from duetime.terminal.typer_ext import PlainCommand, argument, bundled
 
-_RESERVED = {each.name for bundle in (EditOptions, ReportedOptions) for each in dataclasses.fields(bundle)}
-_RESERVED |= {"id", "name", "key", "db", "json_"}
+_RESERVED = {*time_options(), *policy_options(), "tz", "starting", "id", "name", "key", "db", "json_"}
 
 
 def standard_commands(spec: KindSpec) -> typer.Typer:
@@ -31,7 +30,7 @@ def standard_commands(spec: KindSpec) -> typer.Typer:
     def add(
         name: Annotated[str, argument("NAME", "Name of the schedule.")],
         trigger: TriggerOptions,
-        policy: ReportedOptions,
+        policy: PolicyOptions,
         key: Key = None,
         db: Db = None,
         json_: Json = False,
@@ -45,7 +44,7 @@ def standard_commands(spec: KindSpec) -> typer.Typer:
     def edit(
         id: Id,
         trigger: EditOptions,
-        policy: ReportedOptions,
+        policy: PolicyOptions,
         name: Name = None,
         db: Db = None,
         json_: Json = False,

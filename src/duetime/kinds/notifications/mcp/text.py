@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from duetime.kinds.notifications.delivery import ATTEMPTS
 from duetime.mcp.definitions import Schema, number, text
-from duetime.mcp.schemas import KEY, LIMITS_IN_FORCE, NAME, POLICY, READS_AS, WARNINGS, ZONE
+from duetime.mcp.schemas import (
+    KEY,
+    LIMITS_IN_FORCE,
+    NAME,
+    READS_AS,
+    WARNINGS,
+    ZONE,
+    option_arguments,
+    options_argument,
+)
 
 TOPIC = text("Topic the person's phone listens to, such as home-alerts; ask, never invent it.")
 ONLY_TOPIC = text("Only this topic, such as home-alerts.")
@@ -21,13 +30,10 @@ TIMES: dict[str, Schema] = {
     "timezone": text("User's: Europe/Berlin; time needs it."),
 }
 CRON_WHEN = text("Instead of cron: every weekday at 8:30.")
-CRON_POLICY = {
-    **POLICY,
-    "max_attempts": number(f"Tries if it fails; default {ATTEMPTS}."),
-    "overlap": text("If still being tried; default allow.", enum=["skip", "queue", "allow"]),
-}
-RETRIES = {"max_attempts": CRON_POLICY["max_attempts"]}
-ONCE_POLICY = {name: CRON_POLICY[name] for name in ("max_attempts", "timeout_seconds", "catch_up")}
+_LISTED = option_arguments("max_attempts", "timeout", "catch_up", "overlap", max_attempts=ATTEMPTS, overlap="allow")
+CRON_POLICY = _LISTED | options_argument(*_LISTED)
+RETRIES = {"max_attempts": _LISTED["max_attempts"]}
+ONCE_POLICY = {name: CRON_POLICY[name] for name in ("max_attempts", "timeout_seconds", "catch_up", "options")}
 IDEMPOTENCY = {"idempotency_key": KEY}
 TO: dict[str, Schema] = {"message": text("The text that the person reads."), "notification_topic": TOPIC}
 

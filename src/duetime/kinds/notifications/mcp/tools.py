@@ -15,7 +15,7 @@ from duetime.engine.triggers import known_zone
 from duetime.kinds.notifications.mcp import handlers, text
 from duetime.kinds.notifications.mcp.handlers import listing_view, service_of
 from duetime.mcp.definitions import Recipe, Resource, quoted, tool
-from duetime.mcp.schemas import BRIEF_WHEN, LIMITS, WARNINGS, ZONE
+from duetime.mcp.schemas import BRIEF_WHEN, WARNINGS, ZONE
 from duetime.service.services import Call
 
 _NOW = ("datetime", "date", "time", "timezone", "timestamp_ms")
@@ -34,7 +34,7 @@ TOOLS = [
     tool(
         handlers.schedule_notification,
         "Notify later",
-        text.TO | text.NAMED | text.TIMES | {"when": BRIEF_WHEN} | LIMITS | text.ONCE_POLICY | text.IDEMPOTENCY,
+        text.TO | text.NAMED | text.TIMES | {"when": BRIEF_WHEN} | text.ONCE_POLICY | text.IDEMPOTENCY,
         text.results("success", "message_id", "schedule_id", "scheduled_time", "delay", "confirmation", *_FACTS),
         ("message", "notification_topic"),
         always=("success", "message_id", "confirmation"),
@@ -43,7 +43,7 @@ TOOLS = [
     tool(
         handlers.schedule_cron_notification,
         "Notify regularly",
-        text.TO | text.CRON | {"when": text.CRON_WHEN} | LIMITS | text.CRON_POLICY | text.IDEMPOTENCY,
+        text.TO | text.CRON | {"when": text.CRON_WHEN} | text.CRON_POLICY | text.IDEMPOTENCY,
         text.results("success", "schedule_id", "cron", "confirmation", *_FACTS),
         ("message", "notification_topic", "cron", "timezone"),
         always=("success", "schedule_id", "cron", "confirmation"),

@@ -19,12 +19,11 @@ from duetime.mcp.schemas import (
     READS_AS,
     STATE_DETAIL,
     STATUSES,
-    UNTAKEN,
     WARNINGS,
     WHEN,
     ZONE,
+    options_argument,
 )
-from duetime.mcp.schemas import LIMITS as BOUNDS
 
 AT = "One time: tomorrow at 9, in half an hour, 2026-02-10T15:00."
 CRON = "Minute hour day month weekday, such as 0 9 * * 1-5."
@@ -96,9 +95,8 @@ TOOLS = [
             **DELIVERY,
             **USAGE_LIMITS,
             "timezone": ZONE,
-            **BOUNDS,
             **LIMITS,
-            **UNTAKEN,
+            **options_argument(*DELIVERY, *LIMITS),
             "idempotency_key": KEY,
         },
         {**TASK_RESULT, "wakes": WAKES, **WARNINGS},

@@ -1,0 +1,241 @@
+"""The options of a schedule: its times and its policy. Each is declared once, here, and every interface follows: the
+Python API has the classes as types, the others read the tables that are made from them."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from functools import cache
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypedDict, get_type_hints
+
+from duetime.engine.policy.options import RULES, Policy, Rule
+
+Time = datetime | str
+"""A datetime with a time zone, or a text such as `tomorrow 9am`, `in 2 hours` or `2026-12-24T18:00:00+01:00`."""
+Duration = timedelta | float | str
+"""A timedelta, seconds, or a text such as `2h30m`."""
+
+
+class Option(NamedTuple):
+    """What all interfaces say about an option. Bounds, choices and the default are those of the engine."""
+
+    sentence: str
+    """Describes it in the Python API, the HTTP API and the help of commands. Other options are named in backticks."""
+    brief: str = ""
+    """Describes the argument of a tool, for agents."""
+    example: str = ""
+    placeholder: str = ""
+    """Stands for the value in the help of commands; by default, it follows from the type."""
+    usual: str = ""
+    """The default in the help of commands, if it differs between kinds."""
+    is_outcome: bool = False
+    """Whether it says who learns of the outcome of a run."""
+
+
+class Input(NamedTuple):
+    """The input of an option in the dashboard's form."""
+
+    label: str
+    hint: str = ""
+    is_rare: bool = False
+    """Whether it is shown only on request."""
+    is_for_waiting: bool = False
+    """Whether it is shown only for kinds whose runs may wait for somebody to take them."""
+
+
+class Fact(NamedTuple):
+    """An option on the page of a schedule."""
+
+    label: str
+    value: str = "{}"
+    words: Mapping[str, str] = {}
+    """How certain values read, such as choices, which the form also shows so."""
+
+
+class TimeOptions(TypedDict, total=False):
+    """The times at which a schedule fires: exactly one of the first six options, and optional limits."""
+
+    when: Annotated[
+        str, Option('In words: "tomorrow at 9", "every weekday at 8:30", "every 2 hours".', placeholder="TEXT")
+    ]
+    at: Annotated[Time, Option('Once, at this time: "tomorrow 9am", "in 2 hours" or ISO 8601.')]
+    delay: Annotated[Duration, Option("Once, after this duration: 30m, 2h30m, 1d.")]
+    every: Annotated[
+        Duration, Option("At this interval: 30s, 2h30m, 1d. Days and weeks as text keep the wall-clock time.")
+    ]
+    cron: Annotated[str, Option('By a cron expression: "0 9 * * MON-FRI" or @daily.', placeholder="EXPR")]
+    rrule: Annotated[str, Option('By a recurrence rule: "FREQ=MONTHLY;BYDAY=-1FR".', placeholder="RULE")]
+    start: Annotated[Time, Option("First possible time of a recurring schedule.", example="monday")]
+    end: Annotated[Time, Option("Last possible time of a recurring schedule.", example="2026-12-31")]
+    jitter: Annotated[Duration, Option("Maximum random delay of each start, such as 5m.", example="5m")]
+    timezone: Annotated[
+        str, Option("IANA time zone, such as Europe/Berlin; by default, that of the settings.", placeholder="ZONE")
+    ]
+
+
+class PolicyOptions(TypedDict, total=False):
+    """Rules for runs that are late, overlap another one, fail or end."""
+
+    max_attempts: Annotated[
+        int,
+        Option("Total number of attempts if a run fails.", "Tries if it fails", "3"),
+        Input("Maximum attempts"),
+        Fact("attempts", "at most {}", {"1": "1, never retried"}),
+    ]
+    timeout: Annotated[
+        Duration | None,
+        Option("Longest duration of one attempt.", "How long a run may take", "30s"),
+        Input("Timeout", "Seconds, or such as 30s or 5m."),
+        Fact("timeout", "after {}", {"None": "none"}),
+    ]
+    catch_up: Annotated[
+        Literal["once", "all", "skip"],
+        Option("Which missed occurrences run after downtime: the newest, all or none.", "Runs missed while off"),
+        Input("After downtime"),
+        Fact(
+            "after downtime",
+            words={"once": "run once", "all": "run everything that was missed", "skip": "skip what was missed"},
+        ),
+    ]
+    overlap: Annotated[
+        Literal["skip", "queue", "allow"],
+        Option(
+            "What happens to an occurrence while the previous run is still active.",
+            "If still running",
+            usual="skip; for notifications and requests, allow",
+        ),
+        Input("If the previous run is still active"),
+        Fact(
+            "if the previous run is still active", words={"skip": "skip it", "queue": "queue it", "allow": "run both"}
+        ),
+    ]
+    max_runs: Annotated[
+        int | None,
+        Option("The schedule ends after this many runs.", "Ends after so many runs", "10"),
+        Input("Maximum runs", "Ends after this many."),
+        Fact("ends", "after {} runs", {"None": "never", "1": "after 1 run"}),
+    ]
+    pause_after: Annotated[
+        int,
+        Option("Consecutive failures after which a recurring schedule is paused; 0 means never.", example="10"),
+        Input("Pause after consecutive failures", "0 means never."),
+        Fact("pauses itself", "after {} failures in a row", {"0": "never", "1": "after 1 failure in a row"}),
+    ]
+    untaken: Annotated[
+        Literal["replace", "keep", "expire"],
+        Option("What happens to an occurrence that no agent has taken when the next one is due."),
+        Input("If no agent takes it", is_for_waiting=True),
+        Fact(
+            "if no agent takes it",
+            words={
+                "replace": "replace it with the next occurrence",
+                "keep": "keep it waiting",
+                "expire": "let it expire",
+            },
+        ),
+    ]
+    expire_after: Annotated[
+        Duration | None,
+        Option("With `untaken` expire: how long it waits.", example="2h"),
+        Input("Expires after", "With expire: such as 2h.", is_for_waiting=True),
+        Fact("expires", "after {}", {"None": "never"}),
+    ]
+    deliver_to: Annotated[
+        str | None,
+        Option(
+            "The topic that receives the outcome of each run.",
+            "Topic for the result of each run, such as daily-report",
+            "daily-report",
+            is_outcome=True,
+        ),
+        Input("Send the result to", "A notification topic."),
+        Fact("result sent to", words={"None": "nobody"}),
+    ]
+    notify_on: Annotated[
+        Literal["always", "failure", "success"],
+        Option("Which outcomes are sent to `deliver_to`.", is_outcome=True),
+        Input("Send it"),
+        Fact("result sent", words={"always": "always", "failure": "when it failed", "success": "when it succeeded"}),
+    ]
+    at_most_once: Annotated[
+        bool,
+        Option("Never repeat a run that may have started, even after a crash."),
+        Input("At most once: never retry, even after a crash"),
+        Fact(
+            "at most once",
+            words={"True": "yes, never retried, even after a crash", "False": "no, run again after a crash"},
+        ),
+    ]
+    catch_up_limit: Annotated[
+        int,
+        Option("With `catch_up` all: at most this many.", example="100"),
+        Input("Maximum runs after downtime", "If everything that was missed runs.", is_rare=True),
+        Fact("runs after downtime", "at most {}"),
+    ]
+    queue_limit: Annotated[
+        int,
+        Option("With `overlap` queue: at most this many wait.", example="100"),
+        Input("Maximum queued runs", "If overlapping runs are queued.", is_rare=True),
+        Fact("queued runs", "at most {}"),
+    ]
+    backoff: Annotated[
+        Duration,
+        Option("Delay before the second attempt, doubled with each further one.", example="10s"),
+        Input("First retry after", "Doubled with each further attempt.", is_rare=True),
+        Fact("first retry", "after {}, doubled each time"),
+    ]
+    backoff_limit: Annotated[
+        Duration,
+        Option("Longest delay between two attempts.", example="1h"),
+        Input("Longest delay between attempts", is_rare=True),
+        Fact("between retries", "at most {}"),
+    ]
+    grace: Annotated[
+        Duration,
+        Option("How late an occurrence may start before it counts as missed.", example="1m"),
+        Input("Counts as missed when late by", is_rare=True),
+        Fact("counts as missed", "when {} late", {"0": "when late"}),
+    ]
+
+
+class PolicyOption(NamedTuple):
+    """An option of the policy: its name, what it accepts, its default and its texts."""
+
+    name: str
+    rule: Rule
+    default: Any
+    texts: Option
+    input: Input
+    fact: Fact
+
+    @property
+    def argument(self) -> str:
+        """Its name where durations are numbers of seconds, such as `timeout_seconds`."""
+        return f"{self.name}{_SUFFIX}" if self.rule.type == "duration" else self.name
+
+
+@cache
+def time_options() -> Mapping[str, Option]:
+    """Return the texts of the options that say when a schedule fires, by name."""
+    return {name: hint.__metadata__[0] for name, hint in get_type_hints(TimeOptions, include_extras=True).items()}
+
+
+@cache
+def policy_options() -> Mapping[str, PolicyOption]:
+    """Return the options of the policy, by name."""
+    usual, hints = Policy(), get_type_hints(PolicyOptions, include_extras=True)
+    return {
+        name: PolicyOption(name, RULES[name], getattr(usual, name), *hint.__metadata__) for name, hint in hints.items()
+    }
+
+
+TIME_LIMITS: Final = ("start", "end", "jitter")
+"""Options of times that limit a rule, whichever way it is given."""
+IN_SECONDS: Final = frozenset(name for name, rule in RULES.items() if rule.type == "duration")
+"""Options that are stored in microseconds; most interfaces show them in seconds, under names such as
+`timeout_seconds`."""
+_SUFFIX: Final = "_seconds"
+
+
+def option_name(argument: str) -> str:
+    """Return the name of an option from its name in seconds, or any other name as it is."""
+    name = argument.removesuffix(_SUFFIX)
+    return name if name in IN_SECONDS else argument
