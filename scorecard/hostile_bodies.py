@@ -81,7 +81,8 @@ def hostile_bodies() -> Iterator[HostileBody]:
 
 def _shapes() -> Iterator[Shape]:
     before = b'{"kind": "job", "name": "n", "trigger": {"type": "once", "delay": "300d"}, "payload": '
-    before += b'{"task": "echo", "args": ['
+    before += b'{"task": "noop", "args": ['
+    # The task is unknown, so that nothing is stored: what is measured is parsing, not the data that an owner may keep.
     create, number = ("/api/v1/schedules", JSON), b"9" * 4000 + b","
     yield Shape("empty lists", *create, before, b"[],", b"[]]}}", 2, far_beyond=True)
     yield Shape("objects", *create, before, b'{"":1},', b"1]}}", 3, far_beyond=True)
