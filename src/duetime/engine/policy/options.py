@@ -182,24 +182,23 @@ def policy_with_json(given: Mapping[str, Any]) -> tuple[Policy, str]:
 
 
 def _check(name: str, value: Any) -> None:
-    if name not in RULES:
+    rule = RULES.get(name)
+    if rule is None:
         raise InvalidInput(field=name, problem=f"unknown policy; choose from {', '.join(sorted(RULES))}")
-    rule = RULES[name]
-    match rule.type:
-        case "choice":
-            if value not in rule.choices:
-                raise InvalidInput(field=name, problem=f"must be one of {', '.join(rule.choices)}, not {value!r}")
-        case "count" | "duration":
-            if type(value) is not int or not rule.low <= value <= rule.high:
-                raise InvalidInput(field=name, problem=_out_of_range(rule, value))
-        case "flag":
-            if type(value) is not bool:
-                raise InvalidInput(field=name, problem=f"must be true or false, not {value!r}")
-        case "topic":
-            checked_topic(value, name)
-        case "callbacks":
-            if not isinstance(value, list | tuple):
-                raise InvalidInput(field=name, problem="must be a list")
+    type_, low, high, choices = rule
+    if high:  # a count or a duration
+        if type(value) is not int or not low <= value <= high:
+            raise InvalidInput(field=name, problem=_out_of_range(rule, value))
+    elif choices:
+        if value not in choices:
+            raise InvalidInput(field=name, problem=f"must be one of {', '.join(choices)}, not {value!r}")
+    elif type_ == "flag":
+        if type(value) is not bool:
+            raise InvalidInput(field=name, problem=f"must be true or false, not {value!r}")
+    elif type_ == "topic":
+        checked_topic(value, name)
+    elif not isinstance(value, list | tuple):
+        raise InvalidInput(field=name, problem="must be a list")
 
 
 def _out_of_range(rule: Rule, value: Any) -> str:
