@@ -209,7 +209,8 @@ def _about_argument(err: Err, options: ScheduleOptions) -> Err:
     argument = _ARGUMENTS.get(err.field or "")
     if argument is None:
         return err
-    message = err.message.replace(f"{err.field}:", f"{argument}:", 1).replace("idempotency_key", "key")
+    message, field = err.message.replace("idempotency_key", "key"), f"{err.field}:"
+    message = f"{argument}:{message.removeprefix(field)}" if message.startswith(field) else message
     return replace(err, message=message, details={**err.details, "field": argument})
 
 
