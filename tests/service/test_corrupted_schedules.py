@@ -64,8 +64,8 @@ def test_the_doctor_names_the_room_of_what_is_in_trouble(cli: Cli, tmp_path: Pat
     assert cli("doctor").code == 1, "it will never fire by itself"
     assert cli("notify", "add", "Drink", "--topic", "home", "--every", "2h").code == 0
     spoil(tmp_path / "my.db", "UPDATE progress SET state = ?, last_status = ?", "active", "failed")
-    assert advice("failed").endswith("; `prompt history ID` or `notify history ID` shows why")
+    assert advice("failed").endswith("; `duetime history ID` shows why")
     spoil(tmp_path / "my.db", "UPDATE progress SET kind = ?", "request")
     spoil(tmp_path / "my.db", "UPDATE schedules SET kind = ?", "request")
-    assert advice("failed").endswith("; `request history ID` shows why")
+    assert advice("failed").endswith("; `duetime history ID` shows why")
     assert cli("doctor").code == 0, "what failed once may go well the next time"

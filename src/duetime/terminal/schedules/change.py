@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ import typer
 from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError, InvalidInput, Refused
 from duetime.engine.model import Run, RunStatus, Schedule, ScheduleState
-from duetime.engine.result import Err, Result, err_of
+from duetime.engine.result import Err, err_of
 from duetime.engine.times import clock_local, read_instant
 from duetime.engine.validation import NewSchedule
 from duetime.service import edits
@@ -97,7 +98,8 @@ def _text(app: Application, verb: str, view: Mapping[str, Any], schedule: Schedu
 def run_schedule(app: Application, view: KindView, id: str, wait: float, json_: bool) -> None:
     schedule = find_here(app, view, id)
     definition = schedule.definition
-    made, warnings, notes = run_now(operator_call(app.services), RunNow(schedule=schedule))
+    with _named(definition.kind, short_id(definition)):
+        made, warnings, notes = run_now(operator_call(app.services), RunNow(schedule=schedule))
     seen = wait_for_end(app.scheduler, made, wait)
     waited = waited_for(app.services, seen)
     document = {"id": definition.public_id, "run": run_document(seen, app.scheduler.zone), **waited}
@@ -119,7 +121,8 @@ def exit_after(run: Run, wait: float) -> None:
 def stop_schedule(app: Application, view: KindView, id: str, json_: bool) -> None:
     """Stop the runs of a schedule that are in progress."""
     found, zone = find_here(app, view, id), app.scheduler.zone
-    stopped = stop(operator_call(app.services), Stop(schedule=found))
+    with _named(found.definition.kind, found.definition.public_id):
+        stopped = stop(operator_call(app.services), Stop(schedule=found))
     document = {"id": found.definition.public_id, "runs": [run_document(run, zone) for run in stopped.value.runs]}
     owner = "" if found.definition.owner == OPERATOR.owner else f" Its owner is {found.definition.owner}."
     output.print_result(json_, document, clean(" ".join(stopped.notes) + owner))
@@ -188,11 +191,12 @@ def change_one(
     if isinstance(request, Pause):
         request = replace(request, until=instant_given(app, until, "--until"), note=note)
     try:
-        changed = change(operator_call(app.services), request).value
+        with _named(view.noun, given):
+            changed = change(operator_call(app.services), request).value
     except Refused as error:
         if error.code in ("not_found", "ambiguous"):
             raise not_found(app, view, given, err_of(error)) from None
-        raise refuse(error.code, f"{view.noun} {given}: {error.message or 'it is gone'}") from None
+        raise
     verb = ACTIONS[request.action].capitalize()
     if changed.schedule is None:
         document: dict[str, Any] = {"id": changed.id, "kept_at": changed.place, verb.lower(): True}
@@ -220,7 +224,12 @@ def change_one(
     output.print_result(json_, document, text)
 
 
-def _done(noun: str, id: str, result: Result[Any]) -> Any:
-    if isinstance(result, Err):
-        raise refuse(result.code, f"{noun} {id}: {result.message or 'it is gone'}")
-    return result.value
+@contextmanager
+def _named(noun: str, id: str) -> Iterator[None]:
+    """Begin the message of a refusal with the schedule that it is about."""
+    try:
+        yield
+    except Refused as error:
+        if error.code in ("not_found", "ambiguous"):
+            raise
+        raise refuse(error.code, f"{noun} {id}: {error.message or 'it is gone'}") from None
