@@ -262,6 +262,10 @@ IN_TEXTS = [
     ("tokens=9f8a7b6c", "tokens=***"),
     ("max_tokens=4096, tokens: 12,345", "max_tokens=4096, tokens: 12,345"),
     ("if token == None", "if token == None"),
+    ("password==hunter2X9", "password==***"),
+    ("password=>hunter2X9", "password=>***"),
+    ("-H 'X-Token: topsecretword'", "-H 'X-Token: ***'"),
+    ("Authorization: opensesame", "Authorization: ***"),
 ]
 
 

@@ -271,3 +271,52 @@ def test_null_restores_a_default(there: Site) -> None:
     id = make(there, {"timeout": 90, "max_runs": 7})
     Mcp(there, None).edit(id, {"timeout": None, "max_runs": None})  # type: ignore[arg-type]  # no command is called
     assert stored(there, id)[0] == stored(there, make(there, {}))[0]
+
+
+@pytest.mark.parametrize("jitter", ["5 minuets", "0s"])
+def test_a_duration_that_cannot_be_read_is_named(there: Site, jitter: str) -> None:
+    agent = Agent(there.room.services, OWNER, "UTC")
+    answer = agent.knows("schedule", prompt="water", cron=CRON, options={"jitter": jitter})
+    assert "jitter" in answer["error"] and "store" not in answer["error"]
+
+
+def test_null_restores_the_default_of_every_option(there: Site) -> None:
+    agent = Agent(there.room.services, OWNER, "UTC")
+    values = {
+        "deliver_to": "daily-report",
+        "notify_on": "failure",
+        "overlap": "queue",
+        "end": "2099-12-31",
+        "jitter": "5m",
+    }
+    id = str(agent.knows("schedule", prompt="water", cron=CRON, options=values)["id"])
+    answer = agent.knows("edit_schedule", schedule_id=id, options=dict.fromkeys(values))
+    assert "error" not in answer, answer
+    schedule = there.room.store.find(id)
+    assert schedule is not None
+    assert (schedule.definition.policy, json.loads(schedule.definition.trigger).keys() & {"end", "jitter_us"}) == (
+        "{}",
+        set(),
+    )
+
+
+def test_delivery_with_a_condition_is_removed_on_the_command_line(there: Site, on_site: Cli) -> None:
+    added = on_site("prompt", "add", "water", "--cron", CRON, "--deliver-to", "x", "--notify-on", "failure", "--json")
+    id = str(json.loads(added.out)["id"])
+    edited = on_site("prompt", "edit", id, "--deliver-to", "none", "--notify-on", "none")
+    assert edited.code == 0, edited.err
+    schedule = there.room.store.find(id)
+    assert schedule is not None and schedule.definition.policy == "{}"
+
+
+def test_the_form_keeps_what_it_does_not_show(there: Site) -> None:
+    new = NewSchedule("job", "same", "cron", {"expression": CRON}, {"task": "echo"}, {"untaken": "keep"})
+    created = there.room.scheduler.create(OWNER, new)
+    assert isinstance(created, Ok)
+    id = created.value.definition.public_id
+    form = {"name": "another", "task": "echo", "when": "cron", "expression": CRON, "timezone": "UTC", "version": "1"}
+    reply = signed_in(there, "UTC").send(f"/schedules/{id}/edit", form)
+    assert reply.status == 303, reply.body
+    schedule = there.room.store.find(id)
+    assert schedule is not None
+    assert (schedule.definition.name, schedule.definition.policy) == ("another", '{"untaken":"keep"}')

@@ -191,7 +191,7 @@ def option_inputs(usual: View, *, waits: bool, without: tuple[str, ...]) -> list
     return [
         _option_input(option, usual.get(name))
         for name, option in _OPTIONS.items()
-        if name not in without and (waits or not option.input.is_for_waiting)
+        if name not in without and name in policy_inputs(waits)
     ]
 
 
@@ -231,6 +231,12 @@ def policy_problems(values: Values) -> list[InvalidInput]:
 def input_of_policy(field: str | None) -> str:
     """Return the input for an option of the policy; durations are typed in seconds."""
     return f"{field}_seconds" if f"{field}_seconds" in POLICY else field or ""
+
+
+def policy_inputs(waits: bool) -> tuple[str, ...]:
+    """Return the inputs of the policy that the form has for a kind: `waits` tells whether its runs may wait for
+    somebody to take them. An edit changes no option that the form does not show."""
+    return tuple(name for name, option in _OPTIONS.items() if waits or not option.input.is_for_waiting)
 
 
 def policy_values(stored: str, usual: View) -> Values:

@@ -235,7 +235,7 @@ def _changes(request: PageRequest, schedule: Schedule, values: Values, version: 
         if request.caller.depth and masked_payload(kind, stored) != stored:
             refuse_other_places(kind, payload, stored, request.caller.depth)
         given |= {"payload": payload} if payload != fields.payload(kind, before, stored) else {}
-    if changed := form_fields.differing(before, values, form_fields.POLICY):
+    if changed := form_fields.differing(before, values, form_fields.policy_inputs(fields.waits)):
         given["policy"] = form_fields.policy(values, changed, usual)
     return Changes(**given, version=whole_number(version, 18) or 0) if given else None
 

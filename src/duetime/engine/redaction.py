@@ -51,7 +51,7 @@ _PATTERNS: Final = (
             # `"password": "…"`, `password='…'`; also in JSON nested as an escaped string
             r"(?:\\{0,9}[\"']?\s{0,9}[=:]>?\s{0,9}(?:\\{0,9}\"((?:[^\"\\]|\\{1,9}[^\"\\])++)|'((?:[^'\\]|\\{1,9}[^'\\])++))"
             # `?token=…` in a URL, `password=…` in a form or on a command line, up to the next parameter
-            r"|[\"']?[ \t]{0,9}=(?![=>])[ \t]{0,9}((?:[^\s&;\"'#]|#(?!\w{1,100}=))++))"
+            r"|[\"']?[ \t]{0,9}=(?:(?![=>])[ \t]{0,9}|[=>]{1,2}(?=[^\s=>]))((?:[^\s&;\"'#]|#(?!\w{1,100}=))++))"
         ),
     ),
     (
@@ -89,7 +89,8 @@ def _patterns_for(text: str) -> Iterator[re.Pattern[str]]:
 
 
 def _is_plain_word(match: re.Match[str]) -> bool:
-    return match.lastgroup == "word" and _PLAIN_WORD.fullmatch(match["word"]) is not None
+    is_header = (match.groupdict().get("header") or "auth").lower() != "auth"  # "two-factor-auth: on" is prose
+    return match.lastgroup == "word" and not is_header and _PLAIN_WORD.fullmatch(match["word"]) is not None
 
 
 def mask_text(text: str, *, words: bool = True) -> str:

@@ -76,6 +76,7 @@ _IN_OBJECT: dict[str, Schema] = {
 UNLISTED: dict[str, Schema] = {
     **{option.argument: optional(_option_schema(option)) for option in policy_options().values()},
     **dict.fromkeys(("start", "end", "expire_after"), optional({"type": "string"})),
+    "jitter": optional({"type": ["number", "string"]}),
 }
 """Arguments that every tool with the argument `options` accepts, whether it lists them or not."""
 
@@ -133,7 +134,7 @@ def _with_options(arguments: Arguments) -> Arguments:
         fitted = _fitted(f"options.{argument}", value, _IN_OBJECT[argument])
         if name not in TIME_LIMITS:
             options[name] = fitted
-        elif fitted is not None:
+        else:
             beside[name] = fitted
     return {**beside, "options": options}
 
@@ -262,7 +263,7 @@ def _fitted(name: str, value: Any, schema: Schema) -> Any:
     for rule, bound in schema.items():
         if rule in _BOUNDS and not _BOUNDS[rule][1](value, bound):
             raise ToolProblem(f"Invalid argument: {name} must be {_BOUNDS[rule][0].format(bound)}.")
-        if rule == "enum" and value not in bound and name not in _ANSWERED:
+        if rule == "enum" and value is not None and value not in bound and name not in _ANSWERED:
             raise ToolProblem(f"Invalid argument: {name} must be one of {', '.join(map(str, bound))}.")
     return value
 

@@ -14,7 +14,7 @@ import mcp_types as types
 from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
 
-from duetime.engine.errors import DuetimeError
+from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.mcp.catalog import Catalog, listed_tool
 from duetime.mcp.definitions import Recipe, Reply, Resource, Tool, ToolProblem
 from duetime.mcp.schemas import checked
@@ -195,7 +195,7 @@ def _tried(tool: Tool, answer: Callable[[], Reply]) -> Answer:
     """Call the tool. On any error the agent gets a message it can act on, without traceback, path or secret."""
     try:
         return answer()
-    except ToolProblem as problem:
+    except (ToolProblem, InvalidInput) as problem:
         return _problem(str(problem))
     except DuetimeError as error:
         log.warning("%s was refused: %s", tool.name, error.message)

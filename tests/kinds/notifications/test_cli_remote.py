@@ -73,7 +73,10 @@ def test_an_empty_list_says_so(moved: Cli) -> None:
     assert moved("notify", "list").out.startswith("There are no notifications yet.")
 
 
-@pytest.mark.parametrize("rule", [("--max-runs", "3"), ("--backoff", "10s"), ("--at-most-once",)])
+@pytest.mark.parametrize(
+    "rule",
+    [("--max-runs", "3"), ("--backoff", "10s"), ("--at-most-once",), ("--deliver-to", "daily"), ("--pause-after", "3")],
+)
 def test_a_rule_that_does_not_hold_there_is_refused(moved: Cli, qstash: StandIn, rule: tuple[str, ...]) -> None:
     for when in (("--cron", "0 9 * * *"), ("--delay", "2h")):
         answer = moved(*ADD, *when, *rule)
@@ -81,3 +84,9 @@ def test_a_rule_that_does_not_hold_there_is_refused(moved: Cli, qstash: StandIn,
         assert f"{rule[0]}: QStash, which keeps notifications here, has no such rule" in answer.err
     assert (qstash.schedules, qstash.messages) == ({}, {})
     assert moved(*ADD, "--cron", "0 9 * * *", "--max-attempts", "3", "--timeout", "20s").code == 0
+
+
+def test_jitter_is_refused_there(moved: Cli, qstash: StandIn) -> None:
+    answer = moved(*ADD, "--cron", "0 9 * * *", "--jitter", "5m")
+    assert answer.code == 2 and "takes --at, --delay or --cron alone" in answer.err
+    assert qstash.schedules == {}

@@ -126,7 +126,7 @@ class PolicyOptions:
         policy: dict[str, Any] = {name: value for name, value in vars(self).items() if value is not None}
         for name, value in policy.items():
             type_ = policy_options()[name].rule.type
-            if value is False or (type_ != "choice" and value is not True and value.lower() == NONE):
+            if value is False or (value is not True and value.lower() == NONE):
                 policy[name] = None
             elif type_ == "duration":
                 policy[name] = 0 if value == "0" else duration(value, flag_of(name))

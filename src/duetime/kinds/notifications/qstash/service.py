@@ -52,15 +52,17 @@ LARGEST_ANSWER = 32 * 1024 * 1024
 FEW = 10
 """Maximum number of unconfirmed messages that a list looks up at QStash, one by one."""
 _NOT_FOUND = Err("not_found")
-_UNSUPPORTED_OPTIONS = ("max_runs", "backoff", "at_most_once")
-"""Policies that QStash does not support. Its own handling of downtime and overlaps is harmless."""
+_SUPPORTED_OPTIONS = frozenset({"max_attempts", "timeout", "catch_up", "overlap"})
+"""Options of the policy that QStash has; its own handling of downtime and overlaps is harmless."""
 _PERHAPS = "QStash may have accepted it anyway; repeating the same request creates no second one"
 _STATES = {"pause": RemoteState.PAUSED, "resume": RemoteState.THERE}
 
 
 def _check_trigger(trigger: Trigger) -> None:
-    if not isinstance(trigger, OnceTrigger | CronTrigger) or (trigger.start or trigger.end) is not None:
-        rule = "QStash, which keeps notifications here, takes one time or a cron expression, without start and end"
+    if not isinstance(trigger, OnceTrigger | CronTrigger) or trigger.start or trigger.end or trigger.jitter:
+        rule = (
+            "QStash, which keeps notifications here, takes a time or a cron expression, without start, end and jitter"
+        )
         raise InvalidInput(field="trigger_config", problem=rule)
 
 
@@ -147,8 +149,8 @@ class QStashNotifications:
         known = self._made_before(caller, asked)
         if isinstance(known, Err) or (known is not None and known.value.state in CONFIRMED):
             return known
-        for name in _UNSUPPORTED_OPTIONS:
-            if name in asked.policy:  # refused, because it would be sent more often than it should if this were ignored
+        for name, value in asked.policy.items():
+            if value is not None and name not in _SUPPORTED_OPTIONS:  # what is ignored would surprise later
                 rule = "QStash, which keeps notifications here, has no such rule; leave it out, or keep them in this"
                 raise InvalidInput(field=name, problem=f'{rule} store with notifications.backend = "local"')
         drafts = self._scheduler.drafts(caller, [asked])

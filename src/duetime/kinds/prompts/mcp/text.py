@@ -7,7 +7,7 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from duetime.engine.clock import Instant
-from duetime.engine.errors import DuetimeError
+from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.engine.model import Definition, Schedule, status_of
 from duetime.engine.policy.options import policy_for_ending
 from duetime.engine.result import Err, Result
@@ -49,7 +49,7 @@ def refusing(answer: Answer) -> Answer:
     def answered(call: Call, given: Arguments) -> Reply:
         try:
             return answer(call, given)
-        except (Refusal, ToolProblem) as problem:
+        except (Refusal, ToolProblem, InvalidInput) as problem:
             refusal = problem if isinstance(problem, Refusal) else error(str(problem))
             return Reply({"error": str(refusal), **refusal.fields}, str(refusal))
 
