@@ -78,6 +78,64 @@ def test_an_interval_keeps_its_times_if_only_the_rest_changes(simulation: Simula
     assert moved["next_run"] != first["next_run"]
 
 
+def once(duetime: Duetime, **changes: Any) -> str:
+    return (deploy(duetime, every=None, **changes)["next_run"] or "")[:16]
+
+
+def test_a_new_time_from_now_on_counts(simulation: Simulation) -> None:
+    duetime = simulation.duetime
+    assert once(duetime, delay="1h") == "2026-03-02T10:00"
+    simulation.advance(timedelta(minutes=10))
+    assert once(duetime, delay="1h") == "2026-03-02T10:00", "the same arguments change nothing"
+    assert once(duetime, delay="1h", args=["files"]) == "2026-03-02T10:00", "the time is the same"
+    assert once(duetime, delay="2h", args=["files"]) == "2026-03-02T11:10"
+    simulation.advance(timedelta(minutes=10))
+    assert once(duetime, delay="2h") == "2026-03-02T11:10", "the time is the same since the last change"
+    assert once(duetime, at="2026-03-02T18:00") == "2026-03-02T18:00"
+    assert once(duetime, delay="3h") == "2026-03-02T12:20"
+    assert once(duetime, at="2026-03-02T18:00") == "2026-03-02T18:00"
+
+
+def test_a_new_limit_from_now_on_counts(simulation: Simulation) -> None:
+    duetime = simulation.duetime
+    deploy(duetime, end="in 2 days")
+    simulation.advance(timedelta(minutes=10))
+    changed = deploy(duetime, end="in 3 days")
+    assert changed["trigger"]["end"][:16] == "2026-03-05T09:10"
+    assert deploy(duetime, end="in 3 days", args=["files"])["trigger"]["end"] == changed["trigger"]["end"]
+
+
+def test_a_new_time_of_day_counts_on_a_later_day(simulation: Simulation) -> None:
+    duetime = simulation.duetime
+    deploy(duetime, every=None, when="every 2 weeks at 9:30")
+    simulation.advance(timedelta(days=3))
+    moved = deploy(duetime, every=None, when="every 2 weeks at 10:00")
+    assert (moved["next_run"] or "")[10:16] == "T10:00"
+    simulation.advance(timedelta(days=20))
+    before = duetime.get(moved["id"])["next_run"]
+    assert deploy(duetime, every=None, when="every 2 weeks at 10:00", args=["files"])["next_run"] == before
+
+
+def test_a_time_that_had_passed_when_the_schedule_was_created(simulation: Simulation) -> None:
+    duetime = simulation.duetime
+    simulation.advance(timedelta(hours=4))
+    deploy(duetime, every=None, at="tomorrow at 18:00")
+    simulation.advance(timedelta(hours=20))
+    assert once(duetime, at="today at 10") == "2026-03-03T10:00"
+
+
+@pytest.mark.parametrize("value", [{1: 2, "a": 3}, {(1, 2): 3}, object()])
+def test_values_that_are_not_json_are_refused(simulation: Simulation, value: object) -> None:
+    with pytest.raises(InvalidInput, match="JSON values only"):
+        deploy(simulation.duetime, args=[value])
+
+
+def test_a_phrase_that_is_no_text_is_refused(simulation: Simulation) -> None:
+    with pytest.raises(InvalidInput, match="when: must be a text") as caught:
+        deploy(simulation.duetime, every=None, when=5)
+    assert caught.value.field == "when"
+
+
 def test_the_zone_and_limits_of_a_rule(simulation: Simulation) -> None:
     duetime = simulation.duetime
     rule: dict[str, Any] = {"every": None, "cron": "0 9 * * *", "timezone": "Asia/Tokyo", "end": "2026-12-31"}
@@ -112,6 +170,9 @@ def test_what_has_ended_is_replaced(simulation: Simulation) -> None:
     first = deploy(duetime, every=None, delay="1m")
     simulation.advance(timedelta(minutes=2))
     assert not deploy(duetime, every=None, delay="1m")["created"], "the same request is the same one-off"
+    with pytest.raises(InvalidInput):
+        deploy(duetime, every=None, delay="5m", kwargs={"unknown": 1})
+    assert duetime.get(first["id"])["status"] == "completed", "a refused request replaces nothing"
     second = deploy(duetime, every=None, delay="5m")
     assert second["created"] and second["id"] != first["id"]
     assert [run["status"] for run in duetime.history(first["id"])] == ["completed"], "the history stays"

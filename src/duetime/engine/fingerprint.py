@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from duetime.engine.clock import DAY, SECOND
-from duetime.engine.errors import DuetimeError
+from duetime.engine.encoding import error_text
+from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.engine.new_schedule import NewSchedule
 from duetime.engine.times.zones import known_zone
 from duetime.engine.triggers.build import UNITS, delay_of, step_of
@@ -91,7 +92,12 @@ def _zone(name: object) -> object:
 
 
 def _hash(said: object) -> str:
-    return hashlib.sha256(_encode(said).encode("utf-8", "surrogatepass")).hexdigest()
+    try:
+        text = _encode(said)
+    except (TypeError, ValueError, RecursionError) as error:  # such as keys that are no texts, or a circular value
+        problem = f"must hold JSON values only ({error_text(error)})"
+        raise InvalidInput(field="payload", problem=problem) from error
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _with_first_days(new: NewSchedule) -> Iterator[NewSchedule]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import fields
 from typing import Any, Final
 
+from duetime.engine.clock import Instant
 from duetime.engine.encoding import json_object
+from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller
 from duetime.engine.model import Definition, ScheduleState
 from duetime.engine.policy.options import Policy
@@ -22,6 +25,9 @@ _ATTEMPTS: Final = 10
 """How often an update is repeated because somebody else changed the schedule meanwhile."""
 _DEFAULT_POLICY: Final = dict.fromkeys(each.name for each in fields(Policy))
 """Resets every option, because the request is the whole truth about the schedule."""
+
+_COUNTED_FROM: Final = ("anchor", "dtstart")
+"""The fields of a stored rule that say from when it counts."""
 
 
 def create_or_update(services: Services, caller: Caller, new: NewSchedule) -> Result[Created]:
@@ -47,12 +53,12 @@ def _update(services: Services, caller: Caller, new: NewSchedule) -> Result[Crea
         return None
     if schedule.progress.state == ScheduleState.CANCELLED:
         return Ok(Created(schedule, False, [warning("cancelled")]))
-    if schedule.progress.state == ScheduleState.ENDED:
-        scheduler.delete(caller, schedule, new.kind)  # frees the key; its history stays
-        return None
     drafts = scheduler.drafts(caller, [new])
     if isinstance(drafts, Err):
         return drafts
+    if schedule.progress.state == ScheduleState.ENDED:
+        scheduler.delete(caller, schedule, new.kind)  # frees the key; its history stays
+        return None
     edited = services.edit(caller, schedule, _changes(services, schedule.definition, drafts.value[0].definition, new))
     if isinstance(edited, Err):
         return None if edited.code in ("conflict", "not_found") else edited
@@ -75,13 +81,20 @@ def _changes(services: Services, stored: Definition, wanted: Definition, new: Ne
 
 
 def _is_same_rule(stored: Definition, wanted: Definition, new: NewSchedule, zone: str) -> bool:
-    """Return whether two rules are equal, apart from instants that only follow from the time of the request."""
-    zone = known_zone(new.timezone or zone).key
-    earlier = build_trigger(new.trigger_type, new.trigger_config, zone=zone, now=stored.created, must_fire=False)
-    first, now = json_object(trigger_to_json(earlier)) or {}, json_object(wanted.trigger) or {}
-    following = {name for name in now if now[name] != first.get(name)}
+    """Return whether the stored rule is what this request says now, or would have said when the schedule was created or
+    edited. From when an interval counts does not matter, if it only follows from the time of the request."""
+    rules = [json_object(wanted.trigger) or {}]
+    for instant in (stored.created, stored.updated):
+        with suppress(InvalidInput):  # "today at 9" had passed then, so that the stored rule is another one
+            rules.append(_rule_as_of(new, known_zone(new.timezone or zone).key, instant))
+    counted = {name for name in _COUNTED_FROM if len({rule.get(name) for rule in rules}) > 1}
 
-    def fixed(rule: dict[str, Any] | None) -> dict[str, Any]:
-        return {name: value for name, value in (rule or {}).items() if name not in following}
+    def fixed(rule: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in rule.items() if name not in counted}
 
-    return fixed(json_object(stored.trigger)) == fixed(now)
+    return fixed(json_object(stored.trigger) or {}) in [fixed(rule) for rule in rules]
+
+
+def _rule_as_of(new: NewSchedule, zone: str, instant: Instant) -> dict[str, Any]:
+    trigger = build_trigger(new.trigger_type, new.trigger_config, zone=zone, now=instant, must_fire=False)
+    return json_object(trigger_to_json(trigger)) or {}

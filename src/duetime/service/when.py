@@ -169,6 +169,8 @@ def when_of(way: str, value: Any) -> When:
             )
         case "cron":
             return When("cron", {"expression": value}, None)
+        case "when" if not isinstance(value, str):
+            raise InvalidInput(field=way, problem='must be a text, such as "every weekday at 8:30"')
         case "when":
             return When(*_read_fully(value), None)
         case _:
