@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import signal
 import subprocess
 import sys
@@ -13,13 +14,16 @@ from typing import Any
 
 import pytest
 
-from duetime import Duetime, Registry, Settings, Simulation
+from duetime import Duetime, InvalidInput, Registry, Settings, Simulation
 from duetime.engine.clock import SystemClock
+from duetime.engine.result import Err
+from duetime.engine.scheduler import Scheduler
 from duetime.kinds.jobs import declarations
 from duetime.kinds.jobs.declaration_reader import PREFIX
 from duetime.kinds.jobs.declarations import Declarations
-from duetime.kinds.jobs.loading import FILE_PREFIX, load_file
+from duetime.kinds.jobs.loading import FILE_PREFIX, TaskModuleError, load, load_file, task_modules
 from duetime.kinds.jobs.registry import InvalidTask, default_registry
+from duetime.service.keyed import create_or_update
 from duetime.service.shapes import ScheduleShape
 
 PATIENCE = 30
@@ -45,6 +49,12 @@ class Deployments:
 
     def prepare(self, text: str, module: str = "shop") -> Duetime:
         registry: Registry = load_file(str(self.version(text, module))).registry
+        return self._prepare(registry)
+
+    def prepare_default(self) -> Duetime:
+        return self._prepare(None)
+
+    def _prepare(self, registry: Registry | None) -> Duetime:
         worker = Duetime(settings=Settings(db=self._url, timezone="UTC"), registry=registry)
         self._workers.append(worker)
         return worker
@@ -72,13 +82,23 @@ def deployments(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
     deployments = Deployments(url, folder)
     yield deployments
     deployments.close()
-    for name in [name for name in sys.modules if name.startswith(FILE_PREFIX)]:
-        del sys.modules[name]
+    forget_files()
 
 
 def only(duetime: Duetime) -> ScheduleShape:
     [schedule] = duetime.list()
     return schedule
+
+
+def only_of(duetime: Duetime, name: str) -> ScheduleShape:
+    [schedule] = [each for each in duetime.list() if each["name"] == name]
+    return schedule
+
+
+def forget_files() -> None:
+    """Forget the modules that were loaded by their paths, as in another process."""
+    for name in [name for name in sys.modules if name.startswith(FILE_PREFIX)]:
+        del sys.modules[name]
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
@@ -154,6 +174,63 @@ def test_a_module_that_cannot_be_imported_keeps_its_schedules(deployments: Deplo
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode and "could not be imported" in done.stderr
     assert only(worker)["status"] == "pending"
+
+
+@pytest.mark.parametrize("module", ["calendar", "pytest"])
+def test_a_module_of_the_same_name_is_another_one(deployments: Deployments, module: str) -> None:
+    """A file may be called like a module of the standard library, or of an installed package."""
+    worker = deployments.start(HOURLY, module)
+    worker.stop()
+    forget_files()
+    assert module in sys.modules
+    other = deployments.start("@registry.task(every='1d')\ndef other(): ...", module="other_shop")
+    assert {each["name"]: each["status"] for each in other.list()} == {"clean": "pending", "other": "pending"}
+    other.stop()
+    assert only_of(deployments.start(GONE, module), "clean")["status"] == "cancelled", "this time it was imported"
+
+
+@pytest.mark.parametrize("where", ["", "site-packages"])
+def test_an_imported_module_whose_last_declaration_is_gone(
+    deployments: Deployments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    worker = deployments.start(HOURLY, "imported_shop")
+    worker.stop()
+    forget_files()
+    folder = tmp_path / where / "program"
+    folder.mkdir(parents=True)
+    (folder / "imported_shop.py").write_text("")
+    monkeypatch.syspath_prepend(folder)
+    load(["imported_shop"]) if where else importlib.import_module("imported_shop")
+    try:
+        assert only(deployments.start("", "other_shop"))["status"] == "cancelled"
+    finally:
+        del sys.modules["imported_shop"]
+        task_modules.discard("imported_shop")
+
+
+def test_a_module_whose_import_failed_halfway_keeps_its_schedules(
+    deployments: Deployments, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(default_registry, "_tasks", dict(default_registry._tasks))
+    declare = "from duetime import task\n@task(every='{}')\ndef {}(): ...\n"
+    first, second = declare.format("1h", "first_half"), declare.format("1h", "second_half")
+    load_file(str(deployments.version(first + second)))
+    worker = deployments.prepare_default().start()
+    worker.stop()
+    forget_files()
+    for name in ("first_half", "second_half"):
+        del default_registry._tasks[name]
+    with pytest.raises(TaskModuleError):
+        load_file(
+            str(deployments.version(declare.format("2h", "first_half") + "import nothing_of_this_name\n" + second))
+        )
+    worker = deployments.prepare_default().start()
+    assert {each["name"]: each["status"] for each in worker.list()} == {
+        "first_half": "pending",
+        "second_half": "pending",
+    }
+    assert all("hour" in each["reads_as"] and each["version"] == 1 for each in worker.list())
+    assert "shop: its declared schedules stay as they are" in caplog.text
 
 
 def test_what_a_person_did_stays(deployments: Deployments) -> None:
@@ -259,6 +336,20 @@ def test_another_new_version_replaces_the_last_one(deployments: Deployments) -> 
         ({"every": "1h", "max_attempts": 0}, "max_attempts: must be"),
         ({"every": "1h", "timeout": "x"}, "timeout: could not parse"),
         ({"every": "1h", "tries": 3}, "tries: unknown"),
+        ({"every": "1h", "args": "Ann"}, r"args: must be a list of arguments, such as \['Ann'\]"),
+        ({"every": "1h", "args": b"Ann"}, "args: must be a list of arguments"),
+        ({"every": "1h", "args": 5}, "args: must be a list, not int"),
+        ({"every": "1h", "args": [object()]}, "args: must hold JSON values only"),
+        ({"every": "1h", "args": [float("nan")]}, "args: must hold JSON values only"),
+        ({"every": "1h", "kwargs": [1]}, "kwargs: must be an object, not list"),
+        ({"every": "1h", "kwargs": "ab"}, "kwargs: must be an object, not str"),
+        ({"every": "1h", "kwargs": {(1, 2): 3}}, "kwargs: must hold JSON values only"),
+        ({"when": 5}, "when: must be a text, not int"),
+        ({"at": 5}, "at: must be a text, not int"),
+        ({"cron": 5}, "cron: must be a text, not int"),
+        ({"rrule": 5}, "rrule: must be a text, not int"),
+        ({"every": "1h", "end": 5}, "end: must be a text, not int"),
+        ({"every": "1h", "timezone": 5}, "timezone: must be a text, not int"),
     ],
 )
 def test_what_cannot_be_read_fails_at_the_decorator(options: dict[str, Any], reason: str) -> None:
@@ -270,6 +361,30 @@ def test_what_cannot_be_created_is_logged(deployments: Deployments, caplog: pyte
     worker = deployments.start(f"@registry.task(every='1h', args=[1])\ndef bad(): ...\n{HOURLY}")
     assert only(worker)["name"] == "clean", "the others are created"
     assert "shop: the declared schedule of bad is not in force" in caplog.text
+
+
+def test_one_that_is_refused_does_not_keep_back_the_others(
+    deployments: Deployments, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse_first(services: Any, caller: Any, new: Any) -> Any:
+        if new.name == "a_first":
+            raise InvalidInput(field="at", problem="has passed")
+        return create_or_update(services, caller, new)
+
+    monkeypatch.setattr(declarations, "create_or_update", refuse_first)
+    worker = deployments.start(f"@registry.task(every='1h')\ndef a_first(): ...\n{HOURLY}")
+    assert only(worker)["name"] == "clean"
+    assert "shop: the declared schedule of a_first is not in force: at: has passed" in caplog.text
+
+
+def test_one_that_cannot_be_marked_as_gone_is_not_cancelled(
+    deployments: Deployments, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise it would look as if a person had cancelled it, and would not come back with its declaration."""
+    deployments.start(HOURLY).stop()
+    monkeypatch.setattr(Scheduler, "edit", lambda *_: Err("conflict", "somebody else was faster"))
+    worker = deployments.start(GONE)
+    assert only(worker)["status"] == "pending" and "could not be cancelled: somebody else" in caplog.text
 
 
 def test_declared_tasks_of_another_registry_are_not_gone(

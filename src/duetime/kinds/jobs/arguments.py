@@ -9,6 +9,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from inspect import Parameter
 from typing import Any, NamedTuple
 
+from duetime.engine.encoding import error_text
 from duetime.engine.errors import InvalidInput
 from duetime.kinds.jobs.context import TaskContext
 from duetime.service.json_types import JsonType, json_type_of
@@ -182,3 +183,16 @@ def _property(argument: Argument) -> dict[str, Any]:
     except (TypeError, ValueError):
         return argument.shape.schema
     return argument.shape.schema | {"default": argument.default}
+
+
+def as_json(field: str, given: Any, wanted: type[Any]) -> Any:
+    """Return the value after a JSON round trip, so that the checked value is the one that the task receives."""
+    given = list(given) if isinstance(given, tuple) else given
+    if not isinstance(given, wanted):
+        words = "a list" if wanted is list else "an object"
+        raise InvalidInput(field=field, problem=f"must be {words}, not {type(given).__name__}")
+    try:
+        return json.loads(json.dumps(given, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        message = f"must hold JSON values only ({error_text(error)})"
+        raise InvalidInput(field=field, problem=message) from error

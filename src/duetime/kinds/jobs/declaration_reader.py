@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
+from duetime.engine.errors import InvalidInput
 from duetime.engine.policy.options import make_policy
 from duetime.engine.scheduler import OPERATORS_OWN
 from duetime.engine.validation import NewSchedule
+from duetime.kinds.jobs.arguments import as_json
 from duetime.kinds.jobs.loading import FILE_PREFIX
 from duetime.service.when import LIMITS, WAYS, parse_when, read_policy
 
@@ -18,18 +20,24 @@ PREFIX: Final = f"{OPERATORS_OWN}task:"
 """Begins the keys of declared schedules; the module and the name of the task follow."""
 MAX_MODULE_LENGTH: Final = 80
 _TIMES: Final = frozenset((*WAYS, *LIMITS, "jitter", "timezone"))
+_TEXTS: Final = ("when", "at", "cron", "rrule", *LIMITS, "timezone")
 
 
-def read_declaration(
-    task: str, module: str, args: Iterable[Any], kwargs: Mapping[str, Any], options: Mapping[str, Any]
-) -> NewSchedule:
+def read_declaration(task: str, module: str, args: object, kwargs: object, options: Mapping[str, Any]) -> NewSchedule:
     """Return the schedule that a decorator declares. Raise InvalidInput for options that cannot be read."""
     times = {name: value for name, value in options.items() if name in _TIMES}
-    times |= {name: times[name].isoformat() for name in LIMITS if isinstance(times.get(name), datetime)}
+    times |= {name: times[name].isoformat() for name in ("at", *LIMITS) if isinstance(times.get(name), datetime)}
+    for name in _TEXTS:
+        if not isinstance(times.get(name), str | None):
+            raise InvalidInput(field=name, problem=f"must be a text, not {type(times[name]).__name__}")
     policy = read_policy({name: each for name, each in options.items() if name not in _TIMES and each is not None})
     make_policy(policy)
     when = parse_when(**times)
-    payload = {"task": task, "args": list(args), "kwargs": dict(kwargs)}
+    if isinstance(args, str | bytes):
+        raise InvalidInput(field="args", problem=f"must be a list of arguments, such as [{args!r:.60}]")
+    arguments = as_json("args", list(args) if isinstance(args, Sequence) else args, list)
+    named = as_json("kwargs", dict(kwargs) if isinstance(kwargs, Mapping) else kwargs, dict)
+    payload = {"task": task, "args": arguments, "kwargs": named}
     key = f"{PREFIX}{module_name(module)}:{task}"
     return NewSchedule("job", task, when.type, when.config, payload, policy, when.timezone, key)
 

@@ -13,17 +13,20 @@ import json
 import logging
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from duetime.engine.actor import MODULE, Actor
-from duetime.engine.errors import DuetimeError
+from duetime.engine.errors import DuetimeError, Refused
 from duetime.engine.fingerprint import fingerprint
+from duetime.engine.kind import Caller
 from duetime.engine.model import OVER, Schedule, ScheduleState
 from duetime.engine.result import Err, Result
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.kinds.jobs.declaration_reader import PREFIX, module_name
-from duetime.kinds.jobs.registry import Registry, default_registry
+from duetime.kinds.jobs.loading import FILE_PREFIX, task_modules
+from duetime.kinds.jobs.registry import Registry, Task, default_registry
 from duetime.service.errors import STORE_ERRORS, error_of
 from duetime.service.keyed import create_or_update
 from duetime.service.services import OPERATOR, Services
@@ -57,14 +60,17 @@ class Declarations:
     def __init__(self, services: Services, registry: Registry) -> None:
         self._services = services
         declared = [task.schedule for task in registry if task.schedule is not None]
-        self._wanted = _by_module({str(new.idempotency_key): new for new in declared})
+        wanted = _by_module({str(new.idempotency_key): new for new in declared})
         declared += [task.schedule for task in default_registry if task.schedule is not None]
         self._keys = {new.idempotency_key for new in declared}
-        self._imported = {module_name(name) for name in list(sys.modules)}
+        self._imported = _imported((*registry, *default_registry))
+        self._wanted = {name: news for name, news in wanted.items() if name in self._imported}
+        self._failed = sorted(wanted.keys() - self._wanted.keys())
 
     def entries(self) -> list[str]:
-        """Return what the worker publishes in its row. It registers before it applies anything, so that two workers
-        never replace each other's declarations."""
+        """Return what the worker publishes in its row. It registers before it applies anything, so that of two workers
+        that start one after the other, only the later one replaces the other's declarations. If two with different
+        declarations start at the same instant, neither knows of the other, and the one that applies last wins."""
         return [module.entry for module in self._modules()]
 
     def follow(self, stopping: threading.Event) -> None:
@@ -74,6 +80,8 @@ class Declarations:
             while not stopping.wait(CHECK_SECONDS) and not self._has_applied(stopping):
                 pass
 
+        for name in self._failed:
+            log.error("%s: its declared schedules stay as they are, because it could not be imported", name)
         if not self._has_applied(stopping):
             threading.Thread(target=keep_trying, name="duetime-declarations", daemon=True).start()
 
@@ -100,15 +108,21 @@ class Declarations:
         for key, new in module.wanted.items():
             if key in module.stored and _is_retired(module.stored[key]):
                 scheduler.delete(caller, module.stored[key])  # frees the key; its history stays
-            result = _reached(create_or_update(self._services, caller, new))
-            if isinstance(result, Err):
-                log.error("%s: the declared schedule of %s is not in force: %s", module.name, new.name, result.message)
+            if (problem := _problem_of(partial(create_or_update, self._services, caller, new))) is not None:
+                log.error("%s: the declared schedule of %s is not in force: %s", module.name, new.name, problem)
         for key in module.stored.keys() - self._keys:
             definition, progress = module.stored[key]
             if progress.state not in OVER:
-                scheduler.edit(caller, definition.public_id, Changes(fingerprint=RETIRED, amid_runs=True))
-                _reached(scheduler.cancel(caller, definition.public_id))
-                log.info("%s: %s is declared no more and was cancelled", module.name, definition.public_id)
+                self._retire(caller, module.name, definition.public_id)
+
+    def _retire(self, caller: Caller, module: str, id: str) -> None:
+        scheduler = self._services.scheduler
+        changes = Changes(fingerprint=RETIRED, amid_runs=True)
+        for change in (partial(scheduler.edit, caller, id, changes), partial(scheduler.cancel, caller, id)):
+            if (problem := _problem_of(change)) is not None:
+                log.error("%s: %s is declared no more, but could not be cancelled: %s", module, id, problem)
+                return
+        log.info("%s: %s is declared no more and was cancelled", module, id)
 
     def _modules(self) -> Iterator[DeclaringModule]:
         """Yield the modules that this process imported and that declare something, or did so before."""
@@ -140,11 +154,35 @@ def _by_module(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return modules
 
 
-def _reached(result: Result[Any]) -> Result[Any]:
-    """Raise the error of a store that cannot be reached, so that everything is tried again."""
+def _imported(tasks: Iterable[Task]) -> set[str]:
+    """Return the modules in this process that may have declared something, by the names that keys contain. A file has
+    the name of an installed module there if both are called `calendar`, so modules of the standard library count only
+    if they were loaded as task modules or declare something, and those of other packages only if they have tasks."""
+    declaring, others = set(task_modules), set[str]()
+    for task in tasks:
+        names = others if task.schedule is None else declaring
+        names.add(getattr(task.function, "__module__", None) or "")
+
+    def may_declare(name: str) -> bool:
+        if "." in name or name == "__main__" or name.startswith(FILE_PREFIX) or name in declaring:
+            return True
+        file = getattr(sys.modules.get(name), "__file__", None)
+        is_installed = file is None or "site-packages" in str(file) or "dist-packages" in str(file)
+        return name not in sys.stdlib_module_names and (name in others or not is_installed)
+
+    return {module_name(name) for name in list(sys.modules) if may_declare(name)}
+
+
+def _problem_of(change: Callable[[], Result[Any]]) -> str | None:
+    """Make a change; return why it was refused, or None. Raise the error of a store that cannot be reached, so that
+    everything is tried again."""
+    try:
+        result = change()
+    except Refused as error:
+        return error.message
     if isinstance(result, Err) and result.code in STORE_ERRORS:
         raise error_of(result)
-    return result
+    return result.message if isinstance(result, Err) else None
 
 
 def _is_retired(schedule: Schedule) -> bool:

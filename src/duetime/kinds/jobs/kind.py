@@ -18,7 +18,7 @@ from duetime.engine.model import times_given_back
 from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Returned, wait_for_others
 from duetime.engine.redaction import redacted, redacted_trace, secrets_of
 from duetime.engine.triggers.cron import refuse_seconds
-from duetime.kinds.jobs.arguments import told_as_piped
+from duetime.kinds.jobs.arguments import as_json, told_as_piped
 from duetime.kinds.jobs.context import ProcessFailed, RetryLater, Stopped, TaskContext, outcome_of
 from duetime.kinds.jobs.pipeline import Plan, Planner
 from duetime.kinds.jobs.registry import Registry, Task, default_registry
@@ -69,8 +69,8 @@ class JobKind(KindHooks):
         text = text.strip() if isinstance(text, str) else ""
         if not text:
             raise InvalidInput(field="task", problem="must be the name of a task, or a pipeline of tasks")
-        args = [] if args is None or args == [] else _as_json("args", args, list)
-        kwargs = {} if kwargs is None or kwargs == {} else _as_json("kwargs", kwargs, dict)
+        args = [] if args is None or args == [] else as_json("args", args, list)
+        kwargs = {} if kwargs is None or kwargs == {} else as_json("kwargs", kwargs, dict)
         plan = self._planner.checked(text, args, kwargs, caller)
         prepared = {"task": text, "args": args, "kwargs": kwargs}
         web = "task" if caller.grant is not None and any(stage.task.web for stage in plan.stages) else ""
@@ -158,19 +158,6 @@ class JobKind(KindHooks):
 
                 self._processes = ProcessRunner(**self._limits)
             return self._processes
-
-
-def _as_json(field: str, given: Any, wanted: type[Any]) -> Any:
-    """Return the value after a JSON round trip, so that the checked value is the one that the task receives."""
-    given = list(given) if isinstance(given, tuple) else given
-    if not isinstance(given, wanted):
-        words = "a list" if wanted is list else "an object"
-        raise InvalidInput(field=field, problem=f"must be {words}, not {type(given).__name__}")
-    try:
-        return json.loads(json.dumps(given, allow_nan=False))
-    except (TypeError, ValueError, RecursionError) as error:
-        message = f"must hold JSON values only ({error_text(error)})"
-        raise InvalidInput(field=field, problem=message) from error
 
 
 def _completed(value: Any) -> Completed:

@@ -9,13 +9,15 @@ import zlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from duetime.engine.encoding import error_text
 from duetime.engine.errors import DuetimeError
 
 GROUP = "duetime.tasks"
 FILE_PREFIX = "duetime_file_"
+task_modules: Final[set[str]] = set()
+"""The names of the modules that were loaded here, in this process."""
 
 
 class TaskModuleError(DuetimeError):
@@ -27,7 +29,9 @@ class TaskModuleError(DuetimeError):
 def load(modules: Iterable[str], folder: str | None = ".") -> list[ModuleType]:
     """Import each module, which registers its tasks. A module is a dotted name or the path of a `.py` file. Dotted
     names are searched for among installed modules, then in `folder`, which is None if no folder is trusted."""
-    return [load_file(name) if name.endswith(".py") else load_module(name, folder) for name in modules]
+    loaded = [load_file(name) if name.endswith(".py") else load_module(name, folder) for name in modules]
+    task_modules.update(module.__name__ for module in loaded)
+    return loaded
 
 
 def load_module(name: str, folder: str | None = None) -> ModuleType:
@@ -69,6 +73,7 @@ def load_entry_points() -> list[str]:
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         _guarded(f"{point.value} (entry point {point.name} of the group {GROUP})", point.load)
         names.append(point.name)
+        task_modules.add(point.module)
     return names
 
 
