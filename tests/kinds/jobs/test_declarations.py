@@ -16,6 +16,7 @@ import pytest
 
 from duetime import Duetime, InvalidInput, Registry, Settings, Simulation
 from duetime.engine.clock import SystemClock
+from duetime.engine.model import OVER
 from duetime.engine.result import Err
 from duetime.engine.scheduler import Scheduler
 from duetime.kinds.jobs import declarations
@@ -324,6 +325,44 @@ def test_another_new_version_replaces_the_last_one(deployments: Deployments) -> 
         old = deployments.start(text)
         threading.Event().wait(0.2)
         assert "every week" in only(old)["reads_as"]
+
+
+def pending_keys(duetime: Duetime) -> list[str]:
+    """Return the modules and names of the declared schedules that are in force."""
+    schedules = duetime.app.store.by_key_prefix("local", PREFIX)
+    return sorted(each.definition.key.removeprefix(PREFIX) for each in schedules if each.progress.state not in OVER)
+
+
+def test_a_renamed_module_takes_its_tasks_along(deployments: Deployments) -> None:
+    """Otherwise, they would run twice for ever."""
+    worker = deployments.start(f"{HOURLY}\n@registry.task(every='2h')\ndef stays(): ...", "tasks")
+    for module in ("jobs", "shop.jobs", "tasks"):
+        worker.stop()
+        forget_files()
+        worker = deployments.start(HOURLY, module)
+        kept = [] if module == "tasks" else ["tasks:stays"]
+        assert pending_keys(worker) == sorted([f"{module}:clean", *kept]), "only what is declared elsewhere has moved"
+
+
+def test_a_module_is_renamed_in_a_rolling_deployment(deployments: Deployments) -> None:
+    old = deployments.start(HOURLY, "tasks")
+    forget_files()
+    new = deployments.start(HOURLY, "jobs")
+    threading.Event().wait(0.3)
+    assert pending_keys(new) == ["jobs:clean", "tasks:clean"], "a live worker declares it, perhaps another program"
+    old.stop()
+    wait_until(lambda: pending_keys(new) == ["jobs:clean"])
+    forget_files()
+    stray = deployments.start(HOURLY, "tasks")  # a worker with the old code starts again
+    threading.Event().wait(0.3)
+    assert pending_keys(new) == ["jobs:clean"]
+    new.delete(new.list("pending")[0]["id"])
+    forget_files()
+    further = deployments.start(HOURLY, "jobs")
+    assert pending_keys(new) == ["jobs:clean"], "the old code does not replace the new one"
+    further.stop()
+    new.stop()
+    wait_until(lambda: pending_keys(stray) == ["tasks:clean"])  # the deployment was taken back
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,9 @@ When a worker starts, it creates them, changes those whose declaration changed, 
 gone from a module that it imported. During a deployment, workers with old and new code run side by side: each worker
 publishes in its row a digest of what each module declares, and the digests that this replaces. A worker whose digest is
 replaced applies its declarations only once no worker that replaces them is alive.
+
+A task that moves to another module gets a new schedule, and the former one is cancelled once no live worker has the
+former module. The worker publishes that it replaces the declarations of that module, too.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import json
 import logging
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -51,7 +54,7 @@ class DeclaringModule(NamedTuple):
     """What a worker of this process publishes about it."""
     is_in_force: bool
     is_replaced: bool
-    """Whether a live worker has replaced these declarations."""
+    """Whether a live worker has replaced these declarations, or still has the module from which tasks have moved."""
 
 
 class Declarations:
@@ -74,7 +77,7 @@ class Declarations:
         return [module.entry for module in self._modules()]
 
     def follow(self, stopping: threading.Event) -> None:
-        """Apply the declarations: now or, if a live worker has replaced them, once no such worker is left."""
+        """Apply the declarations: now or, if they have to wait for live workers, once no such worker is left."""
 
         def keep_trying() -> None:
             while not stopping.wait(CHECK_SECONDS) and not self._has_applied(stopping):
@@ -94,8 +97,8 @@ class Declarations:
             return False
 
     def apply(self) -> bool:
-        """Create, change and cancel schedules as the code says. Return whether no module has to wait for workers that
-        have replaced its declarations."""
+        """Create, change and cancel schedules as the code says. Return whether no module has to wait for other
+        workers; see `is_replaced`."""
         modules = [module for module in self._modules() if not module.is_in_force]
         for module in modules:
             if not module.is_replaced:
@@ -125,7 +128,8 @@ class Declarations:
         log.info("%s: %s is declared no more and was cancelled", module, id)
 
     def _modules(self) -> Iterator[DeclaringModule]:
-        """Yield the modules that this process imported and that declare something, or did so before."""
+        """Yield the modules that this process imported and that declare something, or did so before; then those from
+        which tasks have moved to one of these modules."""
         scheduler = self._services.scheduler
         schedules = scheduler.store.by_key_prefix(OPERATOR.owner, PREFIX)
         all_stored = _by_module({each.definition.key: each for each in schedules})
@@ -133,18 +137,48 @@ class Declarations:
             lane for worker in living(scheduler.workers(), scheduler.clock.now()) for lane in worker.lanes.split(",")
         ]
         entries = [lane.removeprefix(_PUBLISHED).split(":") for lane in lanes if lane.startswith(_PUBLISHED)]
+        tasks = set[str]()
         for name in sorted(self._wanted.keys() | (all_stored.keys() & self._imported)):
             wanted, stored = self._wanted.get(name, {}), all_stored.get(name, {})
             digest = _hash({key: fingerprint(new, scheduler.zone) for key, new in wanted.items()})
-            # What is over counts only if it is still declared: a person cancelled it, or it has ended.
-            active = {key for key, each in stored.items() if each.progress.state not in OVER}
-            active |= {key for key in stored.keys() & wanted.keys() if not _is_retired(stored[key])}
-            in_force = _hash({key: stored[key].definition.fingerprint for key in active})
-            published = [(own, replaced.split("+")) for module, own, replaced in entries if module == _hash(name)]
-            replaced = {each for _, digests in published for each in digests}
-            known = {in_force, *replaced, *(own for own, _ in published)} - {digest, ""}
-            entry = f"{_PUBLISHED}{_hash(name)}:{digest}:{'+'.join(sorted(known))}"
-            yield DeclaringModule(name, wanted, stored, entry, digest == in_force, digest in replaced)
+            in_force = _digest_in_force(wanted, stored)
+            published = _Published.about(name, entries)
+            is_replaced = digest in published.replaced
+            entry = published.entry(name, digest, in_force)
+            yield DeclaringModule(name, wanted, stored, entry, digest == in_force, is_replaced)
+            tasks |= set() if is_replaced else {new.name for new in wanted.values()}
+        for name in sorted(all_stored.keys() - self._imported):
+            stored = {key: each for key, each in all_stored[name].items() if each.progress.state not in OVER}
+            moved = {key: each for key, each in stored.items() if key.rpartition(":")[2] in tasks}
+            if moved:
+                published = _Published.about(name, entries)
+                entry = published.entry(name, "", _digest_in_force({}, stored))
+                yield DeclaringModule(name, {}, moved, entry, False, bool(published.digests))
+
+
+class _Published(NamedTuple):
+    """What live workers publish about a module."""
+
+    digests: frozenset[str]
+    """Those of what they declare. A worker that does not have the module, because its tasks moved, has none."""
+    replaced: frozenset[str]
+
+    @classmethod
+    def about(cls, name: str, entries: Sequence[Sequence[str]]) -> _Published:
+        published = [(own, replaced) for module, own, replaced in entries if module == _hash(name)]
+        replaced = {each for _, digests in published for each in digests.split("+")}
+        return cls(frozenset({own for own, _ in published} - {""}), frozenset(replaced - {""}))
+
+    def entry(self, name: str, digest: str, in_force: str) -> str:
+        known = {in_force, *self.replaced, *self.digests} - {digest}
+        return f"{_PUBLISHED}{_hash(name)}:{digest}:{'+'.join(sorted(known))}"
+
+
+def _digest_in_force(wanted: Mapping[str, NewSchedule], stored: Mapping[str, Schedule]) -> str:
+    # What is over counts only if it is still declared: a person cancelled it, or it has ended.
+    active = {key for key, each in stored.items() if each.progress.state not in OVER}
+    active |= {key for key in stored.keys() & wanted.keys() if not _is_retired(stored[key])}
+    return _hash({key: stored[key].definition.fingerprint for key in active})
 
 
 def _by_module(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
