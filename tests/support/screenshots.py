@@ -45,6 +45,11 @@ def open_palette(page: Page) -> None:
     page.locator("dialog.palette[open]").wait_for()
 
 
+def open_details(page: Page) -> None:
+    """Open every part of a form that is shown on request."""
+    page.evaluate("document.querySelectorAll('main details').forEach(each => { each.open = true })")
+
+
 def open_menu(page: Page) -> None:
     page.locator("#menu > summary").click()
 
@@ -98,6 +103,7 @@ PAGES: Final[dict[str, tuple[str, Pose]]] = {
     "schedules-none": ("/schedules?text=nothing+has+this+name", stay),
     "new-job": ("/new", stay),
     "new-prompt": ("/new?kind=prompt", stay),
+    "new-options": ("/new?kind=prompt", open_details),
     "new-notification": ("/new?kind=notification", stay),
     "new-request": ("/new?kind=request", stay),
     "new-wrong": ("/new", submit_wrong_input),

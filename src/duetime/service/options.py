@@ -152,7 +152,7 @@ class PolicyOptions(TypedDict, total=False):
     notify_on: Annotated[
         Literal["always", "failure", "success"],
         Option("Which outcomes are sent to `deliver_to`.", is_outcome=True),
-        Input("Send it"),
+        Input("Send the result"),
         Fact("result sent", words={"always": "always", "failure": "when it failed", "success": "when it succeeded"}),
     ]
     at_most_once: Annotated[
