@@ -66,7 +66,7 @@ class InvalidInput(Refused):
 
     @property
     def problem(self) -> str:
-        """What is wrong with the field, without its name, or the whole message."""
+        """The problem with the field, without its name, or the whole message."""
         text: str = self.details.get("problem", self.message)
         return text
 

@@ -10,10 +10,11 @@ from starlette.responses import JSONResponse, Response
 
 from duetime.engine.result import Err
 from duetime.rest.dependencies import Caller, Context, json_only, operators_only, problems, router
-from duetime.rest.requests import Asked, PreviewGiven, UpcomingAsked, owner_of, time_of, when_of, zone_of
+from duetime.rest.requests import Asked, PreviewGiven, UpcomingAsked, owner_of, when_of, zone_of
 from duetime.rest.responses import CallerShape, StatusShape, UpcomingShape, WorkersShape
 from duetime.service.errors import unwrap
 from duetime.service.kind_spec import Window, check_kind
+from duetime.service.operations.declaration import read_time
 from duetime.service.presenters import preview_view, worker_shape
 from duetime.service.shapes import PreviewShape
 from duetime.service.status import status as read_status
@@ -38,8 +39,9 @@ def preview(call: Caller, body: Annotated[PreviewGiven, Body()]) -> Response:
 def upcoming(call: Caller, asked: Annotated[UpcomingAsked, Query()]) -> Response:
     """List what fires next, in time order: every time within the range, up to the count."""
     check_kind(asked.kind)
-    zone, now = zone_of(call, asked.timezone), call.scheduler.clock.now()
-    span = time_of(asked.from_, "from", zone, now), time_of(asked.until, "until", zone, now, last=True)
+    call = call.in_zone(asked.timezone)
+    zone, now = call.zone, call.scheduler.clock.now()
+    span = read_time(call, asked.from_, "from"), read_time(call, asked.until, "until", last=True)
     kinds, owner = None if asked.kind is None else (asked.kind,), owner_of(call, asked.owner)
     window = Window(now, asked.count, *span, kinds, asked.topic, asked.include_paused, owner)
     found = coming(call.services, call.caller, window, zone)
@@ -60,7 +62,7 @@ def workers(call: Caller, context: Context, asked: Annotated[Asked, Query()]) ->
 def status(call: Caller, asked: Annotated[Asked, Query()]) -> Response:
     """Return what is set up, whether it works, usage and failures. Only the operator and the local owner see the names
     of machines."""
-    return JSONResponse(read_status(call._replace(zone=zone_of(call, asked.timezone))))
+    return JSONResponse(read_status(call.in_zone(asked.timezone)))
 
 
 @standing.get("/whoami", response_model=CallerShape)

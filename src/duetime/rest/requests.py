@@ -16,10 +16,7 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticKnownError
 
-from duetime.engine.clock import DAY, SECOND, Instant
-from duetime.engine.errors import DuetimeError
-from duetime.engine.times import read_instant
-from duetime.engine.triggers import known_zone
+from duetime.engine.clock import DAY, SECOND
 from duetime.service import MOST_SECONDS
 from duetime.service import when as service
 from duetime.service.errors import refuse
@@ -363,7 +360,7 @@ class UpcomingAsked(Asked):
 
 
 def zone_of(call: Call, given: str | None) -> str:
-    return call.zone if given is None else known_zone(given).key
+    return call.in_zone(given).zone
 
 
 def owner_of(call: Call, given: str | None) -> str | None:
@@ -371,17 +368,3 @@ def owner_of(call: Call, given: str | None) -> str | None:
     if given is not None and not call.caller.operator and given != call.caller.owner:
         raise refuse("operators_only", "owner: needs a token with the scope operator; leave it out", "owner")
     return given
-
-
-def time_of(
-    text: str | None, field: str, zone: str, now: Instant, *, last: bool = False, past: bool = False
-) -> Instant | None:
-    """Parse a time. With `last`, it is an inclusive end, and a date without a time includes the whole day. With `past`,
-    it may be `yesterday`, and a weekday is the most recent one."""
-    if text is None:
-        return None
-    try:
-        return read_instant(text, zone, now, last=last, past=past)
-    except DuetimeError as error:
-        example = "Try 2026-02-10T18:00:00, or words such as tomorrow 18:00."
-        raise refuse("unreadable_time", f"{field}: {error.message} {example}", field) from error

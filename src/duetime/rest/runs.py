@@ -14,14 +14,14 @@ from duetime.engine.result import Err
 from duetime.engine.store import RunQuery
 from duetime.rest.dependencies import Caller, json_only, page_of, problems, router
 from duetime.rest.operation_models import model_of, request_of
-from duetime.rest.requests import Asked, DeadAsked, DeadGiven, Given, RunsAsked, owner_of, time_of, zone_of
+from duetime.rest.requests import Asked, DeadAsked, DeadGiven, Given, RunsAsked, owner_of, zone_of
 from duetime.rest.responses import DealtShape, RunsShape
 from duetime.service.dead_letters import Action, DeadLetterQuery, change_dead
 from duetime.service.errors import refuse, unwrap
 from duetime.service.history import run_details
 from duetime.service.kind_spec import check_kind
 from duetime.service.lookup import find_schedule
-from duetime.service.operations.declaration import Answer
+from duetime.service.operations.declaration import Answer, read_time
 from duetime.service.operations.run import Retry, RunAgain, Stop, run_again, stop
 from duetime.service.operations.run import retry as retry_run
 from duetime.service.presenters import run_shapes
@@ -60,18 +60,18 @@ def started_shape(call: Call, started: Answer[Run]) -> dict[str, Any]:
 def search(call: Caller, asked: Annotated[RunsAsked, Query()]) -> Response:
     """List runs, latest first, page by page."""
     check_kind(asked.kind)
-    zone, now = zone_of(call, asked.timezone), call.scheduler.clock.now()
+    call = call.in_zone(asked.timezone)
     query = RunQuery(
         owner=owner_of(call, asked.owner),
         kind=asked.kind,
         status=asked.status,
         schedule=_schedule(call, asked.schedule),
-        due_from=time_of(asked.from_, "from", zone, now, past=True),
-        due_to=time_of(asked.to, "to", zone, now, last=True, past=True),
+        due_from=read_time(call, asked.from_, "from", past=True),
+        due_to=read_time(call, asked.to, "to", last=True, past=True),
         limit=asked.limit,
         cursor=asked.cursor,
     )
-    return _page(call, query, zone)
+    return _page(call, query, call.zone)
 
 
 def _schedule(call: Call, public_id: str | None) -> ScheduleId | None:

@@ -29,7 +29,6 @@ from duetime.rest.requests import (
     RunAsked,
     SchedulesAsked,
     owner_of,
-    time_of,
     when_of,
     zone_of,
 )
@@ -50,6 +49,7 @@ from duetime.service.operations.change import (
     change,
     change_many,
 )
+from duetime.service.operations.declaration import read_time
 from duetime.service.operations.run import RunNow, Stop, run_now
 from duetime.service.operations.run import stop as stop_runs
 from duetime.service.presenters import next_instants, preview_view, reads_as, run_shapes, schedule_shape
@@ -235,7 +235,7 @@ def _edit_asked(call: Call, schedule: Schedule, body: EditGiven, version: int | 
         payload=payload,
         policy={} if body.policy is None else read_policy(body.policy.model_dump(exclude_unset=True)),
         next=None if body.next is None else NextTime(body.next, zone),
-        starting=time_of(body.starting, "starting", zone, call.scheduler.clock.now()),
+        starting=read_time(call.in_zone(body.timezone), body.starting, "starting"),
         version=version,
     )
 

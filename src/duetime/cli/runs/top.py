@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
 
 from duetime.cli.runs.runs import run_facts
 from duetime.cli.runs.top_frame import Frame, Part, Row, frame_of, frame_view, parts_of
 from duetime.cli.serve.shutdown import StopButton
 from duetime.engine.errors import DuetimeError
 from duetime.engine.model import LIVE, ScheduleState
-from duetime.engine.result import Err, Result
 from duetime.service.lookup import name_of, short_id
 from duetime.service.operations.change import Pause, Resume, change
+from duetime.service.operations.run import Retry, RunNow, retry, run_now
 from duetime.service.services import OPERATOR, operator_call
 from duetime.service.workers import is_alive
 from duetime.terminal import output
@@ -106,18 +107,18 @@ class Actions:
         self._open = False
 
     def _retry(self) -> None:
-        row, scheduler = self._row(), self._app.scheduler
+        row, call = self._row(), operator_call(self._app.services)
         if row is None or row.schedule is None:
             self.message = "Select a row first, with the arrow keys."
         elif row.run is None:
             schedule = self._app.store.get(row.schedule)
             if schedule is not None:
-                made = scheduler.run_now(OPERATOR, schedule.definition.public_id)
-                self._tell(made, f"{clean(name_of(schedule.definition))} runs now.")
+                request = RunNow(schedule=schedule)
+                self._do(partial(run_now, call, request), f"{clean(name_of(schedule.definition))} runs now.")
         elif row.run.status in LIVE:
             self.message = f"Run {row.run.id} has not ended; only a failed run can be retried."
         else:
-            self._tell(scheduler.retry(OPERATOR, row.run.id), f"Requeued run {row.run.id}.")
+            self._do(partial(retry, call, Retry(run=row.run.id)), f"Requeued run {row.run.id}.")
 
     def _pause(self) -> None:
         row = self._row()
@@ -129,14 +130,16 @@ class Actions:
         request = Resume(schedule=schedule) if paused else Pause(schedule=schedule)
         definition, name = schedule.definition, clean(name_of(schedule.definition))
         how = f"resume it: duetime resume {short_id(definition)}"
+        text = f"Resumed {name}." if paused else f"Paused {name}; {how}"
+        self._do(partial(change, operator_call(self._app.services), request), text)
+
+    def _do(self, act: Callable[[], object], text: str) -> None:
+        """Carry out an operation, and show the text or why it was refused."""
         try:
-            change(operator_call(self._app.services), request)
-            self.message = f"Resumed {name}." if paused else f"Paused {name}; {how}"
+            act()
+            self.message = text
         except DuetimeError as error:
             self.message = error.message
-
-    def _tell(self, result: Result[Any], text: str) -> None:
-        self.message = (result.message or result.code) if isinstance(result, Err) else text
 
 
 def _key(row: Row) -> Key:

@@ -74,7 +74,7 @@ class NotifyOn(StrEnum):
 
 
 class Rule(NamedTuple):
-    """What an option accepts. Durations and their bounds are in microseconds."""
+    """The values that an option accepts. Durations and their bounds are in microseconds."""
 
     type: Literal["choice", "count", "duration", "flag", "topic", "callbacks"]
     low: int = 0

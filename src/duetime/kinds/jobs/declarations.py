@@ -157,7 +157,7 @@ class Declarations:
 
 
 class _Published(NamedTuple):
-    """What live workers publish about a module."""
+    """The digests that live workers publish about a module."""
 
     digests: frozenset[str]
     """Those of what they declare. A worker that does not have the module, because its tasks moved, has none."""
