@@ -156,6 +156,8 @@ class App:
     def close(self) -> None:
         for kind in self.kinds.values():
             kind.close()
+        if self.store.observer is not None:
+            self.store.observer.close()
         self.store.close()
 
 

@@ -11,7 +11,8 @@ from duetime.engine.clock import DAY, HOUR, SECOND, Instant
 from duetime.engine.encoding import is_text
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Kind
-from duetime.engine.policy.options import Policy, Untaken, make_policy, policy_with_json
+from duetime.engine.policy.options import RULES, Policy, Untaken, make_policy, policy_with_json
+from duetime.engine.redaction import masked
 from duetime.engine.triggers import (
     ChangingTrigger,
     IntervalTrigger,
@@ -30,6 +31,7 @@ MOST_GAPS = 800
 FARTHEST_GAP = 5 * 366 * DAY
 MOST_CHANGES = 5
 """How often the rule of one schedule may change in the future."""
+_ADDRESSES = frozenset(name for name, rule in RULES.items() if rule.type == "address")
 _encode_payload = json.JSONEncoder(separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode
 
 
@@ -62,7 +64,10 @@ class RequestChecks:
         return policy_with_json(self._usual(usual, given) | given)
 
     def _changed_policy(self, usual: Mapping[str, Any], stored: Mapping[str, Any], asked: Mapping[str, Any]) -> Policy:
-        """Change a stored policy: options that are not given stay, and None resets one to its default."""
+        """Change a stored policy: options that are not given stay, and None resets one to its default. An address that
+        is sent back in the form in which it was shown, without its credentials, stays too."""
+        shown = {name: masked(stored[name]) for name in asked if name in stored and name in _ADDRESSES}
+        asked = {name: value for name, value in asked.items() if name not in shown or value != shown[name]}
         given = {name: value for name, value in {**stored, **asked}.items() if value is not None}
         if "untaken" in asked and "expire_after" not in asked and asked["untaken"] != Untaken.EXPIRE:
             given.pop("expire_after", None)

@@ -16,7 +16,7 @@ from duetime.engine.limits import MOST_GAPS
 from duetime.engine.model import Schedule
 from duetime.engine.new_schedule import NewSchedule
 from duetime.engine.policy.changes import Edit
-from duetime.engine.policy.options import CatchUp, Overlap, Policy, policy_for_ending
+from duetime.engine.policy.options import RULES, CatchUp, Overlap, Policy, policy_for_ending
 from duetime.engine.triggers import ChangingTrigger, OnceTrigger, Trigger
 from duetime.engine.triggers.build import readable
 from duetime.engine.triggers.step_budget import CREATION_STEPS, step_budget
@@ -52,6 +52,7 @@ POLICY: Final[Mapping[str, Narrower]] = {
     "callbacks": lambda stored, new: True,  # they follow from the payload and are checked with it
     "untaken": eq,
     "expire_after": lower,
+    **{name: eq for name, rule in RULES.items() if rule.is_for_people},
 }
 """For each option of the policy, what an agent's run may make of it."""
 _INHERITED: Final = ("max_attempts", "timeout", "max_runs", "pause_after")
@@ -138,8 +139,12 @@ def _within(rules: Mapping[str, Narrower], left: Mapping[str, Any], asked: Mappi
 
 
 def check_new(kinds: Mapping[str, Kind], caller: Caller, prepared: Prepared, policy: Policy) -> None:
-    """Refuse the web to a run that may not use it, and topics that no kind knows, to which anybody may listen."""
+    """Refuse the web to a run that may not use it, options that are for people only, and topics that no kind knows, to
+    which anybody may listen."""
     _check_web(caller, prepared)
+    for name, rule in RULES.items():
+        if rule.is_for_people and getattr(policy, name) != getattr(_USUAL, name):
+            raise InvalidInput(field=name, problem="only a person may set it; leave it out, or ask a person to set it")
     topic = None if may_use_web(caller) else policy.deliver_to
     asked = [each.knows_topic for each in kinds.values() if topic is not None and hasattr(each, "knows_topic")]
     if not all(knows_topic(topic, caller.owner) for knows_topic in asked):

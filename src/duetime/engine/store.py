@@ -31,7 +31,7 @@ from duetime.engine.policy.decision import Change, Decision, RunDecider
 from duetime.engine.policy.fair_share import Budget, Turns
 from duetime.engine.policy.follow_ups import Messenger
 from duetime.engine.policy.record import Answer, Finished
-from duetime.engine.policy.rows import Draft
+from duetime.engine.policy.rows import Draft, RunEvent
 from duetime.engine.result import Result
 from duetime.engine.store_interfaces import Figures, Publication, Remotes, Revocations
 from duetime.engine.triggers.base import BEFORE_ALL
@@ -179,13 +179,26 @@ class Health:
     details: dict[str, Any]
 
 
+class RunObserver(Protocol):
+    """Is told of runs that begin and end, after the commit, if their policy asks for that."""
+
+    def __call__(self, events: Sequence[RunEvent]) -> None:
+        """Return at once: a transaction waits for this."""
+
+    def close(self) -> None: ...
+
+
 class Store(Remotes, Revocations, Publication, Figures, Protocol):
     url: str
     known_schema: int  # the newest schema version that this code knows
     messenger: Messenger | None
     """The kind that delivers messages to owners; without one, nobody is told how runs end."""
+    observer: RunObserver | None
     writes_overlap: bool
     """True if two transactions can write at the same time, so that a worker records and claims in two threads."""
+
+    def tell_observer(self, events: Sequence[RunEvent]) -> None:
+        """Tell the observer, if there is one, about runs after their commit. Its errors are logged."""
 
     def migrate(self) -> None:
         """* Upgrade the schema to this code's version; refuse one that is newer."""

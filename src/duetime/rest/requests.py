@@ -182,6 +182,7 @@ _TYPES: dict[str, Any] = {
     "duration": float,
     "flag": bool,
     "topic": Annotated[Text, Field(max_length=200)],
+    "address": Annotated[Text, Field(max_length=2000)],
 }
 
 

@@ -87,7 +87,7 @@ def brief_view(schedule: Schedule, zone: str) -> dict[str, Any]:
 
 def _stored_policy(text: str) -> dict[str, Any]:
     stored = json.loads(text)
-    return stored if isinstance(stored, dict) else {}  # it may have been edited by hand in the database
+    return masked(stored) if isinstance(stored, dict) else {}  # it may have been edited by hand in the database
 
 
 @lru_cache(maxsize=1024)
@@ -293,7 +293,7 @@ def _policy_shape(text: str) -> View | None:
     except DuetimeError:
         return None
     return {
-        option.argument: _seconds(value) if option.rule.type == "duration" else value
+        option.argument: _seconds(value) if option.rule.type == "duration" else masked(value)
         for option in policy_options().values()
         for value in [getattr(policy, option.name)]
     }

@@ -21,9 +21,9 @@ from duetime.engine.policy.decision import Change, Decision, RunDecider
 from duetime.engine.policy.fair_share import Budget
 from duetime.engine.policy.follow_ups import Messenger
 from duetime.engine.policy.record import Excuses, Finished, plan_rescue
-from duetime.engine.policy.rows import Completion, Draft, NewRows, Writes
+from duetime.engine.policy.rows import Completion, Draft, NewRows, RunEvent, Writes
 from duetime.engine.result import Err, Ok, Result
-from duetime.engine.store import Beat, ClaimRequest, Created, Planned, RecordedAndClaimed, Store
+from duetime.engine.store import Beat, ClaimRequest, Created, Planned, RecordedAndClaimed, RunObserver, Store
 from duetime.engine.triggers.step_budget import within_transaction
 from duetime.stores.byte_limits import NeedsCount, StorageFull, add_bytes, add_bytes_of
 from duetime.stores.create import (
@@ -105,6 +105,7 @@ class BaseStore(ReadsMixin, TrimMixin, Store, ABC):
         self._creates = SharedCommit(self._create_together, self._check_file)
         self._changes = SharedCommit(self._change_together)
         self._trimmed = []
+        self.observer: RunObserver | None = None
         self._forget_workers()
 
     @abstractmethod
@@ -130,6 +131,13 @@ class BaseStore(ReadsMixin, TrimMixin, Store, ABC):
                     listener()
                 except Exception:
                     log.exception("a listener for changes of the store failed")
+
+    def tell_observer(self, events: Sequence[RunEvent]) -> None:
+        if events and self.observer is not None:
+            try:
+                self.observer(events)
+            except Exception:
+                log.exception("the observer of runs failed")
 
     def create(
         self, drafts: Sequence[Draft], limits: Mapping[str, int] = {}, most_bytes: Mapping[str, int] = {}
@@ -226,6 +234,7 @@ class BaseStore(ReadsMixin, TrimMixin, Store, ABC):
     def _change_together(self, requests: Sequence[ChangeRequest]) -> list[Result[Any]]:
         with self._write() as tx:
             carried = [self._change_in(tx, request) for request in requests]
+        self.tell_observer(tx.events)
         soon = [due for result, due in carried if isinstance(result, Ok)]
         if soon:
             self._announce(soon=any(soon))
@@ -248,6 +257,7 @@ class BaseStore(ReadsMixin, TrimMixin, Store, ABC):
     def change_runs(self, runs: Sequence[RunId], now: Instant, decide: RunDecider) -> list[Result[Any]]:
         with self._write() as tx:
             results = [self._change_run_in(tx, run, now, decide) for run in runs]
+        self.tell_observer(tx.events)
         if any(isinstance(result, Ok) for result in results):  # a refusal changed nothing
             self._announce()
         return results
@@ -347,6 +357,8 @@ class BaseStore(ReadsMixin, TrimMixin, Store, ABC):
             exchanged = RecordedAndClaimed(settled, claims, seen, postponed)
             if planned is not None:
                 planned(exchanged)
+        if tx.events:
+            self.tell_observer(tx.events)
         if soon:  # otherwise, a worker would find it only at its next check, once a second
             self._announce()
         return exchanged
@@ -363,6 +375,7 @@ class BaseStore(ReadsMixin, TrimMixin, Store, ABC):
             writes = plan_rescue(held, now, tx, Excuses(not_begun, tx.spared(not_begun)))
             apply(tx, writes, now, self.messenger)
             tx.announce()
+        self.tell_observer(tx.events)
         self._announce()
         return len(held)
 

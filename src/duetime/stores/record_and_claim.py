@@ -51,6 +51,8 @@ def refuse_nul(drafts: Sequence[Draft]) -> None:
 def apply(tx: Transaction, writes: Writes, now: Instant, messenger: Messenger | None) -> None:
     """Apply writes and create their follow-ups in the same transaction, so that neither exists without the other."""
     tx.apply(writes, now)
+    if writes.events:
+        tx.events += writes.events
     for run in writes.runs_gone:
         tx.send("delete_range", run)
     drafts = drafts_of(writes.follow_ups, messenger, now) if writes.follow_ups else []
@@ -193,9 +195,13 @@ def _due_entries(tx: Transaction, wants: Sequence[ClaimRequest]) -> list[Entry]:
     taken: Counter[str] = Counter()
     served: Counter[tuple[str, str]] = Counter()
     lanes = tx.due_lanes(wants)
-    for want in (want for want in wants if want.lane in lanes):
-        used = sum(number for share, number in taken.items() if want.share and share.startswith(want.share))
-        rest = want._replace(limit=want.limit - used)
+    for want in wants:
+        if want.lane not in lanes:
+            continue
+        used = 0
+        if want.share:
+            used = sum(number for share, number in taken.items() if share.startswith(want.share))
+        rest = want._replace(limit=want.limit - used) if used else want
         found = _of_lane(tx, rest, lanes[want.lane], served) if rest.limit > 0 else []
         taken[want.share] += len(found)
         entries.update({entry[0]: entry for entry in found})

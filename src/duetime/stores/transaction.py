@@ -10,7 +10,7 @@ from duetime.engine.model import Definition, DueEntry, Progress, Run, RunId, Sch
 from duetime.engine.policy.claim import Entry
 from duetime.engine.policy.fair_share import Head
 from duetime.engine.policy.finish import HeldRun, Reader
-from duetime.engine.policy.rows import Completion, Writes
+from duetime.engine.policy.rows import Completion, RunEvent, Writes
 from duetime.engine.store import Beat, ClaimRequest
 
 DEFINITION = len(Definition._fields)
@@ -109,6 +109,9 @@ class NeedsDecision(Exception):
 
 class Transaction(Reader, Protocol):
     """An open write transaction. Progress rows are locked in the order of their schedules."""
+
+    events: tuple[RunEvent, ...] = ()
+    """What observers are told after the commit."""
 
     def rows(self, name: str, *values: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a named query."""

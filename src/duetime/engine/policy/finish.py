@@ -13,7 +13,7 @@ from duetime.engine.outcome import Alert
 from duetime.engine.policy.catch_up import next_instant
 from duetime.engine.policy.follow_ups import alert, follow_ups
 from duetime.engine.policy.options import Overlap, Policy
-from duetime.engine.policy.rows import Writes, earliest_start, ended, run_entry, trigger_entry
+from duetime.engine.policy.rows import RunEvent, Writes, earliest_start, ended, run_entry, trigger_entry
 
 # Bound once: an enum lookup costs as much as a call, and every run ends here.
 _COMPLETED, _WAITING, _PAUSED = RunStatus.COMPLETED, RunStatus.WAITING, ScheduleState.PAUSED
@@ -96,6 +96,8 @@ def end_run(writes: Writes, held: HeldRun, policy: Policy, closed: Run, now: Ins
     writes.runs[closed.id] = closed
     if policy.deliver_to is not None or policy.callbacks:
         writes.follow_ups += follow_ups(held.definition, policy, closed, now)
+    if policy.is_observed:
+        writes.events += (RunEvent(held.definition, closed),)
     if paused:
         note = FAILED_TOO_OFTEN.format(failures)
         progress = pause_and_alert(writes, held.definition, policy, progress, closed, note)

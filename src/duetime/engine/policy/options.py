@@ -43,6 +43,9 @@ def checked_topic(text: object, field: str = "topic") -> str:
     )
 
 
+_ADDRESS: Final = re.compile(r"https?://[A-Za-z0-9\[][^\s\\@#]*")
+_LONGEST_ADDRESS: Final = 2_000
+
 CALLBACK_ATTEMPTS = 10
 """Default number of attempts of a callback: with the default backoff, they take about an hour and a half."""
 
@@ -76,10 +79,12 @@ class NotifyOn(StrEnum):
 class Rule(NamedTuple):
     """The values that an option accepts. Durations and their bounds are in microseconds."""
 
-    type: Literal["choice", "count", "duration", "flag", "topic", "callbacks"]
+    type: Literal["choice", "count", "duration", "flag", "topic", "address", "callbacks"]
     low: int = 0
     high: int = 0
     choices: tuple[str, ...] = ()
+    is_for_people: bool = False
+    """Whether an agent's run can neither set, change nor remove it."""
 
 
 _T = TypeVar("_T")
@@ -137,6 +142,11 @@ class Policy:
     untaken: str = _choice(Untaken.REPLACE)
     expire_after: int | None = _duration(None, SECOND, 365 * DAY)
 
+    @property
+    def is_observed(self) -> bool:
+        """Whether observers of the store learn when a run begins and ends."""
+        return False
+
 
 RULES: Final[Mapping[str, Rule]] = {item.name: item.metadata[_RULE] for item in fields(Policy)}
 """What each option accepts, callbacks included, which only kinds set."""
@@ -185,7 +195,7 @@ def _check(name: str, value: Any) -> None:
     rule = RULES.get(name)
     if rule is None:
         raise InvalidInput(field=name, problem=f"unknown policy; choose from {', '.join(sorted(RULES))}")
-    type_, low, high, choices = rule
+    type_, low, high, choices, _ = rule
     if high:  # a count or a duration
         if type(value) is not int or not low <= value <= high:
             raise InvalidInput(field=name, problem=_out_of_range(rule, value))
@@ -197,8 +207,16 @@ def _check(name: str, value: Any) -> None:
             raise InvalidInput(field=name, problem=f"must be true or false, not {value!r}")
     elif type_ == "topic":
         checked_topic(value, name)
+    elif type_ == "address":
+        _check_address(name, value)
     elif not isinstance(value, list | tuple):
         raise InvalidInput(field=name, problem="must be a list")
+
+
+def _check_address(name: str, value: Any) -> None:
+    if not isinstance(value, str) or len(value) > _LONGEST_ADDRESS or not _ADDRESS.fullmatch(value):
+        problem = f"must be an address such as https://example.org/status, of at most {_LONGEST_ADDRESS} characters"
+        raise InvalidInput(field=name, problem=problem)
 
 
 def _out_of_range(rule: Rule, value: Any) -> str:
@@ -256,6 +274,8 @@ def policy_from_json(text: str) -> Policy:
     return make_policy(stored)
 
 
+NO_OPTIONS: Final = "{}"
+"""The stored policy of most schedules."""
 CAUTIOUS = Policy(at_most_once=True)
 
 
@@ -267,3 +287,8 @@ def policy_for_ending(text: str) -> Policy:
         return policy_from_json(text)
     except InvalidInput:
         return CAUTIOUS
+
+
+@text_cache(4096, MOST_LONG)
+def is_observed(text: str) -> bool:
+    return policy_for_ending(text).is_observed

@@ -232,6 +232,14 @@ class Message(NamedTuple):
 FollowUp: TypeAlias = Draft | Message
 
 
+class RunEvent(NamedTuple):
+    """A run that has begun or ended, for observers of the store. They learn of it after the commit, and at most once:
+    a process that ends in between tells nobody."""
+
+    definition: Definition
+    run: Run
+
+
 class RunColumn(NamedTuple):
     """A column that few runs use and that is written only for those.
 
@@ -270,6 +278,8 @@ class Writes:
     """Messages and callbacks that this decision sends, such as the message about the end of a run."""
     queues: dict[ScheduleId, list[Run]] = field(default_factory=dict)
     """Not written: stored queues from which this batch releases several runs, so that each queue is read once."""
+    events: tuple[RunEvent, ...] = ()
+    """Not written: runs whose end is announced to observers after the commit."""
     runs_gone: list[RunId] = field(default_factory=list)
     """Ranges to delete, because they turned out to be empty."""
 

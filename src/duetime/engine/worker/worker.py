@@ -14,6 +14,8 @@ from duetime.engine.model import RunId, WorkerId
 from duetime.engine.policy.catch_up import LEAD, Answers, evaluate
 from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.fair_share import Budget
+from duetime.engine.policy.options import NO_OPTIONS, is_observed
+from duetime.engine.policy.rows import RunEvent
 from duetime.engine.store import ClaimRequest, RecordedAndClaimed, Store
 from duetime.engine.worker import claim_overlap
 from duetime.engine.worker.claim_overlap import ClaimOverlap, Turn
@@ -420,6 +422,8 @@ class Worker:
         if self.draining or self.lease.expired() or item.stop.is_set():
             self._give_back([item])
             return
+        if item.claim.definition.policy != NO_OPTIONS and is_observed(item.claim.definition.policy):
+            self.store.tell_observer([RunEvent(item.claim.definition, item.claim.run)])
         begun = self.clock.monotonic()
         finished = execute_run(item, self.kinds, self.clock, self.lease)
         took = self.clock.monotonic() - begun
