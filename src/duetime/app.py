@@ -175,13 +175,17 @@ def build(
     `must_exist`: a SQLite file that does not exist is an error, because the user named it and it must not be created
     silently. `use_published`: what the server published in the store takes precedence over the settings.
     """
-    clock = clock or SystemClock()
+    is_real, clock = clock is None, clock or SystemClock()  # a simulated run calls nobody
     remember_secrets(secrets_of(settings, os.environ))
     local_zone(settings)  # a problem of the zone or of a kind is reported before a store is created
     load_specs()
     store = open_store(settings.path_of_db(), clock, must_exist=must_exist)
     try:
         store.migrate()
+        if is_real:
+            from duetime.net.pings import Pings
+
+            store.observer = Pings(settings.allowed_hosts)
         published = store.published() if use_published else None
         return _assembled(settings, clock, store, {"registry": registry, "load_tasks": tasks}, published)
     except BaseException:

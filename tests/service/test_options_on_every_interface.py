@@ -31,7 +31,13 @@ from tests.support.web import Site, site
 
 CRON = "0 9 * * *"
 OWNER = Caller(LOCAL)
-SAMPLES: dict[str, Any] = {"count": 7, "duration": 90, "flag": True, "topic": "daily-report"}
+SAMPLES: dict[str, Any] = {
+    "count": 7,
+    "duration": 90,
+    "flag": True,
+    "topic": "daily-report",
+    "address": "https://hc.example/1",
+}
 """A value for each type of option; a choice takes its second one. Durations are in seconds."""
 NEEDS: dict[str, dict[str, Any]] = {
     "notify_on": {"deliver_to": "daily-report"},

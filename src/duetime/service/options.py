@@ -155,6 +155,16 @@ class PolicyOptions(TypedDict, total=False):
         Input("Send the result"),
         Fact("result sent", words={"always": "always", "failure": "when it failed", "success": "when it succeeded"}),
     ]
+    ping: Annotated[
+        str | None,
+        Option(
+            "A monitoring address that is called when a run starts (with /start), succeeds, or fails (with /fail).",
+            example="https://hc.example/5f2c",
+            is_outcome=True,
+        ),
+        Input("Monitoring address", "Called at start, success and failure.", is_rare=True),
+        Fact("monitoring address", words={"None": "none"}),
+    ]
     at_most_once: Annotated[
         bool,
         Option("Never repeat a run that may have started, even after a crash."),

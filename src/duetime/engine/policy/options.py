@@ -141,11 +141,13 @@ class Policy:
     callbacks: tuple[Callback, ...] = _option((), Rule("callbacks"))
     untaken: str = _choice(Untaken.REPLACE)
     expire_after: int | None = _duration(None, SECOND, 365 * DAY)
+    ping: str | None = _option(None, Rule("address", is_for_people=True))
+    """An address of a monitoring service that is called when a run starts, succeeds and fails."""
 
     @property
     def is_observed(self) -> bool:
         """Whether observers of the store learn when a run begins and ends."""
-        return False
+        return self.ping is not None
 
 
 RULES: Final[Mapping[str, Rule]] = {item.name: item.metadata[_RULE] for item in fields(Policy)}

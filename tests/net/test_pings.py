@@ -1,0 +1,136 @@
+"""Monitoring addresses that are called when a run starts, succeeds and fails, with a real receiver."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from queue import Queue
+from zlib import crc32
+
+import pytest
+
+from duetime import Duetime, InvalidInput, Registry, Settings
+from duetime.engine.kind import LOCAL, Caller
+from duetime.engine.result import Ok
+from duetime.engine.validation import Changes, NewSchedule
+from duetime.net import pings
+from duetime.service.errors import unwrap
+from duetime.service.presenters import policy_shape
+from tests.support.receiver import Behaviour, Fault, Receiver
+
+FAR = {"run_at": "2099-01-01T00:00:00Z"}
+AGENT = Caller(LOCAL, depth=1)
+registry = Registry()
+
+
+@registry.task
+def work() -> str:
+    return "done"
+
+
+@registry.task
+def fail() -> None:
+    raise RuntimeError("broken")
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with Receiver() as running:
+        yield running
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def duetime(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Duetime]:
+    url = str(tmp_path / "pings.db") if request.param == "sqlite" else request.getfixturevalue("clean_postgres_url")
+    with Duetime(settings=Settings(db=url, allowed_hosts=("127.0.0.1",)), registry=registry) as running:
+        yield running
+
+
+def paths(receiver: Receiver, number: int) -> list[str]:
+    return [request.target for request in receiver.wait_for(number)]
+
+
+def test_a_run_calls_at_its_start_and_at_its_success(duetime: Duetime, receiver: Receiver) -> None:
+    duetime.schedule(work, delay=0.001, ping=f"{receiver.url}/check/5f2c?key=1")
+    assert paths(receiver, 2) == ["/check/5f2c/start?key=1", "/check/5f2c?key=1"]
+    assert {request.method for request in receiver.wait_for(2)} == {"GET"}
+
+
+def test_a_failure_is_called_when_no_attempt_is_left(duetime: Duetime, receiver: Receiver) -> None:
+    duetime.schedule(fail, delay=0.001, ping=f"{receiver.url}/check/", max_attempts=2, backoff=0.01)
+    assert paths(receiver, 3) == ["/check/start", "/check/start", "/check/fail"]
+
+
+def test_a_silent_monitor_delays_no_run(duetime: Duetime, receiver: Receiver) -> None:
+    receiver.behave = lambda request: Behaviour(fault=Fault.SILENCE)
+    for _ in range(50):
+        duetime.schedule(work, delay=0.001, ping=f"{receiver.url}/silent")
+    with Receiver() as other:
+        duetime.schedule(work, delay=0.001, ping=f"{other.url}/{_another_thread(receiver.url, other.url)}")
+        assert len(other.wait_for(2)) == 2  # the silent one takes five seconds for each call
+
+
+def _another_thread(silent: str, url: str) -> str:
+    """Return a path whose calls are made by another thread than those to the silent address."""
+    taken = crc32(f"{silent}/silent".encode()) % pings._THREADS
+    return next(path for path in "abcdefghijkl" if crc32(f"{url}/{path}".encode()) % pings._THREADS != taken)
+
+
+class Lines(logging.Handler):
+    """Log lines, each of which can be waited for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: Queue[str] = Queue()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.put(record.getMessage())
+
+
+def test_an_address_of_this_machine_needs_to_be_allowed(tmp_path: Path, receiver: Receiver) -> None:
+    log, lines = logging.getLogger("duetime.ping"), Lines()
+    log.addHandler(lines)
+    try:
+        with Duetime(settings=Settings(db=str(tmp_path / "d.db")), registry=registry) as duetime:
+            duetime.schedule(work, delay=0.001, ping=f"{receiver.url}/check?token=s3cr3t")
+            line = lines.lines.get(timeout=30)
+    finally:
+        log.removeHandler(lines)
+    assert receiver.connections == 0
+    assert "only public hosts may be called" in line
+    assert "s3cr3t" not in line
+
+
+def test_a_run_of_an_agent_can_neither_set_change_nor_remove_it(duetime: Duetime) -> None:
+    ping = {"ping": "https://hc.example/1"}
+    new = NewSchedule("job", "work", "once", FAR, {"task": "work"}, ping)
+    with pytest.raises(InvalidInput, match="ping: only a person may set it"):
+        unwrap(duetime.scheduler.create(AGENT, new))
+    made = duetime.scheduler.create(Caller(LOCAL), new)
+    assert isinstance(made, Ok)
+    id = made.value.definition.public_id
+    for changed in ("https://hc.example/2", None):
+        with pytest.raises(InvalidInput, match="ping: an agent's run may only narrow"):
+            unwrap(duetime.scheduler.edit(AGENT, id, Changes(policy={"ping": changed})))
+    assert isinstance(duetime.scheduler.edit(AGENT, id, Changes(policy={"ping": "https://hc.example/1"})), Ok)
+
+
+def test_credentials_in_an_address_are_hidden_and_kept(duetime: Duetime) -> None:
+    secret = "https://hc.example/1?token=s3cr3t"
+    new = NewSchedule("job", "work", "once", FAR, {"task": "work"}, {"ping": secret})
+    made = duetime.scheduler.create(Caller(LOCAL), new)
+    assert isinstance(made, Ok)
+    definition = made.value.definition
+    shown = (policy_shape(definition.policy) or {})["ping"]
+    assert shown == "https://hc.example/1?token=***"
+    assert isinstance(duetime.scheduler.edit(Caller(LOCAL), definition.public_id, Changes(policy={"ping": shown})), Ok)
+    stored = duetime.scheduler.find(Caller(LOCAL), definition.public_id)
+    assert stored is not None
+    assert secret in stored.definition.policy
+
+
+@pytest.mark.parametrize("address", ["ftp://example.org", "https://", "https://a b", "https://me:pw@example.org", "x"])
+def test_only_addresses_are_accepted(duetime: Duetime, address: str) -> None:
+    with pytest.raises(InvalidInput, match="ping: must be an address such as"):
+        duetime.schedule(work, delay="1h", ping=address)
