@@ -30,12 +30,12 @@ from duetime.kinds.jobs.registry import Registry
 from duetime.kinds.notifications.build import notes_for_others
 from duetime.kinds.notifications.delivery import MESSENGER
 from duetime.kinds.notifications.kind import NotificationKind
-from duetime.kinds.prompts.access import load_tokens, runs_under_way
 from duetime.security.redaction import secrets_of
 from duetime.service.errors import refuse
 from duetime.service.kind_spec import BuildContext, load
 from duetime.service.published import SERVER_IS_OLDER, differences, publication, read_publication, without_address
 from duetime.service.services import OPERATOR, Services, process_name
+from duetime.service.tokens import load_tokens, runs_under_way
 from duetime.service.workers import is_alive, work_entry
 from duetime.settings import RUNS_PER_HOUR, Settings, data_folder, is_postgres, local_zone
 from duetime.settings.locations import make_folder
@@ -347,12 +347,12 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     from duetime.http.connection_limits import owner_shares
     from duetime.http.metrics import metrics, readiness
     from duetime.http.sessions import Proofs, Sessions
-    from duetime.kinds.prompts.access import header_command, stdio_command, store_options
     from duetime.mcp.http import mcp_route, running
     from duetime.rest.application import api, api_routes
     from duetime.rest.direct import Direct
     from duetime.service.owner_limits import OwnerLimits
     from duetime.service.services import local_call
+    from duetime.settings.own_commands import header_command, stdio_command, store_options
 
     services = app.services
     identify = partial(local_call if tokens is None else by_token, services)

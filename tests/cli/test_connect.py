@@ -15,8 +15,8 @@ import pytest
 
 from duetime.cli.setup import json_edit, toml_edit
 from duetime.cli.setup.json_edit import Unreadable
-from duetime.kinds.prompts.access import this_program
 from duetime.service.client_configs import CLIENTS, Machine
+from duetime.settings.own_commands import this_program
 from tests.support.cli import Cli
 
 FILES = {

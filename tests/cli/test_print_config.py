@@ -114,8 +114,8 @@ def test_all_of_them_together() -> None:
 
 
 def test_stdio_works_from_any_folder(cli: Cli, tmp_path: Path) -> None:
-    from duetime.kinds.prompts.access import stdio_command
     from duetime.settings import Settings
+    from duetime.settings.own_commands import stdio_command
 
     command = stdio_command(Settings(db="my.db", tasks=("mine.py", "package.tasks"), tools=("jobs",)))
     assert command == [

@@ -57,8 +57,8 @@ def test_a_server_over_stdio_runs_no_code_of_the_folder_it_is_started_in(planted
 
 @pytest.mark.process
 def test_the_printed_command_imports_nothing_from_the_folder_that_a_client_has_open(cli: Cli, tmp_path: Path) -> None:
-    from duetime.kinds.prompts.access import stdio_command
     from duetime.settings import Settings
+    from duetime.settings.own_commands import stdio_command
 
     opened = tmp_path / "opened"
     opened.mkdir()

@@ -15,7 +15,7 @@ from duetime.engine.kind import Caller
 from duetime.engine.model import Schedule
 from duetime.engine.result import Ok
 from duetime.engine.validation import NewSchedule
-from duetime.kinds.prompts.access import RUN_TOKEN
+from duetime.settings.own_commands import RUN_TOKEN
 from tests.support.agency import CALLING_AGENT, Agency
 from tests.support.agents import over_stdio
 from tests.support.cli import Output, start

@@ -18,9 +18,9 @@ from duetime.engine.outcome import Completed, Waiting
 from duetime.engine.policy.record import Finished
 from duetime.engine.result import Err, Ok
 from duetime.engine.store import ClaimRequest
-from duetime.kinds.prompts.access import runs_under_way
 from duetime.kinds.prompts.agent import Reply
 from duetime.kinds.prompts.inbox import finish_later
+from duetime.service.tokens import runs_under_way
 from duetime.settings import AgentSettings
 from tests.support.api import Api, Client, serving_api
 

@@ -16,8 +16,8 @@ from duetime.engine.clock import HOUR, Instant
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller
 from duetime.engine.store import ClaimRequest
-from duetime.kinds.prompts.access import runs_under_way
 from duetime.mcp.definitions import ToolProblem
+from duetime.service.tokens import runs_under_way
 from tests.support.agent import RESOURCES, TOOLS, Agent
 from tests.support.api import Api, Client, serving_api
 

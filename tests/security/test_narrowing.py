@@ -17,7 +17,7 @@ from duetime.engine.policy.options import Policy
 from duetime.engine.store import ClaimRequest
 from duetime.http.auth import call_of
 from duetime.kinds.jobs.registry import Task
-from duetime.kinds.prompts.access import runs_under_way
+from duetime.service.tokens import runs_under_way
 from duetime.settings.sections import AgentSettings, NotificationSettings
 from tests.support.agent import Agent
 from tests.support.api import Api, Client, serving_api

@@ -16,9 +16,9 @@ from duetime.engine.outcome import Completed, Waiting
 from duetime.engine.policy.record import Finished
 from duetime.engine.result import Ok
 from duetime.engine.store import ClaimRequest
-from duetime.kinds.prompts.access import runs_under_way
 from duetime.security.claims import InvalidToken
 from duetime.security.tokens import Tokens
+from duetime.service.tokens import runs_under_way
 from tests.support.api import Api, serving_api
 from tests.support.tokens import SECRET
 

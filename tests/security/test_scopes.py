@@ -25,13 +25,14 @@ from duetime.engine.store import ClaimRequest, RunQuery, ScheduleQuery
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.http.auth import call_of
 from duetime.kinds import load_specs
-from duetime.kinds.prompts.access import RunAccess, runs_under_way
+from duetime.kinds.prompts.access import RunAccess
 from duetime.kinds.prompts.allowance import NOTHING_MORE
 from duetime.kinds.prompts.kind import allowance_of
 from duetime.kinds.requests.wire import dlq_id
 from duetime.mcp.catalog import catalog_of
 from duetime.security.claims import Grant
 from duetime.service.services import Call
+from duetime.service.tokens import runs_under_way
 from duetime.settings import AgentSettings
 from scorecard.mcp_client import META
 from tests.e2e.test_mcp_tools import CALLS

@@ -18,8 +18,8 @@ from duetime.engine.model import Run
 from duetime.engine.result import Ok
 from duetime.engine.store import ClaimRequest
 from duetime.engine.validation import NewSchedule
-from duetime.kinds.prompts.access import runs_under_way
 from duetime.service.owner_limits import SHARE, OwnerLimits, Shares, TooManyRequests
+from duetime.service.tokens import runs_under_way
 from tests.support.raw import META
 from tests.support.strangers import received
 from tests.support.web import ACCEPT, INITIALIZE, MODERN, Reply, Site, site

@@ -8,10 +8,14 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from duetime.engine.errors import InvalidInput
 from duetime.kinds import jobs, notifications, prompts, requests
-from duetime.service.kind_spec import KindSpec, known_specs, register
+from duetime.service.kind_spec import KindSpec, known_specs, load, register
+
+if TYPE_CHECKING:
+    from duetime.settings.kind_settings import KindSettings
 
 ENTRY_POINTS = "duetime.kinds"
 """The group of entry points through which another package adds a kind: each refers to a KindSpec."""
@@ -52,3 +56,17 @@ def load_specs() -> Mapping[str, KindSpec]:
     """Return the built-in kinds and those of installed packages."""
     _register_installed()
     return known_specs()
+
+
+def kind_settings() -> list[KindSettings]:
+    """Return what the kinds add to the settings."""
+    return [_part(spec, spec.settings) for spec in load_specs().values() if spec.settings]
+
+
+def _part(spec: KindSpec, path: str) -> Any:
+    try:
+        return load(path)
+    except (ImportError, AttributeError) as error:
+        raise InvalidInput(
+            f"{path} of the kind {spec.name} cannot be loaded: {error}; fix or remove its package"
+        ) from error

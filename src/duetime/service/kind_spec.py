@@ -79,6 +79,10 @@ class KindSpec:
     masking: str = ""
     """Masking of its payloads and results, for kinds where hiding values that look like credentials is not
     sufficient."""
+    settings: str = ""
+    """KindSettings: its tables of the settings file, and the check of their values."""
+    checks: str = ""
+    """Checks: what `duetime doctor` checks for it."""
     cost: str = ""
     """Function that returns what a run used, such as tokens and dollars, from its result; None if that is unknown."""
     outcome: str = ""

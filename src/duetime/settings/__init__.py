@@ -10,6 +10,7 @@ from typing import Any
 
 from duetime.engine.errors import InvalidInput
 from duetime.engine.times.zones import known_zone
+from duetime.settings.kind_settings import kind_tables
 from duetime.settings.loading import Source, fitted, names_of, problems_of, read_file
 from duetime.settings.locations import (
     CONFIG,
@@ -115,7 +116,7 @@ def _variables() -> dict[str, tuple[str, ...]]:
     """Return the environment variables and the settings that they set, such as `DUETIME_NOTIFICATIONS_SERVER` for a
     table."""
     plain = [(name,) for name in names_of(Settings) if name not in (*_TABLES, *_TABLES_OF_TABLES)]
-    inside = [(table, name) for table, of in _TABLES.items() for name in names_of(of)]
+    inside = [(table, name) for table, of in {**_TABLES, **kind_tables()}.items() for name in names_of(of)]
     return {f"{PREFIX}{'_'.join(path).upper()}": path for path in (*plain, *inside)}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, TypeVar
 
 from duetime.settings.locations import Origin, data_folder
 from duetime.settings.sections import (
@@ -15,6 +16,8 @@ from duetime.settings.sections import (
     McpServerSettings,
     NotificationSettings,
 )
+
+T = TypeVar("T")
 
 RUNS_PER_HOUR = 10_000
 """Enough for a job and a reminder every second, and some more."""
@@ -107,8 +110,14 @@ class Settings:
     agents: Mapping[str, AgentSettings] = field(default_factory=dict)
     mcp_servers: Mapping[str, McpServerSettings] = field(default_factory=dict)
     heartbeat: HeartbeatSettings = field(default_factory=HeartbeatSettings)
+    tables: Mapping[str, Any] = field(default_factory=dict)
+    """Tables of kinds from other packages, by name."""
     sources: tuple[str, ...] = field(default=(), compare=False)
     origin: Origin = field(default=Origin(), compare=False)
+
+    def table(self, model: type[T]) -> T:
+        """Return the table of a kind from another package, by its class; the defaults, if it is not set."""
+        return next((each for each in self.tables.values() if isinstance(each, model)), model())
 
     def path_of_db(self) -> str:
         return self.db or str(data_folder() / "duetime.db")

@@ -18,6 +18,8 @@ INBOX = "inbox"
 prompts wait until a connected agent takes them."""
 HEARTBEAT = "heartbeat"
 """The name by which prompts address the heartbeat; no other agent may have it."""
+NO_OWNER = '.owners: name at least one owner, such as ["local"], or ["*"] for all'
+"""The problem of an agent or a channel that nobody may use."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from duetime.engine.errors import InvalidInput
 from duetime.settings import CONFIG, Settings, data_folder, load_settings
-from duetime.settings.loading import names_of
+from duetime.settings.loading import values_of
 from duetime.settings.locations import TrustedFiles, read_found
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def value_at(source: Any, path: Key) -> Any:
         if isinstance(source, Mapping):
             source = source.get(name)
         else:
-            source = getattr(source, name) if is_dataclass(source) and name in names_of(type(source)) else None
+            source = values_of(source).get(name) if is_dataclass(source) else None
     return source
 
 

@@ -12,9 +12,8 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 from duetime.engine.errors import InvalidInput
 from duetime.terminal import output
@@ -55,16 +54,6 @@ _builders: list[Callable[..., Application]] = []
 def register_builder(build: Callable[..., Application]) -> None:
     """Set the function that opens the store and assembles the application."""
     _builders[:] = [build]
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """The result of one check of `duetime doctor`."""
-
-    status: Literal["ok", "info", "warn", "fail"]
-    """`info`: the check was not made, and the message says how to make it."""
-    subject: str
-    message: str
 
 
 # Settings of one command: `--config`, and a warning on standard error about a settings file that is ignored.

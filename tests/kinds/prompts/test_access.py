@@ -9,11 +9,13 @@ import pytest
 
 from duetime.engine.clock import MINUTE, SystemClock
 from duetime.engine.policy.claim import Claim
-from duetime.kinds.prompts.access import RUN_FOLDER, RUN_TOKEN, RunAccess, load_tokens, store_options
+from duetime.kinds.prompts.access import RunAccess
 from duetime.security.claims import Grant
 from duetime.security.redaction import Secrets
 from duetime.security.tokens import Tokens
+from duetime.service.tokens import load_tokens
 from duetime.settings import CONFIG, NotificationSettings, Settings, load_settings, user_file
+from duetime.settings.own_commands import RUN_FOLDER, RUN_TOKEN, store_options
 from duetime.stores.sqlite.store import SqliteStore
 from tests.support.drafts import T0, once
 from tests.support.hand import Hand, create

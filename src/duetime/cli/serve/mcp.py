@@ -58,8 +58,8 @@ def _serve(flags: dict[str, Any], wire: Wire, exit_: QuickExit) -> None:
 
     from duetime.app import build, catalog_for, mcp_server
     from duetime.engine.worker.standby import Standby
-    from duetime.kinds.prompts.access import RUN_FOLDER, RUN_TOKEN
     from duetime.mcp.stdio import serve_stdio
+    from duetime.settings.own_commands import RUN_FOLDER, RUN_TOKEN
     from duetime.settings.working_folder import leave_folder
 
     _log_to_standard_error()
@@ -116,8 +116,8 @@ class FollowedServices:
 
 
 def _identify(followed: FollowedServices, standby: Standby) -> Callable[[], Call]:
-    from duetime.kinds.prompts.access import RUN_TOKEN
     from duetime.service.services import local_call
+    from duetime.settings.own_commands import RUN_TOKEN
 
     token = os.environ.get(RUN_TOKEN)
     if token is not None:

@@ -28,11 +28,11 @@ from duetime.cli.serve.worker import (
 )
 from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.http import url_for
-from duetime.kinds.prompts.access import header_command, stdio_command
 from duetime.kinds.prompts.kind import PromptKind
 from duetime.service.client_configs import ALL, CLIENTS, Reach, instructions, known_client
 from duetime.service.errors import refuse
 from duetime.settings import Settings
+from duetime.settings.own_commands import header_command, stdio_command
 from duetime.settings.working_folder import leave_folder
 from duetime.terminal import output
 from duetime.terminal.context import Db, Json, Tasks, Tools, program, settings_for

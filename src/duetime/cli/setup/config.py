@@ -14,7 +14,7 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.redaction import MASK, mask_text, without_password
 from duetime.service.errors import refuse
 from duetime.settings import FILE, Settings, data_folder, local_zone, user_file
-from duetime.settings.loading import fitted, names_of, read_file
+from duetime.settings.loading import fitted, read_file, values_of
 from duetime.settings.locations import TrustedFiles, absolute_paths, read_found
 from duetime.settings.settings_file import Key, change_file, load_only, text_of, value_at
 from duetime.terminal import output
@@ -200,8 +200,8 @@ def _keys(values: Mapping[str, Any], within: Key = ()) -> Iterator[Key]:
 def _rows(settings: Any, within: Key = ()) -> Iterator[tuple[Key, Any]]:
     """Yield every setting with its value. Settings that are excluded from `repr` contain secrets and are masked."""
     secret = {each.name for each in fields(settings) if not each.repr}
-    for name in names_of(type(settings)):
-        value, key = getattr(settings, name), (*within, name)
+    for name, value in values_of(settings).items():
+        key = (*within, name)
         if is_dataclass(value):
             yield from _rows(value, key)
         elif isinstance(value, Mapping):

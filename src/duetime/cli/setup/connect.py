@@ -14,10 +14,10 @@ from duetime.cli.setup.client_files import read_text
 from duetime.cli.setup.json_edit import Unreadable
 from duetime.engine.errors import InvalidInput
 from duetime.engine.redaction import redacted, without_password
-from duetime.kinds.prompts.access import stdio_command
 from duetime.service.client_configs import CLIENTS, Client, Entry, Machine, Reach, known_client
 from duetime.settings import PREFIX, Settings, environment_names, user_file
 from duetime.settings.locations import make_folder
+from duetime.settings.own_commands import stdio_command
 from duetime.settings.settings_file import change_file, load_only
 from duetime.terminal import output
 from duetime.terminal.completion import one_of

@@ -5,23 +5,22 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 
 import typer
 
 from duetime.cli.main import failure_of
-from duetime.cli.setup.doctor_checks import machine_checks, store_checks, store_file_checks, task_checks
+from duetime.cli.setup.doctor_checks import kind_checks, machine_checks, store_checks, store_file_checks
 from duetime.engine.clock import SystemClock
 from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.engine.redaction import without_password
-from duetime.kinds.notifications.checks import delivery_checks
-from duetime.kinds.prompts.checks import agent_checks
 from duetime.security.private_files import FILE, VARIABLE
+from duetime.service.checks import Check
 from duetime.service.errors import FAILED
 from duetime.settings import CONFIG, Settings, is_postgres, load_settings
 from duetime.terminal import output
-from duetime.terminal.context import Check, Db, Json, Tasks
+from duetime.terminal.context import Db, Json, Tasks
 from duetime.terminal.output import clean
 from duetime.terminal.typer_ext import ReadCommand, single
 
@@ -52,10 +51,7 @@ def _checks(flags: dict[str, object]) -> Iterator[Check]:
         yield Check("ok", "settings", ", ".join(settings.sources) or "the defaults")
         yield from settings_file_checks(settings)
     yield from machine_checks(settings)
-    registry, loaded = task_checks(settings)
-    yield from loaded
-    yield from delivery_checks(settings, SystemClock())
-    yield from agent_checks(settings, SystemClock())
+    yield from kind_checks(lambda checks: checks.setup(settings, SystemClock()))
     yield from token_checks(settings)
     usable = True
     for check in store_file_checks(settings.path_of_db()):
@@ -63,7 +59,7 @@ def _checks(flags: dict[str, object]) -> Iterator[Check]:
         yield check
     if usable:
         try:
-            yield from store_checks(settings, registry, SystemClock())
+            yield from store_checks(settings, SystemClock())
         except InvalidInput as error:  # something in the settings is unusable, so no worker would start either
             yield Check("fail", "settings", failure_of(error).message)
         except DuetimeError as error:
@@ -93,8 +89,8 @@ def settings_file_checks(settings: Settings) -> Iterator[Check]:
 def secrets_in(settings: Settings) -> list[str]:
     """Return the names of settings that contain values which others should not read."""
     names = ["db"] if without_password(settings.db) != settings.db else []
-    own = ("token", "qstash_token", "prefix")
-    names += [f"notifications.{name}" for name in own if getattr(settings.notifications, name)]
+    for table, values in {"notifications": settings.notifications, **settings.tables}.items():
+        names += [f"{table}.{each.name}" for each in fields(values) if not each.repr and getattr(values, each.name)]
     names += [f"channels.{name}" for name, each in settings.channels.items() if each.url or each.headers]
     names += [
         f"agents.{name}"

@@ -1,12 +1,11 @@
-"""Checks that need no store: the machine, the packages, the file system, the task modules."""
+"""Checks that belong to no kind: the machine, the packages, the file system, the store; and those of the kinds."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sys
-from collections import Counter
-from collections.abc import Collection, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from contextlib import closing
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -17,25 +16,18 @@ from duetime.engine.clock import MINUTE, SECOND, Clock, Instant, SystemClock
 from duetime.engine.errors import DuetimeError
 from duetime.engine.model import Schedule, ScheduleId, names_limit, was_given_back
 from duetime.engine.redaction import without_password
-from duetime.engine.result import Err
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import EVERY_ONE, Health, Page, RunQuery, ScheduleQuery
 from duetime.engine.times import clock_local
-from duetime.kinds.jobs import shell_task
-from duetime.kinds.jobs.builtin import TASKS, fetch_task
-from duetime.kinds.jobs.loading import load, load_entry_points
-from duetime.kinds.jobs.registry import Registry, default_registry
-from duetime.kinds.notifications.build import notes_for_others
-from duetime.kinds.notifications.kind import NotificationKind
-from duetime.kinds.prompts.checks import unknown_agents
+from duetime.service.checks import Check, Checks, Installation
 from duetime.service.errors import unwrap
-from duetime.service.kind_spec import known_specs
+from duetime.service.kind_spec import known_specs, load
 from duetime.service.lookup import short_id
 from duetime.service.masking import masked
 from duetime.service.services import OPERATOR
 from duetime.service.workers import is_alive
 from duetime.settings import Settings, local_zone
-from duetime.terminal.context import Check, again, program, store_file
+from duetime.terminal.context import again, program, store_file
 from duetime.terminal.output import clean, plural, relative, span
 
 PACKAGES = ("apsw", "cronsim", "pydantic", "rich", "typer", "tzdata", "tzlocal")
@@ -44,8 +36,6 @@ SAFE_SQLITE = (3, 51, 3)
 NETWORK = frozenset({
     "nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "fuse.s3fs", "afs", "ceph", "glusterfs", "vboxsf",
 })  # fmt: skip
-OPERATOR_TASKS = frozenset({"backup_database", "prune_history"})
-"""Tasks that every worker registers itself once it has a store."""
 LITTLE_SPACE = 100 * 1024 * 1024
 
 
@@ -94,26 +84,16 @@ def _zone(settings: Settings) -> Check:
     return Check("ok", "zone", f"{zone}, {whose}; it is now {clock_local(now, zone)}")
 
 
-def task_checks(settings: Settings) -> tuple[Registry, list[Check]]:
-    """Return the tasks that can be loaded, and a check for each module."""
-    checks = []
-    for module in settings.tasks:
+def kind_checks(select: Callable[[Checks], Iterable[Check]]) -> Iterator[Check]:
+    """Yield some of the checks of every kind. One that fails itself does not prevent the others."""
+    for spec in known_specs().values():
         try:
-            load([module], settings.origin.modules)
-            checks.append(Check("ok", "tasks", f"{module} is imported"))
-        except DuetimeError as error:
-            checks.append(Check("fail", "tasks", error.message))
-    try:
-        announced = load_entry_points()
-    except DuetimeError as error:
-        announced = []
-        checks.append(Check("fail", "tasks", error.message))
-    registry = Registry((*TASKS, fetch_task(settings)), base=default_registry)
-    if announced:
-        checks.append(Check("ok", "tasks", f"announced by packages: {', '.join(announced)}"))
-    names = ", ".join(sorted({task.name for task in registry} | OPERATOR_TASKS))
-    more = "" if settings.tasks or announced else "; name your own with --tasks, or in duetime.toml"
-    return registry, [*checks, Check("ok", "tasks", f"known: {names}{more}")]
+            yield from select(load(spec.checks)) if spec.checks else ()
+        except DuetimeError:
+            raise
+        except Exception as error:
+            said = clean(masked(f"{type(error).__name__}: {error}"))
+            yield Check("fail", spec.name, f"its check {spec.checks} failed: {said}; report it to who wrote the kind")
 
 
 def store_file_checks(url: str) -> Iterator[Check]:
@@ -159,11 +139,11 @@ def file_system(place: Path, mounts: Path = Path("/proc/self/mounts")) -> str | 
 # Checks of a reachable store: its schema, its clock, its workers, and schedules with problems.
 
 SKEW = 1 * SECOND
-LOOKED_AT = 1000
-"""Number of jobs whose tasks are looked up: enough to detect missing tasks, and still fast."""
+MAX_RUNS = 1000
+"""Number of pending runs that are looked at: enough to detect failed ones, and still fast."""
 
 
-def store_checks(settings: Settings, registry: Registry, clock: Clock) -> Iterator[Check]:
+def store_checks(settings: Settings, clock: Clock) -> Iterator[Check]:
     with closing(build(settings, clock=clock, tasks=False, use_published=True)) as app:
         health = app.store.health(clock.now())
         yield Check("ok", "store", f"{health.details.get('engine', '')} at {clean(app.store.url)}")
@@ -175,14 +155,10 @@ def store_checks(settings: Settings, registry: Registry, clock: Clock) -> Iterat
         alive = yield from _workers(app, clock.now(), demo=bool(samples))
         if alive or not samples:  # the demo is stopped, and what is due waits for its next start
             yield from _overdue(health, alive, clock.now())
-        yield from _elsewhere(app)
         yield from _troubled(app.scheduler, samples)
         yield from _retrying(app, samples)
-        yield from _unknown_tasks(app.scheduler, registry, samples)
-        yield from unknown_agents(app.scheduler, settings)
-        delivery = app.services.kind(NotificationKind).delivery
-        for note in notes_for_others(app.scheduler, settings, delivery, addresses=True):
-            yield Check("warn", "delivery", clean(note))
+        installation = Installation(settings, clock, app.services, samples)
+        yield from kind_checks(lambda checks: checks.store(installation))
 
 
 def _clock(app: App, clock: Clock) -> Iterator[Check]:
@@ -228,20 +204,6 @@ def _overdue(health: Health, alive: int, now: Instant) -> Iterator[Check]:
         yield Check("warn", "due", f"{health.overdue:,} overdue, the oldest by {span(now - oldest)}; {cause}")
 
 
-def _elsewhere(app: App) -> Iterator[Check]:
-    if app.remote is None:
-        return
-    found = app.remote.check()
-    if isinstance(found, Err):
-        yield Check("fail", "qstash", clean(found.message))
-    else:
-        yield Check("ok", "qstash", f"it keeps the notifications, and answers; {plural(found.value, 'schedule')} there")
-    here = unwrap(app.scheduler.search(OPERATOR, ScheduleQuery(kind="notification", status="living", limit=1))).total
-    if here:
-        message = f"kept and fired here, from before: {plural(here, 'notification')}, which the tools do not show"
-        yield Check("warn", "qstash", f'{message}; to see and delete them, set notifications.backend = "local"')
-
-
 Samples = Collection[ScheduleId]
 """Schedules of the demo, some of which fail on purpose."""
 
@@ -272,7 +234,7 @@ def _some(scheduler: Scheduler, status: str, samples: Samples) -> Page[Schedule]
 
 def _retrying(app: App, samples: Samples) -> Iterator[Check]:
     """Report runs that failed and wait for another attempt, which no status of a schedule shows."""
-    pending = unwrap(app.scheduler.runs(OPERATOR, RunQuery(status="pending", limit=LOOKED_AT, count_to=0))).items
+    pending = unwrap(app.scheduler.runs(OPERATOR, RunQuery(status="pending", limit=MAX_RUNS, count_to=0))).items
     held = [run for run in pending if was_given_back(run) and not names_limit(run.error)]
     if held:
         them = "it" if len(held) == 1 else "them"
@@ -298,16 +260,3 @@ def _command(page: Page[Schedule], verb: str) -> str:
     kinds = {item.definition.kind for item in page.items}
     named = [f"`{spec.command} {verb}`" for spec in known_specs().values() if spec.command and spec.name in kinds]
     return " or ".join(named or ["the dashboard"])
-
-
-def _unknown_tasks(scheduler: Scheduler, registry: Registry, samples: Samples) -> Iterator[Check]:
-    unknown: Counter[str] = Counter()
-    for status in ("pending", "running", "paused"):
-        page = unwrap(scheduler.search(OPERATOR, ScheduleQuery(kind="job", status=status, limit=LOOKED_AT)))
-        tasks = [item.definition.subject for item in page.items if item.definition.id not in samples]
-        unknown.update(task for task in tasks if registry.get(task) is None and task not in OPERATOR_TASKS)
-    if unknown:
-        named = ", ".join(f"{clean(name)} ({number})" for name, number in sorted(unknown.items())[:5])
-        advice = "the worker needs their modules: --tasks MODULE, or tasks in duetime.toml"
-        advice += f"; {shell_task.NAME} is in {shell_task.MODULE}" if shell_task.NAME in unknown else ""
-        yield Check("warn", "tasks", f"jobs call tasks that are not known here: {named}; {advice}")

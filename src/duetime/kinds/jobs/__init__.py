@@ -20,6 +20,7 @@ SPEC = KindSpec(
     view="duetime.kinds.jobs.cli:JOB",
     form="duetime.kinds.jobs.form:FORM",
     editable="duetime.kinds.jobs.mcp:EDITABLE",
+    checks="duetime.kinds.jobs.checks:CHECKS",
     text="task",
     recipient="task",
     colour=1,

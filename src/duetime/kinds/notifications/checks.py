@@ -7,20 +7,27 @@ from contextlib import closing
 from http import HTTPStatus
 
 from duetime.engine.clock import Clock
-from duetime.kinds.notifications.build import alerts_warning, delivery_of, place_of_alerts
+from duetime.engine.result import Err
+from duetime.engine.store import ScheduleQuery
+from duetime.kinds.notifications.build import alerts_warning, delivery_of, notes_for_others, place_of_alerts
+from duetime.kinds.notifications.kind import NotificationKind
+from duetime.kinds.notifications.qstash.service import QStashNotifications
 from duetime.net.client import Call, CallFailed, Http
 from duetime.net.urls import BadAddress, read_url
+from duetime.service.checks import Check, Checks, Installation
+from duetime.service.errors import unwrap
+from duetime.service.services import OPERATOR
 from duetime.settings import Settings
 from duetime.settings.sections import ChannelSettings
-from duetime.terminal.context import Check, program
-from duetime.terminal.output import clean
+from duetime.terminal.context import program
+from duetime.terminal.output import clean, plural
 
 SUBJECT = "delivery"
 _PATIENCE = 5.0
 _REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
 
-def delivery_checks(settings: Settings, clock: Clock) -> Iterator[Check]:
+def _destinations(settings: Settings, clock: Clock) -> Iterator[Check]:
     with closing(delivery_of(settings, clock)) as delivery:
         problems = delivery.problems()
     for problem in problems:
@@ -69,15 +76,15 @@ def _channel(name: str, channel: ChannelSettings, http: Http) -> Check:
     except BadAddress:
         test = program("notify", "send", "Test", "--topic", name)
         return Check("info", SUBJECT, f"{who} was not contacted, because that would send a message: {test}")
-    return reached(who, target.origin, http, SUBJECT)
+    return _reached(who, target.origin, http)
 
 
-def reached(who: str, origin: str, http: Http, subject: str) -> Check:
+def _reached(who: str, origin: str, http: Http) -> Check:
     """Return whether the host of an address answers, whatever the answer is."""
     status = _status(Call("GET", f"{origin}/", {}, patience=_PATIENCE), http)
     if isinstance(status, str):
-        return Check("fail", subject, f"{who} does not answer: {clean(status)}; check its url and the network")
-    return Check("ok", subject, f"{who}: {clean(origin)} answers")
+        return Check("fail", SUBJECT, f"{who} does not answer: {clean(status)}; check its url and the network")
+    return Check("ok", SUBJECT, f"{who}: {clean(origin)} answers")
 
 
 def _status(call: Call, http: Http) -> int | str:
@@ -85,3 +92,25 @@ def _status(call: Call, http: Http) -> int | str:
         return http.send(call).status
     except CallFailed as error:
         return error.reason
+
+
+def _kept(installation: Installation) -> Iterator[Check]:
+    """Check the service that keeps the notifications, and where those of other owners go."""
+    scheduler, kind = installation.services.scheduler, installation.services.kind(NotificationKind)
+    if isinstance(kind.service, QStashNotifications):
+        answer = kind.service.check()
+        if isinstance(answer, Err):
+            yield Check("fail", "qstash", clean(answer.message))
+        else:
+            text = f"it keeps the notifications, and answers; {plural(answer.value, 'schedule')} there"
+            yield Check("ok", "qstash", text)
+        query = ScheduleQuery(kind="notification", status="living", limit=1)
+        here = unwrap(scheduler.search(OPERATOR, query)).total
+        if here:
+            message = f"kept and fired here, from before: {plural(here, 'notification')}, which the tools do not show"
+            yield Check("warn", "qstash", f'{message}; to see and delete them, set notifications.backend = "local"')
+    for note in notes_for_others(scheduler, installation.settings, kind.delivery, addresses=True):
+        yield Check("warn", SUBJECT, clean(note))
+
+
+CHECKS = Checks(_destinations, _kept)

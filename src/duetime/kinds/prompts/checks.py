@@ -14,7 +14,6 @@ from pathlib import Path
 from duetime.engine.clock import Clock
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import is_open_to
-from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import ScheduleQuery
 from duetime.kinds.prompts.agents.gateway_tools import SKILL
 from duetime.kinds.prompts.agents.user_servers import VARIABLE
@@ -22,19 +21,19 @@ from duetime.kinds.prompts.build import BUILTIN, named_agents, owners_of_agents,
 from duetime.kinds.prompts.kind import KIND, REMINDERS
 from duetime.net.client import Call, CallFailed, Http
 from duetime.net.urls import BadAddress, read_url
+from duetime.service.checks import Check, Checks, Installation
 from duetime.service.errors import unwrap
 from duetime.service.services import OPERATOR
 from duetime.settings import AgentSettings, Settings, data_folder
-from duetime.terminal.context import Check
 from duetime.terminal.output import clean
 
 SUBJECT = "agents"
 _PATIENCE = 10.0
-LOOKED_AT = 1000
+MAX_PROMPTS = 1000
 """Number of prompts whose agents are looked up: enough to detect a missing one, and still fast."""
 
 
-def agent_checks(settings: Settings, clock: Clock) -> Iterator[Check]:
+def _agents(settings: Settings, clock: Clock) -> Iterator[Check]:
     """Check all agents. The worker may have another environment, so a program or key that is missing in this one is a
     warning."""
     woken = woken_agents(settings)
@@ -135,11 +134,12 @@ def _heartbeat(settings: Settings) -> Check:
     return Check("ok", "heartbeat", f"every {clean(settings.heartbeat.every)}, by {clean(path.resolve())}")
 
 
-def unknown_agents(scheduler: Scheduler, settings: Settings) -> Iterator[Check]:
+def _unknown_agents(installation: Installation) -> Iterator[Check]:
     """Check the agents of prompts that may still fire, because a prompt without its agent would wait forever."""
+    settings = installation.settings
     known = {REMINDERS, *(each["name"] for each in named_agents(settings))}
-    query = ScheduleQuery(kind=KIND, status="living", limit=LOOKED_AT, count_to=0)
-    living = unwrap(scheduler.search(OPERATOR, query)).items
+    query = ScheduleQuery(kind=KIND, status="living", limit=MAX_PROMPTS, count_to=0)
+    living = unwrap(installation.services.scheduler.search(OPERATOR, query)).items
     named = Counter((item.definition.subject, item.definition.owner) for item in living)
     yield from _closed({each: named[each] for each in named if each[0] in known}, settings)
     absent = Counter[str]()
@@ -163,3 +163,6 @@ def _closed(named: Mapping[tuple[str, str], int], settings: Settings) -> Iterato
         advice = "add these owners to `owners` of the agent, or have them choose another"
         said = f"prompts wait for agents that are not open to their owners: {', '.join(closed[:5])}"
         yield Check("warn", SUBJECT, f"{said}; {advice}")
+
+
+CHECKS = Checks(_agents, _unknown_agents)

@@ -1,0 +1,39 @@
+"""The tokens of this installation, from its settings and its store."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from duetime.engine.clock import Clock
+from duetime.engine.model import RunId, RunStatus
+from duetime.engine.store import Store
+from duetime.engine.store_interfaces import Revocations
+from duetime.settings import Settings
+
+if TYPE_CHECKING:
+    from duetime.security.tokens import Tokens
+
+
+def load_tokens(settings: Settings, clock: Clock, store: Revocations | None = None) -> Tokens:
+    """Return the tokens; create the secret if there is none. Without a store, revocations are read from files only."""
+    from duetime.security.private_files import load_secret
+    from duetime.security.revocations import FileRevocations, StoreRevocations
+    from duetime.security.tokens import Tokens
+
+    folder = settings.path_of_keys()
+    secret = load_secret(folder, os.environ)
+    files = FileRevocations(folder / "tokens", clock)
+    revocations = files if store is None else StoreRevocations(store, files, clock)
+    return Tokens(secret, folder, clock, issuer=settings.issuer, audience=settings.audience, revocations=revocations)
+
+
+def runs_under_way(store: Store) -> Callable[[int, int], bool]:
+    """Return a function that checks whether a token's run is still in progress; a later attempt has another fence."""
+
+    def is_under_way(run: int, fence: int) -> bool:
+        found = store.run(RunId(run))
+        return found is not None and found.fence == fence and found.status in (RunStatus.RUNNING, RunStatus.WAITING)
+
+    return is_under_way
