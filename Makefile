@@ -87,7 +87,7 @@ bench: $(VENV)/.dev ## every workload beside its peers, on both stores; ARGS="--
 bench-quick: $(VENV)/.dev ## every workload small, without peers, within a minute
 	@$(BIN)/python -m bench --quick $(ARGS)
 
-bench-compare: $(VENV)/.dev ## bursts and lateness beside another checkout, in alternating runs: OTHER=folder
+bench-compare: $(VENV)/.dev ## bursts, creates and lateness beside another checkout, in alternating runs: OTHER=folder
 	@$(BIN)/python -m bench.compare $(OTHER) $(ARGS)
 
 bench-lists: $(VENV)/.dev ## first pages of lists beside a million schedules and runs; fails beyond its bound

@@ -23,6 +23,7 @@ def main() -> int:
     parser.add_argument("other", type=Path, help="another checkout of the project")
     parser.add_argument("--runs", type=int, default=5, help="runs of each; the medians are compared")
     parser.add_argument("--jobs", type=int, default=10_000)
+    parser.add_argument("--creates", type=int, default=2_000)
     parser.add_argument("--rate", type=int, default=200, help="starts a second for the lateness")
     parser.add_argument("--seconds", type=int, default=10, help="how long the lateness is measured")
     parser.add_argument("--stores", default="sqlite,postgres")
@@ -35,6 +36,7 @@ def main() -> int:
             late = {"rate": options.rate, "seconds": options.seconds, "others": 0}
             for measurement, request, keys in (
                 ("burst", {"jobs": options.jobs}, ("cost",)),
+                ("create", {"calls": options.creates, "callers": 1, "others": 1_000}, ("cost",)),
                 ("lateness", late, ("p50", "p99")),
             ):
                 sides = [_side(bench, name, folder, measurement, store, request) for name, folder in checkouts.items()]
