@@ -47,8 +47,8 @@ TASK = "task"
 """The step of a run: inside the task, before or after its side effect."""
 STATEMENT_STEPS = frozenset({"delete_dead_worker"})
 """Steps that are a named statement of a transaction and no method."""
-ALSO = {"insert_schedules": ("_insert_at_once",)}
-"""Other methods of a step: PostgreSQL inserts most schedules with one statement."""
+ALSO = {"insert_schedules": ("_insert_few",)}
+"""Other methods of a step: few schedules are inserted with one statement."""
 WRAPPED = (SqliteStore, PostgresStore, SqliteTransaction, PostgresTransaction)
 
 

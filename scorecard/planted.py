@@ -122,7 +122,6 @@ PATCHES = (
     _patch(
         "a create is acknowledged and not written",
         (BASE, "tx.insert_schedules(rows)", "tx.insert_schedules([])"),
-        (SQLITE, "tx.insert_schedules(rows)", "tx.insert_schedules([])"),
         (SQLITE, 'self._writer.execute(grouped("create_schedule", len(rows)), values)', "pass"),
     ),
     _patch(

@@ -26,7 +26,7 @@ from duetime.engine.triggers import IntervalTrigger
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.jobs.kind import JobKind
 from duetime.stores.base import BaseStore
-from duetime.stores.create import Additions
+from duetime.stores.create import CreateRequest
 from duetime.stores.shared_commit import MANY_CALLERS, SharedCommit, _Turn
 from duetime.stores.sqlite.store import SqliteStore
 from duetime.testing import SettableClock
@@ -236,20 +236,20 @@ class Gate:
 
     def __init__(self, store: BaseStore, monkeypatch: pytest.MonkeyPatch) -> None:
         self._store = store
-        self._insert = store._insert_at_once
+        self._insert = store._insert_few
         self._began, self._open = threading.Event(), threading.Event()
         self.sizes: list[int] = []
         self._monkeypatch = monkeypatch
 
-    def _held(self, drafts: Sequence[Draft], additions: Additions) -> Any:
-        self.sizes.append(len(drafts))
+    def _held(self, request: CreateRequest) -> Any:
+        self.sizes.append(len(request.drafts))
         if len(self.sizes) == 1:
             self._began.set()
             assert self._open.wait(PATIENCE)
-        return self._insert(drafts, additions)
+        return self._insert(request)
 
     def together(self, *calls: Callable[[], Any]) -> list[Any]:
-        self._monkeypatch.setattr(self._store, "_insert_at_once", self._held)
+        self._monkeypatch.setattr(self._store, "_insert_few", self._held)
         with ThreadPoolExecutor(len(calls) + 1) as pool:
             first = pool.submit(self._store.create, [once()], ROOM)
             assert self._began.wait(PATIENCE)

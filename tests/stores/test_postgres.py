@@ -332,7 +332,7 @@ def test_creates_and_runs_store_none_of_the_columns_apart(store: PostgresStore) 
     found = {}
     with store._writers.lend() as connection:
         for name in (
-            *("create_at_once", "insert_schedules", "insert_progress", "insert_due", "insert_runs"),
+            *("create_few", "insert_schedules", "insert_progress", "insert_due", "insert_runs"),
             *("insert_claimed_runs", "insert_plain_runs", "update_progress", "start_progress", "update_runs"),
             *("complete_progress", "delete_due"),
         ):
@@ -340,7 +340,7 @@ def test_creates_and_runs_store_none_of_the_columns_apart(store: PostgresStore) 
             assert any("ProjectSet" in line for line in plan), name
             found[name] = sum("Function Scan" in line for line in plan)
         connection.rollback()
-    assert found.pop("create_at_once") == 2, "those of the counters"
+    assert found.pop("create_few") == 2, "those of the counters"
     assert not any(found.values()), found
 
 

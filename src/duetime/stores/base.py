@@ -27,13 +27,13 @@ from duetime.engine.store import Beat, ClaimRequest, Created, Planned, RecordedA
 from duetime.engine.triggers.step_budget import within_transaction
 from duetime.stores.byte_limits import NeedsCount, StorageFull, add_bytes, add_bytes_of
 from duetime.stores.create import (
-    Additions,
     CreateRequest,
     NotAtOnce,
+    add_living,
     add_revived,
-    additions_of,
-    count_living,
-    over_limit,
+    has_nul,
+    join_requests,
+    refuse_nul,
 )
 from duetime.stores.reads import ReadsMixin
 from duetime.stores.record_and_claim import (
@@ -45,7 +45,6 @@ from duetime.stores.record_and_claim import (
     key_of,
     known_by_key,
     not_beyond,
-    refuse_nul,
     settle,
     take,
 )
@@ -102,15 +101,15 @@ class BaseStore(ReadsMixin, TrimMixin, Store, ABC):
     def __init__(self, messenger: Messenger | None) -> None:
         self.messenger = messenger
         self._listeners: list[tuple[Callable[[], None], bool]] = []
-        self._creates = SharedCommit(self._create_together, self._check_file)
+        self._creates = SharedCommit(self._create_few, self._check_file)
         self._changes = SharedCommit(self._change_together)
         self._trimmed = []
         self.observer: RunObserver | None = None
         self._forget_workers()
 
     @abstractmethod
-    def _insert_at_once(self, drafts: Sequence[Draft], additions: Additions) -> Sequence[NewRows]:
-        """Add to the totals and insert the drafts in one commit, without looking anything up. Raise NotAtOnce if a
+    def _insert_few(self, request: CreateRequest) -> Sequence[NewRows]:
+        """Add to the totals and insert the drafts with one statement, which looks nothing up. Raise NotAtOnce if a
         total would exceed its limit or was counted too long ago, and Taken for a known key; in both cases, nothing is
         inserted."""
 
@@ -144,45 +143,57 @@ class BaseStore(ReadsMixin, TrimMixin, Store, ABC):
     ) -> Result[Sequence[Created]]:
         request = CreateRequest(drafts, limits, most_bytes)
         try:
-            return Ok(self._creates.write(request) if request.may_share else self._create_together([request])[0])
+            return Ok(self._creates.write(request)) if request.is_few else self._create_many(request)
         except (NotAtOnce, Taken):
             return self._create_in_steps(request)
 
-    def _create_together(self, requests: Sequence[CreateRequest]) -> list[Sequence[Created]]:
-        """Create everything that the requests ask for in one commit, if nothing has to be looked up or counted."""
-        drafts = requests[0].drafts if len(requests) == 1 else [draft for each in requests for draft in each.drafts]
-        if len(drafts) >= MANY:
-            drafts = drafts_in_columns(drafts)
-        additions = additions_of(requests, drafts)
-        try:
-            made = self._insert_at_once(drafts, additions)
-        except NotAtOnce:
-            if len(drafts) < MANY:
-                raise
-            self._count_living(additions)
-            made = self._insert_at_once(drafts, additions)
+    def _create_few(self, requests: Sequence[CreateRequest]) -> list[Sequence[Created]]:
+        """Create everything that the requests ask for with one statement, if nothing has to be looked up or counted."""
+        joined = join_requests(requests)
+        drafts = joined.drafts
+        if not joined.is_few or any(map(has_nul, drafts)):
+            raise NotAtOnce
+        rows = self._insert_few(joined)
         if self._listeners:
-            self._announce(soon=earliest_of(made) - additions.now <= SOON)
-        if len(requests) == 1:
-            return [[_created(rows) for rows in made] if isinstance(made, list) else LazyMap(made, _created)]
-        rest = map(_created, made)
-        return [[next(rest) for _ in request.drafts] for request in requests]
-
-    def _count_living(self, additions: Additions) -> None:
-        """Count in a separate transaction, after which many drafts can be inserted at once."""
-        with self._write() as tx:
-            for owner, _, most in additions.living:
-                if most is not None:
-                    count_living(tx, owner, most, 0, additions.now)
+            self._announce(soon=earliest_of(rows) - drafts[0].definition.created <= SOON)
+        created = map(_created, rows)
+        return [[next(created) for _ in request.drafts] for request in requests]
 
     def _create_in_steps(self, request: CreateRequest) -> Result[Sequence[Created]]:
         """Look up keys and count, then create."""
-        drafts, limits, most_bytes = request
-        now = drafts[0].definition.created if drafts else Instant(0)
         try:
-            return self._counting(now, lambda: self._create(drafts, limits, most_bytes))
+            return retry_on_conflict(self._create_many)(request, look_up=True)
         except Taken:
             return Err("conflict", "another schedule has this id already")
+
+    def _create_many(self, request: CreateRequest, look_up: bool = False) -> Result[Sequence[Created]]:
+        """Create in one transaction. With `look_up`, a draft whose key is known creates nothing; without, it raises
+        Taken."""
+        limits, most_bytes = request.limits, request.most_bytes
+        drafts = drafts_in_columns(request.drafts) if len(request.drafts) >= MANY else request.drafts
+        now = drafts[0].definition.created if drafts else Instant(0)
+
+        def create() -> Result[Sequence[Created]]:
+            with self._write() as tx:
+                for owner in sorted(limits):
+                    tx.lock_owner(owner)
+                created = known_by_key(tx, drafts) if look_up else {}
+                fresh = fresh_of(drafts, created) if look_up else drafts
+                refusal = add_living(tx, fresh, limits)
+                if refusal is not None:
+                    return refusal
+                refuse_nul(fresh)
+                add_bytes_of(tx, fresh, most_bytes)
+                rows = begin_all(fresh, tx.new_schedule_ids(len(fresh)))
+                tx.insert_schedules(rows)
+                tx.announce()
+            self._announce(soon=bool(rows) and earliest_of(rows) - now <= SOON)
+            if not look_up:
+                return Ok(LazyMap(rows, _created) if rows else [])
+            created |= {(row[0].owner, row[0].key): _created(row) for row in rows}
+            return Ok([created[key_of(draft)] for draft in drafts])
+
+        return self._counting(now, create)
 
     def add_bytes(self, owner: str, number: int, limit: int, now: Instant) -> Result[None]:
         def add() -> Result[None]:
@@ -201,28 +212,6 @@ class BaseStore(ReadsMixin, TrimMixin, Store, ABC):
                 return full.refusal
             except NeedsCount as stale:
                 self._count_bytes(stale.owner, now)
-
-    @retry_on_conflict
-    def _create(
-        self, drafts: Sequence[Draft], limits: Mapping[str, int], most_bytes: Mapping[str, int]
-    ) -> Result[Sequence[Created]]:
-        with self._write() as tx:
-            for owner in sorted(limits):
-                tx.lock_owner(owner)
-            created = known_by_key(tx, drafts)
-            fresh = fresh_of(drafts, created)
-            refusal = over_limit(tx, fresh, limits)
-            if refusal is not None:
-                return refusal
-            refuse_nul(fresh)
-            add_bytes_of(tx, fresh, most_bytes)
-            ids = tx.new_schedule_ids(len(fresh))
-            rows = begin_all(fresh, ids)
-            tx.insert_schedules(rows)
-            tx.announce()
-        created |= {(row[0].owner, row[0].key): _created(row) for row in rows}
-        self._announce(soon=any(is_soon([entry], definition.created) for definition, _, entry in rows))
-        return Ok([created[key_of(draft)] for draft in drafts])
 
     def change(self, schedule: ScheduleId, now: Instant, decide: Callable[[Change], Decision]) -> Result[Any]:
         """Change a schedule. Where only one transaction writes at a time, waiting callers share the next one."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import compress
 from typing import Final, TypeVar
 
 from duetime.engine.clock import HOUR, MINUTE, Instant
 from duetime.engine.model import Run, Schedule
+from duetime.engine.policy.bulk import CREATED, OWNER, PAYLOAD, POLICY, drafts_in_columns
 from duetime.engine.policy.rows import Draft
 from duetime.engine.result import Err
 from duetime.engine.store import RunQuery, ScheduleQuery
@@ -17,9 +19,9 @@ from duetime.stores.transaction import Transaction
 
 _EACH: Final = 500
 """Approximate bytes of a schedule besides its payload and policy."""
-FRESH: Final = HOUR
+MAX_TOTAL_AGE: Final = HOUR
 """Age after which a total is recounted, to include the results of later runs and deletions."""
-STALE_WHEN_FULL: Final = MINUTE
+MAX_TOTAL_AGE_WHEN_FULL: Final = MINUTE
 """The same for an owner over the limit, so that deleting something takes effect soon."""
 
 
@@ -45,17 +47,20 @@ def size_of(payload: str, policy: str) -> int:
 
 
 def add_bytes_of(tx: Transaction, drafts: Sequence[Draft], most: Mapping[str, int]) -> None:
+    if not most or not drafts:
+        return
+    columns = drafts_in_columns(drafts).definitions
+    sizes = list(map(size_of, columns[PAYLOAD], columns[POLICY]))
     for owner, limit in sorted(most.items()):
-        own = [draft.definition for draft in drafts if draft.definition.owner == owner]
-        if own:
-            number = sum([size_of(definition.payload, definition.policy) for definition in own])
-            add_bytes(tx, owner, number, limit, own[0].created)
+        number = sum(compress(sizes, map(owner.__eq__, columns[OWNER])))
+        if number:
+            add_bytes(tx, owner, number, limit, columns[CREATED][0])
 
 
 def add_bytes(tx: Transaction, owner: str, number: int, limit: int, now: Instant) -> None:
     """Add to an owner's total. Raise StorageFull, or NeedsCount to have the transaction retried after a recount."""
     [(total, counted)] = tx.rows("add_stored_bytes", owner, number)
-    if now - counted > (STALE_WHEN_FULL if total > limit else FRESH):
+    if now - counted > (MAX_TOTAL_AGE_WHEN_FULL if total > limit else MAX_TOTAL_AGE):
         raise NeedsCount(owner)
     if total > limit:
         message = (

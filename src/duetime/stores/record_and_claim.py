@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 from duetime.engine.clock import Instant
-from duetime.engine.errors import InvalidInput
 from duetime.engine.model import NO_RUN, DueEntry, Run, RunId, ScheduleId, WorkerId
 from duetime.engine.outcome import Returned
 from duetime.engine.policy.bulk import begin_all
@@ -39,13 +38,6 @@ def fresh_of(drafts: Sequence[Draft], known: Mapping[OwnerKey, Created]) -> list
         if key_of(draft) not in known:
             firsts.setdefault(key_of(draft), draft)
     return list(firsts.values())
-
-
-def refuse_nul(drafts: Sequence[Draft]) -> None:
-    """Refuse NUL characters, because only one of the databases can store them and the accepted input must not depend on
-    the store."""
-    if any("\0" in value for draft in drafts for value in draft.definition if isinstance(value, str)):
-        raise InvalidInput("text with NUL characters cannot be stored")
 
 
 def apply(tx: Transaction, writes: Writes, now: Instant, messenger: Messenger | None) -> None:

@@ -11,8 +11,9 @@ from duetime.engine.errors import StoreUnavailable, StoreUnusable
 T = TypeVar("T")
 R = TypeVar("R")
 
-MOST_CALLERS = 200
-"""Maximum number of callers that share one commit, so that a transaction stays short."""
+MAX_CALLERS = 40
+"""Maximum number of callers that share one commit, so that a transaction stays short and one statement can create what
+each of them creates alone."""
 MANY_CALLERS = 8
 """More callers than this are split into two halves: one is written while the other prepares its next request."""
 
@@ -110,7 +111,7 @@ class SharedCommit(Generic[T, R]):
     def _share(self) -> int:
         """Return how many waiting callers are written together. The callers of the previous commit will be back."""
         callers = len(self._waiting) + self._written
-        return min(len(self._waiting) if callers <= MANY_CALLERS else (callers + 1) // 2, MOST_CALLERS)
+        return min(len(self._waiting) if callers <= MANY_CALLERS else (callers + 1) // 2, MAX_CALLERS)
 
     def _leave(self, turn: _Turn[T, R] | None, leads: bool = False) -> None:
         """Let the next caller write if this one wrote or was about to."""

@@ -11,7 +11,7 @@ from typing import Final
 
 from duetime.engine.clock import HOUR, Instant
 from duetime.engine.model import LOCAL
-from duetime.stores.byte_limits import STALE_WHEN_FULL
+from duetime.stores.byte_limits import MAX_TOTAL_AGE_WHEN_FULL
 from duetime.stores.records import RecordsMixin
 from duetime.stores.transaction import Transaction
 
@@ -46,7 +46,7 @@ class TrimMixin(RecordsMixin):
     def _weigh(self, now: Instant) -> int:
         """Add the runs that are new since the last call to the totals of their owners; return their number. A count may
         have included some of them already, so a create that the total would refuse counts again."""
-        doubted = now - STALE_WHEN_FULL - 1
+        doubted = now - MAX_TOTAL_AGE_WHEN_FULL - 1
         with self._write() as tx:
             weighed = int(tx.rows("weighed")[0][0])  # locked, so that only one process at a time continues from here
             found = tx.rows("weigh_runs", weighed, WEIGHED_AT_ONCE)

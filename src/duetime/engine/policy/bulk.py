@@ -3,7 +3,7 @@ the garbage collector's work, than writing the rows to the database, so a row is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
 
@@ -15,8 +15,9 @@ from duetime.engine.policy.rows import Draft, NewRows, begin, first_entry, first
 Column = list[Any]
 MANY = 50
 """Number of drafts from which the column layout is faster."""
-ID, PUBLIC_ID, KIND, OWNER, TRIGGER, PAYLOAD, POLICY, KEY = map(
-    Definition._fields.index, ("id", "public_id", "kind", "owner", "trigger", "payload", "policy", "key")
+ID, PUBLIC_ID, KIND, OWNER, TRIGGER, PAYLOAD, POLICY, KEY, CREATED = map(
+    Definition._fields.index,
+    ("id", "public_id", "kind", "owner", "trigger", "payload", "policy", "key", "created"),
 )
 _new = tuple.__new__  # see `rows`
 
@@ -43,6 +44,14 @@ def is_common(column: Column) -> bool:
     return column.count(column[0]) == len(column)
 
 
+def columns_of(rows: Sequence[NewRows]) -> tuple[list[Column], list[Column], list[Column]]:
+    """Return the columns of definitions, of progress (those that differ between new schedules) and of due entries."""
+    if isinstance(rows, NewSchedules):
+        return rows.definitions, rows.progress, rows.entries
+    definitions, progress, entries = zip(*rows, strict=True)
+    return in_columns(definitions), in_columns([(*row[:3], row[4]) for row in progress]), in_columns(entries)
+
+
 class Drafts(LazySequence[Draft]):
     def __init__(self, definitions: Sequence[Column], firsts: list[Instant]) -> None:
         self.definitions, self.firsts = definitions, firsts
@@ -61,16 +70,14 @@ class Drafts(LazySequence[Draft]):
         return list(map(first_lane, kinds, policies))
 
     def starts(self, ids: Sequence[ScheduleId]) -> list[Instant]:
-        if not have_jitter(self):
+        if not have_jitter(set(self.definitions[TRIGGER])):
             return self.firsts
         return [first_entry(draft, id).at for draft, id in zip(self, ids, strict=True)]
 
 
-def have_jitter(drafts: Sequence[Draft]) -> bool:
-    """Return whether the start of one of the drafts depends on its id."""
-    if isinstance(drafts, Drafts):
-        return any("jitter_us" in trigger for trigger in set(drafts.definitions[TRIGGER]))
-    return any("jitter_us" in draft.definition.trigger for draft in drafts)
+def have_jitter(triggers: Iterable[str]) -> bool:
+    """Return whether the start of a draft with one of these triggers depends on its id."""
+    return any("jitter_us" in trigger for trigger in triggers)
 
 
 def drafts_in_columns(drafts: Sequence[Draft]) -> Drafts:

@@ -14,10 +14,10 @@ from duetime.engine.errors import StoreUnavailable, StoreUnusable
 from duetime.engine.model import WorkerId
 from duetime.engine.policy.bulk import begin_all, have_jitter
 from duetime.engine.policy.follow_ups import Messenger
-from duetime.engine.policy.rows import Draft, NewRows
+from duetime.engine.policy.rows import NewRows
 from duetime.engine.store import Health
 from duetime.stores.base import BaseStore
-from duetime.stores.create import Additions, NotAtOnce
+from duetime.stores.create import CreateRequest, NotAtOnce
 from duetime.stores.postgres.arrays import texts
 from duetime.stores.postgres.connections import (
     SETTINGS,
@@ -28,7 +28,7 @@ from duetime.stores.postgres.connections import (
     psycopg,
     translated,
 )
-from duetime.stores.postgres.transaction import SQL, PostgresTransaction, creation
+from duetime.stores.postgres.transaction import SQL, PostgresTransaction, parameters_of
 from duetime.stores.search import load_migrations
 from duetime.stores.transaction import NeedsDecision, Taken, Transaction
 
@@ -204,16 +204,17 @@ class PostgresStore(BaseStore):
                     raise (NeedsDecision if error.diag.constraint_name == "runs_once" else Taken) from error
                 raise
 
-    def _insert_at_once(self, drafts: Sequence[Draft], additions: Additions) -> Sequence[NewRows]:
+    def _insert_few(self, request: CreateRequest) -> Sequence[NewRows]:
         """Send one statement, which is a transaction of its own. The server assigns the ids, unless jitter needs them
         in advance."""
-        given: Sequence[int | None] = [None] * len(drafts)
-        if have_jitter(drafts):
-            given = [row[0] for row in self._named("new_schedule_ids", len(drafts))]
-        values = creation(drafts, given, additions)
+        drafts = request.drafts
+        ids: Sequence[int | None] = [None] * len(drafts)
+        if have_jitter(draft.definition.trigger for draft in drafts):
+            ids = [row[0] for row in self._named("new_schedule_ids", len(drafts))]
+        values = parameters_of(request, ids)
         with translated(), self._writers.lend() as connection:
             try:
-                rows = connection.cursor(binary=True).execute(SQL["create_at_once"], values, prepare=True).fetchall()
+                rows = connection.cursor(binary=True).execute(SQL["create_few"], values, prepare=True).fetchall()
             except psycopg.errors.UniqueViolation as error:
                 raise Taken from error
         if not rows:

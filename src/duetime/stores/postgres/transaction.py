@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -10,7 +10,6 @@ from duetime.engine.clock import Instant
 from duetime.engine.model import (
     NO_RUN,
     Definition,
-    DueEntry,
     Progress,
     Run,
     RunId,
@@ -19,13 +18,14 @@ from duetime.engine.model import (
     ScheduleId,
     WorkerId,
 )
-from duetime.engine.policy.bulk import Drafts
+from duetime.engine.policy.bulk import CREATED, columns_of
 from duetime.engine.policy.claim import Entry
 from duetime.engine.policy.fair_share import Head
 from duetime.engine.policy.finish import HeldRun
-from duetime.engine.policy.rows import Completion, Draft, NewRows, RunColumn, Writes, first_entry
+from duetime.engine.policy.rows import Completion, NewRows, RunColumn, Writes, first_entry
 from duetime.engine.store import Beat, ClaimRequest, Position
-from duetime.stores.create import Additions
+from duetime.stores.byte_limits import MAX_TOTAL_AGE, size_of
+from duetime.stores.create import CreateRequest, counted_between
 from duetime.stores.postgres.arrays import arrays, columns, numbers, texts
 from duetime.stores.postgres.connections import Connection, Cursor
 from duetime.stores.search import load_queries
@@ -52,39 +52,48 @@ SQL = {name: text.replace("?", "%s") for name, text in load_queries("postgres").
 BLOCK = 16
 
 _DEFINITIONS = "n" + "t" * 8 + "in" + "tt" + "nntn"
-_PROGRESS = "nttt" + "nnnnnn" + "tntntn"
+_PROGRESS_UPDATES = "nt" + "nnnnnn" + "tntntn"
 _RUNS = "nntnt" + "iinn" + "t" + "nnnn" + "ttt" + "inn" + "ttt"
 _CLAIMED_RUNS = "nnnnnttt"
 _RUN_UPDATES = "t" + "iinn" + "t" + "nnnn" + "tt" + "in"
 _DEFINITION_UPDATES = "tttttt" + "inntntn"
 _ATTEMPTS = "ninntttt" + "n"
-_DUE = "tnnnt"
 _RUNNING = RunStatus.RUNNING
 _BEGINNING = Position(Instant(-(2**63)), ScheduleId(0))
 
 
-def creation(drafts: Sequence[Draft], given: Sequence[int | None], additions: Additions) -> list[Any]:
-    """Return the parameters of `create_at_once`; `given` are the ids, None where the server assigns them."""
-    ids = [ScheduleId(id or 0) for id in given]
-    new: Sequence[Collection[Any]]
-    if isinstance(drafts, Drafts):  # a new schedule is not paused, so its last column is not written
-        new = given, *drafts.definitions[1:-1], drafts.firsts, drafts.lanes(), drafts.starts(ids)
-    else:
-        entries = map(first_entry, drafts, ids)
-        rows = [(*draft.definition[1:-1], draft.first, *due[:2]) for draft, due in zip(drafts, entries, strict=True)]
-        new = given, *zip(*rows, strict=True)
-    return [
-        *columns("tnn", additions.living),
-        *additions.living_counted,
-        *columns("tnn", additions.stored),
-        additions.stored_counted,
-        len(additions.living),
-        *arrays(_DEFINITIONS[:-1] + "ntn", new),
-        len(drafts),
-        len(additions.living),
-        len(additions.stored),
-        min(new[-1]) - additions.now <= SOON,
+def parameters_of(request: CreateRequest, ids: Sequence[int | None]) -> list[Any]:
+    """Return the parameters of `create_few`; an id is None where the server assigns it."""
+    drafts, limits, most_bytes = request
+    entries = map(first_entry, drafts, [ScheduleId(id or 0) for id in ids])
+    rows = [  # a new schedule is not paused, so its last column is not written
+        (id, *draft.definition[1:-1], draft.first, *due[:2])
+        for id, draft, due in zip(ids, drafts, entries, strict=True)
     ]
+    numbers_of_owners: Counter[str] = Counter()
+    bytes_of_owners: Counter[str] = Counter()
+    for definition, _ in drafts:
+        numbers_of_owners[definition.owner] += 1
+        if definition.owner in most_bytes:
+            bytes_of_owners[definition.owner] += size_of(definition.payload, definition.policy)
+    now = drafts[0].definition.created
+    return [
+        *_additions(numbers_of_owners, limits),
+        *counted_between(now),
+        *_additions(bytes_of_owners, most_bytes),
+        now - MAX_TOTAL_AGE,
+        len(numbers_of_owners),
+        *columns(_DEFINITIONS[:-1] + "ntn", rows),
+        len(drafts),
+        len(numbers_of_owners),
+        len(bytes_of_owners),
+        min(row[-1] for row in rows) - now <= SOON,
+    ]
+
+
+def _additions(numbers: Mapping[str, int], limits: Mapping[str, int]) -> list[Any]:
+    """Return what is added to the totals of the owners, in a fixed order so that no two creates can deadlock."""
+    return columns("tnn", [(owner, number, limits.get(owner)) for owner, number in sorted(numbers.items())])
 
 
 class PostgresTransaction(Transaction):
@@ -258,10 +267,10 @@ class PostgresTransaction(Transaction):
     def insert_schedules(self, rows: Sequence[NewRows]) -> None:
         if not rows:
             return
-        definitions, progress, entries = zip(*rows, strict=True)
-        self.send("insert_schedules", *columns(_DEFINITIONS, definitions))
-        self.send("insert_progress", *columns(_PROGRESS, progress))
-        self._insert_due(entries, Instant(max(definition.created for definition in definitions)))
+        definitions, progress, entries = columns_of(rows)
+        self.send("insert_schedules", *arrays(_DEFINITIONS, definitions))
+        self.send("insert_progress", *arrays("nttn", progress))
+        self._insert_due(entries, Instant(max(definitions[CREATED])))
 
     def apply(self, writes: Writes, now: Instant) -> None:
         if writes.due_gone_of:
@@ -269,14 +278,14 @@ class PostgresTransaction(Transaction):
         if writes.due_gone:
             self.send("delete_due", *columns("nn", [entry[2:4] for entry in writes.due_gone]))
         if writes.due_new:
-            self._insert_due(writes.due_new, now)
+            self._insert_due(list(zip(*writes.due_new, strict=True)), now)
         if writes.runs:
             self.send("update_runs", *columns(_RUN_UPDATES, [run_update(run) for run in writes.runs.values()]))
         if writes.extensions:
             self.send("extend_runs", now, *columns("nnn", writes.extensions))
         if writes.progress:
             rows = [(row[0], *row[3:]) for row in writes.progress.values()]
-            self.send("update_progress", *columns("n" + _PROGRESS[3:], rows))
+            self.send("update_progress", *columns(_PROGRESS_UPDATES, rows))
         if writes.started:
             self.send("start_progress", *columns("nnn", [started for started, _ in writes.started.values()]))
         if writes.attempts:
@@ -293,9 +302,10 @@ class PostgresTransaction(Transaction):
             if rows:
                 self.send(f"set_{name}", *columns(shape, rows))
 
-    def _insert_due(self, entries: Sequence[DueEntry], now: Instant) -> None:
-        self.send("insert_due", *columns(_DUE, entries))
-        ahead = min(entry.at for entry in entries) - now
+    def _insert_due(self, entries: Sequence[Collection[Any]], now: Instant) -> None:
+        """Insert due entries, given as columns."""
+        self.send("insert_due", *arrays("tnnnt", entries))
+        ahead = min(entries[1]) - now
         self._soonest = ahead if self._soonest is None else min(ahead, self._soonest)
 
     def announce(self) -> None:

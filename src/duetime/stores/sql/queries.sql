@@ -248,6 +248,9 @@ DELETE FROM attempts WHERE run IN (
 INSERT INTO living_counts (owner, living, counted) VALUES (?, 0, 0)
 ON CONFLICT (owner) DO UPDATE SET living = living_counts.living
 
+-- name: add_living_within
+UPDATE living_counts SET living = living + ? WHERE owner = ? AND living + ? <= ? AND counted BETWEEN ? AND ? RETURNING 1
+
 -- name: set_living
 UPDATE living_counts SET living = ?, counted = ? WHERE owner = ?
 

@@ -16,13 +16,12 @@ import apsw
 from duetime.engine.clock import SECOND, Clock, Instant, SystemClock
 from duetime.engine.errors import StoreUnusable
 from duetime.engine.model import LEASE, ScheduleId, WorkerId
-from duetime.engine.policy.bulk import begin_all
 from duetime.engine.policy.follow_ups import Messenger
-from duetime.engine.policy.rows import Draft, NewRows, begin
+from duetime.engine.policy.rows import NewRows, begin
 from duetime.engine.store import Health
 from duetime.stores.base import BaseStore
-from duetime.stores.byte_limits import size_of
-from duetime.stores.create import Additions, NotAtOnce
+from duetime.stores.byte_limits import MAX_TOTAL_AGE, size_of
+from duetime.stores.create import CreateRequest, NotAtOnce, counted_between
 from duetime.stores.search import load_migrations, load_queries
 from duetime.stores.sqlite.error_translation import translated
 from duetime.stores.sqlite.store_file import Inode, guard, inode, make_private
@@ -43,17 +42,14 @@ SCANS = frozenset(SQL[name] for name in ("health", "schedules_ahead", "count_sto
 """Reads of whole tables. They have a connection with a small page cache, because the process would keep the memory of a
 large one. Its size never changes, since a server counts in two threads at once when it starts."""
 OURS = {"schedules", "progress", "due", "runs"}
-FEW_DRAFTS = 32
-"""Maximum number of schedules that one statement creates: each number needs its own statement, and the driver caches a
-hundred."""
 
 
-class NotInOneStatement(Exception):
+class NextIdUnknown(NotAtOnce):
     """Raised if another process has used the ids with which schedules were to be created, or has created the tables
     after this connection was opened. Nothing was written."""
 
 
-REFUSALS: dict[str, type[Exception]] = {"known id": NotInOneStatement, "limit": NotAtOnce}
+REFUSALS: dict[str, type[Exception]] = {"known id": NextIdUnknown, "limit": NotAtOnce}
 """The messages of the trigger `on_new_schedule`; other violations are those of unique keys."""
 
 
@@ -198,56 +194,42 @@ class SqliteStore(BaseStore):
         if not self._writer.getautocommit():
             self._writer.execute("ROLLBACK")
 
-    def _insert_at_once(self, drafts: Sequence[Draft], additions: Additions) -> Sequence[NewRows]:
-        if len(drafts) <= FEW_DRAFTS:
-            try:
-                return self._insert_by_one_statement(drafts, additions)
-            except NotInOneStatement:
-                pass
-        with self._write() as tx:
-            first = 0
-            for each in additions.living:
-                added = tx.rows("add_living_within", *each, *additions.living_counted)
-                if not added:
-                    raise NotAtOnce
-                first = added[0][0]
-            for each in additions.stored:
-                if not tx.rows("add_stored_bytes_within", *each, additions.stored_counted):
-                    raise NotAtOnce
-            rows = begin_all(drafts, [ScheduleId(id) for id in range(first, first + len(drafts))])
-            tx.insert_schedules(rows)
-            self._next_schedule = first + len(drafts)
-            return rows
-
-    def _insert_by_one_statement(self, drafts: Sequence[Draft], additions: Additions) -> Sequence[NewRows]:
-        """Insert with one statement. Raise NotInOneStatement if another process created schedules meanwhile, because
-        the ids are those that follow our last one."""
-        most = {owner: limit for owner, _, limit in additions.living}
-        most_bytes = {owner: limit for owner, _, limit in additions.stored}
-        counted = *additions.living_counted, additions.stored_counted
+    def _insert_few(self, request: CreateRequest) -> Sequence[NewRows]:
         with self._translated, self._lock:
             if self._replaced:
                 self._check_file()
-            first = self._next_schedule
-            rows = [begin(draft, ScheduleId(id)) for id, draft in enumerate(drafts, first)]
-            values: list[Any] = []
-            for definition, progress, entry in rows:
-                owner = definition.owner
-                limit = most_bytes.get(owner)
-                size = None if limit is None else size_of(definition.payload, definition.policy)
-                values += *definition, progress.next, entry.lane, entry.at, most[owner], size, limit, *counted
             try:
-                self._writer.execute(grouped("create_schedule", len(rows)), values)
-            except apsw.ConstraintError as error:
-                raise REFUSALS.get(str(error), Taken) from error
-            except apsw.SQLError as error:  # a trigger does not find new tables until a statement has read them
-                raise NotInOneStatement from error
-            except BaseException:
-                self._rollback()
-                raise
-            self._next_schedule = first + len(drafts)
-            self._translated.wrote = True
-            return rows
+                return self._insert_from_next(request)
+            except NextIdUnknown:
+                [(self._next_schedule,)] = self._writer.execute(SQL["next_schedule_id"])
+                return self._insert_from_next(request)
+
+    def _insert_from_next(self, request: CreateRequest) -> Sequence[NewRows]:
+        """Insert with the ids that follow the last one of this process. Raise NextIdUnknown if another process has
+        created schedules meanwhile."""
+        drafts, limits, most_bytes = request
+        first = self._next_schedule
+        rows = [begin(draft, ScheduleId(id)) for id, draft in enumerate(drafts, first)]
+        now = drafts[0].definition.created
+        counted = *counted_between(now), now - MAX_TOTAL_AGE
+        values: list[Any] = []
+        for definition, progress, entry in rows:
+            owner = definition.owner
+            limit = most_bytes.get(owner)
+            size = None if limit is None else size_of(definition.payload, definition.policy)
+            values += *definition, progress.next, entry.lane, entry.at, limits.get(owner), size, limit, *counted
+        try:
+            self._writer.execute(grouped("create_schedule", len(rows)), values)
+        except apsw.ConstraintError as error:
+            raise REFUSALS.get(str(error), Taken) from error
+        except apsw.SQLError as error:  # a trigger does not find new tables until a statement has read them
+            raise NextIdUnknown from error
+        except BaseException:
+            self._rollback()
+            raise
+        self._next_schedule = first + len(drafts)
+        self._translated.wrote = True
+        return rows
 
     def _texts(self, values: Sequence[str]) -> str:
         return json.dumps(values)

@@ -20,17 +20,15 @@ SELECT unnest(?::bigint[]), unnest(?::text[]), unnest(?::text[]), unnest(?::text
   unnest(?::text[]), unnest(?::text[]), unnest(?::bigint[]), unnest(?::bigint[]), unnest(?::text[]), unnest(?::bigint[])
 
 -- name: insert_progress
-INSERT INTO progress (schedule, owner, kind, state, next, through, run_count, active, queued, gap, last_status,
-  last_run, last_error, failures, note, untaken)
-SELECT unnest(?::bigint[]), unnest(?::text[]), unnest(?::text[]), unnest(?::text[]), unnest(?::bigint[]),
-  unnest(?::bigint[]), unnest(?::bigint[]), unnest(?::bigint[]), unnest(?::bigint[]), unnest(?::bigint[]),
-  unnest(?::text[]), unnest(?::bigint[]), unnest(?::text[]), unnest(?::bigint[]), unnest(?::text[]), unnest(?::bigint[])
+-- Of a new schedule: nothing has run yet.
+INSERT INTO progress (schedule, owner, kind, next, state, run_count, active, queued, failures)
+SELECT unnest(?::bigint[]), unnest(?::text[]), unnest(?::text[]), unnest(?::bigint[]), 'active', 0, 0, 0, 0
 
 -- name: insert_due
 INSERT INTO due (lane, at, schedule, run, owner)
 SELECT unnest(?::text[]), unnest(?::bigint[]), unnest(?::bigint[]), unnest(?::bigint[]), unnest(?::text[])
 
--- name: create_at_once
+-- name: create_few
 -- A whole create in one statement and so in one commit. Nothing is inserted unless every owner stays within its limits.
 -- Otherwise the first totals may have grown: they are bounds, and what refuses a create counts again.
 -- Rows are inserted after the counters were updated: whoever creates for one owner at once waits there, and only there.

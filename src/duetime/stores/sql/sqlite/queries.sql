@@ -10,15 +10,6 @@ INSERT INTO schedules (id, public_id, kind, owner, name, subject, trigger, paylo
   fingerprint, created, updated, author, resume_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
--- name: add_living_within
--- Returns the next schedule id as well: a create needs both, and every statement has its price.
-UPDATE living_counts SET living = living + ?2
-WHERE owner = ?1 AND (?3 IS NULL OR (living + ?2 <= ?3 AND counted BETWEEN ?4 AND ?5))
-RETURNING coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'schedules'), 0) + 1
-
--- name: add_stored_bytes_within
-UPDATE stored_bytes SET bytes = bytes + ?2 WHERE owner = ?1 AND bytes + ?2 <= ?3 AND counted >= ?4 RETURNING 1
-
 -- name: new_schedules
 -- Inserting into this view creates schedules by a single statement, which commits by itself. Between two statements of a
 -- transaction, a thread may wait for the interpreter lock, and meanwhile everybody else waits for the write lock.
@@ -29,8 +20,8 @@ SELECT NULL AS id, NULL AS public_id, NULL AS kind, NULL AS owner, NULL AS name,
   NULL AS most_bytes, NULL AS counted_from, NULL AS counted_to, NULL AS bytes_counted_from
 
 -- name: on_new_schedule
--- Nothing is written unless the id is new and every owner stays within its limits: as `add_living_within` and
--- `add_stored_bytes_within`. During the whole statement, sqlite_sequence is as it was before.
+-- Nothing is written unless the id is new and every owner stays within its limits, as with `add_living_within`. During
+-- the whole statement, sqlite_sequence is as it was before.
 CREATE TEMP TRIGGER IF NOT EXISTS on_new_schedule INSTEAD OF INSERT ON new_schedules BEGIN
   SELECT RAISE(ABORT, 'known id') WHERE NEW.id <= (SELECT seq FROM sqlite_sequence WHERE name = 'schedules');
   UPDATE living_counts SET living = living + 1
