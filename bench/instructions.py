@@ -31,8 +31,8 @@ from duetime.app import build
 from duetime.engine.clock import DAY, HOUR, SECOND, Instant
 from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.validation import NewSchedule
-from duetime.engine.worker.shares import Part
-from duetime.engine.worker.threads import STALLED
+from duetime.engine.worker.shares import ThreadPart
+from duetime.engine.worker.threads import MAX_THREAD_WAIT
 from duetime.settings import Settings
 from duetime.testing import SettableClock
 
@@ -175,12 +175,12 @@ class _Driver:
 
     def _step(self) -> bool:
         self._idle.clear()
-        self._worker.leave_to_others(STALLED)
+        self._worker.leave_to_others(MAX_THREAD_WAIT)
         more = self._worker.record_and_claim()
         assert not self._worker.claimed or self._idle.wait(30)
         return more
 
-    def _ended(self, part: Part) -> None:
+    def _ended(self, part: ThreadPart) -> None:
         """Signal that the threads have nothing left to run. Called with the lock of the pool."""
         self._end(part)
         if not self._engine.pool.shares.in_flight and not self._engine.pool.waiting:

@@ -21,7 +21,7 @@ from duetime.app import App, build
 from duetime.engine.clock import SECOND, Instant, datetime_of
 from duetime.engine.kind import Caller
 from duetime.engine.outcome import Completed
-from duetime.engine.policy.record import Answer
+from duetime.engine.policy.record import Receipt
 from duetime.engine.result import Ok
 from duetime.engine.validation import NewSchedule
 from duetime.engine.worker.runner import ClaimedRun
@@ -193,7 +193,7 @@ class Scene:
         def noted(*args: Any, **kwargs: Any) -> Any:
             result = exchange(*args, **kwargs)
             for item, answer in zip(args[2], result.answers, strict=True):
-                if answer is Answer.RECORDED and isinstance(item.outcome, Completed):
+                if answer is Receipt.RECORDED and isinstance(item.outcome, Completed):
                     self.acknowledged.say("completed", item.run)
             return result
 

@@ -122,7 +122,7 @@ PATCHES = (
     _patch(
         "a create is acknowledged and not written",
         (BASE, "tx.insert_schedules(rows)", "tx.insert_schedules([])"),
-        (SQLITE, 'self._writer.execute(grouped("create_schedule", len(rows)), values)', "pass"),
+        (SQLITE, 'self._writer.execute(insert_statement("create_schedule", len(rows)), values)', "pass"),
     ),
     _patch(
         "a success is recorded as a failure",

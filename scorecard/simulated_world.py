@@ -13,7 +13,7 @@ from duetime.engine.errors import StoreUnavailable, WorkerGone
 from duetime.engine.kind import Caller, Prepared, ThreadUse, Work
 from duetime.engine.model import Definition, RunId
 from duetime.engine.outcome import Completed, Failed, Outcome
-from duetime.engine.policy.record import Answer
+from duetime.engine.policy.record import Receipt
 from duetime.engine.result import Ok
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.validation import NewSchedule
@@ -172,9 +172,9 @@ class World:
             return None
         return "before" if drawn < 0.01 else "after"
 
-    def note_answers(self, finished: Sequence[Any], answers: Sequence[Answer]) -> None:
+    def note_answers(self, finished: Sequence[Any], answers: Sequence[Receipt]) -> None:
         for item, answer in zip(finished, answers, strict=True):
-            if answer is Answer.RECORDED:
+            if answer is Receipt.RECORDED:
                 if (item.run, item.fence) in self.recorded:
                     self.doubled.append(f"the outcome of run {item.run}, fence {item.fence}, was recorded twice")
                 self.recorded[item.run, item.fence] = type(item.outcome).__name__

@@ -303,7 +303,7 @@ def server_url(settings: Settings, *, given: bool) -> tuple[str, bool]:
     unless the user has `given` one. Refuse an address at which anything else answers, because that program would
     receive the credentials."""
     from duetime.http import url_for
-    from duetime.http.probe import Answer, who_answers
+    from duetime.http.probe import ProbeAnswer, who_answers
 
     db, url, key = settings.path_of_db(), url_for(settings.host, settings.port), ""
     file = None if is_postgres(db) else Path(db.removeprefix("sqlite:///").removeprefix("sqlite://")).expanduser()
@@ -314,13 +314,13 @@ def server_url(settings: Settings, *, given: bool) -> tuple[str, bool]:
         if found is not None:
             url, key = (found.url if found.url and not given else url), found.key
     answer = who_answers(url, key)
-    if answer is Answer.OTHER:
+    if answer is ProbeAnswer.OTHER:
         raise refuse(
             "not_possible",
             f"what answers at {url} is not the server of the store {without_password(db)}, so it gets no token; start "
             "that server with `duetime serve` on a free --port, or name its store with --db",
         )
-    return url, answer is Answer.OURS
+    return url, answer is ProbeAnswer.OURS
 
 
 def sign_in_link(url: str, tokens: Tokens) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from duetime.cli.setup import json_edit, toml_edit
-from duetime.cli.setup.json_edit import Unreadable
+from duetime.cli.setup.json_edit import UnreadableFile
 from duetime.service.client_configs import CLIENTS, Machine
 from duetime.settings.own_commands import this_program
 from tests.support.cli import Cli
@@ -193,7 +193,7 @@ def test_comments_anywhere_stay_or_the_change_is_refused() -> None:
         text = "".join(part or chosen.choice([*notes, *[""] * 8]) for part in parts)
         try:
             made = json_edit.with_entry(text, ("s", "d"), ENTRY, ("url",))
-        except Unreadable as error:
+        except UnreadableFile as error:
             assert "comments inside" in str(error)
             continue
         kept = [note.strip() for note in notes if note in text]
@@ -204,13 +204,13 @@ def test_comments_anywhere_stay_or_the_change_is_refused() -> None:
 
 
 def test_what_would_lose_a_comment_is_refused() -> None:
-    with pytest.raises(Unreadable, match="comments inside"):
+    with pytest.raises(UnreadableFile, match="comments inside"):
         json_edit.with_entry('{"s": {"d": {"args": ["a" // mine\n]}}}', ("s", "d"), ENTRY)
     for text in ('[s.d]\nargs = [\n  "a", # mine\n]\n', "s = {}\n", "s = 1\n", "[s\n"):
-        with pytest.raises(Unreadable):
+        with pytest.raises(UnreadableFile):
             toml_edit.with_entry(text, ("s", "d"), ENTRY)
     hidden = 'x = """\n[s.d]\n"""\n\n[s.d]\ncommand = "o"\n'
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableFile):
         toml_edit.without_entry(hidden, ("s", "d"))
     nested = '[s.d]\nurl = "u"\nenv = {A = "b"}\n\n[s.d.x]\na = 1\n\n# next\n[s.e]\ncommand = "q"\n'
     made = toml_edit.with_entry(nested, ("s", "d"), ENTRY, ("url",))

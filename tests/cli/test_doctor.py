@@ -20,7 +20,7 @@ from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant
 from duetime.engine.model import limit_reached
 from duetime.engine.outcome import Failed, Returned
 from duetime.kinds.prompts.agents.models import EXAMPLE
-from duetime.net.client import Answer, Http
+from duetime.net.client import Http, HttpAnswer
 from duetime.settings import Settings
 from tests.support.cli import Cli, start
 from tests.support.drafts import T0, every, once
@@ -35,7 +35,7 @@ GONE = "prompts ask for agents that the settings do not name: coder (2), desk (1
 @pytest.fixture(autouse=True)
 def answering(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every host answers, and none is really asked; tests with a receiver restore the real network."""
-    monkeypatch.setattr(Http, "send", lambda *_: Answer(200, {}, b"", False))
+    monkeypatch.setattr(Http, "send", lambda *_: HttpAnswer(200, {}, b"", False))
 
 
 def settings(folder: Path, text: str) -> Path:

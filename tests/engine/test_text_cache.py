@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from duetime.engine.policy.completions import ends_plainly
 from duetime.engine.policy.options import MOST_LONG, policy_for_ending, policy_from_json
-from duetime.engine.text_cache import SHORT, text_cache
+from duetime.engine.text_cache import MAX_SHORT_LENGTH, text_cache
 from duetime.engine.triggers.build import trigger_from_json
 
 
@@ -16,10 +16,10 @@ def test_few_long_texts_are_kept_and_they_displace_no_short_ones() -> None:
         read.append(text[:9])
         return len(text)
 
-    texts = ["short", *(f"{number}".ljust(SHORT + 1) for number in range(5))]
-    assert [length(text) for text in texts] == [5] + [SHORT + 1] * 5
+    texts = ["short", *(f"{number}".ljust(MAX_SHORT_LENGTH + 1) for number in range(5))]
+    assert [length(text) for text in texts] == [5] + [MAX_SHORT_LENGTH + 1] * 5
     assert length.long.cache_info().currsize == 2 and len(read) == 6
-    assert length("short") == 5 and length(texts[-1]) == SHORT + 1 and len(read) == 6
+    assert length("short") == 5 and length(texts[-1]) == MAX_SHORT_LENGTH + 1 and len(read) == 6
     length.cache_clear()
     assert length("short") == 5 and len(read) == 7
 

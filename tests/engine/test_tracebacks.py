@@ -7,7 +7,14 @@ from pathlib import Path
 
 from duetime.engine.outcome import Failed
 from duetime.engine.redaction import redacted_outcome
-from duetime.engine.tracebacks import LONGEST, exceptions_of, frames_of, is_library, stored_traceback, traceback_of
+from duetime.engine.tracebacks import (
+    MAX_TRACEBACK_LENGTH,
+    exceptions_of,
+    frames_of,
+    is_library,
+    stored_traceback,
+    traceback_of,
+)
 from duetime.kinds.jobs.registry import Registry
 from tests.support.jobs import make_work
 
@@ -54,12 +61,12 @@ def test_it_begins_with_the_task_and_names_the_users_frames() -> None:
 
 def test_it_is_bounded_whatever_is_raised() -> None:
     mutual = stored_traceback(traceback_of(raised(depth=300)))
-    assert len(mutual) <= LONGEST
+    assert len(mutual) <= MAX_TRACEBACK_LENGTH
     assert mutual.endswith("ValueError: the end") and "left out" not in mutual.splitlines()[0]
     wordy = stored_traceback(traceback_of(ValueError("line\n" * 100_000 + "last")))
-    assert len(wordy) <= LONGEST and wordy.endswith("last") and "characters left out" in wordy
+    assert len(wordy) <= MAX_TRACEBACK_LENGTH and wordy.endswith("last") and "characters left out" in wordy
     long_line = stored_traceback(traceback_of(ValueError("x" * 1_000_000)))
-    assert len(long_line) <= LONGEST
+    assert len(long_line) <= MAX_TRACEBACK_LENGTH
 
     class Broken(Exception):
         def __str__(self) -> str:
@@ -73,7 +80,7 @@ def test_credentials_are_removed_before_it_is_cut() -> None:
     outcome = Failed("no", traceback=traceback_of(ValueError(f"{secret} " * 3_000 + f"\npassword={'z' * 40}\0")))
     stored = redacted_outcome(outcome, json.dumps({"kwargs": {"password": secret}})).traceback
     assert stored is not None and "hunter2" not in stored and "zzzz" not in stored and "\0" not in stored
-    assert len(stored) <= LONGEST
+    assert len(stored) <= MAX_TRACEBACK_LENGTH
 
 
 def test_credentials_of_several_lines_are_removed_wherever_they_are_indented() -> None:
@@ -125,7 +132,7 @@ def test_a_long_message_does_not_cost_another_exception_its_own() -> None:
         error = chained(message)
         error.add_note("a note\n" * 3_000)
         stored = stored_traceback(traceback_of(error))
-        assert len(stored) <= LONGEST
+        assert len(stored) <= MAX_TRACEBACK_LENGTH
         found = exceptions_of(stored)
         assert [each.relation for each in found] == ["", "caused by"]
         assert found[0].error.startswith("RuntimeError: the charge failed")

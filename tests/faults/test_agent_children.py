@@ -149,10 +149,10 @@ def test_one_that_runs_away_from_itself_is_caught(tmp_path: Path, waits: bool) -
 
 WORKER = """
 import sys
-from duetime.processes.supervisor import Limits
+from duetime.processes.supervisor import ProcessLimits
 from tests.support.programs import agent
 from tests.support.waking import agent_request
-agent(sys.argv[2:], limits=Limits(grace=0.3, patience=float(sys.argv[1]))).wake(agent_request())
+agent(sys.argv[2:], limits=ProcessLimits(grace=0.3, patience=float(sys.argv[1]))).wake(agent_request())
 """
 
 

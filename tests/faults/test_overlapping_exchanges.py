@@ -15,7 +15,7 @@ import pytest
 from duetime.engine.clock import SECOND, Instant, SystemClock
 from duetime.engine.errors import StoreUnavailable, WorkerGone
 from duetime.engine.model import LOCAL, ScheduleId
-from duetime.engine.store import Position, RunQuery
+from duetime.engine.store import QueuePosition, RunQuery
 from duetime.engine.worker import claim_overlap, claim_requests
 from duetime.engine.worker.threads import Engine
 from duetime.engine.worker.worker import Worker, WorkerOptions
@@ -215,7 +215,7 @@ def test_threads_of_one_worker_run_everything_once(store: RealStore) -> None:
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pass on the turn after every claim that leaves something due."""
-    monkeypatch.setattr(claim_overlap, "LARGE", 1)
+    monkeypatch.setattr(claim_overlap, "MIN_OVERLAPPED_CLAIMS", 1)
 
 
 class Turns(Bench):
@@ -272,11 +272,11 @@ def test_a_claim_begins_behind_what_is_being_committed_but_not_for_long(
 
     def ask() -> None:
         behind = bench.worker._wants(CLOCK.now())
-        assert [want.after for want in behind if want.lane == "job"] == [Position(AGO, second.definition.id)]
+        assert [want.after for want in behind if want.lane == "job"] == [QueuePosition(AGO, second.definition.id)]
         assert all(want.after is None for want in behind if want.lane != "job")
         [schedule] = create(store, once(Instant(AGO - SECOND), created=AGO))
         earlier.append(schedule.definition.id)
-        monkeypatch.setattr(claim_requests, "FROM_BEGINNING", -1.0)
+        monkeypatch.setattr(claim_requests, "RESTART_SECONDS", -1.0)
         assert all(want.after is None for want in bench.worker._wants(CLOCK.now()))
         bench.claim_in_another_thread()
 

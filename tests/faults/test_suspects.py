@@ -7,7 +7,7 @@ from typing import Any
 from duetime.engine.kind import StopReason
 from duetime.engine.model import Run
 from duetime.engine.store import RunQuery
-from duetime.engine.worker.poison import IDLE
+from duetime.engine.worker.poison import IDLE_SECONDS
 from duetime.engine.worker.worker import Worker
 from tests.faults.conftest import RealStore
 from tests.faults.test_worker_steps import CLOCK, dies, due, finish, make_fast, worker_on
@@ -91,7 +91,7 @@ def test_groups_are_small_again_after_a_while_without_suspects(store: RealStore)
     while number := look(worker):
         finish(worker, line, number)
     assert worker.held.suspects.capacity() == 4
-    worker.held.suspects._last -= 2 * IDLE
+    worker.held.suspects._last -= 2 * IDLE_SECONDS
     assert worker.held.suspects.capacity() == 1
 
 

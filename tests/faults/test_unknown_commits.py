@@ -12,7 +12,7 @@ from duetime.engine.clock import SECOND, SystemClock
 from duetime.engine.errors import StoreUnavailable
 from duetime.engine.kind import Caller, Work
 from duetime.engine.outcome import Failed, Outcome
-from duetime.engine.policy.record import Answer
+from duetime.engine.policy.record import Receipt
 from duetime.engine.result import Err
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import RunQuery
@@ -57,8 +57,8 @@ def test_a_lost_answer_changes_nothing(store: RealStore, fault: str, call: int, 
     runs = store.runs(RunQuery()).items
     assert [(run.status, run.attempt) for run in runs] == [("completed", 1)] * 5
     assert Counter(kind.begun) == {run.id: 1 for run in runs}
-    assert Counter(unsure.answers)[Answer.RECORDED] == 5
-    assert (Answer.ALREADY in unsure.answers) == (fault == AFTER and call == 2)
+    assert Counter(unsure.answers)[Receipt.RECORDED] == 5
+    assert (Receipt.ALREADY in unsure.answers) == (fault == AFTER and call == 2)
     assert worker.claimed == {}
     invariants(store)
 
@@ -108,7 +108,7 @@ def test_a_whole_engine_on_an_unreliable_store_runs_everything_once(store: RealS
     assert len(runs) == 340
     assert len(fails) == 20
     assert Counter(kind.begun) == {run.id: 2 if run.id in fails else 1 for run in runs}
-    assert Counter(unsure.answers)[Answer.RECORDED] == 360
+    assert Counter(unsure.answers)[Receipt.RECORDED] == 360
     assert unsure.calls > 5
     invariants(store)
 

@@ -11,12 +11,12 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from duetime.engine.kind import LOCAL
-from duetime.http.bodies import LARGE as LARGE_BODY
+from duetime.http.bodies import LARGE_BODY_BYTES as LARGE_BODY
 from duetime.http.bodies import MOST_IN_BATCH
 from duetime.http.connection_limits import OWNER
 from duetime.http.middleware import IN_MEMORY, UNAUTHENTICATED, BodyLimit
 
-LARGE = MOST_IN_BATCH
+LARGE_BODY_BYTES = MOST_IN_BATCH
 
 
 class Server:
@@ -49,7 +49,7 @@ class Server:
     @asynccontextmanager
     async def unfinished(self, owner: str, *, chunked: bool) -> AsyncIterator[None]:
         """Meanwhile a request is under way, of which all but the end has arrived."""
-        waiting, first = anyio.Event(), iter([bytes(LARGE)])
+        waiting, first = anyio.Event(), iter([bytes(LARGE_BODY_BYTES)])
 
         async def receive() -> Message:
             if (piece := next(first, None)) is not None:
@@ -59,7 +59,7 @@ class Server:
             return {"type": "http.disconnect"}
 
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._asked, owner, receive, None if chunked else LARGE, "/v2/batch")
+            tasks.start_soon(self._asked, owner, receive, None if chunked else LARGE_BODY_BYTES, "/v2/batch")
             await waiting.wait()
             yield
             tasks.cancel_scope.cancel()
@@ -70,14 +70,14 @@ def test_unfinished_bodies_of_one_owner_take_a_share_of_memory(chunked: bool) ->
     async def use() -> None:
         server = Server()
         async with AsyncExitStack() as under_way:
-            for _ in range(IN_MEMORY // LARGE):
+            for _ in range(IN_MEMORY // LARGE_BODY_BYTES):
                 await under_way.enter_async_context(server.unfinished("mallory", chunked=chunked))
             for path in ("/mcp", "/api/v1/schedules"):
                 assert await server.status("mallory", bytes(UNAUTHENTICATED + 1), path) == 429
             assert await server.status("mallory", bytes(UNAUTHENTICATED)) == 200, "a small one is always accepted"
-            assert await server.status("ada", bytes(LARGE)) == 200, "others have their own share"
-            assert await server.status(LOCAL, bytes(LARGE)) == 200
-        assert await server.status("mallory", bytes(LARGE)) == 200, "it was given back"
+            assert await server.status("ada", bytes(LARGE_BODY_BYTES)) == 200, "others have their own share"
+            assert await server.status(LOCAL, bytes(LARGE_BODY_BYTES)) == 200
+        assert await server.status("mallory", bytes(LARGE_BODY_BYTES)) == 200, "it was given back"
 
     anyio.run(use)
 

@@ -67,7 +67,7 @@ def test_a_feed_that_was_cut_says_so(served: Site, monkeypatch: pytest.MonkeyPat
     """The ones that fire next are those that stay."""
     whole = Calendar.from_ical(served.ask("GET", address(served)[0]).body.decode())
     assert len(whole.walk("VEVENT")) >= 3 and "X-WR-CALDESC" not in whole
-    monkeypatch.setattr(calendar_feed, "MOST", 1)
+    monkeypatch.setattr(calendar_feed, "MAX_FEED_SCHEDULES", 1)
     cut = Calendar.from_ical(served.ask("GET", address(served)[0]).body.decode())
     assert str(cut["X-WR-CALDESC"]) == calendar_feed.CUT
     [first] = served.room.scheduler.coming(Caller("ada"), None, 1)

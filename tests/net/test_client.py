@@ -18,7 +18,7 @@ import pytest
 from duetime.engine.clock import SECOND, SystemClock, instant_of
 from duetime.engine.outcome import Completed, Failed, Outcome, Retry, Returned
 from duetime.net.calls import checked
-from duetime.net.client import Answer, Call, CallFailed, Http
+from duetime.net.client import CallFailed, Http, HttpAnswer, HttpCall
 from duetime.net.host_limits import Hosts, Tried
 from duetime.net.outcomes import outcome_of, outcome_of_failure, sign_of, sign_of_failure
 from duetime.net.ssrf_guard import Guard
@@ -46,11 +46,11 @@ def http() -> Iterator[Http]:
     calls.close()
 
 
-def post(receiver: Receiver, *, patience: float = 5.0, body: bytes = b"hello") -> Call:
-    return Call("POST", f"{receiver.url}/topic?key={SECRET}", {"Authorization": f"Bearer {SECRET}"}, body, patience)
+def post(receiver: Receiver, *, patience: float = 5.0, body: bytes = b"hello") -> HttpCall:
+    return HttpCall("POST", f"{receiver.url}/topic?key={SECRET}", {"Authorization": f"Bearer {SECRET}"}, body, patience)
 
 
-def failure(http: Http, call: Call) -> CallFailed:
+def failure(http: Http, call: HttpCall) -> CallFailed:
     with pytest.raises(CallFailed) as failed:
         http.send(call)
     assert SECRET not in "".join(traceback.format_exception(failed.value))
@@ -70,9 +70,9 @@ def always(behaviour: Behaviour) -> Callable[[Request], Behaviour]:
 
 def test_a_call_arrives_as_it_was_given(receiver: Receiver, http: Http) -> None:
     receiver.behave = always(Behaviour(201, {"X-Id": "7", "Set-Cookie": "a"}, b"taken"))
-    call = Call("PUT", f"{receiver.url}/a%20b/ü?x=1&y=%26#part", {"Title": "Grüße", "X-Pad": " x "}, b"\x00body")
+    call = HttpCall("PUT", f"{receiver.url}/a%20b/ü?x=1&y=%26#part", {"Title": "Grüße", "X-Pad": " x "}, b"\x00body")
     answer = http.send(call)
-    assert answer == Answer(201, answer.headers, b"taken", False)
+    assert answer == HttpAnswer(201, answer.headers, b"taken", False)
     assert answer.headers["x-id"] == "7"
     [request] = receiver.wait_for(1)
     assert (request.method, request.target, request.body) == ("PUT", "/a%20b/%C3%BC?x=1&y=%26", b"\x00body")
@@ -84,7 +84,7 @@ def test_a_call_arrives_as_it_was_given(receiver: Receiver, http: Http) -> None:
 
 
 def test_a_get_has_no_body_and_a_header_may_replace_ours(receiver: Receiver, http: Http) -> None:
-    http.send(Call("GET", receiver.url, {"user-agent": "mine"}))
+    http.send(HttpCall("GET", receiver.url, {"user-agent": "mine"}))
     [request] = receiver.wait_for(1)
     assert (request.target, request.body) == ("/", b"")
     assert "content-length" not in request.headers
@@ -216,7 +216,7 @@ def test_endless_interim_answers_cost_no_more_than_the_patience(http: Http) -> N
             connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     with raw_server(say_continue_forever) as port, within(PATIENCE * 0.9):
-        failed = failure(http, Call("POST", f"http://127.0.0.1:{port}/?{SECRET}", {}, b"x", PATIENCE))
+        failed = failure(http, HttpCall("POST", f"http://127.0.0.1:{port}/?{SECRET}", {}, b"x", PATIENCE))
     assert "did not answer within" in failed.reason
 
 
@@ -228,7 +228,7 @@ def test_a_receiver_that_does_not_read_costs_no_more_than_the_patience(http: Htt
                 connection.recv(128 * 1024)
 
     with raw_server(read) as port, within(PATIENCE * 0.9):
-        failure(http, Call("POST", f"http://127.0.0.1:{port}/?{SECRET}", {}, b"x" * 60_000_000, PATIENCE))
+        failure(http, HttpCall("POST", f"http://127.0.0.1:{port}/?{SECRET}", {}, b"x" * 60_000_000, PATIENCE))
 
 
 def test_a_dripping_body_is_cut_when_time_is_over(receiver: Receiver, http: Http) -> None:
@@ -294,7 +294,7 @@ def test_what_is_no_http_is_no_answer(receiver: Receiver, http: Http, raw: bytes
 def test_a_port_where_nobody_listens(http: Http) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
-    failed = failure(http, Call("POST", f"http://127.0.0.1:{port}/?{SECRET}", {}))
+    failed = failure(http, HttpCall("POST", f"http://127.0.0.1:{port}/?{SECRET}", {}))
     assert failed.reason == f"127.0.0.1:{port} could not be reached: connection refused"
     assert not failed.permanent
 
@@ -313,7 +313,7 @@ def test_a_server_without_tls_is_no_https(http: Http) -> None:
         connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
     with raw_server(answer) as port:
-        failed = failure(http, Call("POST", f"https://127.0.0.1:{port}/?{SECRET}", {}))
+        failed = failure(http, HttpCall("POST", f"https://127.0.0.1:{port}/?{SECRET}", {}))
     assert failed.reason == f"127.0.0.1:{port} could not be reached: no TLS connection could be made"
 
 
@@ -325,7 +325,7 @@ def test_a_server_that_dawdles_over_tls_costs_no_more_than_the_patience(http: Ht
             connection.sendall(b"\x02")
 
     with raw_server(drip) as port, within(PATIENCE * 0.9):
-        failed = failure(http, Call("POST", f"https://127.0.0.1:{port}/?{SECRET}", {}, b"", PATIENCE))
+        failed = failure(http, HttpCall("POST", f"https://127.0.0.1:{port}/?{SECRET}", {}, b"", PATIENCE))
     assert "did not answer within" in failed.reason
 
 
@@ -370,14 +370,14 @@ def test_the_guard_stands_before_this_machine_too(receiver: Receiver) -> None:
 def test_a_header_that_would_be_more_than_a_header_is_refused(
     receiver: Receiver, http: Http, headers: Mapping[str, str]
 ) -> None:
-    failed = failure(http, Call("POST", f"{receiver.url}/?{SECRET}", {"Authorization": SECRET, **headers}))
+    failed = failure(http, HttpCall("POST", f"{receiver.url}/?{SECRET}", {"Authorization": SECRET, **headers}))
     assert failed.permanent
     assert receiver.connections == 0
 
 
 @pytest.mark.parametrize("method", ["", "get", "CONNECT", "TRACE", "GET /x HTTP/1.1\r\nX: y\r\n\r\nPOST", "FOO"])
 def test_a_method_is_one_of_a_few(receiver: Receiver, http: Http, method: str) -> None:
-    assert failure(http, Call(method, receiver.url, {})).permanent
+    assert failure(http, HttpCall(method, receiver.url, {})).permanent
     assert receiver.connections == 0
 
 
@@ -394,11 +394,11 @@ def test_a_method_is_one_of_a_few(receiver: Receiver, http: Http, method: str) -
     ],
 )
 def test_a_url_that_cannot_be_used_is_refused_without_being_quoted(http: Http, url: str) -> None:
-    assert failure(http, Call("POST", url, {})).permanent
+    assert failure(http, HttpCall("POST", url, {})).permanent
 
 
 def test_a_user_name_in_a_url_has_a_better_place(http: Http) -> None:
-    assert "in a header" in failure(http, Call("POST", f"https://me:{SECRET}@hooks.example.org/", {})).reason
+    assert "in a header" in failure(http, HttpCall("POST", f"https://me:{SECRET}@hooks.example.org/", {})).reason
 
 
 def test_the_host_header_names_an_unusual_port_and_brackets_an_address() -> None:
@@ -410,13 +410,13 @@ def test_the_host_header_names_an_unusual_port_and_brackets_an_address() -> None
         "http://[2606:4700::0001]/": b"[2606:4700::1]",
         "http://[2606:4700::1]:8080/": b"[2606:4700::1]:8080",
     }
-    assert {url: dict(checked(Call("GET", url, {})).headers)[b"Host"] for url in hosts} == hosts
+    assert {url: dict(checked(HttpCall("GET", url, {})).headers)[b"Host"] for url in hosts} == hosts
 
 
 # ---------------------------------------------------------------------------------------------- from URL to outcome
 
 
-def deliver(hosts: Hosts, http: Http, call: Call) -> Outcome:
+def deliver(hosts: Hosts, http: Http, call: HttpCall) -> Outcome:
     """As whoever delivers something puts the parts together."""
     host = read_url(call.url).origin
 

@@ -9,7 +9,7 @@ import pytest
 from duetime.engine.clock import DAY, SECOND
 from duetime.engine.outcome import Completed, Failed, Retry
 from duetime.net.calls import retry_after
-from duetime.net.client import Answer, CallFailed
+from duetime.net.client import CallFailed, HttpAnswer
 from duetime.net.host_limits import Sign
 from duetime.net.outcomes import outcome_of, outcome_of_failure, sign_of, sign_of_failure
 
@@ -17,8 +17,8 @@ HOST = "https://hooks.example.org"
 NOON = "Tue, 10 Feb 2026 12:00:00 GMT"
 
 
-def answer(status: int, **headers: str) -> Answer:
-    return Answer(status, {name.replace("_", "-"): value for name, value in headers.items()}, b"secret", False)
+def answer(status: int, **headers: str) -> HttpAnswer:
+    return HttpAnswer(status, {name.replace("_", "-"): value for name, value in headers.items()}, b"secret", False)
 
 
 @pytest.mark.parametrize("status", [200, 201, 202, 204, 299])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from duetime.engine.clock import SystemClock
 from duetime.engine.errors import InvalidInput
-from duetime.net.client import Call, CallFailed, Http
+from duetime.net.client import CallFailed, Http, HttpCall
 from duetime.net.ssrf_guard import Forbidden, Guard, Unresolved, why_closed
 from tests.support.dialling import NOBODY, PUBLIC, Certified, Dialler, Names
 from tests.support.hostile_urls import CLOSED_V4, Vector, vectors, wrapped
@@ -57,7 +57,7 @@ class Wire:
     def call(self, url: str) -> int | CallFailed:
         """The status, or what it failed with."""
         try:
-            return self._http.send(Call("POST", url, {}, b"hello")).status
+            return self._http.send(HttpCall("POST", url, {}, b"hello")).status
         except CallFailed as failed:
             return failed
         finally:
@@ -257,7 +257,9 @@ def test_lookups_that_are_left_behind_are_bounded() -> None:
         failed = Wire(guard).call("http://hooks.example.org/")
         assert isinstance(failed, CallFailed) and failed.untried and not failed.timed_out
         with pytest.raises(CallFailed, match="in time"):
-            Http(SystemClock(), guard).send(Call("GET", "http://hooks.example.org/", {}, patience=0.05, owner="ada"))
+            Http(SystemClock(), guard).send(
+                HttpCall("GET", "http://hooks.example.org/", {}, patience=0.05, owner="ada")
+            )
     finally:
         hanging.set()
 

@@ -13,7 +13,7 @@ from duetime.engine.policy import changes
 from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.completions import split_completions
 from duetime.engine.policy.options import make_policy, policy_to_json
-from duetime.engine.policy.record import Answer, Finished
+from duetime.engine.policy.record import Finished, Receipt
 from duetime.engine.policy.rows import Completion, Draft
 from duetime.stores import base
 from duetime.stores.base import BaseStore
@@ -74,9 +74,9 @@ def test_both_ways_leave_the_same(
         MEANWHILE[meanwhile](store, claim)
     if next_comes:
         Hand(store, "other").claim(LATER + MINUTE)
-    assert hand.record([plain], LATER + SECOND, Completed('{"a": 1}')) == [Answer.RECORDED]
+    assert hand.record([plain], LATER + SECOND, Completed('{"a": 1}')) == [Receipt.RECORDED]
     monkeypatch.setattr(base, "split_completions", _decided)
-    assert hand.record([decided], LATER + SECOND, Completed('{"a": 1}')) == [Answer.RECORDED]
+    assert hand.record([decided], LATER + SECOND, Completed('{"a": 1}')) == [Receipt.RECORDED]
     assert _left(store, plain) == _left(store, decided)
 
 
@@ -84,9 +84,9 @@ def test_what_is_not_held_any_more_is_decided_and_the_others_are_recorded(store:
     create(store, *[once() for _ in range(4)])
     claims = hand.claim(T0)
     stale = claims[1]._replace(run=claims[1].run._replace(fence=claims[1].run.fence - 1))
-    assert hand.record([claims[3]], T0) == [Answer.RECORDED]
+    assert hand.record([claims[3]], T0) == [Receipt.RECORDED]
     given = [claims[0], stale, claims[2], claims[3]]
-    expected = [Answer.RECORDED, Answer.STALE, Answer.RECORDED, Answer.ALREADY]
+    expected = [Receipt.RECORDED, Receipt.STALE, Receipt.RECORDED, Receipt.ALREADY]
     assert hand.record(given, T0) == expected
     assert [the(store, claim.definition.id).progress.active for claim in claims] == [0, 1, 0, 0]
 
@@ -102,7 +102,7 @@ def test_answers_keep_the_order_of_the_outcomes(store: BaseStore, hand: Hand) ->
     assert rest == [finished[1]]
     old = finished[1]._replace(fence=0)
     answers = store.record_and_claim(hand.id, T0, [finished[0], old, finished[2]], [], known).answers
-    assert answers == [Answer.RECORDED, Answer.STALE, Answer.RECORDED]
+    assert answers == [Receipt.RECORDED, Receipt.STALE, Receipt.RECORDED]
 
 
 def test_several_outcomes_of_one_schedule_are_decided_in_their_order(store: BaseStore, hand: Hand) -> None:

@@ -12,7 +12,7 @@ from duetime.engine.model import Schedule, ScheduleState
 from duetime.engine.outcome import Alert, Cancelled, Completed, Failed, Outcome, Returned
 from duetime.engine.policy import changes
 from duetime.engine.policy.finish import HeldRun, was_paused_by_engine
-from duetime.engine.policy.record import Answer, Finished, plan_settlement
+from duetime.engine.policy.record import Finished, Receipt, plan_settlement
 from duetime.engine.store import ScheduleQuery
 from duetime.stores.base import BaseStore
 from tests.support.drafts import T0, every, once
@@ -73,8 +73,8 @@ def test_a_result_may_give_the_message_its_title_which_is_cut(store: BaseStore, 
 def test_it_is_due_at_once_and_made_in_the_same_commit(store: BaseStore, hand: Hand) -> None:
     create_one(store, once(deliver_to="garden"))
     (claim,) = hand.claim(T0)
-    assert hand.record([claim], T0 + SECOND) == [Answer.RECORDED]
-    assert hand.record([claim], T0 + SECOND) == [Answer.ALREADY]
+    assert hand.record([claim], T0 + SECOND) == [Receipt.RECORDED]
+    assert hand.record([claim], T0 + SECOND) == [Receipt.ALREADY]
     (follower,) = followers(store)
     assert follower.definition.key.startswith(f"~run:{claim.run.id}.")
     entry = store.earliest(["notification"])
@@ -207,7 +207,7 @@ def test_an_alert_that_somebody_else_gives_at_the_same_moment(
         transaction = type(tx)
     look, looks = transaction.by_keys, iter([True])
     monkeypatch.setattr(transaction, "by_keys", lambda tx, keys: {} if next(looks, False) else look(tx, keys))
-    assert hand.record([second], T0, held_back) == [Answer.RECORDED]
+    assert hand.record([second], T0, held_back) == [Receipt.RECORDED]
     assert len(followers(store)) == 1
     assert the_run(store, second.run.id).status == "pending"
 
@@ -234,4 +234,4 @@ def test_a_callback_that_cannot_be_made_does_not_keep_its_run_from_ending(store:
     damaged = HeldRun(claim.run, claim.definition._replace(policy=broken), the(store, claim.run.schedule).progress)
     item = Finished(claim.run.id, claim.run.fence, Completed(), T0, T0)
     settlement = plan_settlement({claim.run.id: damaged}, [item], hand.id, T0, None)  # type: ignore[arg-type]
-    assert settlement.answers == [Answer.RECORDED] and settlement.writes.follow_ups == []
+    assert settlement.answers == [Receipt.RECORDED] and settlement.writes.follow_ups == []

@@ -144,7 +144,7 @@ def test_live_runs_and_runs_by_id(store: BaseStore, hand: Hand) -> None:
 @pytest.fixture(params=[0, 2_000])
 def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """Along the due queue, or by the owner's own: a list is the same."""
-    monkeypatch.setattr(search, "FEW", request.param)
+    monkeypatch.setattr(search, "MAX_SORTED", request.param)
     chosen: int = request.param
     return chosen
 

@@ -19,7 +19,7 @@ from duetime.engine.errors import InvalidInput, StoreUnavailable, StoreUnusable
 from duetime.engine.model import RunId
 from duetime.engine.outcome import Completed
 from duetime.engine.policy import changes
-from duetime.engine.policy.record import Answer
+from duetime.engine.policy.record import Receipt
 from duetime.engine.store import ScheduleQuery
 from duetime.stores.postgres.store import PostgresStore
 from duetime.stores.postgres.transaction import SQL
@@ -96,8 +96,8 @@ def test_a_server_that_goes_away_and_comes_back(private_postgres: PostgresServer
     private_postgres.start()
     clock.seconds += 10
     assert store.get(schedule) is not None
-    assert hand.record([claim], T0) == [Answer.RECORDED]
-    assert hand.record([claim], T0) == [Answer.ALREADY]
+    assert hand.record([claim], T0) == [Receipt.RECORDED]
+    assert hand.record([claim], T0) == [Receipt.ALREADY]
     invariants(store)
     store.close()
 
@@ -272,7 +272,7 @@ def test_an_outcome_with_nul_is_refused_whole(store: PostgresStore) -> None:
     with pytest.raises(InvalidInput, match="NUL"):
         hand.record(claims, T0, Completed('"a\0b"'))
     assert {the_run(store, claim.run.id).status for claim in claims} == {"running"}
-    assert hand.record(claims, T0) == [Answer.RECORDED] * 2
+    assert hand.record(claims, T0) == [Receipt.RECORDED] * 2
 
 
 def test_what_is_too_large_for_an_index_is_refused(store: PostgresStore) -> None:

@@ -12,7 +12,7 @@ from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry,
 from duetime.engine.policy import changes
 from duetime.engine.policy.changes import Edit
 from duetime.engine.policy.options import make_policy, policy_to_json
-from duetime.engine.policy.record import Answer, Finished
+from duetime.engine.policy.record import Finished, Receipt
 from duetime.engine.store import ClaimRequest, RunQuery
 from duetime.stores.base import BaseStore
 from duetime.stores.transaction import Transaction
@@ -26,7 +26,10 @@ def test_an_outcome_is_recorded_once(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, once())
     (claim,) = hand.claim(T0)
     done = Finished(claim.run.id, claim.run.fence, Completed('{"a":1}'), Instant(T0 + 3), Instant(T0 + 5))
-    assert store.record_and_claim(hand.id, T0, [done, done], []).answers == [Answer.RECORDED, Answer.ALREADY]
+    assert store.record_and_claim(hand.id, T0, [done, done], []).answers == [
+        Receipt.RECORDED,
+        Receipt.ALREADY,
+    ]
     run = the_run(store, claim.run.id)
     assert (run.status, run.result, run.started, run.finished) == ("completed", '{"a":1}', T0 + 3, T0 + 5)
     progress = the(store, schedule).progress
@@ -41,7 +44,7 @@ def test_one_that_completes_although_it_was_asked_to_stop_is_unread(
     create(store, once(**policy))
     (claim,) = hand.claim(T0)
     value_of(store.change_run(claim.run.id, T0, changes.cancel_run))
-    assert hand.record([claim], T0) == [Answer.RECORDED]
+    assert hand.record([claim], T0) == [Receipt.RECORDED]
     unread = store.runs(RunQuery(status="completed", mark_below=READ)).items
     assert [run.id for run in unread] == [claim.run.id]
 
@@ -76,10 +79,10 @@ def test_a_batch_that_releases_many_runs_reads_their_queue_once(
 def test_a_record_whose_acknowledgement_was_lost_is_already_there(store: BaseStore, hand: Hand) -> None:
     create(store, once(), once(max_attempts=2, backoff=SECOND))
     first, second = hand.claim(T0)
-    assert hand.record([first], T0) == [Answer.RECORDED]
-    assert hand.record([first], T0) == [Answer.ALREADY]
-    assert hand.record([second], T0, Failed("no")) == [Answer.RECORDED]
-    assert hand.record([second], T0, Failed("no")) == [Answer.ALREADY]
+    assert hand.record([first], T0) == [Receipt.RECORDED]
+    assert hand.record([first], T0) == [Receipt.ALREADY]
+    assert hand.record([second], T0, Failed("no")) == [Receipt.RECORDED]
+    assert hand.record([second], T0, Failed("no")) == [Receipt.ALREADY]
     assert len(store.attempts(second.run.id)) == 1
 
 
@@ -89,12 +92,12 @@ def test_a_stale_fence_changes_nothing(store: BaseStore, hand: Hand) -> None:
     other = Hand(store, "other")
     before = the_run(store, claim.run.id)
     old = claim._replace(run=claim.run._replace(fence=claim.run.fence - 1))
-    assert hand.record([old], T0) == [Answer.STALE]
-    assert other.record([claim], T0) == [Answer.STALE]
+    assert hand.record([old], T0) == [Receipt.STALE]
+    assert other.record([claim], T0) == [Receipt.STALE]
     unknown = claim._replace(run=claim.run._replace(id=RunId(claim.run.id + 1000)))
-    assert hand.record([unknown], T0) == [Answer.STALE]
+    assert hand.record([unknown], T0) == [Receipt.STALE]
     assert the_run(store, claim.run.id) == before
-    assert hand.record([claim], T0) == [Answer.RECORDED]
+    assert hand.record([claim], T0) == [Receipt.RECORDED]
 
 
 def test_a_rescued_run_is_not_the_old_workers_any_more(store: BaseStore, hand: Hand) -> None:
@@ -106,8 +109,8 @@ def test_a_rescued_run_is_not_the_old_workers_any_more(store: BaseStore, hand: H
     assert again.run.id == claim.run.id
     assert again.run.fence > claim.run.fence
     back = Hand(store, "back")
-    assert back.record([claim], T0) == [Answer.STALE]
-    assert heir.record([again], T0) == [Answer.RECORDED]
+    assert back.record([claim], T0) == [Receipt.STALE]
+    assert heir.record([again], T0) == [Receipt.RECORDED]
 
 
 def test_a_failure_is_tried_again_after_its_backoff(store: BaseStore, hand: Hand) -> None:
@@ -309,7 +312,7 @@ def test_an_outcome_is_recorded_whatever_became_of_the_policy(store: BaseStore, 
     schedule = create_one(store, every(MINUTE, max_attempts=3))
     claims = hand.claim(T0 + MINUTE)
     break_policy(store, schedule)
-    assert hand.record(claims, T0 + MINUTE, outcome) == [Answer.RECORDED]
+    assert hand.record(claims, T0 + MINUTE, outcome) == [Receipt.RECORDED]
 
 
 def test_records_and_claims_share_one_transaction(store: BaseStore, hand: Hand) -> None:
@@ -318,7 +321,7 @@ def test_records_and_claims_share_one_transaction(store: BaseStore, hand: Hand) 
     now = Instant(T0 + 2 * MINUTE)
     done = Finished(claim.run.id, claim.run.fence, DONE, None, now)
     exchange = store.record_and_claim(hand.id, now, [done], [ClaimRequest("job", 5, now)])
-    assert exchange.answers == [Answer.RECORDED]
+    assert exchange.answers == [Receipt.RECORDED]
     assert [taken.run.due for taken in exchange.claims] == [now]
     assert [run.status for run in runs_of(store, schedule)] == ["completed", "running"]
 
@@ -327,7 +330,7 @@ def test_a_large_batch(store: BaseStore, hand: Hand) -> None:
     create(store, *[once(T0 + number) for number in range(400)])
     claims = hand.claim(T0 + SECOND, limit=400)
     assert len(claims) == 400
-    assert set(hand.record(claims, T0 + SECOND, Completed('"ünï \\" \\\\ , {} NULL"'))) == {Answer.RECORDED}
+    assert set(hand.record(claims, T0 + SECOND, Completed('"ünï \\" \\\\ , {} NULL"'))) == {Receipt.RECORDED}
     assert the_run(store, claims[7].run.id).result == '"ünï \\" \\\\ , {} NULL"'
 
 
@@ -345,5 +348,5 @@ def test_megabytes_in_one_batch(store: BaseStore, hand: Hand) -> None:
     create(store, *[once(T0 + number, payload=text) for number in range(200)])
     claims = hand.claim(T0 + SECOND, limit=200)
     assert {len(claim.definition.payload) for claim in claims} == {len(text)}
-    assert set(hand.record(claims, T0 + SECOND, Completed(text))) == {Answer.RECORDED}
+    assert set(hand.record(claims, T0 + SECOND, Completed(text))) == {Receipt.RECORDED}
     assert the_run(store, claims[-1].run.id).result == text

@@ -26,7 +26,7 @@ from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry,
 from duetime.engine.policy import changes, checkout
 from duetime.engine.policy.changes import Edit
 from duetime.engine.policy.claim import Claim
-from duetime.engine.policy.record import Answer, Finished
+from duetime.engine.policy.record import Finished, Receipt
 from duetime.engine.policy.rows import Draft
 from duetime.engine.result import Ok
 from duetime.engine.store import RunQuery
@@ -146,11 +146,11 @@ class Machine(RuleBasedStateMachine):
             before = {claim.run.id: self.store.run(claim.run.id) for claim in mine}
             answers = self.store.record_and_claim(hand.id, Instant(self.now), finished, []).answers
             for claim, answer in zip(mine, answers, strict=True):
-                if answer is not Answer.RECORDED and answers.count(answer) == len(answers):
+                if answer is not Receipt.RECORDED and answers.count(answer) == len(answers):
                     assert self.store.run(claim.run.id) == before[claim.run.id]
             if twice:
                 repeated = self.store.record_and_claim(hand.id, Instant(self.now), finished, []).answers
-                assert Answer.RECORDED not in repeated
+                assert Receipt.RECORDED not in repeated
 
     def outcome(self, kind: str) -> Outcome:
         outcomes: dict[str, Outcome] = {

@@ -9,7 +9,7 @@ from duetime.engine.clock import Instant
 from duetime.engine.model import Run, RunId, Schedule, ScheduleId
 from duetime.engine.outcome import Completed, Outcome
 from duetime.engine.policy.claim import Claim
-from duetime.engine.policy.record import Answer, Finished
+from duetime.engine.policy.record import Finished, Receipt
 from duetime.engine.policy.rows import Draft
 from duetime.engine.result import Ok, Result
 from duetime.engine.store import ClaimRequest, RunQuery
@@ -29,7 +29,7 @@ class Hand:
         wants = [ClaimRequest(lane, limit, Instant(now)) for lane in lanes]
         return self.store.record_and_claim(self.id, Instant(now), [], wants).claims
 
-    def record(self, claims: Sequence[Claim], now: int, outcome: Outcome = DONE) -> list[Answer]:
+    def record(self, claims: Sequence[Claim], now: int, outcome: Outcome = DONE) -> list[Receipt]:
         finished = [Finished(c.run.id, c.run.fence, outcome, c.run.started, Instant(now)) for c in claims]
         known = {claim.run.id: claim for claim in claims}
         return self.store.record_and_claim(self.id, Instant(now), finished, [], known).answers

@@ -16,12 +16,12 @@ from duetime.engine.kind import StopReason
 from duetime.kinds.prompts.agent import AgentRequest, Reply
 from duetime.kinds.prompts.agents.command import CommandAgent
 from duetime.kinds.prompts.agents.gateway_tools import ToolSources
-from duetime.processes.supervisor import LIMITS, Limits
+from duetime.processes.supervisor import LIMITS, ProcessLimits
 from duetime.settings import AgentSettings
 from tests.support.waking import agent_request
 from tests.support.workers import eventually
 
-QUICK = Limits(grace=0.3, patience=30.0)
+QUICK = ProcessLimits(grace=0.3, patience=30.0)
 
 
 def program(folder: Path, code: str, name: str = "agent") -> list[str]:
@@ -43,7 +43,7 @@ def command_agent(
     name: str,
     *,
     environment: Mapping[str, str] | None = None,
-    limits: Limits = LIMITS,
+    limits: ProcessLimits = LIMITS,
     sources: ToolSources | None = None,
     **given: Any,
 ) -> CommandAgent:

@@ -10,14 +10,14 @@ from typing import Any
 
 from duetime.engine.model import ONLY_LOCAL
 from duetime.settings import FILE
-from duetime.settings.locations import TrustedFiles, read_found
+from duetime.settings.locations import TrustedFiles, read_file_once
 
 
 def write_trusted(folder: Path, text: str, data: Path | None = None) -> Path:
     """Write `duetime.toml`; tests keep the data folder in the folder itself, as `data`."""
     path = folder / FILE
     path.write_text(text, encoding="utf-8")
-    found = read_found(path)
+    found = read_file_once(path)
     assert found is not None
     TrustedFiles((data or folder / "data") / "duetime").add(found)
     return path

@@ -59,24 +59,24 @@ DRIFT = 100e-6
 _SLOWED = (1 - DRIFT) * SECOND
 
 
-class Sample(NamedTuple):
+class TimeSample(NamedTuple):
     """The store's clock, read between two moments of this machine's boot time (seconds)."""
 
-    asked: float
+    sent: float
     theirs: Instant
     answered: float
 
     def earliest(self, moment: float) -> Instant:
         """Return the earliest time that the store's clock can show at a moment: it was read before the answer
         arrived."""
-        return self._carried(max(0.0, moment - self.answered) * (1 - DRIFT))
+        return self._advance(max(0.0, moment - self.answered) * (1 - DRIFT))
 
     def latest(self, moment: float) -> Instant:
         """Return the latest time that the store's clock can show at a moment: it was read after the question was
         sent."""
-        return self._carried(max(0.0, moment - self.asked) * (1 + DRIFT))
+        return self._advance(max(0.0, moment - self.sent) * (1 + DRIFT))
 
-    def _carried(self, seconds: float) -> Instant:
+    def _advance(self, seconds: float) -> Instant:
         return Instant(self.theirs + int(seconds * SECOND))
 
 
@@ -91,7 +91,7 @@ class StoreClock:
 
     def __init__(self, base: Clock) -> None:
         self._base = base
-        self._sample: Sample | None = None
+        self._sample: TimeSample | None = None
         self.now: Callable[[], Instant] = base.now  # bound directly: every run reads them several times
         self.monotonic = base.monotonic
         self.boottime = base.boottime
@@ -105,7 +105,7 @@ class StoreClock:
         sample = self._sample  # read once, because another thread replaces it
         if sample is None:
             return self._base.now()
-        # Like `Sample.earliest`, without its calls, because every run comes here twice.
+        # Like `TimeSample.earliest`, without its calls, because every run comes here twice.
         _, theirs, answered = sample
         seconds = self.boottime() - answered
         return Instant(theirs + int(seconds * _SLOWED)) if seconds > 0 else theirs
@@ -114,13 +114,13 @@ class StoreClock:
         """Sample the store's clock, and keep the sample unless the current one is more precise."""
         if not self.is_system:
             return
-        asked = self._base.boottime()
+        sent = self._base.boottime()
         theirs = read()
         answered = self._base.boottime()
         if theirs is None:
             return
-        fresh, kept = Sample(asked, theirs, answered), self._sample
-        if kept is None or not fresh.theirs < kept.earliest(answered) <= fresh.latest(answered):
+        fresh, best = TimeSample(sent, theirs, answered), self._sample
+        if best is None or not fresh.theirs < best.earliest(answered) <= fresh.latest(answered):
             self._sample = fresh
             self.now = self._estimate
 

@@ -43,7 +43,7 @@ def encode_whole(value: Any) -> str:
     try:
         return _encoder.encode(_Cleaner().clean(value, 0))
     except Exception:  # a custom container that cannot even be iterated
-        return _encoder.encode(_described(value))
+        return _encoder.encode(_describe(value))
 
 
 def json_object(text: str | bytes) -> dict[str, Any] | None:
@@ -128,7 +128,7 @@ class _Cleaner:
             return float(value) if math.isfinite(value) else float.__repr__(value)
         if isinstance(value, dict | list | tuple):
             return self._container(value, depth)
-        return _described(value)
+        return _describe(value)
 
     def _container(self, value: Any, depth: int) -> Any:
         if depth >= DEPTH or self._left <= 0:
@@ -151,10 +151,10 @@ class _Cleaner:
             return clean_text(str.__str__(key))
         if key is None or isinstance(key, bool):
             return json.dumps(key)
-        return _described(key)
+        return _describe(key)
 
 
-def _described(value: Any) -> str:
+def _describe(value: Any) -> str:
     try:
         text = repr(value)
     except Exception:  # `repr` may be the task author's code

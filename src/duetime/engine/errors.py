@@ -71,9 +71,9 @@ class InvalidInput(Refused):
         return text
 
 
-def unknown(what: str, given: str, known: Iterable[str]) -> str:
+def unknown(what: str, name: str, known: Iterable[str]) -> str:
     """Return the message for a name that is not one of the known ones."""
-    return f"Unknown {what} {given[:60]!r}. Choose one of: {', '.join(known)}"
+    return f"Unknown {what} {name[:60]!r}. Choose one of: {', '.join(known)}"
 
 
 class InvalidTrigger(InvalidInput):

@@ -29,15 +29,15 @@ def fingerprint(new: NewSchedule, zone: str) -> str:
     """Hash a request, with times as they were given: `in 2 hours` is the same request a minute later. Differences
     between interfaces do not matter: empty arguments, 1.0 instead of 1, an hour in seconds, `in 2 hours` as a delay,
     or an explicit zone that equals the default."""
-    config = _numbers(_given(new.trigger_config))
+    config = _numbers(_without_none(new.trigger_config))
     named = config.pop("timezone", None) or new.timezone
     if new.trigger_type == "interval":
         config = _with_one_step(config)
     elif new.trigger_type == "once":
         config = _with_one_delay(config)
-    payload = {name: value for name, value in _given(new.payload).items() if value not in ([], {}, ())}
-    said = _hash([new.kind, new.name, new.trigger_type, config, payload, _numbers(_given(new.policy))])
-    return f"{said[:_REQUEST]}{_hash(_zone(named or zone))[: 31 - _REQUEST]}{_NAMED if named else _OPEN}"
+    payload = {name: value for name, value in _without_none(new.payload).items() if value not in ([], {}, ())}
+    digest = _hash([new.kind, new.name, new.trigger_type, config, payload, _numbers(_without_none(new.policy))])
+    return f"{digest[:_REQUEST]}{_hash(_zone(named or zone))[: 31 - _REQUEST]}{_NAMED if named else _OPEN}"
 
 
 def is_same_request(stored: str, new: NewSchedule, zone: str) -> bool:
@@ -45,17 +45,17 @@ def is_same_request(stored: str, new: NewSchedule, zone: str) -> bool:
     hashed the arguments as one interface wrote them."""
     if any(_match(stored, fingerprint(each, zone)) for each in (new, *_with_first_days(new))):
         return True
-    return any(stored == _as_written(each) for each in _earlier_readings(new))
+    return any(stored == _hash_as_written(each) for each in _earlier_readings(new))
 
 
-def _match(stored: str, said: str) -> bool:
+def _match(stored: str, digest: str) -> bool:
     """Return whether two fingerprints are equal; if neither request named a zone, the default may have changed in
     between."""
-    same = stored[:_REQUEST] == said[:_REQUEST]
-    return same and (stored[:-1] == said[:-1] or stored[-1:] == said[-1] == _OPEN)
+    same = stored[:_REQUEST] == digest[:_REQUEST]
+    return same and (stored[:-1] == digest[:-1] or stored[-1:] == digest[-1] == _OPEN)
 
 
-def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -91,9 +91,9 @@ def _zone(name: object) -> object:
         return name
 
 
-def _hash(said: object) -> str:
+def _hash(value: object) -> str:
     try:
-        text = _encode(said)
+        text = _encode(value)
     except (TypeError, ValueError, RecursionError) as error:  # such as keys that are no texts, or a circular value
         problem = f"must hold JSON values only ({error_text(error)})"
         raise InvalidInput(field="payload", problem=problem) from error
@@ -121,6 +121,6 @@ def _earlier_readings(new: NewSchedule) -> Iterator[NewSchedule]:
         yield new._replace(trigger_config=config | {"seconds": each})
 
 
-def _as_written(new: NewSchedule) -> str:
+def _hash_as_written(new: NewSchedule) -> str:
     parts = [new.kind, new.name, new.trigger_type, new.trigger_config, new.payload, new.policy, new.timezone]
     return _hash(parts)[:32]

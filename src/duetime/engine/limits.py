@@ -58,26 +58,28 @@ class RequestChecks:
     def __init__(self, kinds: Mapping[str, Kind], zone: str, limits: Limits) -> None:
         self.kinds, self.zone, self.limits = kinds, zone, limits
 
-    def _policy(self, usual: Mapping[str, Any], asked: Mapping[str, Any]) -> tuple[Policy, str]:
+    def _policy(self, usual: Mapping[str, Any], policy: Mapping[str, Any]) -> tuple[Policy, str]:
         """Build a policy and its text; None requests the default, as if the option had not been given."""
-        given = {name: value for name, value in asked.items() if value is not None}
-        return policy_with_json(self._usual(usual, given) | given)
+        options = {name: value for name, value in policy.items() if value is not None}
+        return policy_with_json(self._usual(usual, options) | options)
 
-    def _changed_policy(self, usual: Mapping[str, Any], stored: Mapping[str, Any], asked: Mapping[str, Any]) -> Policy:
+    def _changed_policy(
+        self, usual: Mapping[str, Any], stored: Mapping[str, Any], changes: Mapping[str, Any]
+    ) -> Policy:
         """Change a stored policy: options that are not given stay, and None resets one to its default. An address that
         is sent back in the form in which it was shown, without its credentials, stays too."""
-        shown = {name: masked(stored[name]) for name in asked if name in stored and name in _ADDRESSES}
-        asked = {name: value for name, value in asked.items() if name not in shown or value != shown[name]}
-        given = {name: value for name, value in {**stored, **asked}.items() if value is not None}
-        if "untaken" in asked and "expire_after" not in asked and asked["untaken"] != Untaken.EXPIRE:
-            given.pop("expire_after", None)
-        usual = self._usual(usual, given)
-        again = {name: usual[name] for name, value in asked.items() if value is None and name in usual}
-        return make_policy(again | given)
+        masks = {name: masked(stored[name]) for name in changes if name in stored and name in _ADDRESSES}
+        changes = {name: value for name, value in changes.items() if name not in masks or value != masks[name]}
+        options = {name: value for name, value in {**stored, **changes}.items() if value is not None}
+        if "untaken" in changes and "expire_after" not in changes and changes["untaken"] != Untaken.EXPIRE:
+            options.pop("expire_after", None)
+        usual = self._usual(usual, options)
+        again = {name: usual[name] for name, value in changes.items() if value is None and name in usual}
+        return make_policy(again | options)
 
-    def _usual(self, usual: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    def _usual(self, usual: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
         whole = {"pause_after": self.limits.pause_after, **usual}
-        if given.get("at_most_once"):
+        if options.get("at_most_once"):
             whole.pop("max_attempts", None)
         return whole
 

@@ -58,7 +58,7 @@ POLICY: Final[Mapping[str, Narrower]] = {
 _INHERITED: Final = ("max_attempts", "timeout", "max_runs", "pause_after")
 """Options of a task, if its owner has set them, that also bound what its runs schedule of the same kind."""
 _USUAL: Final = Policy()
-_FARTHEST: Final = 100 * 366 * DAY
+_MAX_HORIZON: Final = 100 * 366 * DAY
 """A rule that still fires after this time has no end."""
 STAYS: Final = "an agent's run may only narrow what its owner has set; leave it as it is, or ask a person to change it"
 
@@ -110,7 +110,7 @@ def check_edit(kind: Kind, caller: Caller, schedule: Schedule, edit: Edit, now: 
         _check_times(schedule, readable(edit.trigger or definition.trigger), edit.next, now)
 
 
-def inherited(kind: Kind, new: NewSchedule, trigger: Trigger, own: Schedule, now: Instant) -> NewSchedule:
+def inherit(kind: Kind, new: NewSchedule, trigger: Trigger, own: Schedule, now: Instant) -> NewSchedule:
     """Return what a run of the task `own` schedules, with what that task has left: its daily limits, which both then
     share, and the options that its owner has set. It does not fire more often either."""
     limits, shared, free = getattr(kind, "narrowing", Narrowing())
@@ -131,8 +131,8 @@ def inherited(kind: Kind, new: NewSchedule, trigger: Trigger, own: Schedule, now
     return new._replace(payload=payload, policy=_within(POLICY, left, new.policy))
 
 
-def _within(rules: Mapping[str, Narrower], left: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
-    whole = {**left, **{name: value for name, value in asked.items() if value is not None}}
+def _within(rules: Mapping[str, Narrower], left: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    whole = {**left, **{name: value for name, value in options.items() if value is not None}}
     numbers = (name for name in left if isinstance(whole[name], int | float))  # anything else is refused later
     _check({name: rules[name] for name in numbers}, left.get, whole.get)
     return whole
@@ -146,8 +146,8 @@ def check_new(kinds: Mapping[str, Kind], caller: Caller, prepared: Prepared, pol
         if rule.is_for_people and getattr(policy, name) != getattr(_USUAL, name):
             raise InvalidInput(field=name, problem="only a person may set it; leave it out, or ask a person to set it")
     topic = None if may_use_web(caller) else policy.deliver_to
-    asked = [each.knows_topic for each in kinds.values() if topic is not None and hasattr(each, "knows_topic")]
-    if not all(knows_topic(topic, caller.owner) for knows_topic in asked):
+    checks = [each.knows_topic for each in kinds.values() if topic is not None and hasattr(each, "knows_topic")]
+    if not all(knows_topic(topic, caller.owner) for knows_topic in checks):
         raise InvalidInput(field="deliver_to", problem=f"nothing else uses {topic}; name a topic that is in use")
 
 
@@ -179,19 +179,19 @@ def check_pace(stored: Trigger | None, new: Trigger, now: Instant) -> None:
         return
     with step_budget(4 * CREATION_STEPS):
         pairs = (pairwise(_times(rule, None, now)) for rule in (stored, new))
-        gap, new_gap = (min((later - earlier for earlier, later in each), default=_FARTHEST) for each in pairs)
+        gap, new_gap = (min((later - earlier for earlier, later in each), default=_MAX_HORIZON) for each in pairs)
         if new_gap < gap:
             raise InvalidInput(field="trigger_config", problem=f"it would fire more often; {STAYS}")
-        farthest = Instant(now + _FARTHEST)
+        farthest = Instant(now + _MAX_HORIZON)
         if stored.next_after(farthest) is None and new.next_after(stored.end or stored.latest(now, farthest) or now):
             raise InvalidInput(field="end", problem=f"it would go on for longer; {STAYS}")
 
 
 def _times(trigger: Trigger, first: Instant | None, now: Instant) -> list[Instant]:
     """Return the next occurrences, of which the first may have been moved."""
-    found = [] if first is None else [first]
+    instants = [] if first is None else [first]
     following = trigger.next_after(now if first is None else max(first, now))
-    while following is not None and len(found) < MOST_GAPS:
-        found.append(following)
+    while following is not None and len(instants) < MOST_GAPS:
+        instants.append(following)
         following = trigger.next_after(following)
-    return found
+    return instants

@@ -120,7 +120,7 @@ class Queries:
     ) -> list[Schedule]:
         """Return what starts next, in the order of the instants that people see: jitter may delay a start beyond a
         later one. An operator sees all owners, or one of them. `text` is a part of the name."""
-        asked = ScheduleQuery(
+        query = ScheduleQuery(
             owner=owner,
             kind=kind,
             text=text,
@@ -130,7 +130,7 @@ class Queries:
             count_to=0,
             most_bytes=8 * PAGE_BYTES,
         )
-        page = self.store.search(seen_by(caller, asked))
+        page = self.store.search(seen_by(caller, query))
         return sorted(page.items, key=lambda each: (each.progress.next or 0, each.definition.id))
 
     def marks(self, caller: Caller, kind: str, subject: str) -> object:

@@ -20,7 +20,7 @@ from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry,
 from duetime.engine.tracebacks import stored_traceback, traceback_of
 
 MASK: Final = "***"
-SHORTEST: Final = 6
+MIN_SECRET_LENGTH: Final = 6
 """Minimum length of a value that is searched for, because shorter ones occur in many texts by chance."""
 DEEPEST: Final = 60
 """Maximum nesting level of a value; deeper values are not read or shown."""
@@ -249,7 +249,7 @@ class _Credential(NamedTuple):
 
 def remember_secrets(values: Iterable[str]) -> None:
     """Register credentials of this process, which are redacted from every text from now on."""
-    _known.update(value for value in values if len(value) >= SHORTEST)
+    _known.update(value for value in values if len(value) >= MIN_SECRET_LENGTH)
 
 
 def redacted(text: str, secrets: Iterable[str] = ()) -> str:
@@ -296,7 +296,9 @@ def redacted_result(result: str, payload: str) -> str:
 
 def _with_known(secrets: Iterable[str]) -> list[_Credential]:
     """Return the longest of these credentials and all of this process, for all texts of an outcome."""
-    longest = sorted({value for value in secrets if len(value) >= SHORTEST}, key=len, reverse=True)[:MOST_VALUES]
+    longest = sorted({value for value in secrets if len(value) >= MIN_SECRET_LENGTH}, key=len, reverse=True)[
+        :MOST_VALUES
+    ]
     return _credentials({*longest, *_known})
 
 
@@ -305,7 +307,7 @@ def _credentials(values: Iterable[str]) -> list[_Credential]:
     values = {*values}
     # the text may indent them differently
     lines = {line.strip() for value in values if "\n" in value for line in value.splitlines()}
-    values |= {line for line in lines if len(line) >= SHORTEST}
+    values |= {line for line in lines if len(line) >= MIN_SECRET_LENGTH}
     return [_Credential(value, max(_ENCODED.split(value), key=len)) for value in sorted(values, key=len, reverse=True)]
 
 

@@ -28,7 +28,7 @@ WHOLE_RULE: Mapping[str, Any] = dict.fromkeys(("start", "end", "jitter", "dst"))
 
 
 def beginning(
-    type_: str, given: Mapping[str, Any], old: Trigger | None, starting: Instant | None, now: Instant
+    type_: str, request: Mapping[str, Any], old: Trigger | None, starting: Instant | None, now: Instant
 ) -> tuple[Instant, dict[str, Any]]:
     """Return the instant from which a new rule counts, and its configuration: an interval first fires at that instant.
     The limits of the rule in force at that instant apply to the new one too, unless the edit says otherwise; None
@@ -37,9 +37,9 @@ def beginning(
     begin = now if starting is None or type_ == "once" else starting
     in_force = _rule_at(old, begin)
     limits = {} if in_force is None else _limits_of(in_force, type_, begin)
-    if given.get("dtstart") is not None or given.get("anchor") is not None:
+    if request.get("dtstart") is not None or request.get("anchor") is not None:
         limits.pop("start", None)  # the edit itself says when its rule begins
-    whole = {**limits, **given}
+    whole = {**limits, **request}
     config = {name: value for name, value in whole.items() if value is not None}
     first = {"interval": "start", "rrule": "dtstart"}.get(type_)
     if starting is not None and first is not None and {"start", "anchor", "dtstart"}.isdisjoint(config):
@@ -84,11 +84,11 @@ def check_end(trigger: str, next: Instant, zone: str) -> None:
     """Refuse to move an occurrence to a time after the end of its rule."""
     stored = _rule_at(readable(trigger), next)
     if stored is not None and stored.end is not None and next > stored.end:
-        told = f"{iso_local(next, zone)} is after its end, {iso_local(stored.end, zone)}"
-        raise InvalidInput(field="next", problem=f"{told}; give an earlier time, or a later end")
+        problem = f"{iso_local(next, zone)} is after its end, {iso_local(stored.end, zone)}"
+        raise InvalidInput(field="next", problem=f"{problem}; give an earlier time, or a later end")
 
 
-def moved(trigger: str, to: Instant) -> str | None:
+def move_once(trigger: str, to: Instant) -> str | None:
     """Move a one-off's trigger, which is its only instant; otherwise, it would fire again at the old time."""
     stored = readable(trigger)  # the edit itself reports a trigger that cannot be used
     return trigger_to_json(replace(stored, at=to)) if isinstance(stored, OnceTrigger) else None

@@ -33,7 +33,7 @@ KEY_REUSED = Err(
     "this idempotency_key was used with other arguments; use another key, or the same arguments",
     {"field": "idempotency_key"},
 )
-_BATCH = 50
+_RUNS_PER_TRANSACTION = 50
 """Number of runs that one transaction changes."""
 _REPEATED_EDITS = 100
 """How often an edit is repeated while others edit the same schedule; each time, another edit took effect."""
@@ -65,17 +65,17 @@ class Scheduler(Checkout):
 
     @expected
     def create(self, caller: Caller, new: NewSchedule) -> Result[Schedule]:
-        made = self.create_all(caller, [new])
-        return made if isinstance(made, Err) else Ok(made.value[0].schedule)
+        created = self.create_all(caller, [new])
+        return created if isinstance(created, Err) else Ok(created.value[0].schedule)
 
     def made_before(self, caller: Caller, new: NewSchedule) -> Result[Schedule] | None:
         """Return what the same request created under its key, an error if the key was used for another request, or None
         for a new key."""
         try:
-            made = self._made_by_keys(caller, [new])
+            schedules = self._made_by_keys(caller, [new])
         except DuetimeError as error:
             return Err(error.code, error.message)
-        return Ok(made.value[0]) if isinstance(made, Ok) else made
+        return Ok(schedules.value[0]) if isinstance(schedules, Ok) else schedules
 
     def create_many(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[Sequence[Schedule]]:
         """Create all or none, in one commit."""
@@ -83,15 +83,21 @@ class Scheduler(Checkout):
         return created if isinstance(created, Err) else Ok(LazyMap(created.value, _schedule_of))
 
     @expected
-    def create_all(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[Sequence[Created]]:
-        """Create all or none, in one commit. `fresh` says which were created now and not earlier under their keys."""
+    def create_all(
+        self, caller: Caller, news: Sequence[NewSchedule], *, any_request: bool = False
+    ) -> Result[Sequence[Created]]:
+        """Create all or none, in one commit. `fresh` says which were created now and not earlier under their keys. With
+        `any_request`, a known key returns what was created with it, whatever the request says now."""
         if caller.scopes:
             check(caller.scopes, WRITE, *(f"kind:{new.kind}" for new in news))
-        known = self._made_by_keys(caller, news)
+        known = None if any_request else self._made_by_keys(caller, news)
         if known is not None:
             return known if isinstance(known, Err) else Ok([Created(schedule, False) for schedule in known.value])
-        created = self._create_unless_known(caller, news)
-        if isinstance(created, Err):
+        drafts = self.drafts(caller, news)
+        if isinstance(drafts, Err):
+            return drafts
+        created = self._create(drafts.value, {caller.owner: self.limits.schedules}, self._most_bytes(caller.owner))
+        if isinstance(created, Err) or any_request:
             return created
         for place, new in enumerate(news):
             if new.idempotency_key is None:
@@ -102,23 +108,8 @@ class Scheduler(Checkout):
         return created
 
     @expected
-    def create_unless_known(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[Sequence[Created]]:
-        """Create schedules; a known key returns what was created with it, whatever the request says now. `fresh` says
-        which are new."""
-        return self._create_unless_known(caller, news)
-
-    def _create_unless_known(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[Sequence[Created]]:
-        drafts = self._drafts(caller, news)
-        if isinstance(drafts, Err):
-            return drafts
-        return self._create(drafts.value, {caller.owner: self.limits.schedules}, self._most_bytes(caller.owner))
-
-    @expected
     def drafts(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[Sequence[Draft]]:
         """Run every check of a create that needs no stored rows; also for schedules that an external service keeps."""
-        return self._drafts(caller, news)
-
-    def _drafts(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[Sequence[Draft]]:
         for new in news if not caller.operator else ():
             if (new.idempotency_key or "").startswith(OPERATORS_OWN):
                 return Err("invalid", f"idempotency_key: must not begin with {OPERATORS_OWN}; use another key")
@@ -145,26 +136,26 @@ class Scheduler(Checkout):
         """Refuse a run that schedules too deep, and alert the owner once a day, however often the run tries."""
         reason = f"an agent's run may schedule at most {self.limits.depth} deep; ask a person to do it"
         text = f"An agent's run tried to schedule a further one and was refused: {reason}."
-        told = Alert(f"depth:{now // DAY}", "An agent keeps scheduling itself", text)
-        self._create(drafts_of([alert(caller.owner, told)], self.store.messenger, now), {})
+        news = Alert(f"depth:{now // DAY}", "An agent keeps scheduling itself", text)
+        self._create(drafts_of([alert(caller.owner, news)], self.store.messenger, now), {})
         return Err("depth", reason)
 
     def _made_by_keys(self, caller: Caller, news: Sequence[NewSchedule]) -> Result[list[Schedule]] | None:
         """Return what was created with the keys. This comes before any check, because the requested time may have
         passed by now."""
-        found: list[Schedule] = []
-        asked: dict[str, str] = {}
+        schedules: list[Schedule] = []
+        fingerprints: dict[str, str] = {}
         for new in news:
             if new.idempotency_key is None:
                 continue
-            key, said = self.drafter.key(new.idempotency_key, Instant(0)), fingerprint(new, self.zone)
+            key, own = self.drafter.key(new.idempotency_key, Instant(0)), fingerprint(new, self.zone)
             schedule = self.store.by_key(caller.owner, key)
-            first = asked.setdefault(key, said if schedule is None else schedule.definition.fingerprint)
-            if first != said and not is_same_request(first, new, self.zone):
+            first = fingerprints.setdefault(key, own if schedule is None else schedule.definition.fingerprint)
+            if first != own and not is_same_request(first, new, self.zone):
                 return KEY_REUSED
             if schedule is not None:
-                found.append(schedule)
-        return Ok(found) if found and len(found) == len(news) else None
+                schedules.append(schedule)
+        return Ok(schedules) if schedules and len(schedules) == len(news) else None
 
     def _most_bytes(self, owner: str) -> dict[str, int]:
         limit = self.limits.stored_bytes
@@ -190,11 +181,11 @@ class Scheduler(Checkout):
         *,
         until: Instant | None = None,
         note: str | None = None,
-        asked: Instant | None = None,
+        requested: Instant | None = None,
     ) -> Result[Schedule]:
-        """Pause a schedule until it is resumed, or until an instant at which it resumes automatically. `asked`: when
-        this was requested, if that was earlier; an end that has passed since then is no error."""
-        self.drafter.check_pause(until, note, self.clock.now() if asked is None else asked)
+        """Pause a schedule until it is resumed, or until an instant at which it resumes automatically. `requested`:
+        when this was requested, if that was earlier; an end that has passed since then is no error."""
+        self.drafter.check_pause(until, note, self.clock.now() if requested is None else requested)
         return self._change(caller, public_id, kind, lambda change: policy_changes.pause(change, until, note))
 
     def resume(self, caller: Caller, public_id: str | Schedule, kind: str | None = None) -> Result[Schedule]:
@@ -343,7 +334,7 @@ class Scheduler(Checkout):
         """Change many runs, a few per transaction, so that no transaction takes long."""
         self.check_runs(caller, runs)
         ids, now = [run.id for run in ordered(runs)], self.clock.now()
-        batches = (ids[start : start + _BATCH] for start in range(0, len(ids), _BATCH))
+        batches = (ids[start : start + _RUNS_PER_TRANSACTION] for start in range(0, len(ids), _RUNS_PER_TRANSACTION))
         return [result for batch in batches for result in self.store.change_runs(batch, now, decide)]
 
     def _change_run(self, caller: Caller, run_id: int, decide: RunDecider, action: str = WRITE) -> Result[Run]:

@@ -41,9 +41,9 @@ def check(scopes: Scopes, *needed: str) -> None:
 def common(first: Scopes, second: Scopes) -> Scopes:
     """Return scopes that include what both include. A group of which nothing is left keeps an entry that matches
     nothing, because without one it would include everything."""
-    found: list[str] = []
+    scopes: list[str] = []
     for group in GROUPS:
         one, other = of_group(first, group), of_group(second, group)
         both = [scope for scope in one if scope in other]
-        found += (both or [f"{group}:" if group else READ]) if one and other else one or other
-    return tuple(found)
+        scopes += (both or [f"{group}:" if group else READ]) if one and other else one or other
+    return tuple(scopes)

@@ -30,7 +30,7 @@ from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.decision import Change, Decision, RunDecider
 from duetime.engine.policy.fair_share import Budget, Turns
 from duetime.engine.policy.follow_ups import Messenger
-from duetime.engine.policy.record import Answer, Finished
+from duetime.engine.policy.record import Finished, Receipt
 from duetime.engine.policy.rows import Draft, RunEvent
 from duetime.engine.result import Result
 from duetime.engine.store_interfaces import Figures, Publication, Remotes, Revocations
@@ -58,7 +58,7 @@ class RunInput(NamedTuple):
     actor: str | None = None  # who started the run manually: see `engine.actor`
 
 
-class Position(NamedTuple):
+class QueuePosition(NamedTuple):
     """A position in the order of a lane."""
 
     at: Instant
@@ -81,13 +81,13 @@ class ClaimRequest(NamedTuple):
     run, because its overlap is decided at its instant."""
     server_bound: bool = False
     """True: whatever `until` says, claim nothing beyond the store's own clock, if it has one, plus the lead."""
-    after: Position | None = None
+    after: QueuePosition | None = None
     """Where to begin in the lane, if the order of instants alone decides: entries before that are already being
     claimed. A store with a single writer ignores it."""
 
 
 class RecordedAndClaimed(NamedTuple):
-    answers: list[Answer]
+    answers: list[Receipt]
     claims: list[Claim]
     seen: int = 0  # due entries that were processed, whether or not a run started
     postponed: Sequence[Question] = ()  # due entries whose triggers need more steps than a transaction has
@@ -360,7 +360,7 @@ class Store(Remotes, Revocations, Publication, Figures, Protocol):
 
     def health(self, now: Instant) -> Health: ...
 
-    def backup(self, target: str, told: Callable[[float], None] = lambda done: None) -> None:
-        """Copy the store to `target`. `told` is called now and then with the fraction that is done, from 0 to 1."""
+    def backup(self, target: str, report: Callable[[float], None] = lambda done: None) -> None:
+        """Copy the store to `target`. `report` is called now and then with the fraction that is done, from 0 to 1."""
 
     def close(self) -> None: ...

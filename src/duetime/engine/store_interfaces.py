@@ -115,7 +115,7 @@ BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 
 """Histogram bounds in seconds, ascending: a delay or duration counts under the first bound that it does not exceed."""
 UNKNOWN: Final = -1
 """Replaces a bound if the run has not begun or has not ended."""
-MOST: Final = 10_000
+MAX_COUNTED_ROWS: Final = 10_000
 """The maximum that is counted here, because a store may hold millions and somebody asks every few seconds."""
 
 
@@ -230,13 +230,13 @@ class Figures(Protocol):
         """Return the highest run id; 0 if there is none."""
 
     def tally(self, above: RunId, upto: RunId, but: Sequence[RunId] = ()) -> list[Tally]:
-        """Tally the runs with ids in (above, upto], except those in `but`, of which there are at most MOST."""
+        """Tally the runs with ids in (above, upto], except those in `but`, at most MAX_COUNTED_ROWS."""
 
     def living(self) -> list[Living]:
-        """Return runs that may still change, at most MOST."""
+        """Return runs that may still change, at most MAX_COUNTED_ROWS."""
 
     def depths(self, lanes: Sequence[str], now: Instant) -> dict[str, int]:
-        """Return the number of due entries by lane; at most MOST of each."""
+        """Return the number of due entries by lane; at most MAX_COUNTED_ROWS of each."""
 
 
 def tally_of(run: Run, first: Instant | None) -> Tally:

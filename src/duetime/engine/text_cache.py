@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-SHORT = 400
+MAX_SHORT_LENGTH = 400
 """Maximum length of a text that counts as short; its meaning takes a few thousand bytes at most."""
 
 
@@ -22,7 +22,7 @@ class TextCache(Generic[T]):
         self.long = lru_cache(maxsize=most_long)(function)
 
     def __call__(self, text: str) -> T:
-        return self.short(text) if len(text) <= SHORT else self.long(text)
+        return self.short(text) if len(text) <= MAX_SHORT_LENGTH else self.long(text)
 
     def cache_clear(self) -> None:
         self.short.cache_clear()

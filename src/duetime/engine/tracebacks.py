@@ -13,7 +13,7 @@ from duetime.engine.encoding import clean_text
 if TYPE_CHECKING:
     from traceback import StackSummary, TracebackException
 
-LONGEST: Final = 6_000
+MAX_TRACEBACK_LENGTH: Final = 6_000
 """Maximum length of a stored traceback, in characters."""
 _LONGEST_LINE: Final = 500
 _UNREDACTED: Final = 40_000
@@ -36,7 +36,7 @@ _LEAST_PART: Final = 300
 _FRAME: Final = re.compile(r'^[ |]*File "(?P<file>[^"]*)", line (?P<line>\d+)(?:, in (?P<function>.*))?$')
 
 
-class Frame(NamedTuple):
+class TraceFrame(NamedTuple):
     """A frame of a formatted traceback."""
 
     file: str
@@ -56,7 +56,7 @@ class ChainedException(NamedTuple):
     """How the exception before it is related: it was `caused by` this one, or raised `while handling` it."""
     error: str
     """Its type and its message."""
-    frames: list[Frame]
+    frames: list[TraceFrame]
 
 
 def is_library(file: str) -> bool:
@@ -69,22 +69,22 @@ def traceback_of(error: BaseException) -> str:
     import traceback
 
     try:
-        found = traceback.TracebackException.from_exception(error, compact=True)
-        links = list(_chain(found))[:_MOST_LINKS]
+        exception = traceback.TracebackException.from_exception(error, compact=True)
+        links = list(_chain(exception))[:_MOST_LINKS]
         for link in links:
             _drop_callers(link.stack)
-        text = "".join(found.format())
-        if len(text) > LONGEST:
+        text = "".join(exception.format())
+        if len(text) > MAX_TRACEBACK_LENGTH:
             for link in links:
                 _keep_own(link.stack)
-            text = "".join(found.format())
+            text = "".join(exception.format())
     except Exception:  # formatting calls the task author's code, which may fail as well
         text = f"{type(error).__name__} (its traceback cannot be written)"
-    return _shortened(text.rstrip(), _UNREDACTED)
+    return _shorten(text.rstrip(), _UNREDACTED)
 
 
-def _chain(found: TracebackException) -> Iterator[TracebackException]:
-    waiting = [found]
+def _chain(exception: TracebackException) -> Iterator[TracebackException]:
+    waiting = [exception]
     while waiting:
         each = waiting.pop()
         yield each
@@ -107,10 +107,10 @@ def _keep_own(stack: StackSummary) -> None:
 def stored_traceback(redacted: str) -> str:
     """Return a redacted traceback as it is stored."""
     lines = [line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]} ..." for line in redacted.splitlines()]
-    return clean_text(_shortened("\n".join(lines), LONGEST))
+    return clean_text(_shorten("\n".join(lines), MAX_TRACEBACK_LENGTH))
 
 
-def _shortened(text: str, longest: int) -> str:
+def _shorten(text: str, longest: int) -> str:
     """Cut a traceback that is too long, each of its exceptions for itself, so that none loses its message."""
     if len(text) > longest:
         parts = _BETWEEN.split(text)
@@ -144,19 +144,19 @@ def _error_of(part: str) -> str:
     return lines[first].removeprefix("  | ") if is_group else "\n".join(lines[first:]).strip()
 
 
-def frames_of(text: str) -> list[Frame]:
+def frames_of(text: str) -> list[TraceFrame]:
     """Return the frames of a stored traceback, in its order."""
-    frames: list[Frame] = []
+    frames: list[TraceFrame] = []
     lines = text.splitlines()
     for place, line in enumerate(lines):
         if (again := _REPEATED.match(line)) and frames:
             frames[-1] = frames[-1]._replace(repeated=int(again[1]))
-        found = _FRAME.match(line)
-        if found is None:
+        match = _FRAME.match(line)
+        if match is None:
             continue
         following = lines[place + 1] if place + 1 < len(lines) else ""
-        is_code = following.lstrip(" |") and following.startswith(line[: found.start("file") - len('File "')] + " ")
+        is_code = following.lstrip(" |") and following.startswith(line[: match.start("file") - len('File "')] + " ")
         code = following.strip(" |") if is_code and _FRAME.match(following) is None else ""
-        number, function = int(found["line"][:9]), found["function"] or ""
-        frames.append(Frame(found["file"], number, function, code, not is_library(found["file"])))
+        number, function = int(match["line"][:9]), match["function"] or ""
+        frames.append(TraceFrame(match["file"], number, function, code, not is_library(match["file"])))
     return frames

@@ -16,14 +16,14 @@ from duetime.engine.fingerprint import fingerprint
 from duetime.engine.kind import Caller, Kind, Prepared
 from duetime.engine.limits import Limits, RequestChecks
 from duetime.engine.model import Definition, Schedule
-from duetime.engine.narrowing import check_edit, check_new, check_payload, inherited
+from duetime.engine.narrowing import check_edit, check_new, check_payload, inherit
 from duetime.engine.new_schedule import NewSchedule
 from duetime.engine.policy.bulk import KEY, PUBLIC_ID, Column, Drafts
 from duetime.engine.policy.catch_up import LEAD
 from duetime.engine.policy.changes import Edit
 from duetime.engine.policy.options import CatchUp, Policy, policy_for_ending, policy_to_json
 from duetime.engine.policy.rows import Draft
-from duetime.engine.rule_edits import beginning, check_end, from_then_on, moved
+from duetime.engine.rule_edits import beginning, check_end, from_then_on, move_once
 from duetime.engine.times.zones import past_problem
 from duetime.engine.triggers import CronTrigger, Trigger, trigger_to_json
 from duetime.engine.triggers.build import readable
@@ -81,7 +81,7 @@ class Drafter(RequestChecks):
         if len(news) == 1:
             return [self.draft(caller, news[0], now, own=own)]
         if len(set(map(id, news))) == 1:
-            return self._repeated(self.draft(caller, news[0], now, own=own), news[0], now, len(news))
+            return self._repeat(self.draft(caller, news[0], now, own=own), news[0], now, len(news))
         times: dict[Any, Times] = {}
         known: dict[int, Draft] = {}  # keyed by the request itself, which lives at least as long
         drafts = []
@@ -90,7 +90,7 @@ class Drafter(RequestChecks):
             if draft is None:
                 draft = known[id(new)] = self.draft(caller, new, now, self._times_of(new, now, times), own)
             else:
-                (draft,) = self._repeated(draft, new, now, 1)
+                (draft,) = self._repeat(draft, new, now, 1)
             drafts.append(draft)
         return drafts
 
@@ -100,25 +100,25 @@ class Drafter(RequestChecks):
         kind = self._kind(new.kind)
         name = self._text("name", new.name, self.limits.name_length)
         trigger, trigger_text, first = times or self._times(new, now)
-        asked = new if own is None else inherited(kind, new, trigger, own, now)
-        prepared = kind.prepare(asked.payload, caller)
+        request = new if own is None else inherit(kind, new, trigger, own, now)
+        prepared = kind.prepare(request.payload, caller)
         if trigger.type == "cron" and new.first is None:
             prepared.check_cron(new.trigger_config["expression"])
-        policy, policy_text = self._policy_of(kind, prepared, asked.policy)
+        policy, policy_text = self._policy_of(kind, prepared, request.policy)
         prepared.agree(policy)
         check_can_run(policy, trigger)
         if caller.depth:
             check_new(self.kinds, caller, prepared, policy)
         payload = self._payload(prepared.payload)
-        given = new.idempotency_key
+        idempotency_key = new.idempotency_key
         definition: Definition = _new(Definition, (
             0, kind.public_id(now, trigger.type), new.kind, caller.owner, name, prepared.subject, trigger_text, payload,
-            policy_text, caller.depth, 1, self.key(given, now), "" if given is None else fingerprint(new, self.zone),
-            now, now, text_of(caller.actor), None,
+            policy_text, caller.depth, 1, self.key(idempotency_key, now),
+            "" if idempotency_key is None else fingerprint(new, self.zone), now, now, text_of(caller.actor), None,
         ))  # fmt: skip
         return _new(Draft, (definition, first))
 
-    def _repeated(self, draft: Draft, new: NewSchedule, now: Instant, number: int) -> Sequence[Draft]:
+    def _repeat(self, draft: Draft, new: NewSchedule, now: Instant, number: int) -> Sequence[Draft]:
         """Return drafts of the same request, with ids and keys of their own."""
         definition, first = draft
         columns: list[Column] = [[value] * number for value in definition]
@@ -135,12 +135,12 @@ class Drafter(RequestChecks):
         values = tuple(new.trigger_config.values())
         key = new.trigger_type, new.timezone, tuple(new.trigger_config), values, tuple(map(type, values)), new.first
         try:
-            found = known.get(key)
+            times = known.get(key)
         except TypeError:  # lists, such as weekdays, are not hashable
             return self._times(new, now)
-        if found is None:
-            found = known[key] = self._times(new, now)
-        return found
+        if times is None:
+            times = known[key] = self._times(new, now)
+        return times
 
     def _times(self, new: NewSchedule, now: Instant) -> Times:
         if new.first is not None:
@@ -153,20 +153,20 @@ class Drafter(RequestChecks):
             raise InvalidInput(field="trigger_config", problem="it would never fire")
         return Times(trigger, trigger_to_json(trigger), first)
 
-    def _policy_of(self, kind: Kind, prepared: Prepared, asked: Mapping[str, Any]) -> tuple[Policy, str]:
+    def _policy_of(self, kind: Kind, prepared: Prepared, options: Mapping[str, Any]) -> tuple[Policy, str]:
         """Return the policy of a new schedule; most requests set no options and get the defaults of their kind."""
-        if asked or prepared.policy:
-            return self._policy({**kind.defaults, **prepared.policy}, asked)
-        found = self._usual_policies.get(kind.name)
-        if found is None:
-            found = self._usual_policies[kind.name] = self._policy(kind.defaults, asked)
-        return found
+        if options or prepared.policy:
+            return self._policy({**kind.defaults, **prepared.policy}, options)
+        policy = self._usual_policies.get(kind.name)
+        if policy is None:
+            policy = self._usual_policies[kind.name] = self._policy(kind.defaults, options)
+        return policy
 
-    def key(self, given: str | None, now: Instant) -> str:
-        if given is not None:
-            if given.startswith("~"):
+    def key(self, idempotency_key: str | None, now: Instant) -> str:
+        if idempotency_key is not None:
+            if idempotency_key.startswith("~"):
                 raise InvalidInput(field="idempotency_key", problem="must not begin with ~")
-            return self._text("idempotency_key", given, self.limits.key_length)
+            return self._text("idempotency_key", idempotency_key, self.limits.key_length)
         return f"{self._key_prefix(now)}{next(self._numbers)}"
 
     def _new_keys(self, now: Instant, number: int) -> list[str]:
@@ -192,43 +192,43 @@ class Drafter(RequestChecks):
 
     def _patch(self, caller: Caller, definition: Definition, changes: Changes, now: Instant) -> Edit:
         payload, subject, trigger, policy, rewrites = None, None, None, None, False
-        asked = changes.policy
-        prepared = None if changes.payload is None and asked is None else self._stored(caller, definition)
+        options = changes.policy
+        prepared = None if changes.payload is None and options is None else self._prepare_stored(caller, definition)
         if changes.payload is not None:
-            said = {} if prepared is None else prepared.policy
+            former = {} if prepared is None else prepared.policy
             prepared = self._kind(definition.kind).prepare(changes.payload, caller)
             payload, subject = self._payload(prepared.payload), prepared.subject
             rewrites = _rewrites(definition, payload, prepared)
-            if follows := _what_follows(definition, said, prepared.policy):
-                asked = {**follows, **(asked or {})}
+            if follows := _what_follows(definition, former, prepared.policy):
+                options = {**follows, **(options or {})}
         if changes.trigger_type is not None:
             old, type_, starting = readable(definition.trigger), changes.trigger_type, changes.starting
             if starting is not None and changes.next is not None:
                 raise InvalidInput(field="starting", problem="give either a next time or when the new rule starts")
             zone = changes.timezone or (None if old is None else old.timezone)
-            self._check_cron(prepared or self._stored(caller, definition), changes.trigger_config or {}, old)
+            self._check_cron(prepared or self._prepare_stored(caller, definition), changes.trigger_config or {}, old)
             begin, config = beginning(type_, changes.trigger_config or {}, old, starting, now)
             new = self._trigger(type_, config, zone, begin)
             trigger = trigger_to_json(new if starting is None else from_then_on(definition.trigger, new, starting, now))
         elif changes.starting is not None:
             problem = "requires a new rule, because a time moves the next run alone; give a rule"
             raise InvalidInput(field="starting", problem=problem)
-        if asked is not None:
+        if options is not None:
             usual = {**self._kind(definition.kind).defaults, **({} if prepared is None else prepared.policy)}
             stored = json_object(definition.policy) or {}  # if it was corrupted in the database, an edit repairs it
-            policy = policy_to_json(self._changed_policy(usual, stored, asked))
+            policy = policy_to_json(self._changed_policy(usual, stored, options))
         if prepared is not None:
             prepared.agree(policy_for_ending(policy or definition.policy))
         _check_edited(definition, policy, trigger)
         name = None if changes.name is None else self._text("name", changes.name, self.limits.name_length)
         if changes.next is not None and changes.next <= now:
-            told = past_problem(changes.next, self.zone, now)
-            raise InvalidInput(field="next", problem=f"{told}; give a later time")
+            past = past_problem(changes.next, self.zone, now)
+            raise InvalidInput(field="next", problem=f"{past}; give a later time")
         if changes.next is not None:
             check_end(trigger or definition.trigger, changes.next, self.zone)
-            trigger = moved(trigger or definition.trigger, changes.next) or trigger
-        given = changes.next, changes.version, changes.amid_runs, changes.pending_only, rewrites, changes.fingerprint
-        return Edit(name, subject, trigger, payload, policy, *given)
+            trigger = move_once(trigger or definition.trigger, changes.next) or trigger
+        rest = changes.next, changes.version, changes.amid_runs, changes.pending_only, rewrites, changes.fingerprint
+        return Edit(name, subject, trigger, payload, policy, *rest)
 
     def _check_cron(self, prepared: Prepared | None, config: Mapping[str, Any], old: Trigger | None) -> None:
         """Check a new cron expression; one that was stored before and is written back stays."""
@@ -254,7 +254,7 @@ class Drafter(RequestChecks):
             raise InvalidInput(field="payload", problem=problem)
         return self._payload(prepared.payload)
 
-    def _stored(self, caller: Caller, definition: Definition) -> Prepared | None:
+    def _prepare_stored(self, caller: Caller, definition: Definition) -> Prepared | None:
         """Return the stored payload, prepared; None if it would not be accepted any more."""
         try:
             return self._kind(definition.kind).prepare(json_object(definition.payload) or {}, caller)
@@ -278,11 +278,11 @@ def _rewrites(definition: Definition, payload: str, prepared: Prepared) -> bool:
     return (json_object(definition.payload) or {}).get(prepared.text) != prepared.payload.get(prepared.text)
 
 
-def _what_follows(definition: Definition, said: Mapping[str, Any], now_said: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the policy changes that a new payload implies: those that differ from what the old one implied, `said`.
+def _what_follows(definition: Definition, before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the policy changes that a new payload implies: those that differ from what the old one implied, `before`.
     Options that the old payload left open and somebody has set since stay."""
-    chosen = (json_object(definition.policy) or {}).keys() - said.keys()
-    return {name: value for name, value in now_said.items() if name not in chosen and value != said.get(name)}
+    chosen = (json_object(definition.policy) or {}).keys() - before.keys()
+    return {name: value for name, value in after.items() if name not in chosen and value != before.get(name)}
 
 
 def check_can_run(policy: Policy, trigger: Trigger) -> None:

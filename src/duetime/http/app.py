@@ -23,7 +23,7 @@ from duetime.http.auth import Bearer
 from duetime.http.browser_sessions import BrowserGuard, Browsers
 from duetime.http.compression import Compression
 from duetime.http.connection_limits import OWNER
-from duetime.http.middleware import Answers, BodyLimit, ErrorPages, Guard, NoPage, OpenAnswers, SafeHeaders
+from duetime.http.middleware import Answers, BodyLimit, ErrorPages, HostGuard, NoPage, OpenAnswers, SafeHeaders
 from duetime.http.probe import PROOF, SERVICE, proof_of
 from duetime.http.problems import refusal
 from duetime.security.claims import InvalidToken
@@ -32,9 +32,9 @@ from duetime.service.calendar import calendar_of
 from duetime.service.owner_limits import NOBODY, OwnerLimits, TooManyRequests
 from duetime.service.published import read_publication
 
-MOST = 2000
+MAX_FEED_SCHEDULES = 2000
 """Maximum number of schedules in one feed, soonest first: calendar programs download all of it repeatedly."""
-CUT = f"The {MOST:,} schedules that fire next. There are more, which this calendar leaves out."
+CUT = f"The {MAX_FEED_SCHEDULES:,} schedules that fire next. There are more, which this calendar leaves out."
 _HEADERS = {"Cache-Control": "private, no-store", "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff"}
 _NONCE: Final = re.compile(r"[0-9a-f]{32}")
 
@@ -49,20 +49,22 @@ def calendar_feed(scheduler: Scheduler, tokens: Tokens | None) -> Route:
         try:
             grant = None if tokens is None else await anyio.to_thread.run_sync(tokens.verify, token)
             caller = Caller(LOCAL) if grant is None else Caller(grant.owner, scopes=grant.limits)
-            made = await anyio.to_thread.run_sync(_calendar, scheduler, caller)
+            calendar = await anyio.to_thread.run_sync(_calendar, scheduler, caller)
         except InvalidToken:  # the same as a missing feed, so that guessing reveals nothing
             return PlainTextResponse("There is no such calendar.\n", 404, _HEADERS)
         except DuetimeError:
             return PlainTextResponse("The store cannot be reached right now; try again.\n", 503, _HEADERS)
-        return Response(made, media_type="text/calendar; charset=utf-8", headers=_HEADERS)
+        return Response(calendar, media_type="text/calendar; charset=utf-8", headers=_HEADERS)
 
     return Route("/calendar/{token}.ics", feed, methods=["GET"])
 
 
 def _calendar(scheduler: Scheduler, caller: Caller) -> bytes:
-    found = scheduler.coming(caller, None, MOST + 1)
-    about = CUT if len(found) > MOST else None
-    return calendar_of(found[:MOST], scheduler.clock.now(), name=f"Duetime: {caller.owner}", about=about)
+    schedules = scheduler.coming(caller, None, MAX_FEED_SCHEDULES + 1)
+    about = CUT if len(schedules) > MAX_FEED_SCHEDULES else None
+    return calendar_of(
+        schedules[:MAX_FEED_SCHEDULES], scheduler.clock.now(), name=f"Duetime: {caller.owner}", about=about
+    )
 
 
 _BY_THEMSELVES: Final = re.compile(
@@ -134,7 +136,7 @@ def http_app(
     middleware = [
         Middleware(SafeHeaders),
         Middleware(Compression),
-        Middleware(Guard, hosts=tuple(hosts)),
+        Middleware(HostGuard, hosts=tuple(hosts)),
         Middleware(Answers, open_answers=answers),
         Middleware(ErrorPages, no_page=no_page),
         authentication,
@@ -159,12 +161,12 @@ def identity(store: Store) -> Route:
         if not _NONCE.fullmatch(nonce):
             return JSONResponse({"error": "nonce: must be 32 hexadecimal digits"}, 400)
         try:  # read each time, because another server on this store may have published a new key
-            found = read_publication(await anyio.to_thread.run_sync(store.published))
+            publication = read_publication(await anyio.to_thread.run_sync(store.published))
         except DuetimeError:
             return JSONResponse({"error": "The store cannot be reached right now."}, 503)
-        if found is None or not found.key:
+        if publication is None or not publication.key:
             return JSONResponse({"error": "No server has published its address in this store."}, 404)
         address, port = request.scope["server"]  # of the socket, whatever the client calls them
-        return JSONResponse({"service": SERVICE, "proof": proof_of(found.key, nonce, address, port)})
+        return JSONResponse({"service": SERVICE, "proof": proof_of(publication.key, nonce, address, port)})
 
     return Route(PROOF, answer, methods=["GET"])

@@ -34,7 +34,7 @@ from duetime.service.services import Call, Services
 log = logging.getLogger("duetime.http")
 
 _STORE_AWAY = (StoreUnavailable, StoreUnusable)
-LOOK = 1.0
+RECHECK_SECONDS = 1.0
 """Seconds between two checks of the token during a response, so that a stream ends when its token is revoked."""
 
 
@@ -85,19 +85,19 @@ class Bearer:
         scheme, _, token = headers.get("authorization", "").partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token:
-            await _unknown(scope)(scope, receive, send)
+            await _token_required(scope)(scope, receive, send)
             return
         try:
             grant = self._tokens.verify_at_once(token)
             if grant is None:  # in a thread: checking for revocation may query the store, which may be slow
                 grant = await self._verifying.run(partial(self._tokens.verify, token))
         except InvalidToken as problem:
-            await _refused(scope, problem)(scope, receive, send)
+            await _refusal(scope, problem)(scope, receive, send)
             return
         except _STORE_AWAY:
             await _away(scope)(scope, receive, send)
             return
-        await self._answered(scope, receive, send, grant, partial(self._tokens.verify, token))
+        await self._forward(scope, receive, send, grant, partial(self._tokens.verify, token))
 
     async def _authenticate_browser(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Authenticate a browser by its session cookie instead of a token."""
@@ -110,7 +110,7 @@ class Bearer:
             await away(scope, receive, send)
             return
         if sessions is None or visitor is None:
-            refused = self._browsers.sign_in(scope) if is_page(scope["path"]) else _unknown(scope)
+            refused = self._browsers.sign_in(scope) if is_page(scope["path"]) else _token_required(scope)
             await refused(scope, receive, send)
             return
         objection = self._browsers.objection(scope, visitor.grant.id)
@@ -119,9 +119,9 @@ class Bearer:
             return
         scope[SESSION] = visitor.grant.id
         grant = visitor.grant._replace(purpose=BROWSER)
-        await self._answered(scope, receive, send, grant, partial(sessions.verify, visitor.token))
+        await self._forward(scope, receive, send, grant, partial(sessions.verify, visitor.token))
 
-    async def _answered(
+    async def _forward(
         self, scope: Scope, receive: Receive, send: Send, grant: Grant, verify: Callable[[], Grant]
     ) -> None:
         scope["user"] = _user(grant)
@@ -134,13 +134,13 @@ class Bearer:
 
 
 class _Watch:
-    """Verifies a token again every LOOK seconds until the response ends, and ends the response if the token is no
+    """Verifies a token again every RECHECK_SECONDS until the response ends, and ends the response if the token is no
     longer valid. This is a timer and not a task, because nearly every response ends before the first check."""
 
     def __init__(self, verify: Callable[[], Grant], answer: anyio.CancelScope, limiter: anyio.CapacityLimiter) -> None:
         self._verify, self._answer, self._limiter = verify, answer, limiter
         self._loop = asyncio.get_running_loop()
-        self._timer = self._loop.call_later(LOOK, self._begin)
+        self._timer = self._loop.call_later(RECHECK_SECONDS, self._begin)
         self._check: asyncio.Task[None] | None = None
         self._ended = False
 
@@ -164,7 +164,7 @@ class _Watch:
                 self._answer.cancel()
             return
         if not self._ended:
-            self._timer = self._loop.call_later(LOOK, self._begin)
+            self._timer = self._loop.call_later(RECHECK_SECONDS, self._begin)
 
 
 @lru_cache(maxsize=1024)
@@ -198,12 +198,12 @@ def caller_of(grant: Grant, interface: str) -> Caller:
     return Caller(grant.owner, grant.operator, grant.depth, grant.id, grant.allowed, actor, grant.limits)
 
 
-def _unknown(scope: Scope) -> Response:
+def _token_required(scope: Scope) -> Response:
     words = "A bearer token is needed: `duetime token issue` makes one, `duetime token header` shows this machine's."
     return _answer(scope, "token_required", words, 'Bearer realm="duetime"')
 
 
-def _refused(scope: Scope, problem: InvalidToken) -> Response:
+def _refusal(scope: Scope, problem: InvalidToken) -> Response:
     words = f"{problem.message[:1].upper()}{problem.message[1:]}."
     quotable = "".join(each if each.isascii() and each.isprintable() and each not in '"\\' else "'" for each in words)
     challenge = f'Bearer realm="duetime", error="invalid_token", error_description="{quotable}"'

@@ -14,7 +14,7 @@ from typing import Final
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-LEAST: Final = 1_000
+MIN_COMPRESSED_BYTES: Final = 1_000
 """Smaller bodies fit in one packet anyway."""
 _LEVEL: Final = 5
 _GZIP: Final = 16 + zlib.MAX_WBITS
@@ -44,7 +44,7 @@ class Compression:
             if start is not None:
                 begun, start = start, None
                 if message["type"] == "http.response.body" and not message.get("more_body", False):
-                    message = _compressed(begun, message)
+                    message = _compress(begun, message)
                 await send(begun)
             await send(message)
 
@@ -68,11 +68,11 @@ def _is_text(message: Message) -> bool:
     return kind in _TYPES and "content-encoding" not in headers
 
 
-def _compressed(start: Message, message: Message) -> Message:
+def _compress(start: Message, message: Message) -> Message:
     """Return the compressed body, and set the headers accordingly; return a small body unchanged."""
     headers, body = MutableHeaders(scope=start), message.get("body", b"")
     headers.add_vary_header("Accept-Encoding")
-    if len(body) < LEAST:
+    if len(body) < MIN_COMPRESSED_BYTES:
         return message
     packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP)
     body = packer.compress(body) + packer.flush()

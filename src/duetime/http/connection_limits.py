@@ -32,10 +32,10 @@ def raise_soft_limit(target: int = TARGET) -> int:
     except ModuleNotFoundError:
         return TARGET  # Windows has no such limit
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = target if hard == resource.RLIM_INFINITY else min(target, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
+    limit = target if hard == resource.RLIM_INFINITY else min(target, hard)
+    if soft != resource.RLIM_INFINITY and soft < limit:
         try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
         except (OSError, ValueError):
             pass  # some systems have a further limit; the one in force is what counts
     return soft_limit()
@@ -55,7 +55,7 @@ def reserve_of(limit: int) -> int:
     return max(16, min(256, limit // 8))
 
 
-MOST: Final = 1000
+MAX_CONNECTIONS: Final = 1000
 BURST: Final = 4
 """How many times its limit an address may open at once: GRACE seconds later, most of a user's connections are
 authenticated."""
@@ -71,7 +71,7 @@ OWNER: Final = "duetime.owner"
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
     total: int = 0
-    """0 means half of the file descriptors, at most MOST."""
+    """0 means half of the file descriptors, at most MAX_CONNECTIONS."""
     per_address: int = 50
     """Maximum connections of one address without an authenticated request."""
     trusted_proxies: Sequence[str] = ()
@@ -83,7 +83,7 @@ class ConnectionLimits:
     """Maximum time without progress while the client sends a body or reads a response."""
 
     def most(self) -> int:
-        return self.total or max(1, min(MOST, soft_limit() // 2))
+        return self.total or max(1, min(MAX_CONNECTIONS, soft_limit() // 2))
 
 
 class Connection(Protocol):

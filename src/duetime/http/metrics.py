@@ -187,9 +187,9 @@ def metrics(context: WebContext, age: ExchangeAge) -> Route:
 
     @cache
     def registry() -> CollectorRegistry:
-        made = CollectorRegistry(auto_describe=False)
-        made.register(StoreCollector(context.services.scheduler, age))
-        return made
+        collectors = CollectorRegistry(auto_describe=False)
+        collectors.register(StoreCollector(context.services.scheduler, age))
+        return collectors
 
     def text() -> bytes:
         with one_at_a_time:
@@ -214,7 +214,7 @@ OK = "ok"
 def readiness(scheduler: Scheduler, age: ExchangeAge) -> Route:
     async def answer(_request: Request) -> Response:
         checks = await anyio.to_thread.run_sync(checked, scheduler, age)
-        ready = all(said == OK for said in checks.values())
+        ready = all(result == OK for result in checks.values())
         return JSONResponse({"status": "ready" if ready else "not ready", "checks": checks}, 200 if ready else 503)
 
     return Route("/readyz", answer)

@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from duetime.engine.kind import LOCAL
-from duetime.http.bodies import LARGE, most_bytes
+from duetime.http.bodies import LARGE_BODY_BYTES, most_bytes
 from duetime.http.connection_limits import CONNECTION, OWNER, ConnectionLimits
 from duetime.http.problems import is_api, refusal
 from duetime.service.owner_limits import NOBODY, OwnerLimits, Shares, TooManyRequests
@@ -27,7 +27,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _HOST = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::[0-9]{1,5})?")
 
 
-class Guard:
+class HostGuard:
     """Answers only known hosts and origins, and only HTTP, so that other middleware and routes receive nothing else."""
 
     def __init__(self, app: ASGIApp, hosts: Iterable[str] = ()) -> None:
@@ -40,7 +40,7 @@ class Guard:
         if len(hosts) != 1 or host_name(hosts[0]) not in self._hosts:
             words = "This Host is not served here; `hosts` in the settings adds it."
             answer = refusal(scope, 421, "unknown_host", words)
-        elif not all(self._origin_known(origin, headers) for origin in origins):
+        elif not all(self._is_known_origin(origin, headers) for origin in origins):
             words = "This Origin may not call; `hosts` in the settings adds it."
             answer = refusal(scope, 403, "unknown_origin", words)
         elif "transfer-encoding" in headers and "content-length" in headers:  # a proxy may choose the other one
@@ -53,7 +53,7 @@ class Guard:
             return
         await answer(scope, receive, send)
 
-    def _origin_known(self, origin: str, headers: Headers) -> bool:
+    def _is_known_origin(self, origin: str, headers: Headers) -> bool:
         """Return whether an Origin is known. Programs send none; browsers always do when it matters. Forms on
         no-referrer pages, such as ours, send `null`; in that case `Sec-Fetch-Site` decides, which no page can set."""
         if origin == "null":
@@ -131,8 +131,8 @@ class BodyLimit:
             words = f"A {scope['method']} of this address takes no body; leave it out."
             return await refusal(scope, 400, "no_body_here", words)(scope, receive, send)
         try:
-            messages = await self._received(scope, receive, most, held)
-            is_large = len(messages[0].get("body", b"")) > LARGE
+            messages = await self._read_body(scope, receive, most, held)
+            is_large = len(messages[0].get("body", b"")) > LARGE_BODY_BYTES
             slot = self._large.slot(scope.get(OWNER, NOBODY)) if is_large else nullcontext()
         except TooLarge:
             words = f"A request may have {most} bytes; store the data elsewhere and send a reference to it."
@@ -154,7 +154,7 @@ class BodyLimit:
         async with slot:
             return await self._app(scope, replay, send)
 
-    async def _received(self, scope: Scope, receive: Receive, most: int, held: HeldBytes) -> list[Message]:
+    async def _read_body(self, scope: Scope, receive: Receive, most: int, held: HeldBytes) -> list[Message]:
         """Return the whole body as one message, or the disconnect message if the client left meanwhile."""
         length, connection = Headers(scope=scope).get("content-length", ""), scope.get(CONNECTION)
         if length.isascii() and length.isdigit():
@@ -212,7 +212,7 @@ class Answers:
         self._app, self._open = app, open_answers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        answer = Answer(send)
+        answer = SentAnswer(send)
         with anyio.CancelScope() as cancelling:
             scope[ENDING] = cancelling
             self._open.add(cancelling)
@@ -227,7 +227,7 @@ class Answers:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-class Answer:
+class SentAnswer:
     """Notes whether a response has begun, and whether it was sent completely."""
 
     def __init__(self, send: Send) -> None:
@@ -277,8 +277,8 @@ class ErrorPages:
 def _is_browser(scope: Scope) -> bool:
     """Return whether the client is a browser: browsers ask for HTML explicitly, unlike programs that accept
     anything."""
-    asked = scope["method"] == "GET" and not is_api(scope["path"])
-    return asked and "text/html" in Headers(scope=scope).get("accept", "")
+    is_page_request = scope["method"] == "GET" and not is_api(scope["path"])
+    return is_page_request and "text/html" in Headers(scope=scope).get("accept", "")
 
 
 def _is_plain_error(message: Message) -> bool:

@@ -20,10 +20,10 @@ SERVICE = "duetime"
 PROOF = "/.well-known/duetime"
 """Path at which a server proves that it reads the store."""
 _PATIENCE = 2.0
-_MOST = 1000
+_MAX_ANSWER_BYTES = 1000
 
 
-class Answer(Enum):
+class ProbeAnswer(Enum):
     NONE = "nothing answers"
     OTHER = "another program answers, or the server of another store"
     OURS = "the server of the store answers"
@@ -31,19 +31,19 @@ class Answer(Enum):
 
 def answers(url: str) -> bool:
     """Return whether a Duetime server answers at this address."""
-    said, _ = _said(url, "/healthz")
-    return said is not None and said.get("service") == SERVICE
+    answer, _ = _get(url, "/healthz")
+    return answer is not None and answer.get("service") == SERVICE
 
 
-def who_answers(url: str, key: str) -> Answer:
+def who_answers(url: str, key: str) -> ProbeAnswer:
     """Return who answers at this address. `key` is what the server published in the store; empty if there is none."""
     nonce = secrets.token_hex(16)
-    said, address = _said(url, f"{PROOF}?nonce={nonce}")
-    if said is None:
-        return Answer.NONE
+    answer, address = _get(url, f"{PROOF}?nonce={nonce}")
+    if answer is None:
+        return ProbeAnswer.NONE
     expected = proof_of(key, nonce, address, urlsplit(url).port or 0)
-    is_proven = bool(key) and hmac.compare_digest(str(said.get("proof")).encode(), expected.encode())
-    return Answer.OURS if is_proven else Answer.OTHER
+    is_proven = bool(key) and hmac.compare_digest(str(answer.get("proof")).encode(), expected.encode())
+    return ProbeAnswer.OURS if is_proven else ProbeAnswer.OTHER
 
 
 def proof_of(key: str, nonce: str, address: str, port: int) -> str:
@@ -53,7 +53,7 @@ def proof_of(key: str, nonce: str, address: str, port: int) -> str:
     return hmac.new(key.encode(), f"{nonce}:{place}".encode(), hashlib.sha256).hexdigest()
 
 
-def _said(url: str, path: str) -> tuple[dict[str, Any] | None, str]:
+def _get(url: str, path: str) -> tuple[dict[str, Any] | None, str]:
     """Return the JSON object that answers a GET request and the address that answered. The object is empty if the
     answer is something else, and None if no connection is possible."""
     from http.client import HTTPConnection, HTTPException
@@ -67,9 +67,9 @@ def _said(url: str, path: str) -> tuple[dict[str, Any] | None, str]:
         return None, ""
     try:
         connection.request("GET", path)
-        said = json.loads(connection.getresponse().read(_MOST))
+        answer = json.loads(connection.getresponse().read(_MAX_ANSWER_BYTES))
     except (OSError, HTTPException, ValueError):
         return {}, address
     finally:
         connection.close()
-    return said if isinstance(said, dict) else {}, address
+    return answer if isinstance(answer, dict) else {}, address

@@ -12,7 +12,7 @@ from starlette.types import Scope
 API = "/api"
 MCP = "/mcp"
 MEDIA_TYPE = "application/problem+json"
-_LONGEST = 1000
+_MAX_SENTENCE_LENGTH = 1000
 
 
 class ProblemResponse(JSONResponse):
@@ -62,5 +62,5 @@ def is_api(path: str) -> bool:
 def _sentence(text: str) -> str:
     """Replace characters that cannot be encoded, which input may contain, and cut the text, because an error response
     must not fail."""
-    shown = text.encode("utf-8", "replace").decode("utf-8")
-    return shown if len(shown) <= _LONGEST else shown[:_LONGEST] + "..."
+    sentence = text.encode("utf-8", "replace").decode("utf-8")
+    return sentence if len(sentence) <= _MAX_SENTENCE_LENGTH else sentence[:_MAX_SENTENCE_LENGTH] + "..."

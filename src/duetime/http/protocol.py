@@ -82,8 +82,8 @@ class _WithNext:
 
 
 class LimitedProtocol(H11Protocol):
-    def __init__(self, table: ConnectionTable, **given: Any) -> None:
-        super().__init__(**given)
+    def __init__(self, table: ConnectionTable, **options: Any) -> None:
+        super().__init__(**options)
         self._table = table
         self._inner, self.app = self.app, self._with_connection
         self.address, self.owner = "", None  # type: str, str | None

@@ -47,8 +47,8 @@ def listen(host: str, port: int, *, only_loopback: bool = False) -> socket.socke
     """Bind the socket before anything starts, so that an address in use is reported at once. Port 0 selects a free
     port."""
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, kind, protocol, _, address = min(found, key=lambda each: each[0] != socket.AF_INET)
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, address = min(addresses, key=lambda each: each[0] != socket.AF_INET)
         if only_loopback and not ipaddress.ip_address(str(address[0])).is_loopback:
             raise NotLoopback(f"{host} can be reached by others, so tokens are needed; leave out --no-auth")
         bound = socket.socket(family, kind, protocol)

@@ -42,9 +42,9 @@ class Sessions:
         words = f"{(self._clock.now() + LINK_LIFE) // SECOND:x}.{secrets.token_hex(8)}"
         return f"{words}.{self._proof(words)}"
 
-    def by_link(self, given: str) -> str:
+    def by_link(self, link: str) -> str:
         """Return a session token and invalidate the link, on every node and across restarts."""
-        match = _LINK.fullmatch(given)
+        match = _LINK.fullmatch(link)
         words = "" if match is None else f"{match['expires']}.{match['nonce']}"
         if match is None or not hmac.compare_digest(match["proof"], self._proof(words)):
             raise InvalidToken("this is not a sign-in link of this server")
@@ -54,9 +54,9 @@ class Sessions:
             raise InvalidToken("the link was used before")
         return self._own.issue(SUBJECT, SESSION_LIFE, owner=LOCAL, scopes=[OPERATOR])
 
-    def by_token(self, given: str) -> str:
+    def by_token(self, token: str) -> str:
         """Return a session token with the rights of a bearer token, valid at most as long as that token."""
-        grant = self._tokens.verify(given)
+        grant = self._tokens.verify(token)
         if grant.run:
             raise InvalidToken("the token of an agent's run opens no session")
         left = grant.expires * SECOND - self._clock.now()
@@ -71,9 +71,9 @@ class Sessions:
             root=grant.parent or None,
         )
 
-    def by_either(self, given: str) -> str:
+    def by_either(self, text: str) -> str:
         """Accept a bearer token or the code of a sign-in link, since people may paste either."""
-        return self.by_link(given) if given.count(".") == 2 and len(given) < 80 else self.by_token(given)
+        return self.by_link(text) if text.count(".") == 2 and len(text) < 80 else self.by_token(text)
 
     def _proof(self, words: str) -> str:
         return self._tokens.proof("link", words)[:32]
@@ -102,10 +102,10 @@ class Proofs:
         mask = secrets.token_bytes(_PROOF_BYTES)
         return (mask + _xor(mask, self._secret(session))).hex()
 
-    def fits(self, session: str, given: str) -> bool:
-        if not _MASKED.fullmatch(given):
+    def fits(self, session: str, proof: str) -> bool:
+        if not _MASKED.fullmatch(proof):
             return False
-        sent = bytes.fromhex(given)
+        sent = bytes.fromhex(proof)
         return hmac.compare_digest(_xor(sent[:_PROOF_BYTES], sent[_PROOF_BYTES:]), self._secret(session))
 
     def _secret(self, session: str) -> bytes:

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 
 from duetime.engine.clock import DAY, SECOND, instant_of
 from duetime.engine.model import LOCAL
-from duetime.net.urls import BadAddress, Target, read_url
+from duetime.net.urls import BadAddress, UrlParts, read_url
 
 OURS = frozenset({"connection", "content-length", "host", "te", "trailer", "transfer-encoding", "upgrade"})
 """Headers that define the target and the end of a message: other values would allow request smuggling."""
@@ -32,10 +32,10 @@ def is_header_value(value: str) -> bool:
 def retry_after(headers: Mapping[str, str]) -> int:
     """Return for how many microseconds the receiver asked the caller to wait, at most a day; 0 if it did not ask or the
     value is unreadable."""
-    asked = headers.get("retry-after", "").strip()
-    if asked.isascii() and asked.isdigit():
-        return DAY if len(asked) > _LONGEST_SECONDS else min(int(asked) * SECOND, DAY)
-    until, answered = _date(asked), _date(headers.get("date", ""))
+    header = headers.get("retry-after", "").strip()
+    if header.isascii() and header.isdigit():
+        return DAY if len(header) > _LONGEST_SECONDS else min(int(header) * SECOND, DAY)
+    until, answered = _date(header), _date(headers.get("date", ""))
     if until is None or answered is None:
         return 0
     # Both times are from the receiver's clock, so that it need not agree with ours.
@@ -65,7 +65,7 @@ _METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"
 _WITHOUT_BODY = frozenset({"DELETE", "GET", "HEAD", "OPTIONS"})
 
 
-class Call(NamedTuple):
+class HttpCall(NamedTuple):
     method: str
     url: str
     headers: Mapping[str, str]
@@ -78,7 +78,7 @@ class Call(NamedTuple):
     """The owner whose share of name lookups the call uses."""
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     status: int
     headers: Mapping[str, str]
     """Names are in lower case. There is always a `date`: the time of the answer if the receiver sent none."""
@@ -102,14 +102,14 @@ class CallFailed(Exception):
 
 class CheckedCall(NamedTuple):
     method: bytes
-    target: Target
+    target: UrlParts
     headers: RawHeaders
     body: bytes
     once: bool = False
     owner: str = LOCAL
 
 
-def checked(call: Call) -> CheckedCall:
+def checked(call: HttpCall) -> CheckedCall:
     """Check a call. Raise a permanent CallFailed if it could be interpreted as more than one request, or as none."""
     try:
         target = read_url(call.url)

@@ -9,7 +9,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from duetime.engine.clock import Clock
-from duetime.net.calls import Answer, Call, CallFailed, checked
+from duetime.net.calls import CallFailed, HttpAnswer, HttpCall, checked
 from duetime.net.ssrf_guard import Guard, Resolver
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from duetime.net.exchange import Exchange
 
 
-__all__ = ["Answer", "Call", "CallFailed", "Http"]
+__all__ = ["CallFailed", "Http", "HttpAnswer", "HttpCall"]
 
 
 class Http:
@@ -48,7 +48,7 @@ class Http:
         self._opening = threading.Lock()
         self._exchange: Exchange | None = None
 
-    def send(self, call: Call) -> Answer:
+    def send(self, call: HttpCall) -> HttpAnswer:
         """Return the answer, whatever its status. Raise CallFailed if there is none."""
         return self.open().send(checked(call), call.patience)
 

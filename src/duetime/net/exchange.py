@@ -17,7 +17,7 @@ import httpcore2
 
 from duetime.engine.clock import Clock, datetime_of
 from duetime.engine.model import LOCAL
-from duetime.net.calls import Answer, CallFailed, CheckedCall
+from duetime.net.calls import CallFailed, CheckedCall, HttpAnswer
 from duetime.net.ssrf_guard import Forbidden, Unresolved
 
 Find: TypeAlias = Callable[[str, int, float, str], list[str]]
@@ -31,7 +31,7 @@ class CallProgress(threading.local):
 
     connected = False
     """True if the call opened a connection instead of reusing one."""
-    heard = False
+    received = False
     """True if any byte was received."""
 
     def __init__(self, clock: Clock) -> None:
@@ -40,7 +40,7 @@ class CallProgress(threading.local):
         self.owner = LOCAL
 
     def begin(self, patience: float, owner: str) -> None:
-        self._ends, self.connected, self.heard = self._clock.monotonic() + patience, False, False
+        self._ends, self.connected, self.received = self._clock.monotonic() + patience, False, False
         self.owner = owner
 
     def left(self, over: type[httpcore2.TimeoutException]) -> float:
@@ -94,7 +94,7 @@ class TimedStream(httpcore2.NetworkStream):
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         data = self._stream.read(max_bytes, self._progress.left(httpcore2.ReadTimeout))
-        self._progress.heard = self._progress.heard or bool(data)
+        self._progress.received = self._progress.received or bool(data)
         return data
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
@@ -159,7 +159,7 @@ class Exchange:
             network_backend=self._backend,
         )
 
-    def send(self, call: CheckedCall, patience: float) -> Answer:
+    def send(self, call: CheckedCall, patience: float) -> HttpAnswer:
         self._progress.begin(patience, call.owner)
         scheme, host, port, path = call.target
         url = httpcore2.URL(scheme=scheme, host=host, port=port, target=path)
@@ -174,29 +174,29 @@ class Exchange:
     def close(self) -> None:
         self._pool.close()
 
-    def _send(self, request: httpcore2.Request) -> Answer:
+    def _send(self, request: httpcore2.Request) -> HttpAnswer:
         try:
-            return self._answered(self._pool.handle_request, request)
+            return self._read_answer(self._pool.handle_request, request)
         except _LOST:
-            if self._progress.connected or self._progress.heard or not self._resends:
+            if self._progress.connected or self._progress.received or not self._resends:
                 raise
         # The receiver had closed this reused connection, most likely before the request arrived. If it did arrive, the
         # receiver recognizes the repetition by its id. Use a new connection, because another idle one may be dead too.
         return self._send_once(request)
 
-    def _send_once(self, request: httpcore2.Request) -> Answer:
+    def _send_once(self, request: httpcore2.Request) -> HttpAnswer:
         """Send a request over a connection of its own, so that a dead idle connection is no reason to repeat it."""
         connection = httpcore2.HTTPConnection(
             request.url.origin, ssl_context=self._trust, network_backend=self._backend
         )
         try:
-            return self._answered(connection.handle_request, request)
+            return self._read_answer(connection.handle_request, request)
         finally:
             connection.close()
 
-    def _answered(
+    def _read_answer(
         self, handle: Callable[[httpcore2.Request], httpcore2.Response], request: httpcore2.Request
-    ) -> Answer:
+    ) -> HttpAnswer:
         response = handle(request)
         try:
             body, cut = self._body(response)
@@ -207,7 +207,7 @@ class Exchange:
             name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
             headers[name] = f"{headers[name]}, {value}" if name in headers else value
         headers.setdefault("date", format_datetime(datetime_of(self._clock.now()), usegmt=True))
-        return Answer(response.status, headers, body, cut)
+        return HttpAnswer(response.status, headers, body, cut)
 
     def _body(self, response: httpcore2.Response) -> tuple[bytes, bool]:
         """Read as much of the body as arrives. A missing rest is not a failure, because the status already shows the
@@ -236,7 +236,7 @@ class Exchange:
                 return CallFailed(f"{host} did not answer within {patience:g} s", timed_out=True)
             case httpcore2.ConnectError():
                 return CallFailed(f"{host} could not be reached: {_why_unreachable(*error.args[:1])}")
-            case _ if self._progress.heard:
+            case _ if self._progress.received:
                 return CallFailed(f"{host} broke off, or its answer is not valid HTTP")
             case _:
                 return CallFailed(f"{host} closed the connection without an answer")

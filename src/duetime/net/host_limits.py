@@ -23,12 +23,12 @@ _PATIENCE = DAY
 """How long waiting for a closed host does not count as an attempt, because nothing was tried."""
 _LIVELY = 1.0
 """Seconds after `moved_at` during which waiting for a slot is worth a thread, because one will be free soon."""
-_FORGOTTEN = 3600.0
+_FORGET_AFTER = 3600.0
 _MOST_STEPS = 100
 """Number of hosts that are examined when another becomes known, because many of them may be in use."""
 _MOST_KNOWN = 10_000
 _BACK_AT_LEAST, _BACK_AT_MOST, _BACK_LONGEST = SECOND // 5, SECOND, 10 * SECOND
-_FEWEST = 4
+_MIN_SHARED_SLOTS = 4
 """With fewer slots than this, owners do not get shares."""
 _BACKS_A_SECOND = 50
 """The more runs wait for a silent host, the less often each of them asks again, because asking costs all others."""
@@ -75,8 +75,8 @@ class Hosts:
         or of this one, or if the host has not answered for a while."""
         with self._lock:
             if owner != LOCAL:
-                self._shared_until = self._clock.monotonic() + _FORGOTTEN
-            known = self._recalled(host)
+                self._shared_until = self._clock.monotonic() + _FORGET_AFTER
+            known = self._recall(host)
             limits = self._admit(host, known, owner)
             if isinstance(limits, Returned):
                 return limits
@@ -140,10 +140,10 @@ class Hosts:
                 known.silences.clear()
             case Sign.FAILED:
                 known.proven, known.moved_at = False, -inf
-                known.record = known.record.extended(now)
+                known.record = known.record.extend(now)
             case Sign.SILENT:
                 known.proven, known.moved_at = False, -inf
-                known.silences[owner] = known.silences.get(owner, _NO_FAILURES).extended(now)
+                known.silences[owner] = known.silences.get(owner, _NO_FAILURES).extend(now)
             case Sign.NONE:
                 pass
         if known.record.failures >= _FAILURES:
@@ -151,7 +151,7 @@ class Hosts:
         else:
             known.slots = self._proven if known.proven else self._unproven
 
-    def _recalled(self, host: str) -> _Host:
+    def _recall(self, host: str) -> _Host:
         now = self._clock.monotonic()
         known = self._known.get(host)
         if known is None:
@@ -166,7 +166,7 @@ class Hosts:
         skipped."""
         for _ in range(min(len(self._known), _MOST_STEPS)):
             host, oldest = next(iter(self._known.items()))
-            if now - oldest.used_at <= _FORGOTTEN and len(self._known) < _MOST_KNOWN:
+            if now - oldest.used_at <= _FORGET_AFTER and len(self._known) < _MOST_KNOWN:
                 return
             if oldest.in_flight or oldest.asking:
                 self._known.move_to_end(host)
@@ -181,7 +181,7 @@ class _Record(NamedTuple):
     closings: int = 0
     closed_until: float = 0.0
 
-    def extended(self, now: float) -> _Record:
+    def extend(self, now: float) -> _Record:
         """Return the record with one more failure. Failures of attempts that were in flight when the host was closed do
         not extend it."""
         failures = self.failures + 1
@@ -218,7 +218,7 @@ class _Limit:
         """Return whether no slot is left, or none for this owner, who never uses more than twice as many as it leaves
         free, so that unanswered calls of one owner do not keep those of others waiting."""
         free, held = self.slots - self.in_flight, self.owners[owner]
-        if free <= 0 or not shared or held == 0 or self.slots < _FEWEST:
+        if free <= 0 or not shared or held == 0 or self.slots < _MIN_SHARED_SLOTS:
             return free <= 0
         return held + 1 > 2 * (free - 1)
 

@@ -14,24 +14,24 @@ from typing import Any
 from duetime.engine.clock import DAY, SECOND
 from duetime.engine.outcome import Completed, Failed, Outcome, Retry, Returned
 from duetime.net.calls import retry_after, status_name
-from duetime.net.client import Answer, Call, CallFailed, Http
+from duetime.net.client import CallFailed, Http, HttpAnswer, HttpCall
 from duetime.net.host_limits import Sign, Tried
 
 NOT_RETRIED = "it will not be retried"
 _TRY_AGAIN = frozenset({408, 425, 429})
 
 
-def outcome_of(answer: Answer, result: Mapping[str, Any], host: str) -> Outcome:
+def outcome_of(answer: HttpAnswer, result: Mapping[str, Any], host: str) -> Outcome:
     """Return the outcome: 2xx completes with `result` and the status; 408, 425, 429 and 5xx are retried."""
     status = answer.status
     if 200 <= status < 300:
         return Completed(json.dumps({**result, "status": status}))
-    said = f"{host} answered {status_name(status)}"
+    reason = f"{host} answered {status_name(status)}"
     if status in _TRY_AGAIN or status >= 500:
-        return Retry(said, after=retry_after(answer.headers))
+        return Retry(reason, after=retry_after(answer.headers))
     if 300 <= status < 400:
-        return Failed(f"{said}; redirects are not followed, so give the address that it leads to", permanent=True)
-    return Failed(f"{said}; {NOT_RETRIED}: check the address, its credentials and the content", permanent=True)
+        return Failed(f"{reason}; redirects are not followed, so give the address that it leads to", permanent=True)
+    return Failed(f"{reason}; {NOT_RETRIED}: check the address, its credentials and the content", permanent=True)
 
 
 def outcome_of_failure(failed: CallFailed, after: int = 0) -> Outcome:
@@ -46,7 +46,7 @@ def not_tried(reason: str) -> Returned:
     return Returned(reason, random.randint(SECOND, 5 * SECOND), patience=DAY)
 
 
-def sign_of(answer: Answer) -> Sign:
+def sign_of(answer: HttpAnswer) -> Sign:
     """Return what an answer shows about the host: 429 comes from a host that is up; 5xx counts as no answer."""
     return Sign.FAILED if answer.status >= 500 else Sign.ANSWERED
 
@@ -65,23 +65,23 @@ IDEMPOTENCY_KEY = "Idempotency-Key"
 repetition."""
 
 
-def posted(
+def post(
     http: Http,
-    call: Call,
+    call: HttpCall,
     receiver: str,
-    result: Callable[[Answer], Mapping[str, Any]],
+    result: Callable[[HttpAnswer], Mapping[str, Any]],
     hidden: Sequence[str] = (),
 ) -> Tried:
     """Make one attempt. `receiver` is the name that people see in place of everything in `hidden`."""
     try:
-        with silenced():
+        with silence_logs():
             answer = http.send(call)
     except CallFailed as failed:
         reason = failed.reason
         for each in hidden:
             reason = re.sub(rf"(?<![\w.-]){re.escape(each)}(?![\w-])", lambda _: receiver, reason)
-        shown = CallFailed(reason, permanent=failed.permanent, timed_out=failed.timed_out, untried=failed.untried)
-        return Tried(outcome_of_failure(shown), sign_of_failure(shown))
+        failure = CallFailed(reason, permanent=failed.permanent, timed_out=failed.timed_out, untried=failed.untried)
+        return Tried(outcome_of_failure(failure), sign_of_failure(failure))
     return Tried(outcome_of(answer, result(answer), receiver), sign_of(answer))
 
 
@@ -92,7 +92,7 @@ _reached = 0
 
 
 @contextmanager
-def silenced() -> Iterator[None]:
+def silence_logs() -> Iterator[None]:
     """Suppress logs in this thread only, so that other users of the same packages still get theirs."""
     before = _is_silenced.set(True)
     try:

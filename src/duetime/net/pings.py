@@ -13,7 +13,7 @@ from duetime.engine.clock import SystemClock
 from duetime.engine.model import RunStatus
 from duetime.engine.policy.options import policy_for_ending
 from duetime.engine.policy.rows import RunEvent
-from duetime.net.client import Call, CallFailed, Http
+from duetime.net.client import CallFailed, Http, HttpCall
 from duetime.net.ssrf_guard import Guard
 
 log = logging.getLogger("duetime.ping")
@@ -67,7 +67,9 @@ class Pings:
     def _send_all(self, number: int) -> None:
         while (ping := self._queues[number].get()) is not None:
             try:
-                answer = self._http.send(Call("GET", ping.address, {}, patience=_TIMEOUT, once=True, owner=ping.owner))
+                answer = self._http.send(
+                    HttpCall("GET", ping.address, {}, patience=_TIMEOUT, once=True, owner=ping.owner)
+                )
             except CallFailed as error:
                 log.warning("a ping of %s failed: %s", ping.schedule, error.reason)
             except Exception:

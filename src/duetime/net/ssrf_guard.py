@@ -104,15 +104,15 @@ class Resolver:
         except ValueError:
             pass  # in that case, it is a name
         try:
-            found = self._helpers.run(lambda: self._look_up(host, port), within, owner)
+            addresses = self._helpers.run(lambda: self._look_up(host, port), within, owner)
         except NoneFree:
             reason = f"{host} was not looked up, because too many lookups hang; check the name server"
             raise Unresolved(reason, untried=True) from None
         except Abandoned:
             raise Unresolved(f"{host} could not be looked up in time", timed_out=True) from None
-        if not found:
+        if not addresses:
             raise Unresolved(f"{host} was not found; check the name, or the network")
-        return found
+        return addresses
 
     def _look_up(self, host: str, port: int) -> list[str]:
         try:
@@ -169,7 +169,7 @@ def _kind_of(address: IPv4Address | IPv6Address) -> str | None:
 def _why_v6(address: IPv6Address) -> str | None:
     if address.scope_id is not None:
         return "an address of one network interface"
-    for inner in _embedded(address):
+    for inner in _embedded_addresses(address):
         if why := _kind_of(inner):
             return why
     if address in _MAPPED or address in _NAT64:
@@ -179,7 +179,7 @@ def _why_v6(address: IPv6Address) -> str | None:
     return None if address in _GLOBAL_V6 else "a reserved address"
 
 
-def _embedded(address: IPv6Address) -> Iterator[IPv4Address]:
+def _embedded_addresses(address: IPv6Address) -> Iterator[IPv4Address]:
     """Yield the embedded IPv4 addresses, to which a gateway on the way would forward."""
     if address in _MAPPED or address in _NAT64:
         yield _last_32_bits(address)
@@ -221,15 +221,15 @@ class Guard:
             return self._resolver.addresses(name, port, within, owner)
         local = is_local_name(name)
         if local and not any(entry.network for entry in self._allowed):
-            raise _refused(name, _LOCAL)
+            raise _refusal(name, _LOCAL)
         addresses = self._resolver.addresses(name, port, within, owner)
         for address in addresses:
             if any(entry.holds(address, port) for entry in self._allowed):
                 continue
             if local:
-                raise _refused(name, _LOCAL)
+                raise _refusal(name, _LOCAL)
             if why := why_closed(address):
-                raise _refused(name, f"leads to {why}")
+                raise _refusal(name, f"leads to {why}")
         return addresses
 
 
@@ -270,7 +270,7 @@ def is_local_name(name: str) -> bool:
     return any(name == suffix or name.endswith("." + suffix) for suffix in _LOCAL_NAMES)
 
 
-def _refused(host: str, why: str) -> Forbidden:
+def _refusal(host: str, why: str) -> Forbidden:
     return Forbidden(
         f"{host} {why}; only public hosts may be called, and those that an operator puts into allowed_hosts"
     )

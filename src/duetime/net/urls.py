@@ -9,13 +9,13 @@ from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import NamedTuple
 from urllib.parse import quote
 
-_LONGEST = 8192
+_MAX_URL_LENGTH = 8192
 _PORTS = {"http": 80, "https": 443}
 _UNSAFE = re.compile(r"[\x00-\x20\x7f\\]")
 _AUTHORITY = re.compile(r"(?P<host>\[[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*\]|[^:\[\]]+)(?::(?P<port>[0-9]{0,5}))?", re.ASCII)
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?", re.ASCII)
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*", re.ASCII)
-_KEPT = string.punctuation
+_UNQUOTED = string.punctuation
 """Characters that are sent unchanged: quoting them again would change the meaning of an address."""
 
 
@@ -23,7 +23,7 @@ class BadAddress(ValueError):
     """An address that cannot be used; the text says why and never quotes anything that may be a secret."""
 
 
-class Target(NamedTuple):
+class UrlParts(NamedTuple):
     scheme: str
     host: str
     """In lower case, without brackets and without a trailing dot."""
@@ -43,9 +43,9 @@ class Target(NamedTuple):
 
 
 @lru_cache(maxsize=1024)  # every attempt parses the URL of its receiver, mostly the same few
-def read_url(url: str) -> Target:
-    if len(url) > _LONGEST:
-        raise BadAddress(f"the address is longer than {_LONGEST} characters; shorten it")
+def read_url(url: str) -> UrlParts:
+    if len(url) > _MAX_URL_LENGTH:
+        raise BadAddress(f"the address is longer than {_MAX_URL_LENGTH} characters; shorten it")
     if _UNSAFE.search(url):
         raise BadAddress("the address holds a space, a backslash or a control character; write it percent-encoded")
     scheme, separator, rest = url.partition("://")
@@ -56,10 +56,10 @@ def read_url(url: str) -> Target:
     host, port = _host_and_port(rest[:end])
     path = rest[end:].partition("#")[0]
     try:
-        sent = quote(path if path.startswith("/") else "/" + path, safe=_KEPT)
+        sent = quote(path if path.startswith("/") else "/" + path, safe=_UNQUOTED)
     except UnicodeEncodeError:
         raise BadAddress("the address holds characters that cannot be sent; write it percent-encoded") from None
-    return Target(scheme, host, port or _PORTS[scheme], sent)
+    return UrlParts(scheme, host, port or _PORTS[scheme], sent)
 
 
 def plain_host(host: str) -> str:

@@ -117,9 +117,9 @@ def _call(control: Control, report: int, life: int, module: str) -> None:
     request, _, arguments = _read_input().partition(b"\n")
     if not arguments.endswith(b"\n"):
         _end_group()  # the worker died before it had sent everything
-    given = json.loads(request)
-    sys.path[:] = given["path"]
-    importlib.import_module(module).main(given, json.loads(arguments), cancelled, report)
+    parameters = json.loads(request)
+    sys.path[:] = parameters["path"]
+    importlib.import_module(module).main(parameters, json.loads(arguments), cancelled, report)
 
 
 def _watch(control: Control) -> None:

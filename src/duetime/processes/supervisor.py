@@ -80,14 +80,14 @@ class ChildLease:
         self._last_deadline = max(self._last_deadline, deadline)
 
 
-class Limits(NamedTuple):
+class ProcessLimits(NamedTuple):
     grace: float = 5.0
     """Seconds that a process has to end by itself after it was asked to."""
     patience: float = 30.0
     """Seconds that a process lives without hearing from its worker, unless the worker's lease ends earlier."""
 
 
-LIMITS = Limits()
+LIMITS = ProcessLimits()
 
 
 class ExitStatus(NamedTuple):

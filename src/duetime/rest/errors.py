@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 from duetime.engine.encoding import clean_text
 from duetime.engine.errors import DuetimeError, InvalidTrigger
 from duetime.engine.result import Err, err_of
-from duetime.http.middleware import Answer
+from duetime.http.middleware import SentAnswer
 from duetime.http.problems import problem
 from duetime.service.errors import STORE_ERRORS, STORE_MESSAGE, shown
 from duetime.service.owner_limits import TooManyRequests
@@ -166,7 +166,7 @@ class Unexpected:
         self.routes = app.routes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        answer = Answer(send)
+        answer = SentAnswer(send)
         try:
             await self._app(scope, receive, answer.send)
         except Exception:

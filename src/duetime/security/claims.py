@@ -99,7 +99,7 @@ def grant_of(claims: Mapping[str, Any]) -> Grant:
         _number(claims, "fence", otherwise=0),
         _origin(claims, "parent"),
         root=_origin(claims, "root"),
-        allowed=_allowed(claims),
+        allowed=_read_allowed(claims),
     )
 
 
@@ -117,7 +117,7 @@ def _origin(claims: Mapping[str, Any], name: str) -> str:
     return id
 
 
-def _allowed(claims: Mapping[str, Any]) -> str | None:
+def _read_allowed(claims: Mapping[str, Any]) -> str | None:
     """Return what a run may use. A run's token without this claim was made by an older version and allows nothing."""
     allowed = claims.get("allowed", "{}" if claims.get("run") else None)
     if allowed is not None and not isinstance(allowed, str):
@@ -127,7 +127,7 @@ def _allowed(claims: Mapping[str, Any]) -> str | None:
 
 def _scopes_of_run(claims: Mapping[str, Any]) -> Scopes:
     """Return the scopes of the token that stored the prompt of a run, which are part of what the run may use."""
-    return tuple(map(str, (json_object(_allowed(claims) or "") or {}).get("scopes", ())))
+    return tuple(map(str, (json_object(_read_allowed(claims) or "") or {}).get("scopes", ())))
 
 
 def _number(claims: Mapping[str, Any], name: str, *, otherwise: int | None = None) -> int:

@@ -58,63 +58,63 @@ def _check(path: Path, seen: os.stat_result) -> None:
 
 def replace_private(path: Path, text: str) -> None:
     """Replace a file atomically: whenever the machine stops, the file has either the old text or the new one."""
-    _written(path, text).replace(path)
+    _write_beside(path, text).replace(path)
 
 
 def create_private(path: Path, text: str) -> bool:
     """Create a file atomically; return False if another process was faster, whose complete file then stays."""
-    made = _written(path, text)
+    draft = _write_beside(path, text)
     try:
-        os.link(made, path)
+        os.link(draft, path)
     except FileExistsError:
         return False
     finally:
-        made.unlink()
+        draft.unlink()
     return True
 
 
-def _written(path: Path, text: str) -> Path:
+def _write_beside(path: Path, text: str) -> Path:
     """Write a new file beside `path` under an unpredictable name; remove it if that fails, as on a full disk."""
-    made = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
     except BaseException:
-        made.unlink(missing_ok=True)
+        draft.unlink(missing_ok=True)
         raise
-    return made
+    return draft
 
 
 # The secret that signs tokens: from the environment, or created once and stored in a private file.
 
 VARIABLE = "DUETIME_SECRET"
 FILE = "secret"
-LEAST = 64
+MIN_SECRET_BYTES = 64
 """Minimum number of bytes of the secret: a key shorter than the output of HS512 weakens it."""
 
 _MAKE = "python3 -c 'import secrets; print(secrets.token_urlsafe(64))'"
 
 
 def load_secret(folder: Path, environment: Mapping[str, str]) -> bytes:
-    given = environment.get(VARIABLE)
-    if given is not None:
-        return _long_enough(given.encode("utf-8", "surrogateescape"), VARIABLE)
+    secret = environment.get(VARIABLE)
+    if secret is not None:
+        return _long_enough(secret.encode("utf-8", "surrogateescape"), VARIABLE)
     make_private(folder)
     path = folder / FILE
     text = read_private(path)
     if text is None:
-        create_private(path, secrets.token_urlsafe(LEAST))
+        create_private(path, secrets.token_urlsafe(MIN_SECRET_BYTES))
         text = read_private(path)
     return _long_enough((text or "").strip().encode(), str(path))
 
 
 def _long_enough(secret: bytes, source: str) -> bytes:
     remember_secrets([secret.decode("utf-8", "replace")])
-    if len(secret) < LEAST:
+    if len(secret) < MIN_SECRET_BYTES:
         raise InvalidInput(
-            f"{source}: the secret has {len(secret)} bytes, at least {LEAST} are needed; make one: {_MAKE}"
+            f"{source}: the secret has {len(secret)} bytes, at least {MIN_SECRET_BYTES} are needed; make one: {_MAKE}"
         )
     return secret

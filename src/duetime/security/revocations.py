@@ -19,7 +19,7 @@ from duetime.security.private_files import create_private, make_private
 KNOWN_FOR = 1.0
 """Seconds for which "not revoked" is cached: another node's revocation takes effect here within that time."""
 MOST_REMEMBERED = 10_000
-LONGEST = 3660 * DAY
+MAX_REVOCATION_AGE = 3660 * DAY
 """How long a revocation is kept if the expiry of its token is unknown: no token is valid for longer."""
 
 
@@ -79,27 +79,27 @@ class StoreRevocations:
         with self._lock:
             if self._is_known_revoked(id, parent):
                 return True
-            if self._was_asked(id, parent, now):
+            if self._was_read(id, parent, now):
                 return False
         if self._files.is_revoked(id, parent):
             return True
-        found = self._store.revoked(id, parent or id)
+        ids = self._store.revoked(id, parent or id)
         with self._lock:
-            self._remember(found)
-            if not found:
+            self._remember(ids)
+            if not ids:
                 if len(self._asked) > MOST_REMEMBERED:
                     self._asked.clear()
                 self._asked[id, parent] = now
-        return bool(found)
+        return bool(ids)
 
     def is_known_valid(self, id: str, parent: str = "") -> bool:
         with self._lock:  # held only for moments
-            return self._was_asked(id, parent, self._monotonic()) and not self._is_known_revoked(id, parent)
+            return self._was_read(id, parent, self._monotonic()) and not self._is_known_revoked(id, parent)
 
     def _is_known_revoked(self, id: str, parent: str) -> bool:
         return id in self._revoked or (parent != "" and parent in self._revoked)
 
-    def _was_asked(self, id: str, parent: str, now: float) -> bool:
+    def _was_read(self, id: str, parent: str, now: float) -> bool:
         return now - self._asked.get((id, parent), -KNOWN_FOR) < KNOWN_FOR
 
     def _remember(self, ids: list[str]) -> None:
@@ -119,9 +119,13 @@ class StoreRevocations:
     def take_over_files(self) -> None:
         """Copy revocations from files to the store, except used links, which expire within minutes anyway."""
         now = self._clock.now()
-        found = [Revocation(id, now, Instant(now + LONGEST)) for id in self._files.all() if not id.startswith("link_")]
-        if found:
-            self._store.revoke(found, now)
+        revocations = [
+            Revocation(id, now, Instant(now + MAX_REVOCATION_AGE))
+            for id in self._files.all()
+            if not id.startswith("link_")
+        ]
+        if revocations:
+            self._store.revoke(revocations, now)
 
 
 class LazyRevocations(Revocations):

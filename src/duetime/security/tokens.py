@@ -35,7 +35,7 @@ from duetime.security.claims import (
     seconds_of,
 )
 from duetime.security.private_files import create_private, make_private, read_private, replace_private
-from duetime.security.revocations import LONGEST, FileRevocations, Revoking
+from duetime.security.revocations import MAX_REVOCATION_AGE, FileRevocations, Revoking
 
 ALGORITHM = "HS512"
 BROWSER = "browser"
@@ -139,9 +139,9 @@ class Tokens:
     def local(self) -> str:
         """Return the token of this machine's user, which is created once, stored, and reused while it is valid."""
         path = self._folder / "local.token"
-        kept = (read_private(path) or "").strip()
-        if kept and self._serves(kept):
-            return kept
+        stored = (read_private(path) or "").strip()
+        if stored and self._serves(stored):
+            return stored
         token = self.issue(LOCAL, LOCAL_LIFE)
         replace_private(path, token + "\n")
         return token
@@ -170,11 +170,11 @@ class Tokens:
         too many. If two processes do so at the same time, the file may lack one session, which stays valid."""
         path, most = self._records / f"{grant.parent or 'links'}.sessions", SESSIONS if grant.parent else SIGN_INS
         with _keeping:
-            kept, grants = self._kept(path), self._grants(path)
+            records, grants = self._read_records(path), self._grants(path)
             if grant.parent and len(grants) >= SIGN_INS and grants[-SIGN_INS].issued > self._now() - HOUR // SECOND:
                 words = f"this token has signed in {SIGN_INS} times within an hour; use one of those sessions, or wait"
                 raise TooManySignIns(words)
-            replace_private(path, json.dumps([*kept, record][-SIGN_INS:]) + "\n")
+            replace_private(path, json.dumps([*records, record][-SIGN_INS:]) + "\n")
         living = [each for each in grants if each.expires > self._now() and not self.is_revoked(each.id)]
         for each in {*grants[: 1 - SIGN_INS], *living[: 1 - most]}:
             self.revoke(each.id, max(0, each.expires - self._now()) * SECOND)
@@ -281,7 +281,7 @@ class Tokens:
         microseconds for which it would have been valid."""
         if not ID.fullmatch(id):
             raise InvalidInput(field="id", problem="this is not the id of a token; `token list` shows them")
-        until = self._clock.now() + (LONGEST if life is None else life + DAY)
+        until = self._clock.now() + (MAX_REVOCATION_AGE if life is None else life + DAY)
         return self.revocations.revoke(id, Instant(until))
 
     def issued(self) -> list[Grant]:
@@ -296,18 +296,18 @@ class Tokens:
     def _files(self) -> list[Path]:
         return [*self._records.glob("*.json"), *self._records.glob("*.sessions")]
 
-    def _kept(self, path: Path) -> list[dict[str, Any]]:
+    def _read_records(self, path: Path) -> list[dict[str, Any]]:
         """Return the records in a file."""
         try:
-            kept = json.loads(read_private(path) or "[]")
+            records = json.loads(read_private(path) or "[]")
         except (ValueError, RecursionError):
             return []
-        kept = kept if isinstance(kept, list) else [kept]
-        return [{"jti": path.stem, **each} for each in kept if isinstance(each, dict)]
+        records = records if isinstance(records, list) else [records]
+        return [{"jti": path.stem, **each} for each in records if isinstance(each, dict)]
 
     def _grants(self, path: Path) -> list[Grant]:
         try:
-            return [grant_of(each)._replace(purpose=str(each.get("for", ""))) for each in self._kept(path)]
+            return [grant_of(each)._replace(purpose=str(each.get("for", ""))) for each in self._read_records(path)]
         except InvalidToken:
             return []
 
@@ -319,7 +319,7 @@ def _is_older(path: Path, seconds: int) -> bool:
         return False
 
 
-def unverified(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def decode_unverified(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return header and claims without verification, for display only; they must not be trusted."""
     try:
         read = jwt.api_jwt.decode_complete(token, options={"verify_signature": False})

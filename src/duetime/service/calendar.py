@@ -13,7 +13,7 @@ from duetime.engine.encoding import clean
 from duetime.engine.errors import DuetimeError
 from duetime.engine.model import Schedule, ScheduleState
 from duetime.engine.policy.options import policy_from_json
-from duetime.engine.times.wall_clock import LATEST, Change, wall_clock
+from duetime.engine.times.wall_clock import LATEST, ClockChange, wall_clock
 from duetime.engine.triggers import (
     CronTrigger,
     DayIntervalTrigger,
@@ -107,7 +107,7 @@ def _by_wall_clock(trigger: WallTrigger, parts: Parts | None, now: Instant) -> R
     return Rule(parts, known_zone(trigger.timezone))
 
 
-def _meets(trigger: WallTrigger, change: Change) -> bool:
+def _meets(trigger: WallTrigger, change: ClockChange) -> bool:
     """Return whether a time of the trigger is skipped by the change, or is repeated and fires both times."""
     at, before, after = change
     if after < before and not trigger.follows:
@@ -117,7 +117,7 @@ def _meets(trigger: WallTrigger, change: Change) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _changes(zone: str, day: int) -> tuple[Change, ...]:
+def _changes(zone: str, day: int) -> tuple[ClockChange, ...]:
     """Return the clock changes from this day on, cached because feeds keep asking for the same few zones."""
     start = day * DAY // SECOND
     return tuple(wall_clock(zone).changes(start, _HORIZON)) if start < _HORIZON else ()

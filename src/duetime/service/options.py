@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Annotated, Any, Final, Literal, NamedTuple, TypedDict, get_type_hints
 
-from duetime.engine.policy.options import RULES, Policy, Rule
+from duetime.engine.policy.options import RULES, OptionRule, Policy
 
 Time = datetime | str
 """A datetime with a time zone, or a text such as `tomorrow 9am`, `in 2 hours` or `2026-12-24T18:00:00+01:00`."""
@@ -210,7 +210,7 @@ class PolicyOption(NamedTuple):
     """An option of the policy: its name, what it accepts, its default and its texts."""
 
     name: str
-    rule: Rule
+    rule: OptionRule
     default: Any
     texts: Option
     input: Input

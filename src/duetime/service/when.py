@@ -57,14 +57,18 @@ def time_notes(config: Mapping[str, Any], zone: str, now: Instant) -> list[str]:
 def read_phrase(text: str) -> tuple[str, dict[str, Any]]:
     """Parse one text that says when: a time or a delay ("tomorrow at 9", "in 2 hours"), a recurring phrase ("every
     weekday at 8:30"), a cron expression or a recurrence rule. Return the type of trigger and its configuration."""
-    from duetime.engine.times.recurrence import EXAMPLES, LONGEST, read_recurrence  # its patterns take time to compile
+    from duetime.engine.times.recurrence import (  # its patterns take time to compile
+        EXAMPLES,
+        MAX_PHRASE_LENGTH,
+        read_recurrence,
+    )
 
     rule = text.strip()
     if rule[:6].lower() == "rrule:":
         return "rrule", {"rrule": rule[6:]}
     if rule[:5].lower() == "freq=":
         return "rrule", {"rrule": rule}
-    tidy = " ".join(text.split()) if len(text) <= LONGEST else ""
+    tidy = " ".join(text.split()) if len(text) <= MAX_PHRASE_LENGTH else ""
     if not tidy:
         raise InvalidInput(f'when: give a time such as "tomorrow at 9", or a rule such as {EXAMPLES}', field="when")
     if _CRON.fullmatch(tidy):

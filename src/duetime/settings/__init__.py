@@ -11,12 +11,12 @@ from typing import Any
 from duetime.engine.errors import InvalidInput
 from duetime.engine.times.zones import known_zone
 from duetime.settings.kind_settings import kind_tables
-from duetime.settings.loading import Source, fitted, names_of, problems_of, read_file
+from duetime.settings.loading import Source, fit_settings, names_of, problems_of, read_file
 from duetime.settings.locations import (
     CONFIG,
     FILE,
-    Found,
     Origin,
+    SettingsFile,
     absolute_paths,
     config_folder,
     data_folder,
@@ -85,12 +85,12 @@ def load_settings(
     """Load the settings. Later sources win; an invalid value is refused with the name of its source. The settings file
     of `folder` is read without a trust check, because the caller named it; otherwise, see `find_file`."""
     env = os.environ if environment is None else environment
-    found, origin = find_file(env, folder)
-    settings = _with(Settings(), _from_file(found, env), "" if found is None else str(found.path))
+    file, origin = find_file(env, folder)
+    settings = _with(Settings(), _from_file(file, env), "" if file is None else str(file.path))
     variables = environment_values(env)
     settings = _with(settings, variables, ENVIRONMENT)
-    given = {name: value for name, value in (flags or {}).items() if value is not None}
-    settings = _with(settings, given, COMMAND_LINE)
+    values = {name: value for name, value in (flags or {}).items() if value is not None}
+    settings = _with(settings, values, COMMAND_LINE)
     tasks = settings.origin.tasks
     own = Path(origin.file).parent if origin.file else config_folder(env)
     if origin.here or (tasks and tasks == origin.file):
@@ -99,17 +99,17 @@ def load_settings(
         modules = str(Path.cwd()) if tasks == COMMAND_LINE else None
     if tasks == ENVIRONMENT:
         settings = replace(settings, tasks=tuple(absolute_paths({"tasks": [*settings.tasks]}, own)["tasks"]))
-    refusal = "" if "db" in given or "db" in variables else origin.refusal
+    refusal = "" if "db" in values or "db" in variables else origin.refusal
     return replace(settings, origin=origin._replace(tasks=tasks, modules=modules, refusal=refusal))
 
 
-def _from_file(found: Found | None, env: Mapping[str, str]) -> dict[str, Any]:
-    values = None if found is None else read_file(found.path, found.content)
-    if found is None or values is None:
+def _from_file(file: SettingsFile | None, env: Mapping[str, str]) -> dict[str, Any]:
+    values = None if file is None else read_file(file.path, file.content)
+    if file is None or values is None:
         if CONFIG in env:
             raise InvalidInput(f"{CONFIG} (or --config) names {env[CONFIG]}, which does not exist")
         return {}
-    return with_absolute_paths(values, found.path.parent)
+    return with_absolute_paths(values, file.path.parent)
 
 
 def _variables() -> dict[str, tuple[str, ...]]:
@@ -128,13 +128,13 @@ def environment_names() -> frozenset[str]:
 def environment_values(environment: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Return the settings that the environment sets, as texts."""
     env = os.environ if environment is None else environment
-    given = {name.upper(): value for name, value in env.items() if name.startswith(PREFIX)}
+    variables = {name.upper(): value for name, value in env.items() if name.startswith(PREFIX)}
     known: dict[str, Any] = {}
     for variable, (name, *inside) in _variables().items():
-        if variable in given and inside:
-            known.setdefault(name, {})[inside[0]] = given[variable]
-        elif variable in given:
-            known[name] = given[variable]
+        if variable in variables and inside:
+            known.setdefault(name, {})[inside[0]] = variables[variable]
+        elif variable in variables:
+            known[name] = variables[variable]
     return known
 
 
@@ -151,12 +151,12 @@ _LEAST: dict[str, float] = {
 def _with(settings: Settings, values: Mapping[str, Any], source: Source) -> Settings:
     if not values:
         return settings
-    made = fitted(settings, values, source)
+    changed = fit_settings(settings, values, source)
     for name, least in _LEAST.items():
-        value = getattr(made, name)
+        value = getattr(changed, name)
         if name in values and value < least and not (value == 0 and name == "retention_days"):
             raise InvalidInput(f"{source}: {name} must be at least {least}, not {value}", field=name)
-    for name, problem in problems_of(made):
+    for name, problem in problems_of(changed):
         raise InvalidInput(f"{source}: {problem}", field=name)
     tasks = source if "tasks" in values else settings.origin.tasks
-    return replace(made, sources=(*settings.sources, source), origin=Origin(tasks=tasks))
+    return replace(changed, sources=(*settings.sources, source), origin=Origin(tasks=tasks))

@@ -29,8 +29,8 @@ class KindSettings(NamedTuple):
 
 def kind_settings() -> Sequence[KindSettings]:
     """Return the settings of all kinds, also of those from other packages."""
-    found: Sequence[KindSettings] = import_module(_KINDS).kind_settings()
-    return found
+    settings: Sequence[KindSettings] = import_module(_KINDS).kind_settings()
+    return settings
 
 
 def kind_tables() -> dict[str, type]:

@@ -39,7 +39,7 @@ def read_file(path: Path, content: bytes | None = None) -> dict[str, Any] | None
         raise InvalidInput(f"{path} cannot be read ({error.strerror})") from error
 
 
-def fitted(settings: T, values: Mapping[str, Any], source: Source, within: str = "") -> T:
+def fit_settings(settings: T, values: Mapping[str, Any], source: Source, within: str = "") -> T:
     """Return a copy of a settings table with the values of the source."""
     hints, present = get_type_hints(type(settings)), values_of(settings)
     if isinstance(settings, Settings):
@@ -56,31 +56,31 @@ def fitted(settings: T, values: Mapping[str, Any], source: Source, within: str =
 
 def _fit(name: str, now: Any, hint: Any, value: Any, source: Source) -> Any:
     if is_dataclass(now):
-        return fitted(now, _table(name, value, source), source, f"{name}.")
+        return fit_settings(now, _table(name, value, source), source, f"{name}.")
     if isinstance(now, Mapping):
-        return _named(name, hint, _table(name, value, source), source)
-    wanted = type(now)
+        return _fit_named(name, hint, _table(name, value, source), source)
+    type_ = type(now)
     try:
-        if wanted is tuple:
+        if type_ is tuple:
             parts = value.split(",") if isinstance(value, str) else value
             return tuple(str(part) if value is parts else part.strip() for part in parts if str(part).strip())
-        if wanted is bool and isinstance(value, bool):
+        if type_ is bool and isinstance(value, bool):
             return value
-        if wanted is bool or isinstance(value, bool) or (wanted is str and not isinstance(value, str)):
+        if type_ is bool or isinstance(value, bool) or (type_ is str and not isinstance(value, str)):
             raise ValueError(value)
-        return wanted(value)
+        return type_(value)
     except (TypeError, ValueError) as error:
-        shown = type(value).__name__ if "." in name else repr(value)  # tables contain tokens and URLs
-        raise InvalidInput(f"{source}: {name} must be {_WANTED[wanted]}, not {shown}", field=name) from error
+        quote = type(value).__name__ if "." in name else repr(value)  # tables contain tokens and URLs
+        raise InvalidInput(f"{source}: {name} must be {_WANTED[type_]}, not {quote}", field=name) from error
 
 
-def _named(name: str, hint: Any, value: Mapping[str, Any], source: Source) -> dict[str, Any]:
+def _fit_named(name: str, hint: Any, value: Mapping[str, Any], source: Source) -> dict[str, Any]:
     """Convert a table of tables, such as `[channels.phone]`, or of texts, such as headers."""
     of = get_args(hint)[1]
     if of is str:
         return {key: _fit(f"{name}.{key}", "", str, each, source) for key, each in value.items()}
     return {
-        key: fitted(of(), _table(f"{name}.{key}", each, source), source, f"{name}.{key}.")
+        key: fit_settings(of(), _table(f"{name}.{key}", each, source), source, f"{name}.{key}.")
         for key, each in value.items()
     }
 

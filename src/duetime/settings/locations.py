@@ -21,7 +21,7 @@ from duetime.engine.errors import DuetimeError, StoreUnusable
 from duetime.settings.sections import STANDING
 
 FILE = "duetime.toml"
-_LARGEST = 1024 * 1024
+_MAX_FILE_BYTES = 1024 * 1024
 _WORLD_WRITABLE = stat.S_IWOTH
 CHANGED = "has changed since it was trusted"
 _TRUST = "look at it, then run `duetime trust` in its folder to use it"
@@ -34,7 +34,7 @@ class CannotTrust(DuetimeError):
     code = "not_possible"
 
 
-class Found(NamedTuple):
+class SettingsFile(NamedTuple):
     """A settings file, with its content if that was already read, so that what was checked is what is used."""
 
     path: Path
@@ -52,7 +52,7 @@ class Trusted(NamedTuple):
     """The content; None in a record of an earlier version, which kept only the hash."""
 
 
-def read_found(path: Path) -> Found | None:
+def read_file_once(path: Path) -> SettingsFile | None:
     """Read a folder's settings file once, with symbolic links resolved; None if there is none."""
     try:
         real = path.resolve(strict=True)
@@ -60,12 +60,12 @@ def read_found(path: Path) -> Found | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, RuntimeError):
-        return Found(path, None, "cannot be read")
+        return SettingsFile(path, None, "cannot be read")
     with os.fdopen(descriptor, "rb") as file:
         seen = os.fstat(file.fileno())
-        if not stat.S_ISREG(seen.st_mode) or seen.st_size > _LARGEST:
-            return Found(real, None, "is not a settings file")
-        return Found(real, file.read(_LARGEST + 1), _problem(seen, real.parent.stat()))
+        if not stat.S_ISREG(seen.st_mode) or seen.st_size > _MAX_FILE_BYTES:
+            return SettingsFile(real, None, "is not a settings file")
+        return SettingsFile(real, file.read(_MAX_FILE_BYTES + 1), _problem(seen, real.parent.stat()))
 
 
 def _problem(file: os.stat_result, folder: os.stat_result) -> str:
@@ -88,36 +88,36 @@ class TrustedFiles:
     def __init__(self, data: Path) -> None:
         self._folder = data / "trusted"
 
-    def refusal(self, found: Found) -> str:
+    def refusal(self, file: SettingsFile) -> str:
         """Return the reason why a file is not used, as the predicate of a sentence; empty if it is trusted with this
         content."""
-        if found.content is None or found.problem:
-            return found.problem or "cannot be read"
-        record = self._record(self._place(found.path))
-        if record is None or record.path != found.path:
+        if file.content is None or file.problem:
+            return file.problem or "cannot be read"
+        record = self._record(self._place(file.path))
+        if record is None or record.path != file.path:
             return "is not trusted"
-        return "" if record.digest == _digest(found.content) else CHANGED
+        return "" if record.digest == _digest(file.content) else CHANGED
 
-    def lines_to_review(self, found: Found) -> list[str]:
+    def lines_to_review(self, file: SettingsFile) -> list[str]:
         """Return what trusting this file adds: its difference from the trusted content, or all of it if there is no
         such content."""
-        record, lines = self._record(self._place(found.path)), _text(found).splitlines()
+        record, lines = self._record(self._place(file.path)), _text(file).splitlines()
         if record is None or record.text is None:
             return lines
         return list(unified_diff(record.text.splitlines(), lines, "trusted", "now", lineterm="", n=2))
 
-    def add(self, found: Found) -> None:
+    def add(self, file: SettingsFile) -> None:
         from duetime.security.private_files import make_private, replace_private
 
-        if found.content is None or found.problem:
+        if file.content is None or file.problem:
             raise CannotTrust(
-                f"{found.path} {found.problem or 'cannot be read'}, so it cannot be trusted; move it to a place that "
+                f"{file.path} {file.problem or 'cannot be read'}, so it cannot be trusted; move it to a place that "
                 f"only you can write to, or name it each time with --config"
             )
-        record = {"path": str(found.path), "sha256": _digest(found.content), "text": _text(found)}
+        record = {"path": str(file.path), "sha256": _digest(file.content), "text": _text(file)}
         make_private(self._folder.parent)
         make_private(self._folder)
-        replace_private(self._place(found.path), json.dumps(record) + "\n")
+        replace_private(self._place(file.path), json.dumps(record) + "\n")
 
     def remove(self, path: Path) -> bool:
         """Remove a record; return whether there was one."""
@@ -141,8 +141,8 @@ class TrustedFiles:
     def _record(self, place: Path) -> Trusted | None:
         """Return a record; None if it cannot be read, so that nothing is trusted by mistake."""
         try:
-            kept = json.loads(place.read_text(encoding="utf-8"))
-            return Trusted(Path(kept["path"]), str(kept["sha256"]), kept.get("text"))
+            document = json.loads(place.read_text(encoding="utf-8"))
+            return Trusted(Path(document["path"]), str(document["sha256"]), document.get("text"))
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
@@ -151,8 +151,8 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _text(found: Found) -> str:
-    return (found.content or b"").decode(errors="backslashreplace")
+def _text(file: SettingsFile) -> str:
+    return (file.content or b"").decode(errors="backslashreplace")
 
 
 CONFIG = "DUETIME_CONFIG"
@@ -201,17 +201,17 @@ class Origin(NamedTuple):
     """Whether the file is that of the current folder; if so, it is trusted."""
 
 
-def find_file(env: Mapping[str, str], folder: Path | None) -> tuple[Found | None, Origin]:
+def find_file(env: Mapping[str, str], folder: Path | None) -> tuple[SettingsFile | None, Origin]:
     """Return the file in use: the one that is named, otherwise that of the given folder, otherwise that of the current
     folder if it is trusted, otherwise the user's own."""
     if CONFIG in env:
         path = Path(env[CONFIG]).absolute()
-        return Found(path), Origin(str(path))
+        return SettingsFile(path), Origin(str(path))
     if folder is not None:
         path = folder.absolute() / FILE
-        return (Found(path), Origin(str(path))) if path.exists() else (None, Origin())
+        return (SettingsFile(path), Origin(str(path))) if path.exists() else (None, Origin())
     origin = Origin()
-    if (here := read_found(Path.cwd() / FILE)) is not None:
+    if (here := read_file_once(Path.cwd() / FILE)) is not None:
         reason = TrustedFiles(data_folder(env)).refusal(here)
         if not reason:
             return here, Origin(str(here.path), here=True)
@@ -220,7 +220,7 @@ def find_file(env: Mapping[str, str], folder: Path | None) -> tuple[Found | None
         refusal = f"{here.path} {reason}, so nothing was done; {advice and f'{advice}, or '}{_MEAN}"
         origin = Origin(ignored=ignored, refusal=refusal, changed=reason == CHANGED)
     own = _own_file(env)
-    return (None, origin) if own is None else (Found(own), origin._replace(file=str(own)))
+    return (None, origin) if own is None else (SettingsFile(own), origin._replace(file=str(own)))
 
 
 def _own_file(env: Mapping[str, str]) -> Path | None:

@@ -39,8 +39,8 @@ def stdio_command(settings: Settings) -> list[str]:
     """Return a command that does the same in every folder: relative paths are made absolute, and the settings file is
     named, because a server that is started elsewhere would find another one or none."""
     db, file = _absolute(settings.path_of_db()), settings.origin.file
-    shown = without_password(db) if "://" in db else db
-    store = [] if file and shown != db else ["--db", shown]  # a password is only read from the file
+    address = without_password(db) if "://" in db else db
+    store = [] if file and address != db else ["--db", address]  # a password is only read from the file
     named = ["--config", file] if file else []
     return [*this_program(), "mcp", *named, *store, *_options(settings, _found_anywhere)]
 
@@ -78,10 +78,10 @@ def _found_anywhere(task: str) -> str:
     return str(beside) if beside.is_file() else _absolute_file(task)
 
 
-def _options(settings: Settings, shown: Callable[[str], str] = _absolute_file) -> list[str]:
+def _options(settings: Settings, shorten: Callable[[str], str] = _absolute_file) -> list[str]:
     """Return the options from command line and environment; the started server reads the settings file itself."""
     tasks = () if settings.origin.file and settings.origin.tasks == settings.origin.file else settings.tasks
-    named = [part for each in tasks for part in ("--tasks", shown(each))]
+    named = [part for each in tasks for part in ("--tasks", shorten(each))]
     tools = ["--tools", ",".join(settings.tools)] if settings.tools else []
     return [*named, *tools]
 
@@ -104,8 +104,8 @@ def _requirement() -> str:
     here."""
     from importlib.metadata import distribution
 
-    found = distribution("duetime")
+    package = distribution("duetime")
     extras = ",".join(name for name, module in _EXTRAS.items() if find_spec(module) is not None)
     name = f"duetime[{extras}]" if extras else "duetime"
-    origin = found.read_text("direct_url.json")
-    return f"{name} @ {json.loads(origin)['url']}" if origin else f"{name}=={found.version}"
+    origin = package.read_text("direct_url.json")
+    return f"{name} @ {json.loads(origin)['url']}" if origin else f"{name}=={package.version}"

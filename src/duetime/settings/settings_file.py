@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from duetime.engine.errors import InvalidInput
 from duetime.settings import CONFIG, Settings, data_folder, load_settings
 from duetime.settings.loading import values_of
-from duetime.settings.locations import TrustedFiles, read_found
+from duetime.settings.locations import TrustedFiles, read_file_once
 
 if TYPE_CHECKING:
     from tomlkit.container import Container
@@ -51,19 +51,19 @@ def change_file(
 ) -> None:
     """Write a new file beside the old one, load and check it there, and replace the old one. `trust`: the file belongs
     to a folder, and is trusted with its new content; its old content has to be trusted already."""
-    made = path.with_name(f"{path.name}.new")
+    draft = path.with_name(f"{path.name}.new")
     try:
         text = with_values(before or HEADING, changes)
-        made.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        made.unlink(missing_ok=True)
-        made.touch(mode=0o600)
-        made.write_text(text, encoding="utf-8")
-        check(_loaded(made, path))
+        draft.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        draft.unlink(missing_ok=True)
+        draft.touch(mode=0o600)
+        draft.write_text(text, encoding="utf-8")
+        check(_load(draft, path))
         if trust:  # before it is moved: in a folder where that is impossible, nothing is written
-            found = read_found(made)
-            assert found is not None  # it was written a moment ago
-            TrustedFiles(data_folder()).add(found._replace(path=path.resolve()))
-        made.replace(path)
+            file = read_file_once(draft)
+            assert file is not None  # it was written a moment ago
+            TrustedFiles(data_folder()).add(file._replace(path=path.resolve()))
+        draft.replace(path)
     except CannotChange:
         names = ", ".join(".".join(name) for name in changes)
         raise InvalidInput(
@@ -73,14 +73,14 @@ def change_file(
         raise InvalidInput(f"{path} cannot be written ({error.strerror}); name another file with --config") from error
     finally:
         with suppress(OSError):  # a read-only file system refuses to remove even a file that does not exist
-            made.unlink(missing_ok=True)
+            draft.unlink(missing_ok=True)
 
 
-def _loaded(made: Path, path: Path) -> Settings:
+def _load(draft: Path, path: Path) -> Settings:
     try:
-        return load_only(made)
+        return load_only(draft)
     except InvalidInput as error:  # the user knows the file by its own name
-        text = error.message.replace(str(made.absolute()), str(path.absolute()))
+        text = error.message.replace(str(draft.absolute()), str(path.absolute()))
         raise InvalidInput(text, field=error.field) from None
 
 
@@ -99,22 +99,22 @@ def with_values(text: str, changes: Mapping[Key, Any]) -> str:
     result is parsed and verified."""
     import tomlkit
 
-    wanted, document = tomllib.loads(text), tomlkit.parse(text)
+    expected, document = tomllib.loads(text), tomlkit.parse(text)
     if any(_without_header(document, path[:-1]) for path in changes):
         raise CannotChange
     for path, value in changes.items():
-        _put(wanted, path, value, dict)
+        _put(expected, path, value, dict)
         _put(document, path, value, tomlkit.table)
-    made = tomlkit.dumps(document).strip("\n") + "\n"
+    changed = tomlkit.dumps(document).strip("\n") + "\n"
     # Values of tables that are partly written with dotted keys can be misplaced.
-    if _filled(tomllib.loads(made)) != _filled(wanted):
+    if _without_empty(tomllib.loads(changed)) != _without_empty(expected):
         raise CannotChange
-    return made
+    return changed
 
 
-def _filled(document: Mapping[str, Any]) -> dict[str, Any]:
+def _without_empty(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return a document without empty tables, whose headings may disappear with their last value."""
-    tables = {name: _filled(value) if isinstance(value, Mapping) else value for name, value in document.items()}
+    tables = {name: _without_empty(value) if isinstance(value, Mapping) else value for name, value in document.items()}
     return {name: value for name, value in tables.items() if value != {}}
 
 

@@ -76,7 +76,7 @@ def retry_on_conflict(transaction: Callable[P, T]) -> Callable[P, T]:
     return repeated
 
 
-class ChangeRequest(NamedTuple):
+class ScheduleChange(NamedTuple):
     schedule: ScheduleId
     now: Instant
     decide: Callable[[Change], Decision]
@@ -88,9 +88,9 @@ def _sets_off_soon(writes: Writes, now: Instant) -> bool:
     return bool(writes.new_runs or writes.runs or writes.follow_ups) or is_soon(writes.due_new, now)
 
 
-def _created(rows: NewRows) -> Created:
-    made: Created = _new(Created, (_new(Schedule, rows[:2]), True))
-    return made
+def _to_created(rows: NewRows) -> Created:
+    created: Created = _new(Created, (_new(Schedule, rows[:2]), True))
+    return created
 
 
 class BaseStore(ReadsMixin, TrimMixin, Store, ABC):
@@ -156,7 +156,7 @@ class BaseStore(ReadsMixin, TrimMixin, Store, ABC):
         rows = self._insert_few(joined)
         if self._listeners:
             self._announce(soon=earliest_of(rows) - drafts[0].definition.created <= SOON)
-        created = map(_created, rows)
+        created = map(_to_created, rows)
         return [[next(created) for _ in request.drafts] for request in requests]
 
     def _create_in_steps(self, request: CreateRequest) -> Result[Sequence[Created]]:
@@ -189,8 +189,8 @@ class BaseStore(ReadsMixin, TrimMixin, Store, ABC):
                 tx.announce()
             self._announce(soon=bool(rows) and earliest_of(rows) - now <= SOON)
             if not look_up:
-                return Ok(LazyMap(rows, _created) if rows else [])
-            created |= {(row[0].owner, row[0].key): _created(row) for row in rows}
+                return Ok(LazyMap(rows, _to_created) if rows else [])
+            created |= {(row[0].owner, row[0].key): _to_created(row) for row in rows}
             return Ok([created[key_of(draft)] for draft in drafts])
 
         return self._counting(now, create)
@@ -215,12 +215,12 @@ class BaseStore(ReadsMixin, TrimMixin, Store, ABC):
 
     def change(self, schedule: ScheduleId, now: Instant, decide: Callable[[Change], Decision]) -> Result[Any]:
         """Change a schedule. Where only one transaction writes at a time, waiting callers share the next one."""
-        request = ChangeRequest(schedule, now, decide)
+        request = ScheduleChange(schedule, now, decide)
         return self._change_together([request])[0] if self.writes_overlap else self._changes.write(request)
 
     @within_transaction
     @retry_on_conflict
-    def _change_together(self, requests: Sequence[ChangeRequest]) -> list[Result[Any]]:
+    def _change_together(self, requests: Sequence[ScheduleChange]) -> list[Result[Any]]:
         with self._write() as tx:
             carried = [self._change_in(tx, request) for request in requests]
         self.tell_observer(tx.events)
@@ -229,13 +229,13 @@ class BaseStore(ReadsMixin, TrimMixin, Store, ABC):
             self._announce(soon=any(soon))
         return [result for result, _ in carried]
 
-    def _change_in(self, tx: Transaction, request: ChangeRequest) -> tuple[Result[Any], bool]:
+    def _change_in(self, tx: Transaction, request: ScheduleChange) -> tuple[Result[Any], bool]:
         schedule, now, decide = request
-        found = tx.lock_schedule(schedule)
-        if found is None:
+        before = tx.lock_schedule(schedule)
+        if before is None:
             return Err("not_found"), False
-        decision = decide(Change(found, now, tx, tx.new_run_id))
-        result = self._carry_out(tx, found, decision, now)
+        decision = decide(Change(before, now, tx, tx.new_run_id))
+        result = self._carry_out(tx, before, decision, now)
         return result, isinstance(decision, Ok) and _sets_off_soon(decision.value[0], now)
 
     def change_run(self, run: RunId, now: Instant, decide: RunDecider) -> Result[Any]:
@@ -282,9 +282,9 @@ class BaseStore(ReadsMixin, TrimMixin, Store, ABC):
 
     def register(self, name: str, lanes: Sequence[str], session: bool, now: Instant, lease: int = LEASE) -> WorkerId:
         with self._write() as tx:
-            made = WorkerId(tx.rows("insert_worker", name, ",".join(lanes), int(session), now, now, lease)[0][0])
+            worker = WorkerId(tx.rows("insert_worker", name, ",".join(lanes), int(session), now, now, lease)[0][0])
         self._forget_workers()
-        return made
+        return worker
 
     def probe(self) -> None:
         with self._write():
@@ -335,8 +335,8 @@ class BaseStore(ReadsMixin, TrimMixin, Store, ABC):
             # Finished runs may make more work due, so due work is requested afterwards.
             if not tx.lock_worker(worker, completions, () if finished else wants, last=not finished and not wants):
                 raise WorkerGone
-            asked, (now, wants) = now, not_beyond(tx.server_time(), now, wants)
-            answers = answers if now == asked else None  # they were computed for a time that has not come yet
+            own_now, (now, wants) = now, not_beyond(tx.server_time(), now, wants)
+            answers = answers if now == own_now else None  # they were computed for a time that has not come yet
             settled, soon = settle(tx, worker, now, finished, known, messenger) if finished else ([], False)
             claims, seen, postponed = (
                 take(tx, worker, now, wants, limit, answers, messenger, unrecorded, careful) if wants else ([], 0, [])

@@ -17,7 +17,7 @@ from duetime.engine.store import RunQuery, ScheduleQuery
 from duetime.stores.search import make_cursor
 from duetime.stores.transaction import Transaction
 
-_EACH: Final = 500
+_BYTES_PER_SCHEDULE: Final = 500
 """Approximate bytes of a schedule besides its payload and policy."""
 MAX_TOTAL_AGE: Final = HOUR
 """Age after which a total is recounted, to include the results of later runs and deletions."""
@@ -43,7 +43,7 @@ class StorageFull(Exception):
 
 def size_of(payload: str, policy: str) -> int:
     """Return the size of a schedule with this payload and this policy, which includes its callbacks."""
-    return len((payload + policy).encode("utf-8", "surrogatepass")) + _EACH
+    return len((payload + policy).encode("utf-8", "surrogatepass")) + _BYTES_PER_SCHEDULE
 
 
 def add_bytes_of(tx: Transaction, drafts: Sequence[Draft], most: Mapping[str, int]) -> None:
@@ -87,22 +87,22 @@ def read_page(
     """Return the rows of a page, at least one if there are any, and the cursor of the next page. `read` returns one row
     more than asked for, if there is one, each with its position in the list."""
     items: list[T] = []
-    size, asked = 0, query
+    size, part = 0, query
     while True:
         chunk = query.limit - len(items)
         if query.most_bytes is not None:
             fitting = (query.most_bytes - size) * len(items) // max(1, size)
             chunk = min(chunk, LARGEST_CHUNK, max(CHUNK, fitting))
-        found = read(asked if asked.limit == chunk else replace(asked, limit=chunk))
-        for number, (place, item) in enumerate(found[:chunk], start=1):
+        rows = read(part if part.limit == chunk else replace(part, limit=chunk))
+        for number, (place, item) in enumerate(rows[:chunk], start=1):
             items.append(item)
             size += size_of(item)
             full = query.most_bytes is not None and size >= query.most_bytes
-            if (full or len(items) == query.limit) and number < len(found):
+            if (full or len(items) == query.limit) and number < len(rows):
                 return items, make_cursor(*place)
-        if len(found) <= chunk or len(items) >= query.limit:
+        if len(rows) <= chunk or len(items) >= query.limit:
             return items, None
-        asked = replace(asked, cursor=make_cursor(*found[chunk - 1][0]))
+        part = replace(part, cursor=make_cursor(*rows[chunk - 1][0]))
 
 
 def schedule_bytes(schedule: Schedule) -> int:

@@ -21,7 +21,7 @@ from duetime.stores.transaction import held_of, schedule_of
 RECENT_SECONDS = 1.0
 
 
-class Queries(ABC):
+class NamedQueries(ABC):
     """Runs reads, given as an SQL statement or by the name of one."""
 
     _sql: ClassVar[Mapping[str, str]]
@@ -35,7 +35,7 @@ class Queries(ABC):
         return self._rows(self._sql[name], values)
 
 
-class ReadsMixin(Queries):
+class ReadsMixin(NamedQueries):
     _clock: Clock
     _recent_workers: tuple[list[WorkerRow], float | None]
 
@@ -47,30 +47,30 @@ class ReadsMixin(Queries):
         return [(row[0], row[1], Used._make(row[2:])) for row in self._named("spent_since", owner, since)]
 
     def search(self, query: ScheduleQuery) -> Page[Schedule]:
-        read = partial(firing, self._rows) if query.firing else self._listed
+        read = partial(firing, self._rows) if query.firing else self._list_schedules
         items, cursor = read_page(query, read, schedule_bytes)
         if query.cursor is None and cursor is None:
             return Page(items, None, len(items))
-        return Page(items, cursor, *self._counted(schedule_count(query), query.count_to))
+        return Page(items, cursor, *self._count(schedule_count(query), query.count_to))
 
-    def _listed(self, query: ScheduleQuery) -> list[Placed]:
-        found = [schedule_of(row) for row in self._rows(*schedule_page(query))]
-        return [(place_of(query, schedule), schedule) for schedule in found]
+    def _list_schedules(self, query: ScheduleQuery) -> list[Placed]:
+        schedules = [schedule_of(row) for row in self._rows(*schedule_page(query))]
+        return [(place_of(query, schedule), schedule) for schedule in schedules]
 
     def runs(self, query: RunQuery) -> Page[Run]:
-        items, cursor = read_page(query, self._placed_runs, run_bytes)
+        items, cursor = read_page(query, self._list_runs, run_bytes)
         if query.cursor is None and cursor is None:
             return Page(items, None, len(items))
-        return Page(items, cursor, *self._counted(run_count(query), query.count_to))
+        return Page(items, cursor, *self._count(run_count(query), query.count_to))
 
-    def _placed_runs(self, query: RunQuery) -> list[tuple[tuple[int, ...], Run]]:
+    def _list_runs(self, query: RunQuery) -> list[tuple[tuple[int, ...], Run]]:
         rows = [Run._make(row) for row in self._rows(*run_page(query))]
         return [((run.due, run.id) if runs_by_due(query) else (run.id,), run) for run in rows]
 
-    def _counted(self, counting: tuple[str, list[Any]], most: int) -> tuple[int, bool]:
+    def _count(self, counting: tuple[str, list[Any]], most: int) -> tuple[int, bool]:
         """Return the number of matches, counted up to `most`, and whether it is exact."""
-        found = self._rows(*counting)[0][0] if most else 1
-        return min(found, most), found <= most
+        number = self._rows(*counting)[0][0] if most else 1
+        return min(number, most), number <= most
 
     def get(self, schedule: ScheduleId) -> Schedule | None:
         return self._one("schedule_by_id", schedule)
@@ -101,12 +101,12 @@ class ReadsMixin(Queries):
 
     def recent_workers(self) -> list[WorkerRow]:
         """Cache the workers for a second, or until a worker of this process is registered or removed."""
-        found, since = self._recent_workers
+        workers, since = self._recent_workers
         now = self._clock.monotonic()
         if since is None or now - since >= RECENT_SECONDS:
-            found = self.workers()
-            self._recent_workers = found, now
-        return found
+            workers = self.workers()
+            self._recent_workers = workers, now
+        return workers
 
     def _forget_workers(self) -> None:
         self._recent_workers = ([], None)
@@ -138,8 +138,8 @@ class ReadsMixin(Queries):
 
     def neighbours(self, run: Run) -> tuple[RunId | None, RunId | None]:
         place = run.schedule, run.due, run.id
-        found = [self._named(name, *place) for name in ("run_before", "run_after")]
-        before, after = [RunId(rows[0][0]) if rows else None for rows in found]
+        answers = [self._named(name, *place) for name in ("run_before", "run_after")]
+        before, after = [RunId(rows[0][0]) if rows else None for rows in answers]
         return before, after
 
     def traceback(self, run: RunId) -> str | None:

@@ -10,11 +10,11 @@ from duetime.engine.model import NO_RUN, DueEntry, Run, RunId, ScheduleId, Worke
 from duetime.engine.outcome import Returned
 from duetime.engine.policy.bulk import begin_all
 from duetime.engine.policy.catch_up import Answers, Question
-from duetime.engine.policy.claim import Claim, Entry, plan_claims
+from duetime.engine.policy.claim import Claim, DueItem, plan_claims
 from duetime.engine.policy.fair_share import Budget, Head, Turns, deal, deal_rest, hold_back, hour_of
 from duetime.engine.policy.finish import HeldRun
 from duetime.engine.policy.follow_ups import Messenger, drafts_of
-from duetime.engine.policy.record import Answer, Finished, plan_settlement
+from duetime.engine.policy.record import Finished, Receipt, plan_settlement
 from duetime.engine.policy.rows import Draft, Writes
 from duetime.engine.store import ClaimRequest, Created
 from duetime.stores.transaction import LockedRun, OwnerKey, Transaction, is_soon
@@ -27,8 +27,8 @@ def key_of(draft: Draft) -> OwnerKey:
 def known_by_key(tx: Transaction, drafts: Sequence[Draft]) -> dict[OwnerKey, Created]:
     """Return what was created earlier with the drafts' keys, by a repeated request or one whose acknowledgement was
     lost."""
-    found = tx.by_keys([key_of(draft) for draft in drafts])
-    return {key: Created(schedule, fresh=False) for key, schedule in found.items()}
+    schedules = tx.by_keys([key_of(draft) for draft in drafts])
+    return {key: Created(schedule, fresh=False) for key, schedule in schedules.items()}
 
 
 def fresh_of(drafts: Sequence[Draft], known: Mapping[OwnerKey, Created]) -> list[Draft]:
@@ -66,23 +66,23 @@ def settle(
     finished: Sequence[Finished],
     known: Mapping[RunId, Claim],
     messenger: Messenger | None,
-) -> tuple[list[Answer], bool]:
+) -> tuple[list[Receipt], bool]:
     """Record outcomes. Return the answers, and whether something became due, such as a queued run."""
     runs = [item.run for item in finished]
     remembered = all(map(known.__contains__, runs))
-    held = _remembered(known, tx.holdings(runs)) if remembered else tx.held(runs)
+    held = _update_known(known, tx.holdings(runs)) if remembered else tx.held(runs)
     settlement = plan_settlement(held, finished, worker, now, tx)
     apply(tx, settlement.writes, now, messenger)
     return settlement.answers, is_soon(settlement.writes.due_new, now)
 
 
-def answers_of(finished: Sequence[Finished], rest: Sequence[Finished], answers: Sequence[Answer]) -> list[Answer]:
+def answers_of(finished: Sequence[Finished], rest: Sequence[Finished], answers: Sequence[Receipt]) -> list[Receipt]:
     """Return the answers in the order of `finished`: everything that is not in `rest` was recorded."""
     decided = dict(zip([item.run for item in rest], answers, strict=True))
-    return [decided.get(item.run, Answer.RECORDED) for item in finished]
+    return [decided.get(item.run, Receipt.RECORDED) for item in finished]
 
 
-def _remembered(known: Mapping[RunId, Claim], holdings: Sequence[LockedRun]) -> dict[RunId, HeldRun]:
+def _update_known(known: Mapping[RunId, Claim], holdings: Sequence[LockedRun]) -> dict[RunId, HeldRun]:
     """Return the remembered claims, updated with what may have changed since. A definition that was edited meanwhile
     applies to the next run; this run ends under the policy with which it began."""
     held = {}
@@ -130,7 +130,7 @@ def take(
     if conflicts:  # rare: the clock was ahead earlier
         left = {question.schedule for question in postponed}
         entries = [entry for entry in entries if entry.due.schedule not in left or entry.due.run != NO_RUN]
-        plan = plan_claims(entries, worker, now, tx.new_run_id, tx, _taken(tx, entries, conflicts), answers)
+        plan = plan_claims(entries, worker, now, tx.new_run_id, tx, _taken_instants(tx, entries, conflicts), answers)
         conflicts = tx.insert_runs(plan.writes.new_runs)
     if conflicts:
         raise RuntimeError(f"two runs for one occurrence were planned: {conflicts[0].schedule} at {conflicts[0].due}")
@@ -138,13 +138,13 @@ def take(
     return plan.claims, seen, postponed
 
 
-def given_back(finished: Sequence[Finished], answers: Sequence[Answer], known: Mapping[RunId, Claim]) -> list[Claim]:
+def given_back(finished: Sequence[Finished], answers: Sequence[Receipt], known: Mapping[RunId, Claim]) -> list[Claim]:
     """Return the claims that were released without being run; their owners are not charged for them."""
     pairs = zip(finished, answers, strict=True)
     return [
         known[item.run]
         for item, answer in pairs
-        if type(item.outcome) is Returned and answer is Answer.RECORDED and item.run in known
+        if type(item.outcome) is Returned and answer is Receipt.RECORDED and item.run in known
     ]
 
 
@@ -159,19 +159,19 @@ def charge(
             tx.send("use", owner, hour_of(now), runs[owner])
 
 
-NEAR = 5_000
+NEAR_LIMIT = 5_000
 """An owner is locked if it has this many runs or fewer left before its limit; concurrent workers claim fewer than
 that."""
 
 
-def _affordable(tx: Transaction, entries: Sequence[Entry], budget: Budget, now: Instant) -> list[Entry]:
+def _affordable(tx: Transaction, entries: Sequence[DueItem], budget: Budget, now: Instant) -> list[DueItem]:
     """Return the entries that their owners may still run. Lock owners near their limit, in order, so that two workers
     cannot exceed it."""
     owners = sorted({entry.definition.owner for entry in entries} - budget.exempt)
     if not owners:
         return list(entries)
     used = tx.usages(owners, hour_of(now))
-    near = [owner for owner in owners if used[owner] > budget.limit - NEAR]
+    near = [owner for owner in owners if used[owner] > budget.limit - NEAR_LIMIT]
     for owner in near:
         tx.lock_owner(owner)
     if near:
@@ -181,9 +181,9 @@ def _affordable(tx: Transaction, entries: Sequence[Entry], budget: Budget, now: 
     return admitted
 
 
-def _due_entries(tx: Transaction, wants: Sequence[ClaimRequest]) -> list[Entry]:
+def _due_entries(tx: Transaction, wants: Sequence[ClaimRequest]) -> list[DueItem]:
     """Return due entries in the order of the requests; a lane requested twice yields its entries once."""
-    entries: dict[DueEntry, Entry] = {}
+    entries: dict[DueEntry, DueItem] = {}
     taken: Counter[str] = Counter()
     served: Counter[tuple[str, str]] = Counter()
     lanes = tx.due_lanes(wants)
@@ -194,26 +194,26 @@ def _due_entries(tx: Transaction, wants: Sequence[ClaimRequest]) -> list[Entry]:
         if want.share:
             used = sum(number for share, number in taken.items() if share.startswith(want.share))
         rest = want._replace(limit=want.limit - used) if used else want
-        found = _of_lane(tx, rest, lanes[want.lane], served) if rest.limit > 0 else []
-        taken[want.share] += len(found)
-        entries.update({entry[0]: entry for entry in found})
+        own = _of_lane(tx, rest, lanes[want.lane], served) if rest.limit > 0 else []
+        taken[want.share] += len(own)
+        entries.update({entry[0]: entry for entry in own})
     return list(entries.values())
 
 
 def _of_lane(
     tx: Transaction, want: ClaimRequest, heads: Sequence[Head], served: Counter[tuple[str, str]]
-) -> list[Entry]:
+) -> list[DueItem]:
     if want.turns is None:
         return tx.due_entries(want)
     turns = _still(want.turns, served)
-    found = tx.due_entries(want) if turns.by_time else _in_turns(tx, want, heads, turns)
-    numbers = _by_owner(found)
+    entries = tx.due_entries(want) if turns.by_time else _in_turns(tx, want, heads, turns)
+    numbers = _by_owner(entries)
     if turns.by_time and any(number > turns.left_for(owner) for owner, number in numbers.items()):
-        found = _within(found, turns)
-        numbers = _by_owner(found)
+        entries = _within(entries, turns)
+        numbers = _by_owner(entries)
     for owner, number in numbers.items():
         served[want.turns.group, owner] += number
-    return found
+    return entries
 
 
 def _still(turns: Turns, served: Mapping[tuple[str, str], int]) -> Turns:
@@ -222,36 +222,38 @@ def _still(turns: Turns, served: Mapping[tuple[str, str], int]) -> Turns:
     return turns._replace(most={**turns.most, **less}) if less else turns
 
 
-def _within(entries: list[Entry], turns: Turns) -> list[Entry]:
+def _within(entries: list[DueItem], turns: Turns) -> list[DueItem]:
     number: Counter[str] = Counter()
-    kept = []
+    admitted = []
     for entry in entries:
         number[entry.due.owner] += 1
         if number[entry.due.owner] <= turns.left_for(entry.due.owner):
-            kept.append(entry)
-    return kept
+            admitted.append(entry)
+    return admitted
 
 
-def _by_owner(entries: Sequence[Entry]) -> Counter[str]:
+def _by_owner(entries: Sequence[DueItem]) -> Counter[str]:
     return Counter([entry[0][4] for entry in entries])  # by index: names cost twice as much, and every run comes here
 
 
-def _in_turns(tx: Transaction, want: ClaimRequest, heads: Sequence[Head], turns: Turns) -> list[Entry]:
+def _in_turns(tx: Transaction, want: ClaimRequest, heads: Sequence[Head], turns: Turns) -> list[DueItem]:
     """Take entries in queue order if one owner has all of them; with several owners, each gets a share."""
     dealt = deal(heads, want.limit, turns)
     if len(heads) == 1 or not dealt:
         return tx.due_entries(want._replace(limit=sum(dealt.values()))) if dealt else []
-    found = tx.due_entries_of(want, [(owner, number, 0) for owner, number in dealt.items()])
-    if len(found) < want.limit:
-        got = Counter(entry.due.owner for entry in found)
+    entries = tx.due_entries_of(want, [(owner, number, 0) for owner, number in dealt.items()])
+    if len(entries) < want.limit:
+        got = Counter(entry.due.owner for entry in entries)
         more = [head for head in heads if head.owner in dealt and got[head.owner] == dealt[head.owner]]
-        rest = deal_rest(more, want.limit - len(found), turns, dealt)
+        rest = deal_rest(more, want.limit - len(entries), turns, dealt)
         if rest:
-            found += tx.due_entries_of(want, [(owner, number, dealt[owner]) for owner, number in rest.items()])
-    return sorted(found, key=lambda entry: entry.due[1:4])
+            entries += tx.due_entries_of(want, [(owner, number, dealt[owner]) for owner, number in rest.items()])
+    return sorted(entries, key=lambda entry: entry.due[1:4])
 
 
-def _taken(tx: Transaction, entries: Sequence[Entry], conflicts: Sequence[Run]) -> dict[ScheduleId, frozenset[Instant]]:
+def _taken_instants(
+    tx: Transaction, entries: Sequence[DueItem], conflicts: Sequence[Run]
+) -> dict[ScheduleId, frozenset[Instant]]:
     """Return, for the schedules in conflict, every occurrence from the next one on that has a row."""
     troubled = {run.schedule for run in conflicts}
     firsts = {entry.progress.schedule: entry.progress.next for entry in entries if entry.due.schedule in troubled}

@@ -14,7 +14,7 @@ from duetime.engine.policy.rows import quota_reached
 from duetime.engine.result import Ok, Result
 from duetime.engine.store_interfaces import (
     BOUNDS,
-    MOST,
+    MAX_COUNTED_ROWS,
     UNKNOWN,
     Figures,
     Living,
@@ -29,11 +29,11 @@ from duetime.engine.store_interfaces import (
     Timing,
     Trace,
 )
-from duetime.stores.reads import Queries
+from duetime.stores.reads import NamedQueries
 from duetime.stores.search import LIVE, marks
 from duetime.stores.transaction import Transaction
 
-FORGOTTEN = 500
+MAX_FORGOTTEN = 500
 """Maximum number of expired records that one call of `revoke` deletes."""
 
 # The first start of a run that is tried again is in its attempts, and until it ends, it counts as before the retry.
@@ -67,8 +67,8 @@ _TALLY = (
     f" CAST(sum(abs(number)) AS bigint), {_sum(_LATE)}, {_sum(_TOOK)}"
     " FROM runs WHERE id > ? AND id <= ?{} GROUP BY 1, 2, 3, 4, 5"
 )
-_LIVING = f"SELECT id, kind, status, {_BEGUN} FROM runs WHERE {LIVE} LIMIT {MOST}"  # noqa: S608 - as above
-_DEPTH = f"SELECT count(*) FROM (SELECT 1 FROM due WHERE lane = ? AND at <= ? LIMIT {MOST}) AS waiting"  # noqa: S608
+_LIVING = f"SELECT id, kind, status, {_BEGUN} FROM runs WHERE {LIVE} LIMIT {MAX_COUNTED_ROWS}"  # noqa: S608 - as above
+_DEPTH = f"SELECT count(*) FROM (SELECT 1 FROM due WHERE lane = ? AND at <= ? LIMIT {MAX_COUNTED_ROWS}) AS waiting"  # noqa: S608
 # The runs of one schedule in index order, so that no more rows are read than asked for.
 _TRACES = (
     f"SELECT * FROM (SELECT schedule, due, {_STATUS}, started, finished FROM runs WHERE schedule = ?"  # noqa: S608
@@ -91,7 +91,7 @@ _PERIOD = (
 )
 
 
-class RecordsMixin(Queries, Remotes, Revocations, Publication, Figures):
+class RecordsMixin(NamedQueries, Remotes, Revocations, Publication, Figures):
     @abstractmethod
     def _write(self) -> AbstractContextManager[Transaction]: ...
 
@@ -136,7 +136,7 @@ class RecordsMixin(Queries, Remotes, Revocations, Publication, Figures):
     def revoke(self, revocations: Sequence[Revocation], now: Instant) -> list[str]:
         """Return the ids that were not revoked before, neither here nor by another transaction that was faster."""
         with self._write() as tx:
-            tx.rows("forget_revocations", now, FORGOTTEN)
+            tx.rows("forget_revocations", now, MAX_FORGOTTEN)
             return [each.id for each in sorted(revocations) if tx.rows("insert_revocation", *each)]
 
     def revoked(self, first: str, second: str) -> list[str]:
@@ -168,17 +168,17 @@ class RecordsMixin(Queries, Remotes, Revocations, Publication, Figures):
         return str(rows[0][0]) if rows else None
 
     def public_ids(self, schedules: Sequence[ScheduleId]) -> dict[ScheduleId, str]:
-        wanted = sorted(set(schedules))
-        if not wanted:
+        ids = sorted(set(schedules))
+        if not ids:
             return {}
-        return dict(self._rows(f"SELECT id, public_id FROM schedules WHERE id IN ({marks(wanted)})", wanted))  # noqa: S608
+        return dict(self._rows(f"SELECT id, public_id FROM schedules WHERE id IN ({marks(ids)})", ids))  # noqa: S608
 
     def traces(self, schedules: Sequence[ScheduleId], each: int) -> list[Trace]:
-        wanted = sorted(set(schedules))
-        if not wanted:
+        ids = sorted(set(schedules))
+        if not ids:
             return []
-        values = [value for schedule in wanted for value in (schedule, each)]
-        return [Trace._make(row) for row in self._rows(" UNION ALL ".join([_TRACES] * len(wanted)), values)]
+        values = [value for schedule in ids for value in (schedule, each)]
+        return [Trace._make(row) for row in self._rows(" UNION ALL ".join([_TRACES] * len(ids)), values)]
 
     def timings(self, schedule: ScheduleId, limit: int) -> list[Timing]:
         return [Timing._make(row) for row in self._rows(_TIMINGS, (schedule, limit))]
@@ -198,11 +198,11 @@ class RecordsMixin(Queries, Remotes, Revocations, Publication, Figures):
         low, high = 1, self.newest_run() + 1
         while low < high:
             middle = (low + high) // 2
-            found = self._rows(_RUN_FROM, (middle,))
-            if not found or found[0][1] >= instant:
+            rows = self._rows(_RUN_FROM, (middle,))
+            if not rows or rows[0][1] >= instant:
                 high = middle
             else:
-                low = found[0][0] + 1
+                low = rows[0][0] + 1
         return RunId(low)
 
     def newest_run(self) -> RunId:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any, Final
 
 from duetime.engine.store import FAILED_OR_LOST, RunQuery
-from duetime.stores.search import LIVE, Where, bounded, marks, part_of, read_cursor, whole_rows
+from duetime.stores.search import LIVE, Where, bounded_count, marks, part_of, read_cursor, whole_rows
 
 _LIVE = ("pending", "queued", "running", "waiting")
 _UNWELL = ("failed", "lost", "cancelled", "missed", "skipped")
@@ -128,4 +128,4 @@ def run_page(query: RunQuery) -> tuple[str, list[Any]]:
 
 def run_count(query: RunQuery) -> tuple[str, list[Any]]:
     where = run_filter(query)
-    return bounded(f"SELECT 1 FROM runs r{where.sql()}", where, query.count_to)  # noqa: S608
+    return bounded_count(f"SELECT 1 FROM runs r{where.sql()}", where, query.count_to)  # noqa: S608

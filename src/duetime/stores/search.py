@@ -40,7 +40,7 @@ _FIELDS = {
 def whole_rows(statement: str) -> str:
     """Replace `s.*` and the like with column names, because a newer schema may have more columns than this code reads.
     `x.*` is a schedule as its run `r` executes it: with the run's own payload and author, if it has one."""
-    return _WHOLE_ROW.sub(lambda found: _columns(found[1]), statement)
+    return _WHOLE_ROW.sub(lambda match: _columns(match[1]), statement)
 
 
 def _columns(table: str) -> str:
@@ -54,10 +54,10 @@ def _columns(table: str) -> str:
 def load_queries(dialect: str) -> dict[str, str]:
     """Return the named queries: those that all dialects share, and those of this dialect."""
     folder = files("duetime.stores") / "sql"
-    return {**_named(folder / "queries.sql"), **_named(folder / dialect / "queries.sql")}
+    return {**_read_queries(folder / "queries.sql"), **_read_queries(folder / dialect / "queries.sql")}
 
 
-def _named(file: Traversable) -> dict[str, str]:
+def _read_queries(file: Traversable) -> dict[str, str]:
     pieces = _NAMED.split(file.read_text(encoding="utf-8"))[1:]
     queries = {}
     for name, body in zip(pieces[::2], pieces[1::2], strict=True):
@@ -70,12 +70,12 @@ def _named(file: Traversable) -> dict[str, str]:
 def load_migrations(dialect: str) -> list[tuple[int, str]]:
     """Return (version, script) in order; version n turns schema n-1 into n."""
     folder = files("duetime.stores") / "sql" / dialect
-    found = [
+    migrations = [
         (int(entry.name[:4]), entry.read_text(encoding="utf-8"))
         for entry in folder.iterdir()
         if re.fullmatch(r"\d{4}_\w+\.sql", entry.name)
     ]
-    return sorted(found)
+    return sorted(migrations)
 
 
 _LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
@@ -262,10 +262,10 @@ def schedule_count(query: ScheduleQuery) -> tuple[str, list[Any]]:
     source = "schedules s" if "s." in matching else "progress p"
     if "s." in matching and "p." in matching:
         source = "schedules s JOIN progress p ON p.schedule = s.id"
-    return bounded(f"SELECT 1 FROM {source}{matching}", where, query.count_to)  # noqa: S608
+    return bounded_count(f"SELECT 1 FROM {source}{matching}", where, query.count_to)  # noqa: S608
 
 
-def bounded(rows: str, where: Where, most: int) -> tuple[str, list[Any]]:
+def bounded_count(rows: str, where: Where, most: int) -> tuple[str, list[Any]]:
     """Count one row more than asked for, to know whether there are more; in page order, to use the same index."""
     return f"SELECT count(*) FROM ({rows} LIMIT ?) AS counted", [*where.values, most + 1]  # noqa: S608
 
@@ -298,7 +298,7 @@ Placed = tuple[tuple[int, ...], Schedule]
 """A schedule's position in a list, from which the next page continues, and the schedule."""
 
 NOBODY: Final = ""
-FEW: Final = 2_000
+MAX_SORTED: Final = 2_000
 """Number of schedules that are cheap to read and sort. The schedules of an owner with more soon appear in a scan of the
 queue."""
 _OWN: Final = "SELECT count(*) FROM (SELECT 1 FROM progress WHERE owner = ? AND state = 'active' LIMIT ?) AS own"
@@ -316,7 +316,7 @@ _LANES: Final = (
 
 def firing(ask: Ask, query: ScheduleQuery) -> list[Placed]:
     """Return one more schedule than asked for, to know whether there are more."""
-    few = query.owner is not None and ask(_OWN, (query.owner, FEW))[0][0] < FEW
+    few = query.owner is not None and ask(_OWN, (query.owner, MAX_SORTED))[0][0] < MAX_SORTED
     lanes: Sequence[str | None] = [None]
     if not few and query.kind is not None:
         lanes = [lane_of(query.kind, at_most_once=exact) for exact in (False, True)]
@@ -325,8 +325,8 @@ def firing(ask: Ask, query: ScheduleQuery) -> list[Placed]:
     pages = [firing_page(query, lane) for lane in lanes]
     if not few and query.owner is not None:  # entries written by an earlier version have no owner
         pages += [firing_page(query, lane, NOBODY) for lane in lanes]
-    found = [(row[0], schedule_of(row[1:])) for page in pages for row in ask(*page)]
-    placed: list[Placed] = [((at, schedule.definition.id), schedule) for at, schedule in found]
+    rows = [(row[0], schedule_of(row[1:])) for page in pages for row in ask(*page)]
+    placed: list[Placed] = [((at, schedule.definition.id), schedule) for at, schedule in rows]
     return sorted(placed, key=lambda each: each[0])[: query.limit + 1]
 
 

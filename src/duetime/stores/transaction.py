@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.model import Definition, DueEntry, Progress, Run, RunId, Schedule, ScheduleId, Used, WorkerId
-from duetime.engine.policy.claim import Entry
+from duetime.engine.policy.claim import DueItem
 from duetime.engine.policy.fair_share import Head
 from duetime.engine.policy.finish import HeldRun, Reader
 from duetime.engine.policy.rows import Completion, RunEvent, Writes
@@ -37,12 +37,12 @@ def schedule_of(row: tuple[Any, ...]) -> Schedule:
     return Schedule(_new(Definition, row[:DEFINITION]), _new(Progress, row[DEFINITION:]))
 
 
-def entry_of(row: tuple[Any, ...]) -> Entry:
+def entry_of(row: tuple[Any, ...]) -> DueItem:
     due, definition, progress = row[:DUE], row[DUE : DUE + DEFINITION], row[DUE + DEFINITION :]
-    return _new(Entry, (_new(DueEntry, due), _new(Definition, definition), _new(Progress, progress), None))
+    return _new(DueItem, (_new(DueEntry, due), _new(Definition, definition), _new(Progress, progress), None))
 
 
-def with_run(entry: Entry, row: tuple[Any, ...] | None) -> Entry:
+def with_run(entry: DueItem, row: tuple[Any, ...] | None) -> DueItem:
     """Return an entry with its run, from the row of the run and its own payload with the author."""
     if row is None:
         return entry
@@ -89,7 +89,7 @@ def is_soon(entries: Sequence[DueEntry], now: Instant) -> bool:
     return any(entry.at - now <= SOON for entry in entries)
 
 
-FEW = 100
+MAX_HEAD_SCAN = 100
 """Number of due entries that are cheap to read in order to find their owners."""
 
 
@@ -153,10 +153,10 @@ class Transaction(Reader, Protocol):
         """Return the lanes with due entries, each with the owners of these entries where owners take turns. The cost
         grows with the number of owners, not of entries. A store on this machine may return all lanes."""
 
-    def due_entries(self, want: ClaimRequest) -> list[Entry]:
+    def due_entries(self, want: ClaimRequest) -> list[DueItem]:
         """Lock and return due entries by time alone; skip entries that another worker is claiming."""
 
-    def due_entries_of(self, want: ClaimRequest, dealt: Sequence[tuple[str, int, int]]) -> list[Entry]:
+    def due_entries_of(self, want: ClaimRequest, dealt: Sequence[tuple[str, int, int]]) -> list[DueItem]:
         """Do the same for each (owner, number, offset); the offset skips entries that this transaction already has."""
 
     def held(self, runs: Sequence[RunId]) -> dict[RunId, HeldRun]: ...
@@ -203,9 +203,9 @@ class Transaction(Reader, Protocol):
     def taken_since(self, schedule: ScheduleId, first: Instant) -> frozenset[Instant]:
         return frozenset(row[0] for row in self.rows("taken_since", schedule, first))
 
-    def free_due(self, schedule: ScheduleId, wanted: Instant) -> Instant:
-        last = self.rows("last_manual_due", schedule, wanted, wanted + SECOND)[0][0]
-        return wanted if last is None else Instant(last + 1)
+    def free_due(self, schedule: ScheduleId, due: Instant) -> Instant:
+        last = self.rows("last_manual_due", schedule, due, due + SECOND)[0][0]
+        return due if last is None else Instant(last + 1)
 
     def last_attempt(self, run: RunId) -> int:
         return int(self.rows("last_attempt", run)[0][0])
@@ -214,8 +214,8 @@ class Transaction(Reader, Protocol):
         return int(self.rows("last_retry", run)[0][0])
 
     def last_finished(self, run: RunId) -> Instant | None:
-        found: Instant | None = self.rows("last_finished", run)[0][0]
-        return found
+        finished: Instant | None = self.rows("last_finished", run)[0][0]
+        return finished
 
     def entry_at(self, schedule: ScheduleId, run: RunId) -> Instant | None:
         rows = self.rows("starts_at", schedule, run)

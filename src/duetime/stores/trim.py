@@ -49,13 +49,13 @@ class TrimMixin(RecordsMixin):
         doubted = now - MAX_TOTAL_AGE_WHEN_FULL - 1
         with self._write() as tx:
             weighed = int(tx.rows("weighed")[0][0])  # locked, so that only one process at a time continues from here
-            found = tx.rows("weigh_runs", weighed, WEIGHED_AT_ONCE)
-            for owner, _, _, size in sorted(found):
+            rows = tx.rows("weigh_runs", weighed, WEIGHED_AT_ONCE)
+            for owner, _, _, size in sorted(rows):
                 tx.rows("add_stored_bytes", owner, int(size))
                 tx.send("doubt_stored_bytes", doubted, owner, doubted)
-            if found:
-                tx.send("set_weighed", max(last for _, last, _, _ in found))
-        return sum(number for _, _, number, _ in found)
+            if rows:
+                tx.send("set_weighed", max(last for _, last, _, _ in rows))
+        return sum(number for _, _, number, _ in rows)
 
     def _count_bytes(self, owner: str, now: Instant) -> int:
         """Sum up what an owner stores, without a lock, and store the total: without what others deleted meanwhile, or

@@ -84,10 +84,10 @@ def _trusted_again() -> bool:
     """Show a person what has changed in the settings file of this folder since it was trusted, and ask whether to trust
     it as it is now."""
     from duetime.settings import FILE, data_folder
-    from duetime.settings.locations import TrustedFiles, read_found
+    from duetime.settings.locations import TrustedFiles, read_file_once
     from duetime.terminal.input import agreed, is_interactive
 
-    found, files = read_found(Path.cwd() / FILE), TrustedFiles(data_folder())
+    found, files = read_file_once(Path.cwd() / FILE), TrustedFiles(data_folder())
     if found is None or not is_interactive():
         return False
     print("\n".join(map(clean, [f"{found.path} has changed since you trusted it:", *files.lines_to_review(found)])))

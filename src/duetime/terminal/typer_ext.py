@@ -20,7 +20,7 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 _NAMES = {int: "a whole number", float: "a number"}
 
 
-class Plain(NamedTuple):
+class PlainValues(NamedTuple):
     """Converts the values of a parameter. Typer would import pydantic for it, a third of the start-up time."""
 
     descriptor: Any
@@ -47,14 +47,14 @@ class PlainOption(TyperOption):
     """An option of a text, a number, a switch or a list of texts."""
 
     def get_runtime_param(self) -> Any:
-        return Plain(self.type_descriptor)
+        return PlainValues(self.type_descriptor)
 
 
 class PlainArgument(TyperArgument):
     """An argument of a text, a number or a list of texts."""
 
     def get_runtime_param(self) -> Any:
-        return Plain(self.type_descriptor)
+        return PlainValues(self.type_descriptor)
 
 
 def _plain(params: list[Any]) -> list[Any]:

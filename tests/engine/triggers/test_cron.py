@@ -23,7 +23,7 @@ from duetime.engine.triggers import (
     trigger_to_json,
     warnings_for,
 )
-from duetime.engine.triggers.describe import LONGEST
+from duetime.engine.triggers.describe import MAX_LENGTH
 from tests.support.wordings import NEVER_FIRES
 
 NOW = instant_of(datetime(2026, 2, 9, 18, 30, tzinfo=UTC))
@@ -53,7 +53,7 @@ def test_a_description_with_long_lists_is_bounded() -> None:
     words = describe(
         CronTrigger(expression=f"{minutes} {hours} 1-3,5-7,9-11 1,3,5 1#1,2#1,3#2,5#1,6#2", timezone="UTC")
     )
-    assert words.startswith("cron 0,1,2,") and " more 0,2,4" in words and len(words) <= LONGEST
+    assert words.startswith("cron 0,1,2,") and " more 0,2,4" in words and len(words) <= MAX_LENGTH
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 from cronsim import CronSim
 
 from duetime.engine.clock import Instant
-from duetime.engine.times.wall_clock import Change, wall_clock
+from duetime.engine.times.wall_clock import ClockChange, wall_clock
 from duetime.engine.times.zones import known_zone
 from duetime.engine.triggers import CronTrigger
 from duetime.engine.triggers.cron import Dst
@@ -59,7 +59,7 @@ def numbers(field: str, size: int) -> list[int]:
     return [int(item) for item in field.split(",")]
 
 
-def expressions(change: Change) -> list[Expression]:
+def expressions(change: ClockChange) -> list[Expression]:
     """Fixed and wildcard ones that meet the hours around the change."""
     hour = (change.at + change.before) // HOUR % 24
     before, after = (hour - 1) % 24, (hour + 1) % 24
@@ -75,14 +75,14 @@ class Window(NamedTuple):
     step: int
 
 
-def window(change: Change) -> Window:
+def window(change: ClockChange) -> Window:
     """From some hours before until after whatever the change can still move; by seconds where offsets have any."""
     moved = abs(change.after - change.before)
     start = (change.at - moved - 4 * HOUR) // 60 * 60
     return Window(start, change.at + moved + 6 * HOUR, 1 if change.before % 60 or change.after % 60 else 60)
 
 
-def brute(change: Change, minutes: frozenset[int], follows: bool) -> list[int]:
+def brute(change: ClockChange, minutes: frozenset[int], follows: bool) -> list[int]:
     """The rule, read minute by minute off the wall clock."""
     start, end, step = window(change)
     due = []
@@ -101,11 +101,11 @@ def brute(change: Change, minutes: frozenset[int], follows: bool) -> list[int]:
 
 
 @cache
-def expected(change: Change, minutes: frozenset[int], follows: bool) -> list[int]:
+def expected(change: ClockChange, minutes: frozenset[int], follows: bool) -> list[int]:
     return brute(change, minutes, follows)
 
 
-def isolated_changes(zone: str) -> list[Change]:
+def isolated_changes(zone: str) -> list[ClockChange]:
     start = int(datetime(FIRST_YEAR, 1, 2, tzinfo=UTC).timestamp())
     changes = list(wall_clock(zone).changes(start, int(datetime(2038, 1, 1, tzinfo=UTC).timestamp())))
     # The oracle looks at one change at a time, so no second one may lie in its window.
@@ -122,7 +122,7 @@ def ours(trigger: CronTrigger, start: int, end: int) -> list[int]:
     return found
 
 
-def check_change(zone: str, change: Change) -> None:
+def check_change(zone: str, change: ClockChange) -> None:
     start, end, _ = window(change)
     for text, minutes, follows in expressions(change):
         for dst in DST:
@@ -146,7 +146,7 @@ def test_every_change_of_the_clocks_follows_the_rule(zone: str) -> None:
         check_change(zone, change)
 
 
-def cronsim_is_right(change: Change, follows: bool) -> bool:
+def cronsim_is_right(change: ClockChange, follows: bool) -> bool:
     """It leaves a gap by whole minutes; with wildcards it ticks by whole hours and may start a day at a midnight that
     does not exist, or never come to an end (Asia/Hong_Kong changed at half past).
     """

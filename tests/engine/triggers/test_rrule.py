@@ -23,7 +23,7 @@ from duetime.engine.triggers import (
     trigger_to_json,
     warnings_for,
 )
-from duetime.engine.triggers.describe import LONGEST
+from duetime.engine.triggers.describe import MAX_LENGTH
 from duetime.engine.triggers.step_budget import TooManySteps
 
 NOW = instant_of(datetime(2026, 2, 9, 18, 30, tzinfo=UTC))
@@ -295,7 +295,7 @@ def test_english(text: str, english: str) -> None:
 )
 def test_long_lists_are_cut_and_counted(text: str, english: str) -> None:
     words = describe(rule(text))
-    assert english in words and " more" in words and len(words) <= LONGEST
+    assert english in words and " more" in words and len(words) <= MAX_LENGTH
 
 
 @given(
@@ -309,7 +309,7 @@ def test_a_description_is_bounded_whatever_the_rule(parts: dict[str, list[int]])
     trigger = dataclasses.replace(
         stored(text, zone="America/Argentina/Buenos_Aires"), end=instant_of(BEGIN), jitter=DAY - 1
     )
-    assert len(describe(trigger)) <= LONGEST and "(America/Argentina/Buenos_Aires)" in describe(trigger)
+    assert len(describe(trigger)) <= MAX_LENGTH and "(America/Argentina/Buenos_Aires)" in describe(trigger)
 
 
 def test_warnings() -> None:

@@ -27,7 +27,7 @@ from tests.support.workers import CLOCK
 def test_a_worker_whose_store_hangs_tells_its_runs_to_stop_and_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(threads, "STUCK", 0.2)
+    monkeypatch.setattr(threads, "MIN_EXCHANGE_PATIENCE", 0.2)
     began, told, answers, registry = threading.Event(), threading.Event(), threading.Event(), Registry()
 
     @registry.task(name="watch")

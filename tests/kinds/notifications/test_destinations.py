@@ -8,7 +8,7 @@ import pytest
 
 from duetime.app import build
 from duetime.kinds.notifications.kind import NotificationKind
-from duetime.net.client import Answer, Http
+from duetime.net.client import Http, HttpAnswer
 from duetime.settings import ChannelSettings, NotificationSettings, Settings
 from tests.support.cli import Cli, environment, start
 from tests.support.deliveries import delivering, notify, settled
@@ -65,7 +65,7 @@ def test_the_doctor_finds_what_cannot_be_used_and_shows_no_address(cli: Cli, tmp
 def test_the_doctor_says_where_notifications_go(
     cli: Cli, tmp_path: Path, settings: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Http, "send", lambda *_: Answer(200, {}, b"", False))
+    monkeypatch.setattr(Http, "send", lambda *_: HttpAnswer(200, {}, b"", False))
     write_trusted(tmp_path, settings)
     answer = cli("doctor", "--json")
     checks = [check for check in answer.document["checks"] if check["subject"] == "delivery"]
@@ -97,7 +97,7 @@ def test_the_doctor_says_where_alerts_go(
     cli: Cli, tmp_path: Path, settings: str, status: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever set up a channel alone would hear of everything but of what went wrong."""
-    monkeypatch.setattr(Http, "send", lambda *_: Answer(200, {}, b"", False))
+    monkeypatch.setattr(Http, "send", lambda *_: HttpAnswer(200, {}, b"", False))
     write_trusted(tmp_path, settings)
     [check] = [check for check in cli("doctor", "--json").document["checks"] if check["subject"] == "alerts"]
     assert check["status"] == status and said in check["message"]

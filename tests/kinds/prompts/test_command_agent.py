@@ -16,7 +16,7 @@ import pytest
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import StopReason
 from duetime.kinds.prompts.agent import Access, Spent
-from duetime.processes.supervisor import Limits
+from duetime.processes.supervisor import ProcessLimits
 from tests.support.programs import (
     Background,
     agent,
@@ -365,7 +365,7 @@ def test_a_program_that_is_asked_to_end_may_say_its_last_words(tmp_path: Path, r
     signal.signal(signal.SIGTERM, end)
     time.sleep(60)
     """
-    reply = agent(program(tmp_path, code), limits=Limits(grace=20.0)).wake(agent_request(patience=2.0))
+    reply = agent(program(tmp_path, code), limits=ProcessLimits(grace=20.0)).wake(agent_request(patience=2.0))
     assert (reply.error, reply.text, reply.spent) == ("timed out after 2 s", "half of it", Spent(7))
 
 
@@ -376,7 +376,7 @@ def test_where_there_is_no_time_for_last_words_none_are_waited_for(
     """After a lost lease somebody else may do the run by now, and a worker that ends has to record it."""
     deaf = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
     command = program(tmp_path, deaf + TELL_ITS_TREE.format(path=str(tmp_path / "told")))
-    run = Background(agent(command, limits=Limits(grace=40.0)))
+    run = Background(agent(command, limits=ProcessLimits(grace=40.0)))
     told(tmp_path / "told")
     run.stop(reason)
     assert failed(run.reply()).endswith("before it was done")

@@ -15,7 +15,7 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.outcome import Retry
 from duetime.kinds.prompts.agent import Access, Spent
 from duetime.kinds.prompts.agents.webhook import WebhookAgent, signature
-from duetime.net.client import Answer, Call, CallFailed, Http
+from duetime.net.client import CallFailed, Http, HttpAnswer, HttpCall
 from duetime.testing import SettableClock
 from tests.support.receiver import Behaviour, Fault, Receiver
 from tests.support.waking import agent_request, failed, replied, succeeded
@@ -210,7 +210,7 @@ def test_no_answer_is_tried_again(fault: Fault) -> None:
 
 
 def test_an_address_that_cannot_be_called(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_: Call) -> Answer:
+    def refuse(_: HttpCall) -> HttpAnswer:
         raise CallFailed("the address has no host", permanent=True)
 
     monkeypatch.setattr(http, "send", refuse)

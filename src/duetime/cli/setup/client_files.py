@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 
 from duetime.cli.setup import json_edit, toml_edit
-from duetime.cli.setup.json_edit import Unreadable
+from duetime.cli.setup.json_edit import UnreadableFile
 from duetime.engine.errors import InvalidInput
 from duetime.security.private_files import replace_private
 from duetime.service.client_configs import CLIENTS, NAME, Client, Entry
@@ -38,7 +38,7 @@ def changed(path: Path, client: Client, before: str | None, entry: Entry | None)
             return mark + _without(client, text)
         add = toml_edit.with_entry if client.toml else json_edit.with_entry
         return mark + add(text, (client.table, NAME), entry, OF_HTTP)
-    except Unreadable as error:
+    except UnreadableFile as error:
         advice = (
             f"correct it and try again, or edit it yourself: `duetime connect {_name(client)} --print` shows the entry"
         )

@@ -14,8 +14,8 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.redaction import MASK, mask_text, without_password
 from duetime.service.errors import refuse
 from duetime.settings import FILE, Settings, data_folder, local_zone, user_file
-from duetime.settings.loading import fitted, read_file, values_of
-from duetime.settings.locations import TrustedFiles, absolute_paths, read_found
+from duetime.settings.loading import fit_settings, read_file, values_of
+from duetime.settings.locations import TrustedFiles, absolute_paths, read_file_once
 from duetime.settings.settings_file import Key, change_file, load_only, text_of, value_at
 from duetime.terminal import output
 from duetime.terminal.context import Json, settings_for, value_of
@@ -147,7 +147,7 @@ def _file(settings: Settings) -> Path:
 def _trusted_text(file: Path) -> str:
     """Return the content of a folder's file, which must be trusted as it is read, because the changed file will be
     trusted."""
-    found = read_found(file)
+    found = read_file_once(file)
     refusal = "is gone" if found is None else TrustedFiles(data_folder()).refusal(found)
     if found is None or found.content is None or refusal:
         raise refuse("not_possible", f"{file} {refusal}, so nothing was done; run `duetime trust` in its folder")
@@ -160,7 +160,7 @@ def _typed(key: Key, value: str, folder: Path) -> Any:
     given: Any = value_of(value) if value.startswith("[") else value
     for part in reversed(key):
         given = {part: given}
-    made = value_at(fitted(Settings(), given, "the command line"), key)
+    made = value_at(fit_settings(Settings(), given, "the command line"), key)
     if made is None or is_dataclass(made) or isinstance(made, Mapping):
         raise InvalidInput(f"{'.'.join(key)} is a table; set one of its values, such as {'.'.join(key)}.url")
     made = list(made) if isinstance(made, tuple) else made
@@ -250,7 +250,7 @@ def trust(
 
 
 def _add(file: Path, json_: bool) -> None:
-    found = read_found(file)
+    found = read_file_once(file)
     if found is None:
         raise InvalidInput(f"there is no {file}, so there is nothing to trust; name the folder that has it")
     load_only(found.path)  # refuses a file that no command could use, before anything is recorded
@@ -272,7 +272,7 @@ def _list(json_: bool) -> None:
     files = TrustedFiles(data_folder())
     rows = []
     for record in files.all():
-        found = read_found(record.path)
+        found = read_file_once(record.path)
         state = "missing" if found is None else "changed" if files.refusal(found) else "trusted"
         rows.append((record.path, state))
     text = "\n".join(clean(f"{state:<9} {path}") for path, state in rows) or "No folder's settings are trusted."

@@ -11,7 +11,7 @@ from typing import Annotated, NamedTuple
 
 from duetime.cli.setup import client_files
 from duetime.cli.setup.client_files import read_text
-from duetime.cli.setup.json_edit import Unreadable
+from duetime.cli.setup.json_edit import UnreadableFile
 from duetime.engine.errors import InvalidInput
 from duetime.engine.redaction import redacted, without_password
 from duetime.service.client_configs import CLIENTS, Client, Entry, Machine, Reach, known_client
@@ -32,7 +32,7 @@ _NAMED = frozenset(f"{PREFIX}{name}" for name in ("DB", "TASKS", "TOOLS", "CONFI
 """Settings of the environment that the command line of the entry includes."""
 
 
-class Target(NamedTuple):
+class ConnectTarget(NamedTuple):
     name: str
     client: Client
     path: Path
@@ -60,7 +60,7 @@ def connect(
     if client is None:
         _list(json_)
         return
-    target = Target(client, known_client(client), _path(client, file))
+    target = ConnectTarget(client, known_client(client), _path(client, file))
     settings = settings_for({"db": db, "tasks": tuple(tasks) if tasks else None, "tools": tools})
     if not print_:
         settings = _with_file(settings)
@@ -79,7 +79,9 @@ def connect(
         print(target.client.after)
 
 
-def _change(target: Target, entry: Entry | None, *, yes: bool, json_: bool, settings: Settings | None = None) -> bool:
+def _change(
+    target: ConnectTarget, entry: Entry | None, *, yes: bool, json_: bool, settings: Settings | None = None
+) -> bool:
     """Show the change and make it once the user agrees; return whether it was made."""
     before = read_text(target.path)
     after = client_files.changed(target.path, target.client, before, entry)
@@ -177,5 +179,5 @@ def _state(client: Client, path: Path) -> str:
         if text is None:
             return "no file"
         return "connected" if client_files.has_entry(client, text) else "not connected"
-    except (InvalidInput, Unreadable):
+    except (InvalidInput, UnreadableFile):
         return "cannot be read"

@@ -16,7 +16,7 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()
 
 
-class Unreadable(Exception):
+class UnreadableFile(Exception):
     """A text that is not JSON, or that cannot be changed here. The message says why."""
 
 
@@ -49,9 +49,9 @@ def parsed(text: str) -> Node | None:
         return _node(plain, strict, _after_space(plain, 0))
     except json.JSONDecodeError as error:
         problem = error.msg[:1].lower() + error.msg[1:]
-        raise Unreadable(f"line {error.lineno}, column {error.colno}: {problem}") from None
+        raise UnreadableFile(f"line {error.lineno}, column {error.colno}: {problem}") from None
     except RecursionError:
-        raise Unreadable("it is nested too deeply") from None
+        raise UnreadableFile("it is nested too deeply") from None
 
 
 def _blanked(pattern: re.Pattern[str], text: str) -> str:
@@ -163,14 +163,14 @@ def _at(text: str, *keys: str) -> Node:
 
 def _object_at(node: Node, what: str) -> Node:
     if node.members is None:
-        raise Unreadable(f"{what} is not an object in braces")
+        raise UnreadableFile(f"{what} is not an object in braces")
     return node
 
 
 def _member(node: Node, key: str) -> Member | None:
     found = [member for member in node.members or () if member.key == key]
     if len(found) > 1:
-        raise Unreadable(f"it has {key!r} twice")
+        raise UnreadableFile(f"it has {key!r} twice")
     return found[0] if found else None
 
 
@@ -204,7 +204,7 @@ def _replaced(text: str, node: Node, value: Any) -> str:
 
 def _refuse_comments(text: str, node: Node) -> None:
     if _comments(text[node.start : node.end]):
-        raise Unreadable(f"{_place(text, node.start)}: there are comments inside what has to change")
+        raise UnreadableFile(f"{_place(text, node.start)}: there are comments inside what has to change")
 
 
 def _removed(text: str, node: Node, member: Member) -> str:
@@ -235,7 +235,7 @@ def _checked(before: str, after: str, wanted: Any, lost: str = "") -> str:
     made = parsed(after)
     missing = _comments(before) - _comments(after) - _comments(lost)
     if made is None or made.value != wanted or missing:
-        raise Unreadable("it is written in a way that cannot be changed safely")
+        raise UnreadableFile("it is written in a way that cannot be changed safely")
     return after
 
 

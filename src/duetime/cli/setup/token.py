@@ -17,7 +17,7 @@ from duetime.engine.kind import LOCAL
 from duetime.engine.times import clock_local, iso_local
 from duetime.security.claims import Grant, InvalidToken
 from duetime.security.private_files import read_private
-from duetime.security.tokens import Tokens, unverified
+from duetime.security.tokens import Tokens, decode_unverified
 from duetime.service.errors import REFUSED, refuse
 from duetime.service.when import duration
 from duetime.settings import load_settings, local_zone
@@ -162,7 +162,7 @@ def show(
     text = sys.stdin.read() if token == "-" else token  # noqa: S105 - a dash, not a password
     text = text.strip()
     try:
-        header, claims = unverified(text)
+        header, claims = decode_unverified(text)
     except InvalidToken as error:
         raise refuse("not_possible", error.message) from None
     with _tokens() as (tokens, zone):

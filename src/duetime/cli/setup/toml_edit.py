@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from duetime.cli.setup.json_edit import Unreadable
+from duetime.cli.setup.json_edit import UnreadableFile
 
 _HEADER = re.compile(r"\s*\[\[?\s*(?P<name>[^\[\]#]+?)\s*\]\]?\s*(#.*)?$")
 
@@ -73,7 +73,7 @@ def _loaded(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise Unreadable(str(error)) from None
+        raise UnreadableFile(str(error)) from None
 
 
 def _entry(document: Mapping[str, Any], path: tuple[str, str]) -> Mapping[str, Any] | None:
@@ -81,7 +81,7 @@ def _entry(document: Mapping[str, Any], path: tuple[str, str]) -> Mapping[str, A
     found = servers.get(path[1]) if isinstance(servers, Mapping) else servers
     if found is None or isinstance(found, Mapping):
         return found
-    raise Unreadable(f"{'.'.join(path)} is not a table")
+    raise UnreadableFile(f"{'.'.join(path)} is not a table")
 
 
 def _with(document: Mapping[str, Any], path: tuple[str, str], entry: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -105,7 +105,7 @@ def _checked(before: str, after: str, wanted: Mapping[str, Any], lost: str = "")
         or _without_empty(made) != _without_empty(wanted)
         or _comments(before) - _comments(after) - _comments(lost)
     ):
-        raise Unreadable("it is written in a way that cannot be changed safely")
+        raise UnreadableFile("it is written in a way that cannot be changed safely")
     return after
 
 

@@ -12,7 +12,7 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.model import ScheduleId
 from duetime.engine.policy.options import CatchUp, Policy, policy_from_json
 from duetime.engine.policy.rows import Span
-from duetime.engine.text_cache import SHORT
+from duetime.engine.text_cache import MAX_SHORT_LENGTH
 from duetime.engine.triggers import IntervalTrigger, Trigger, trigger_from_json
 from duetime.engine.triggers.step_budget import (
     EVALUATION_STEPS,
@@ -30,7 +30,7 @@ NEWEST_STEPS = 60_000
 """Step budget for finding the occurrences to catch up on."""
 
 
-class Found(NamedTuple):
+class Occurring(NamedTuple):
     run: tuple[Instant, ...]
     missed: Span | None
     through: Instant
@@ -48,48 +48,48 @@ def next_instant(trigger: str, after: Instant) -> Instant | None:
     """Return the next instant, memoised: a hundred thousand schedules that share a midnight cost one computation. The
     cache for long triggers is smaller, because one owner can create many of them, but it holds more than one claim
     needs."""
-    return (_next_of_short if len(trigger) <= SHORT else _next_of_long)(trigger, after)
+    return (_next_of_short if len(trigger) <= MAX_SHORT_LENGTH else _next_of_long)(trigger, after)
 
 
-def find(trigger_text: str, policy: Policy, due: Instant, now: Instant, held: int = 0) -> Found:
+def find(trigger_text: str, policy: Policy, due: Instant, now: Instant, held: int = 0) -> Occurring:
     """Find what runs and what was missed. `held` is how long jitter or a limit delayed the entry, which does not count
     as lateness."""
     following = next_instant(trigger_text, due)
     trigger = trigger_from_json(trigger_text)
     superseded = following is not None and following <= now
     if not superseded and now - due <= policy.grace + max(trigger.jitter, held):
-        return Found((due,), None, due, following)
+        return Occurring((due,), None, due, following)
     return _catch_up(trigger, policy, due, now)
 
 
-def _catch_up(trigger: Trigger, policy: Policy, due: Instant, now: Instant) -> Found:
+def _catch_up(trigger: Trigger, policy: Policy, due: Instant, now: Instant) -> Occurring:
     newest = trigger.latest(Instant(due - 1), now) or due
     following = trigger.next_after(max(now, newest))
     if policy.catch_up == CatchUp.ALL:
         run = _newest(trigger, due, newest, policy.catch_up_limit)
-        return Found(run, _span(trigger, due, Instant(run[0] - 1)), newest, following)
+        return Occurring(run, _span(trigger, due, Instant(run[0] - 1)), newest, following)
     if policy.catch_up == CatchUp.SKIP and now - newest > policy.grace:
-        return Found((), _span(trigger, due, newest), newest, following)
-    return Found((newest,), _span(trigger, due, Instant(newest - 1)), newest, following)
+        return Occurring((), _span(trigger, due, newest), newest, following)
+    return Occurring((newest,), _span(trigger, due, Instant(newest - 1)), newest, following)
 
 
 def _newest(trigger: Trigger, due: Instant, newest: Instant, limit: int) -> tuple[Instant, ...]:
     """Return the last occurrences up to the newest one, searching ever further back until there are enough. If that
     takes too many steps, return those that were found; the others count as missed."""
-    found: tuple[Instant, ...] = (newest,)
+    instants: tuple[Instant, ...] = (newest,)
     back, begin = SECOND, newest
     try:
         with step_budget(NEWEST_STEPS):
-            while len(found) < limit and begin >= due:
+            while len(instants) < limit and begin >= due:
                 begin = Instant(max(due - 1, newest - back))
-                found = tuple(deque(_between(trigger, begin, newest), maxlen=limit))
+                instants = tuple(deque(_between(trigger, begin, newest), maxlen=limit))
                 back *= 2
     except TooManySteps:
         begin = due
-    found = found or (newest,)
+    instants = instants or (newest,)
     # the occurrence was moved off the rule, so the rule does not contain it
-    moved = begin < due < found[0] and len(found) < limit
-    return (due, *found) if moved else found
+    moved = begin < due < instants[0] and len(instants) < limit
+    return (due, *instants) if moved else instants
 
 
 def _between(trigger: Trigger, after: Instant, until: Instant) -> Iterator[Instant]:
@@ -140,11 +140,11 @@ def _number(trigger: Trigger, due: Instant, until: Instant) -> int:
     return -MOST_COUNTED if counted > MOST_COUNTED else counted
 
 
-def without(found: Found, trigger: Trigger, taken: Collection[Instant]) -> Found:
+def without(occurring: Occurring, trigger: Trigger, taken: Collection[Instant]) -> Occurring:
     """Leave out the occurrences that have a row already."""
-    run = tuple(due for due in found.run if due not in taken)
-    missed = None if found.missed is None else span_without(found.missed, trigger, taken)
-    return found._replace(run=run, missed=missed)
+    run = tuple(due for due in occurring.run if due not in taken)
+    missed = None if occurring.missed is None else span_without(occurring.missed, trigger, taken)
+    return occurring._replace(run=run, missed=missed)
 
 
 def span_without(span: Span, trigger: Trigger, taken: Collection[Instant]) -> Span | None:
@@ -184,14 +184,16 @@ class Question(NamedTuple):
     """For a pause that ends: computes and caches what is needed to pass over its occurrences."""
 
 
-Answers = dict[Question, Found | InvalidInput]
+Answers = dict[Question, Occurring | InvalidInput]
 """What was found, or the error in the trigger. If the schedule has changed since, its question is a different key."""
 
 
-def occurrences(trigger: str, policy: Policy, due: Instant, through: Instant | None, held: int, now: Instant) -> Found:
+def occurrences(
+    trigger: str, policy: Policy, due: Instant, through: Instant | None, held: int, now: Instant
+) -> Occurring:
     if through is not None and due <= through <= now + LEAD:
         # Already handled. A `through` from a clock that was ahead proves nothing; in that case the unique key decides.
-        return Found((), None, through, next_instant(trigger, max(now, through)))
+        return Occurring((), None, through, next_instant(trigger, max(now, through)))
     return find(trigger, policy, due, now, held)
 
 

@@ -76,10 +76,10 @@ def delete(change: Change, remembered: Sequence[str] = ()) -> Decision:
     if progress.state == ScheduleState.DELETED:
         return Err("not_found")
     writes = _withdraw(change, ScheduleState.DELETED, "the schedule was deleted")
-    kept, payload = NO_PAYLOAD, json_object(definition.payload) if remembered else None
+    rest, payload = NO_PAYLOAD, json_object(definition.payload) if remembered else None
     if payload is not None:  # an unreadable schedule must be deletable too
-        kept = json.dumps({name: payload[name] for name in remembered if name in payload}, ensure_ascii=False)
-    tombstone = definition._replace(payload=kept, key=f"{GONE}{definition.id}", version=definition.version + 1)
+        rest = json.dumps({name: payload[name] for name in remembered if name in payload}, ensure_ascii=False)
+    tombstone = definition._replace(payload=rest, key=f"{GONE}{definition.id}", version=definition.version + 1)
     writes.definitions.append(tombstone._replace(updated=change.now, resume_at=None))
     return done(writes)
 

@@ -41,7 +41,7 @@ def take(change: Change, run: Run, holder: str, lease: int, least: int = 0) -> D
         return not_possible("taken", progress.state)
     if run.until is not None and run.until <= change.now:
         return not_possible("taken", "overdue")
-    if _lapsed(run, change.now):  # a worker would release it too, but there is no need to wait for one
+    if _is_lapsed(run, change.now):  # a worker would release it too, but there is no need to wait for one
         run = run._replace(holder=None, expires=None)
         freed = progress._replace(untaken=progress.untaken + 1)
         change = change._replace(schedule=Schedule(definition, freed))
@@ -74,7 +74,7 @@ def hold(change: Change, run: Run, holder: str, expires: Instant) -> Decision:
 def finish(change: Change, run: Run, holder: str, outcome: Outcome, hold: str | None = None) -> Decision:
     """Finish a taken run. Without `hold`, being the holder is sufficient: a late answer to an earlier checkout by the
     same holder then counts for the current one, which is the same work for the same party."""
-    if _lapsed(run, change.now) or hold not in (None, hold_of(run)):
+    if _is_lapsed(run, change.now) or hold not in (None, hold_of(run)):
         return not_yours(run.id)
     return finish_held(change, run, holder, Finished(run.id, run.fence, outcome, None, change.now))
 
@@ -102,5 +102,5 @@ def finish_held(change: Change, run: Run, holder: str, item: Finished) -> Decisi
     return done(writes, writes.runs[run.id])
 
 
-def _lapsed(run: Run, now: Instant) -> bool:
+def _is_lapsed(run: Run, now: Instant) -> bool:
     return run.expires is not None and run.expires <= now

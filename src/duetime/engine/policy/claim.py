@@ -22,7 +22,7 @@ from duetime.engine.model import (
     WorkerId,
 )
 from duetime.engine.outcome import Failed
-from duetime.engine.policy.catch_up import LEAD, Answers, Found, Question, occurrences, without
+from duetime.engine.policy.catch_up import LEAD, Answers, Occurring, Question, occurrences, without
 from duetime.engine.policy.decision import Change
 from duetime.engine.policy.finish import HeldRun, Reader, end_run, miss_untaken
 from duetime.engine.policy.options import Overlap, Policy, Untaken, policy_from_json
@@ -49,7 +49,7 @@ from duetime.engine.triggers.step_budget import FEW_STEPS, LOCKED_STEPS, MOST_PO
 _ACTIVE = ScheduleState.ACTIVE
 
 
-class Entry(NamedTuple):
+class DueItem(NamedTuple):
     """A due entry as a store loads it, with its progress row locked."""
 
     due: DueEntry
@@ -87,7 +87,7 @@ class ClaimPlan:
 
 
 def plan_claims(
-    entries: Sequence[Entry],
+    entries: Sequence[DueItem],
     worker: WorkerId,
     now: Instant,
     new_id: NewId,
@@ -106,13 +106,16 @@ def plan_claims(
 
 
 def _plan_all(
-    plan: ClaimPlan, entries: Iterable[Entry], batch: Sequence[Entry], budget: step_budget | None = None
+    plan: ClaimPlan,
+    entries: Iterable[DueItem],
+    batch: Sequence[DueItem],
+    budget: step_budget | None = None,
 ) -> None:
     """Plan the given entries, which are a whole batch or a part of one."""
     for entry in entries:
         progress = plan.writes.progress_of(entry.progress)
         try:
-            policy, found = _read(plan, entry, progress)
+            policy, occurring = _read(plan, entry, progress)
         except TRANSIENT:
             raise  # the whole batch is retried: this row is not the cause
         except OutOfSteps:
@@ -127,8 +130,8 @@ def _plan_all(
             continue
         plan.writes.due_gone.append(entry.due)
         if entry.due.run == NO_RUN:
-            if found is not None:
-                _advance(plan, entry, policy, found, progress)
+            if occurring is not None:
+                _advance(plan, entry, policy, occurring, progress)
             else:
                 _end_pause(plan, entry, progress, batch)
         # otherwise, it was decided earlier in this batch
@@ -136,18 +139,22 @@ def _plan_all(
             _go_on(plan, entry, entry.run, policy)
 
 
-def _plan_rest(plan: ClaimPlan, entries: Sequence[Entry], batch: Sequence[Entry], budget: step_budget) -> None:
+def _plan_rest(plan: ClaimPlan, entries: Sequence[DueItem], batch: Sequence[DueItem], budget: step_budget) -> None:
     """Plan the rest of a batch after an evaluation has used up the budget. An owner that has exceeded its share gets no
     more steps: its entries come last, and those that need steps are postponed. Other owners are not affected."""
-    last: list[Entry] = []
+    last: list[DueItem] = []
     _plan_all(plan, _within_shares(plan, entries, batch, budget, last), batch)
     with step_budget(0, OutOfSteps):
         _plan_all(plan, last, batch)
 
 
 def _within_shares(
-    plan: ClaimPlan, entries: Sequence[Entry], batch: Sequence[Entry], budget: step_budget, last: list[Entry]
-) -> Iterator[Entry]:
+    plan: ClaimPlan,
+    entries: Sequence[DueItem],
+    batch: Sequence[DueItem],
+    budget: step_budget,
+    last: list[DueItem],
+) -> Iterator[DueItem]:
     """Yield the entries of owners that have not used up their share, and put the others in `last`. Refill the budget
     whenever an evaluation was postponed, before the entry that follows it."""
     share = max(1, MOST_POSTPONED // len({entry.definition.owner for entry in batch}))
@@ -164,14 +171,14 @@ def _within_shares(
             last.append(entry)
 
 
-def _go_on(plan: ClaimPlan, entry: Entry, run: Run, policy: Policy) -> None:
+def _go_on(plan: ClaimPlan, entry: DueItem, run: Run, policy: Policy) -> None:
     if run.status == RunStatus.PENDING:  # retried, returned or started manually
         _start_pending(plan, entry, run)
     elif run.status == RunStatus.WAITING:
         _expire(plan, entry, run, policy)
 
 
-def _end_pause(plan: ClaimPlan, entry: Entry, progress: Progress, entries: Sequence[Entry]) -> None:
+def _end_pause(plan: ClaimPlan, entry: DueItem, progress: Progress, entries: Sequence[DueItem]) -> None:
     """Resume a schedule whose pause ends now; its next occurrence is claimed by a later exchange. The entry stays in
     the queue for that exchange if this one also decides about runs of the schedule, or has too few steps left."""
     definition, at = entry.definition, entry.definition.resume_at
@@ -202,23 +209,23 @@ def mark_broken(writes: Writes, progress: Progress, reason: str) -> None:
     writes.withdraw(current.schedule)
 
 
-def _read(plan: ClaimPlan, entry: Entry, progress: Progress) -> tuple[Policy, Found | None]:
+def _read(plan: ClaimPlan, entry: DueItem, progress: Progress) -> tuple[Policy, Occurring | None]:
     """Parse everything in the row that can fail, before anything is decided. This does not query the store."""
     policy = policy_from_json(entry.definition.policy)
     if entry.due.run != NO_RUN or progress.state != _ACTIVE or progress.next is None:
         return policy, None
     due, text = progress.next, entry.definition.trigger
-    found = plan.answers.get(_question(entry, progress)) if plan.answers else None
-    if found is None:
+    occurring = plan.answers.get(_question(entry, progress)) if plan.answers else None
+    if occurring is None:
         held = entry.due.at - due + (LEAD if progress.active or progress.queued else 0)  # as in `_question`
-        found = occurrences(text, policy, due, progress.through, held, plan.now)
-    elif isinstance(found, InvalidInput):
-        raise found
+        occurring = occurrences(text, policy, due, progress.through, held, plan.now)
+    elif isinstance(occurring, InvalidInput):
+        raise occurring
     taken = plan.taken.get(progress.schedule)
-    return policy, without(found, trigger_from_json(text), taken) if taken else found
+    return policy, without(occurring, trigger_from_json(text), taken) if taken else occurring
 
 
-def _question(entry: Entry, progress: Progress) -> Question:
+def _question(entry: DueItem, progress: Progress) -> Question:
     definition, due = entry.definition, progress.next
     assert due is not None
     # How long the entry was delayed on purpose. An entry that stayed in the queue until its instant because its
@@ -230,17 +237,17 @@ def _question(entry: Entry, progress: Progress) -> Question:
     )  # fmt: skip
 
 
-def _advance(plan: ClaimPlan, entry: Entry, policy: Policy, found: Found, before: Progress) -> None:
+def _advance(plan: ClaimPlan, entry: DueItem, policy: Policy, occurring: Occurring, before: Progress) -> None:
     definition = entry.definition
-    if before.untaken and found.run and policy.untaken == Untaken.REPLACE:
+    if before.untaken and occurring.run and policy.untaken == Untaken.REPLACE:
         before = _replace_untaken(plan, entry, policy, before)
-    progress, following, run = before, found.following, found.run
-    if len(run) == 1 and found.missed is None and policy.max_runs is None and not (before.active or before.queued):
-        _start_alone(plan, entry, policy, found, before)
+    progress, following, run = before, occurring.following, occurring.run
+    if len(run) == 1 and occurring.missed is None and policy.max_runs is None and not (before.active or before.queued):
+        _start_alone(plan, entry, policy, occurring, before)
         return
-    if found.missed is not None:
+    if occurring.missed is not None:
         reason = "its time passed while no worker could run it"
-        missed = span_run(plan.new_id(), definition, found.missed, RunStatus.MISSED, reason, plan.now)
+        missed = span_run(plan.new_id(), definition, occurring.missed, RunStatus.MISSED, reason, plan.now)
         plan.writes.new_runs.append(missed)
         progress = progress._replace(last_status=RunStatus.MISSED, last_error=reason, gap=None)
     for due in run:
@@ -249,13 +256,13 @@ def _advance(plan: ClaimPlan, entry: Entry, policy: Policy, found: Found, before
         progress = _admit(plan, entry, policy, due, progress, before)
     if policy.max_runs is not None and progress.run_count >= policy.max_runs:
         following = None
-    progress = ended(progress._replace(next=following, through=found.through))
+    progress = ended(progress._replace(next=following, through=occurring.through))
     plan.writes.progress[definition.id] = progress
     if following is not None:
         plan.writes.due_new.append(trigger_entry(definition, policy, following))
 
 
-def _replace_untaken(plan: ClaimPlan, entry: Entry, policy: Policy, before: Progress) -> Progress:
+def _replace_untaken(plan: ClaimPlan, entry: DueItem, policy: Policy, before: Progress) -> Progress:
     """End waiting runs that nobody took before the next occurrence, which replaces them."""
     for run in plan.reader.live_runs(entry.definition.id):
         if run.status == RunStatus.WAITING and run.holder is None and run.id not in plan.writes.runs:
@@ -264,17 +271,17 @@ def _replace_untaken(plan: ClaimPlan, entry: Entry, policy: Policy, before: Prog
     return plan.writes.progress_of(before)
 
 
-def _start_alone(plan: ClaimPlan, entry: Entry, policy: Policy, found: Found, before: Progress) -> None:
+def _start_alone(plan: ClaimPlan, entry: DueItem, policy: Policy, occurring: Occurring, before: Progress) -> None:
     """Start the only run. Nearly every claim is this case, so only a few columns of its progress are written."""
-    definition, following = entry.definition, found.following
-    _claim_new_run(plan, entry, found.run[0])
-    plan.writes.started[definition.id] = Started(following, found.through, definition.id), before
+    definition, following = entry.definition, occurring.following
+    _claim_new_run(plan, entry, occurring.run[0])
+    plan.writes.started[definition.id] = Started(following, occurring.through, definition.id), before
     if following is not None:
         plan.writes.due_new.append(trigger_entry(definition, policy, following))
 
 
 def _admit(
-    plan: ClaimPlan, entry: Entry, policy: Policy, due: Instant, progress: Progress, before: Progress
+    plan: ClaimPlan, entry: DueItem, policy: Policy, due: Instant, progress: Progress, before: Progress
 ) -> Progress:
     """Admit one occurrence that may run: start it, queue it, or skip it visibly."""
     if progress.queued == 0 and progress.active == 0:
@@ -302,19 +309,19 @@ def _admit(
     return progress._replace(gap=run.id)
 
 
-def _claim_new_run(plan: ClaimPlan, entry: Entry, due: Instant) -> None:
+def _claim_new_run(plan: ClaimPlan, entry: DueItem, due: Instant) -> None:
     definition, at, now = entry.definition, entry.due.at, plan.now
     run = claimed_run(plan.new_id(), definition, due, plan.worker, at if at > now else now)
     plan.writes.new_runs.append(run)
     plan.claims.append(Claim(run, definition, at))
 
 
-def _start(plan: ClaimPlan, entry: Entry, due: Instant, progress: Progress) -> Progress:
+def _start(plan: ClaimPlan, entry: DueItem, due: Instant, progress: Progress) -> Progress:
     _claim_new_run(plan, entry, due)
     return progress._replace(run_count=progress.run_count + 1, active=progress.active + 1, gap=None, note=None)
 
 
-def _start_pending(plan: ClaimPlan, entry: Entry, run: Run) -> None:
+def _start_pending(plan: ClaimPlan, entry: DueItem, run: Run) -> None:
     started = run._replace(
         status=RunStatus.RUNNING,
         worker=plan.worker,
@@ -331,7 +338,7 @@ def _start_pending(plan: ClaimPlan, entry: Entry, run: Run) -> None:
         plan.writes.progress[progress.schedule] = progress._replace(note=None)  # it is no longer held back
 
 
-def _expire(plan: ClaimPlan, entry: Entry, run: Run, policy: Policy) -> None:
+def _expire(plan: ClaimPlan, entry: DueItem, run: Run, policy: Policy) -> None:
     """Release a run whose holder did not finish in time, so that others can take it; a run without a holder has passed
     its deadline. If both happen at once, as for a webhook that never answers, it counts as a failed attempt."""
     at = max(entry.due.at, plan.now)  # entries are claimed slightly ahead of their instant

@@ -34,7 +34,7 @@ def split_completions(
     plain, rest = [], []
     schedules = [known[item.run].definition.id for item in finished]
     # Several outcomes of one schedule depend on each other in their order.
-    repeated = _repeated(schedules) if len(set(schedules)) < len(schedules) else ()
+    repeated = _find_repeated(schedules) if len(set(schedules)) < len(schedules) else ()
     for item, schedule in zip(finished, schedules, strict=True):
         run, fence, outcome, started, at = item
         if (
@@ -49,5 +49,5 @@ def split_completions(
     return plain, rest
 
 
-def _repeated(schedules: Sequence[int]) -> set[int]:
+def _find_repeated(schedules: Sequence[int]) -> set[int]:
     return {schedule for schedule, number in Counter(schedules).items() if number > 1}

@@ -56,9 +56,9 @@ def as_stored(decide: Callable[P, Decision]) -> Callable[P, Decision]:
     blame the caller."""
 
     @wraps(decide)
-    def answered(*given: P.args, **named: P.kwargs) -> Decision:
+    def answered(*args: P.args, **kwargs: P.kwargs) -> Decision:
         try:
-            return decide(*given, **named)
+            return decide(*args, **kwargs)
         except InvalidInput as error:
             return Err("broken", f"what is stored of it cannot be used ({error}); edit that, or delete it")
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from duetime.engine.clock import HOUR, Instant
 from duetime.engine.model import NO_RUN, RunStatus, ScheduleState, limit_reached
 from duetime.engine.policy.catch_up import LEAD
-from duetime.engine.policy.claim import Entry
+from duetime.engine.policy.claim import DueItem
 from duetime.engine.policy.options import Overlap, policy_for_ending
 from duetime.engine.policy.rows import Writes
 
@@ -94,12 +94,12 @@ def hour_of(now: Instant) -> Instant:
 
 
 def hold_back(
-    entries: Sequence[Entry], used: Mapping[str, int], limit: int, now: Instant
-) -> tuple[list[Entry], Writes]:
+    entries: Sequence[DueItem], used: Mapping[str, int], limit: int, now: Instant
+) -> tuple[list[DueItem], Writes]:
     """Return the entries that their owners may still run, and the writes that move the others to the next hour. Owners
     that are missing from `used` have no limit."""
     spent = Counter(used)
-    admitted: list[Entry] = []
+    admitted: list[DueItem] = []
     writes = Writes()
     for entry in entries:
         owner = entry.definition.owner
@@ -112,7 +112,7 @@ def hold_back(
     return admitted, writes
 
 
-def _starts(entry: Entry) -> bool:
+def _starts(entry: DueItem) -> bool:
     """Return whether the entry may start a run; it does not if a hold expires or the occurrence will be skipped."""
     if entry.due.run != NO_RUN:
         return entry.run is not None and entry.run.status == RunStatus.PENDING
@@ -122,7 +122,7 @@ def _starts(entry: Entry) -> bool:
     return not busy or policy_for_ending(entry.definition.policy).overlap != Overlap.SKIP
 
 
-def _postpone(writes: Writes, entry: Entry, limit: int, until: Instant) -> None:
+def _postpone(writes: Writes, entry: DueItem, limit: int, until: Instant) -> None:
     writes.due_gone.append(entry.due)
     writes.due_new.append(entry.due._replace(at=until))
     progress = writes.progress_of(entry.progress)

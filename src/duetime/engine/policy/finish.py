@@ -42,8 +42,8 @@ class Reader(Protocol):
     def taken_since(self, schedule: ScheduleId, first: Instant) -> frozenset[Instant]:
         """Return the occurrences at or after `first` that have a row already."""
 
-    def free_due(self, schedule: ScheduleId, wanted: Instant) -> Instant:
-        """Return the first microsecond at or after `wanted` that no manual run of this schedule uses."""
+    def free_due(self, schedule: ScheduleId, due: Instant) -> Instant:
+        """Return the first microsecond at or after `due` that no manual run of this schedule uses."""
 
     def last_attempt(self, run: RunId) -> int:
         """Return the number of the latest attempt that is stored beside the run's own row; 0 if there is none."""
@@ -154,8 +154,8 @@ def pause_and_alert(
     """Pause a schedule automatically and alert its owner: nothing starts until a person resumes it, so a person has to
     know. The alert is sent once, because a paused schedule does not reach this function again."""
     text = f"{closed.name} is {note}. The latest error: {closed.error or closed.status}"
-    told = Alert(f"run:{closed.id}.{closed.fence}:paused", f"{closed.name} is paused", text)
-    writes.follow_ups.append(alert(definition.owner, told, policy.deliver_to, closed))
+    news = Alert(f"run:{closed.id}.{closed.fence}:paused", f"{closed.name} is paused", text)
+    writes.follow_ups.append(alert(definition.owner, news, policy.deliver_to, closed))
     writes.withdraw(progress.schedule)
     return progress._replace(state=ScheduleState.PAUSED, note=note)
 
@@ -200,8 +200,8 @@ def _next_queued(writes: Writes, schedule: ScheduleId, reader: Reader, *, asked_
             return run
         live = reader.live_runs(schedule) if run is not None else []
         stored = writes.queues[schedule] = [run for run in live if run.status == RunStatus.QUEUED]
-    made = [run for run in writes.new_runs if run.schedule == schedule]
-    for run in (*stored, *made):
+    new = [run for run in writes.new_runs if run.schedule == schedule]
+    for run in (*stored, *new):
         open_ = run.status == RunStatus.QUEUED and run.id not in writes.runs
         if open_ and (not asked_for or run.expires is not None):
             return run

@@ -20,7 +20,7 @@ from duetime.engine.policy.options import (
     make_policy,
     policy_to_json,
 )
-from duetime.engine.policy.rows import Draft, FollowUp, Message
+from duetime.engine.policy.rows import Draft, FollowUp, OwnerMessage
 from duetime.engine.triggers import OnceTrigger, trigger_to_json
 
 GONE = "~gone-"
@@ -43,7 +43,7 @@ class Messenger:
     """The kind that delivers messages to people: how it builds a payload from a message, and its policy."""
 
     kind: str
-    payload: Callable[[Message], Mapping[str, Any]]
+    payload: Callable[[OwnerMessage], Mapping[str, Any]]
     policy: Mapping[str, Any]
 
 
@@ -55,21 +55,21 @@ def message_key(run: Run) -> str:
 
 def follow_ups(definition: Definition, policy: Policy, run: Run, now: Instant) -> Iterator[FollowUp]:
     key = message_key(run)
-    heard = _HEARD.get(RunStatus(run.status), ())
-    if policy.deliver_to is not None and policy.notify_on in heard:
+    conditions = _HEARD.get(RunStatus(run.status), ())
+    if policy.deliver_to is not None and policy.notify_on in conditions:
         went_well = run.status == RunStatus.COMPLETED
-        title, text = _told(run)
-        yield Message(definition.owner, key, policy.deliver_to, title[:_LONGEST_NAME], text, went_well, _tags(run))
+        title, text = _describe_end(run)
+        yield OwnerMessage(definition.owner, key, policy.deliver_to, title[:_LONGEST_NAME], text, went_well, _tags(run))
     for number, callback in enumerate(policy.callbacks):
-        if callback.on in heard and not definition.key.startswith(GONE):  # the payload to report is not kept
+        if callback.on in conditions and not definition.key.startswith(GONE):  # the payload to report is not kept
             yield _callback(definition, run, f"{key}:{number}", callback, now)
 
 
-def alert(owner: str, told: Alert, topic: str | None = None, run: Run | None = None) -> Message:
+def alert(owner: str, news: Alert, topic: str | None = None, run: Run | None = None) -> OwnerMessage:
     """Return the message of an alert, about a run if there is one. It goes to the owner's topic for alerts unless the
     schedule names another."""
-    title, tags = told.title[:_LONGEST_NAME], () if run is None else _tags(run)
-    return Message(owner, f"~{told.key}", topic or ALERTS, title, told.text, went_well=False, tags=tags)
+    title, tags = news.title[:_LONGEST_NAME], () if run is None else _tags(run)
+    return OwnerMessage(owner, f"~{news.key}", topic or ALERTS, title, news.text, went_well=False, tags=tags)
 
 
 def _tags(run: Run) -> tuple[str, ...]:
@@ -88,11 +88,11 @@ def drafts_of(follow_ups: Sequence[FollowUp], messenger: Messenger | None, now: 
     return drafts
 
 
-def _told(run: Run) -> tuple[str, str]:
+def _describe_end(run: Run) -> tuple[str, str]:
     """Return the title and the text of the message about a run's end."""
     if run.status != RunStatus.COMPLETED:
         return f"{run.name} failed", run.error or f"It ended as {run.status}."
-    own = _parsed(run.result)
+    own = _parse_result(run.result)
     title = own.get("title") if isinstance(own, dict) else None
     text = result_text(run.result) or "It completed."
     return (title if isinstance(title, str) else f"{run.name} completed"), text
@@ -100,7 +100,7 @@ def _told(run: Run) -> tuple[str, str]:
 
 def result_text(result: str | None) -> str:
     """Return a result in the form that people read: the text itself if the result is a text."""
-    value = _parsed(result)
+    value = _parse_result(result)
     if isinstance(value, dict) and isinstance(value.get("text"), str):
         value = value["text"]
     if value is None:
@@ -108,7 +108,7 @@ def result_text(result: str | None) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _parsed(result: str | None) -> Any:
+def _parse_result(result: str | None) -> Any:
     try:
         return json.loads(result or "null")
     except (ValueError, RecursionError):

@@ -19,14 +19,14 @@ from duetime.engine.text_cache import text_cache
 
 TOPIC = r"^[a-z0-9]+(-[a-z0-9]+)*$"
 _TOPIC = re.compile(TOPIC[1:-1])
-_LONGEST = 200
+_MAX_TOPIC = 200
 
 ALERTS = "duetime-alerts"
 """The topic of alerts that need a person, for schedules that name no topic."""
 
 
 def is_topic(text: object) -> bool:
-    return isinstance(text, str) and len(text) <= _LONGEST and _TOPIC.fullmatch(text) is not None
+    return isinstance(text, str) and len(text) <= _MAX_TOPIC and _TOPIC.fullmatch(text) is not None
 
 
 def checked_topic(text: object, field: str = "topic") -> str:
@@ -37,7 +37,7 @@ def checked_topic(text: object, field: str = "topic") -> str:
     raise InvalidInput(
         field=field,
         problem=(
-            f"lowercase letters and digits, joined by single hyphens, at most {_LONGEST} characters: for example"
+            f"lowercase letters and digits, joined by single hyphens, at most {_MAX_TOPIC} characters: for example"
             f" home-alerts; not {repr(text)[:80]}"
         ),
     )
@@ -76,7 +76,7 @@ class NotifyOn(StrEnum):
     SUCCESS = "success"
 
 
-class Rule(NamedTuple):
+class OptionRule(NamedTuple):
     """The values that an option accepts. Durations and their bounds are in microseconds."""
 
     type: Literal["choice", "count", "duration", "flag", "topic", "address", "callbacks"]
@@ -92,20 +92,20 @@ _RULE: Final = "rule"
 SHORTEST_TIMEOUT = SECOND // 1000
 
 
-def _option(default: _T, rule: Rule) -> _T:
+def _option(default: _T, rule: OptionRule) -> _T:
     return field(default=default, metadata={_RULE: rule})
 
 
 def _choice(default: StrEnum) -> str:
-    return _option(str(default), Rule("choice", choices=tuple(map(str, type(default)))))
+    return _option(str(default), OptionRule("choice", choices=tuple(map(str, type(default)))))
 
 
 def _count(default: _T, low: int, high: int) -> _T:
-    return _option(default, Rule("count", low, high))
+    return _option(default, OptionRule("count", low, high))
 
 
 def _duration(default: _T, low: int, high: int) -> _T:
-    return _option(default, Rule("duration", low, high))
+    return _option(default, OptionRule("duration", low, high))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,18 +130,18 @@ class Policy:
     backoff: int = _duration(10 * SECOND, 1, 30 * DAY)
     backoff_limit: int = _duration(1 * HOUR, 1, 30 * DAY)
     timeout: int | None = _duration(None, SHORTEST_TIMEOUT, 30 * DAY)
-    at_most_once: bool = _option(False, Rule("flag"))
+    at_most_once: bool = _option(False, OptionRule("flag"))
     max_runs: int | None = _count(None, 1, 2**53)
     grace: int = _duration(1 * MINUTE, 0, 365 * DAY)
     pause_after: int = _count(10, 0, 1_000_000)
     """Consecutive failures after which a recurring schedule is paused and its owner alerted; 0 means never."""
-    deliver_to: str | None = _option(None, Rule("topic"))
+    deliver_to: str | None = _option(None, OptionRule("topic"))
     """The topic that receives a message about the end of each run."""
     notify_on: str = _choice(NotifyOn.ALWAYS)
-    callbacks: tuple[Callback, ...] = _option((), Rule("callbacks"))
+    callbacks: tuple[Callback, ...] = _option((), OptionRule("callbacks"))
     untaken: str = _choice(Untaken.REPLACE)
     expire_after: int | None = _duration(None, SECOND, 365 * DAY)
-    ping: str | None = _option(None, Rule("address", is_for_people=True))
+    ping: str | None = _option(None, OptionRule("address", is_for_people=True))
     """An address of a monitoring service that is called when a run starts, succeeds and fails."""
 
     @property
@@ -150,14 +150,14 @@ class Policy:
         return self.ping is not None
 
 
-RULES: Final[Mapping[str, Rule]] = {item.name: item.metadata[_RULE] for item in fields(Policy)}
+RULES: Final[Mapping[str, OptionRule]] = {item.name: item.metadata[_RULE] for item in fields(Policy)}
 """What each option accepts, callbacks included, which only kinds set."""
 _DEFAULTS = {item.name: item.default for item in fields(Policy)}
 
 
-def make_policy(given: Mapping[str, Any]) -> Policy:
+def make_policy(options: Mapping[str, Any]) -> Policy:
     """Build a policy from a caller's options; an absent or null option gets its default."""
-    values = {name: value for name, value in given.items() if value is not None}
+    values = {name: value for name, value in options.items() if value is not None}
     for name, value in values.items():
         _check(name, value)
     if "callbacks" in values:
@@ -176,20 +176,20 @@ def make_policy(given: Mapping[str, Any]) -> Policy:
 
 
 @lru_cache(maxsize=4096, typed=True)
-def _made(names: tuple[str, ...], types: tuple[type, ...], values: tuple[Any, ...]) -> tuple[Policy, str]:
+def _make_with_text(names: tuple[str, ...], types: tuple[type, ...], values: tuple[Any, ...]) -> tuple[Policy, str]:
     """Build a policy and its text; the types are part of the cache key, because True equals 1."""
     policy = make_policy(dict(zip(names, values, strict=True)))
     return policy, policy_to_json(policy)
 
 
-def policy_with_json(given: Mapping[str, Any]) -> tuple[Policy, str]:
+def policy_with_json(options: Mapping[str, Any]) -> tuple[Policy, str]:
     """Return the policy of `make_policy` and its stored form; cached, because most schedules of a process share a few
     policies."""
-    values = tuple(given.values())
+    values = tuple(options.values())
     try:
-        return _made(tuple(given), tuple(map(type, values)), values)
+        return _make_with_text(tuple(options), tuple(map(type, values)), values)
     except TypeError:  # callbacks are not hashable
-        policy = make_policy(given)
+        policy = make_policy(options)
         return policy, policy_to_json(policy)
 
 
@@ -221,28 +221,28 @@ def _check_address(name: str, value: Any) -> None:
         raise InvalidInput(field=name, problem=problem)
 
 
-def _out_of_range(rule: Rule, value: Any) -> str:
+def _out_of_range(rule: OptionRule, value: Any) -> str:
     if rule.type == "count":
         return f"must be a whole number from {rule.low} to {rule.high}, not {value!r}"
     least = "more than 0" if rule.low == 1 else f"at least {rule.low / SECOND:g}"
     return f"must be {least} and at most {rule.high // SECOND} seconds"
 
 
-def _callback(given: Any) -> Callback:
+def _callback(value: Any) -> Callback:
     """Check one callback. Kinds create callbacks, never users: an invalid one was edited in the database."""
-    if isinstance(given, Callback):
-        return given
+    if isinstance(value, Callback):
+        return value
     try:
-        made = Callback(**given)
+        callback = Callback(**value)
     except TypeError as error:
         raise InvalidInput(field="callbacks", problem="each has on, kind, payload and policy") from error
-    texts: tuple[object, ...] = (made.on, made.kind)
-    tables: tuple[object, ...] = (made.payload, made.policy)
+    texts: tuple[object, ...] = (callback.on, callback.kind)
+    tables: tuple[object, ...] = (callback.payload, callback.policy)
     fits = all(isinstance(each, str) for each in texts) and all(isinstance(each, Mapping) for each in tables)
-    if not fits or made.on not in list(NotifyOn):
+    if not fits or callback.on not in list(NotifyOn):
         raise InvalidInput(field="callbacks", problem="each has on, kind, payload and policy")
-    callback_policy(made)  # a run must be able to end, so an invalid policy has to be detected here
-    return made
+    callback_policy(callback)  # a run must be able to end, so an invalid policy has to be detected here
+    return callback
 
 
 def callback_policy(callback: Callback) -> Policy:

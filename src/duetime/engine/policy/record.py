@@ -30,19 +30,19 @@ class Finished(NamedTuple):
     finished: Instant
 
 
-class Answer(StrEnum):
+class Receipt(StrEnum):
     RECORDED = "recorded"
     ALREADY = "already"  # an earlier write recorded it, but its acknowledgement was lost
     STALE = "stale"  # the run belongs to somebody else by now
 
 
-_RECORDED = Answer.RECORDED
+_RECORDED = Receipt.RECORDED
 
 
 @dataclass(slots=True)
 class Settlement:
     writes: Writes = field(default_factory=Writes)
-    answers: list[Answer] = field(default_factory=list)
+    answers: list[Receipt] = field(default_factory=list)
 
 
 def plan_settlement(
@@ -52,9 +52,9 @@ def plan_settlement(
     for item in finished:
         row = held.get(item.run)
         if row is None or row.run.fence != item.fence or row.run.worker != worker:
-            settlement.answers.append(Answer.STALE)
+            settlement.answers.append(Receipt.STALE)
         elif row.run.status != _RUNNING or row.run.id in settlement.writes.runs:
-            settlement.answers.append(Answer.ALREADY)
+            settlement.answers.append(Receipt.ALREADY)
         else:
             settlement.answers.append(_RECORDED)
             settle(settlement.writes, row, item, now, reader)
@@ -157,8 +157,8 @@ def _retry_or_fail(
     writes.attempts.append(
         Attempt(run.id, run.attempt, run.started, finished, RunStatus.FAILED, outcome.error, outcome.traceback)
     )
-    asked = outcome.after if isinstance(outcome, Retry) else 0
-    at = Instant(now + backoff(policy, run.id, failures, asked))
+    delay = outcome.after if isinstance(outcome, Retry) else 0
+    at = Instant(now + backoff(policy, run.id, failures, delay))
     go_on(writes, held, run._replace(error=outcome.error, finished=None), at, now, reader)
 
 

@@ -41,12 +41,12 @@ def spread(first: int, second: int, width: int) -> int:
     return (mixed ^ (mixed >> 31)) % width
 
 
-def backoff(policy: Policy, run: int, failures: int, asked: int = 0) -> int:
+def backoff(policy: Policy, run: int, failures: int, least: int = 0) -> int:
     """Return the delay before the next attempt: doubled with every failure up to a limit, and spread over its upper
-    half; at least `asked`."""
+    half; at least `least`."""
     doubled: int = min(policy.backoff_limit, policy.backoff << min(failures - 1, 40))
     half = doubled // 2
-    return max(asked, half + spread(run, failures, doubled - half + 1))
+    return max(least, half + spread(run, failures, doubled - half + 1))
 
 
 # Bound once: an enum lookup costs as much as a call, and every run needs these.
@@ -145,9 +145,9 @@ NewRows: TypeAlias = tuple[Definition, Progress, DueEntry]
 
 
 def begin(draft: Draft, schedule: ScheduleId) -> NewRows:
-    asked, first = draft
-    public_id = asked.public_id.replace("{id}", str(schedule))
-    definition: Definition = _new(Definition, (schedule, public_id, *asked[2:]))
+    template, first = draft
+    public_id = template.public_id.replace("{id}", str(schedule))
+    definition: Definition = _new(Definition, (schedule, public_id, *template[2:]))
     return definition, first_progress(definition, first), first_entry(draft, schedule)
 
 
@@ -216,7 +216,7 @@ class Completion(NamedTuple):
     result: str | None
 
 
-class Message(NamedTuple):
+class OwnerMessage(NamedTuple):
     """A message to an owner. Its key is reserved, so that it is sent once."""
 
     owner: str
@@ -229,7 +229,7 @@ class Message(NamedTuple):
     """The tag of a run lets a reader look the run up: channels show tags or pass them on."""
 
 
-FollowUp: TypeAlias = Draft | Message
+FollowUp: TypeAlias = Draft | OwnerMessage
 
 
 class RunEvent(NamedTuple):

@@ -162,11 +162,11 @@ class DateWords(NamedTuple):
 def read_date(text: str, today: date) -> DateWords | None:
     near = {"today": 0, "tomorrow": 1, "day after tomorrow": 2}.get(text.removeprefix("the "))
     if near is not None:
-        return DateWords(shifted(today, near), floating=text)
+        return DateWords(shift_day(today, near), floating=text)
     return _numeric(text, today) or _named_month(text, today) or _weekday(text, today) or _usual_time(text, today)
 
 
-def shifted(day: date, days: int) -> date:
+def shift_day(day: date, days: int) -> date:
     try:
         return day + timedelta(days=days)
     except OverflowError:
@@ -190,11 +190,11 @@ def _numeric(text: str, today: date) -> DateWords | None:
     if match is None:
         return None
     first, second, year = int(match[1]), int(match[3]), int(match[4])
-    readings = [found for found in (_day(year, first, second), _day(year, second, first)) if found]
+    readings = [reading for reading in (_day(year, first, second), _day(year, second, first)) if reading]
     if len(set(readings)) == 2:
-        one, other = (found.day for found in readings)
-        shown = " or ".join(f"{_FULL_MONTHS[each.month - 1].title()} {each.day}" for each in (one, other))
-        raise UnreadableTime(f"It could mean {shown}: write {one} or {other}.", field="at")
+        one, other = (reading.day for reading in readings)
+        choices = " or ".join(f"{_FULL_MONTHS[each.month - 1].title()} {each.day}" for each in (one, other))
+        raise UnreadableTime(f"It could mean {choices}: write {one} or {other}.", field="at")
     return readings[0] if readings else None
 
 
@@ -227,9 +227,9 @@ def month_number(name: str) -> int | None:
 def coming_date(today: date, month: int, day: int) -> DateWords | None:
     """Return the next date with this month and day; 29 February waits for a leap year."""
     for year in range(today.year, min(today.year + 9, 10_000)):
-        found = _day(year, month, day)
-        if found and found.day >= today:
-            return found._replace(floating="no year given", yearly=True)
+        words = _day(year, month, day)
+        if words and words.day >= today:
+            return words._replace(floating="no year given", yearly=True)
     return None
 
 
@@ -239,11 +239,11 @@ def _weekday(text: str, today: date) -> DateWords | None:
     if match is None or number is None:
         return None
     if match[3]:
-        return DateWords(shifted(today, 7 - today.weekday() + number), floating=text)
+        return DateWords(shift_day(today, 7 - today.weekday() + number), floating=text)
     ahead = (number - today.weekday()) % 7
     if match[1] == "next " and ahead == 0:
         ahead = 7
-    return DateWords(shifted(today, ahead), floating=text, retry_days=7)
+    return DateWords(shift_day(today, ahead), floating=text, retry_days=7)
 
 
 def _usual_time(text: str, today: date) -> DateWords | None:
@@ -252,12 +252,12 @@ def _usual_time(text: str, today: date) -> DateWords | None:
     if plain == "tonight":
         return DateWords(today, text, usual=DAY_PARTS["night"], over=_OVER["night"])
     if plain == "next week":
-        return DateWords(shifted(today, 7 - today.weekday()), text, usual=MORNING)
+        return DateWords(shift_day(today, 7 - today.weekday()), text, usual=MORNING)
     if plain == "next month":
         first = month_later(today.replace(day=1), 1)
         return None if first is None else DateWords(first, text, usual=MORNING)
     if plain == "end of week":
-        return DateWords(shifted(today, (4 - today.weekday()) % 7), text, usual=END_OF_DAY)
+        return DateWords(shift_day(today, (4 - today.weekday()) % 7), text, usual=END_OF_DAY)
     if plain == "end of month":
         return DateWords(today.replace(day=monthrange(today.year, today.month)[1]), text, usual=END_OF_DAY)
     match = _PART.fullmatch(text)
@@ -269,5 +269,5 @@ def _usual_time(text: str, today: date) -> DateWords | None:
             return None
         retry_days, over = (1, 0) if match[1] == "in the" else (0, _OVER.get(match[2], 0))
         return DateWords(today, text, retry_days=retry_days, usual=usual, over=over)
-    found = read_date(match[1], today)
-    return found._replace(floating=text, usual=usual) if found and found.usual is None else None
+    words = read_date(match[1], today)
+    return words._replace(floating=text, usual=usual) if words and words.usual is None else None

@@ -21,7 +21,7 @@ from duetime.engine.times.grammar import (
     read_iso,
     read_months,
     read_relative,
-    shifted,
+    shift_day,
 )
 from duetime.engine.times.wall_clock import DAY_SECONDS, LATEST, WallClock, wall_clock
 from duetime.engine.times.zones import format_local, known_zone
@@ -50,21 +50,21 @@ class ReadTime(NamedTuple):
 
 
 def read_words(text: str, zone: str, clock: WallClock, now: Instant) -> ReadTime | None:
-    found = _phrase(plain_words(text), zone, clock, now)
-    match = None if found else _ABBREVIATION.fullmatch(text)
+    time = _phrase(plain_words(text), zone, clock, now)
+    match = None if time else _ABBREVIATION.fullmatch(text)
     if match is None:
-        return found
+        return time
     return _with_abbreviation(plain_words(match[1]), match[2].upper(), zone, now)
 
 
 def _with_abbreviation(text: str, abbreviation: str, zone: str, now: Instant) -> ReadTime | None:
     """Parse the format that `format_local` prints: the abbreviation must be the zone's own at that time, or UTC."""
-    if abbreviation in ("UTC", "GMT", "Z") and (found := _phrase(text, "UTC", wall_clock("UTC"), now)):
-        return found
-    found = _phrase(text, zone, wall_clock(zone), now)
-    if found is None:
+    if abbreviation in ("UTC", "GMT", "Z") and (time := _phrase(text, "UTC", wall_clock("UTC"), now)):
+        return time
+    time = _phrase(text, zone, wall_clock(zone), now)
+    if time is None:
         return None
-    for instant in (found.instant, _second_showing(found.instant, wall_clock(zone))):
+    for instant in (time.instant, _second_showing(time.instant, wall_clock(zone))):
         if datetime_of(instant).astimezone(known_zone(zone)).tzname() == abbreviation:
             return ReadTime(instant)
     return None
@@ -121,14 +121,14 @@ def _next_showing(words: DateWords, of_day: ClockWords, zone: str, clock: WallCl
         of_day = of_day._replace(second=of_day.second + NOON, bare=False)
     placed = place(words.day, of_day, zone, clock)
     if placed and placed.instant <= now and words.retry_days:
-        placed = place(shifted(words.day, words.retry_days), of_day, zone, clock)
+        placed = place(shift_day(words.day, words.retry_days), of_day, zone, clock)
     elif placed and placed.instant <= now and words.yearly and words.day.year < 9999:
-        later = coming_date(shifted(words.day, 1), words.day.month, words.day.day)
+        later = coming_date(shift_day(words.day, 1), words.day.month, words.day.day)
         placed = later and place(later.day, of_day, zone, clock)
     reason = words.floating or ("neither am nor pm given" if of_day.bare else None)
     if placed is None or reason is None:
         return placed
-    return _noted(placed, f"{reason}: read as {format_local(placed.instant, zone)}", first=True)
+    return _with_note(placed, f"{reason}: read as {format_local(placed.instant, zone)}", first=True)
 
 
 def place(day: date, of_day: ClockWords, zone: str, clock: WallClock) -> ReadTime | None:
@@ -147,14 +147,14 @@ def place(day: date, of_day: ClockWords, zone: str, clock: WallClock) -> ReadTim
 
 
 def from_midnight(read: ReadTime, zone: str) -> ReadTime:
-    return _noted(read, midnight_note(zone))._replace(whole_day=True)
+    return _with_note(read, midnight_note(zone))._replace(whole_day=True)
 
 
 def midnight_note(zone: str) -> str:
     return f"no time given: read as 00:00 in {zone}"
 
 
-def _noted(read: ReadTime, note: str | None, *, first: bool = False) -> ReadTime:
+def _with_note(read: ReadTime, note: str | None, *, first: bool = False) -> ReadTime:
     notes = [note, read.note] if first else [read.note, note]
     return read._replace(note="; ".join(text for text in notes if text) or None)
 
@@ -167,9 +167,9 @@ _DURATION = re.compile(r"(?:([0-9]{1,9})d)?(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m)?(
 
 
 def unreadable(text: object, reason: str = "") -> UnreadableTime:
-    shown = text if isinstance(text, str) else repr(text)
-    shown = shown if len(shown) <= _LONGEST_TEXT else shown[:_LONGEST_TEXT] + "..."
-    return UnreadableTime(f'could not parse "{shown}" as a date/time. {reason}'.rstrip(), field="at")
+    quote = text if isinstance(text, str) else repr(text)
+    quote = quote if len(quote) <= _LONGEST_TEXT else quote[:_LONGEST_TEXT] + "..."
+    return UnreadableTime(f'could not parse "{quote}" as a date/time. {reason}'.rstrip(), field="at")
 
 
 _EXACT_LENGTHS: Final = frozenset(
@@ -196,15 +196,15 @@ def read_time(text: object, *, zone: str, now: Instant) -> ReadTime:
     if not isinstance(text, str) or len(text) > _LONGEST_TEXT:
         raise unreadable(text)
     tidy = " ".join(text.split())
-    found = _iso(tidy, zone, clock) or _relative(plain_words(tidy), zone, clock, now)
+    time = _iso(tidy, zone, clock) or _relative(plain_words(tidy), zone, clock, now)
     try:
-        found = found or read_words(tidy, zone, clock, now)
+        time = time or read_words(tidy, zone, clock, now)
     except UnreadableTime as ambiguous:
         raise unreadable(text, ambiguous.message) from None
-    found = found or _past_words(tidy, zone, now)
-    if found is None or not 0 <= found.instant <= LATEST:
+    time = time or _past_words(tidy, zone, now)
+    if time is None or not 0 <= time.instant <= LATEST:
         raise unreadable(text)
-    return found
+    return time
 
 
 def read_duration(text: object) -> int:
@@ -220,9 +220,9 @@ def read_duration(text: object) -> int:
 
 
 def _bad_duration(text: object) -> str:
-    shown = text[:_LONGEST_TEXT] if isinstance(text, str) else repr(text)[:_LONGEST_TEXT]
+    quote = text[:_LONGEST_TEXT] if isinstance(text, str) else repr(text)[:_LONGEST_TEXT]
     hint = "write it like 30m, 2h30m or 1d10h30m50s (units in order d h m s)."
-    return f'could not parse "{shown}" as a duration; {hint}'
+    return f'could not parse "{quote}" as a duration; {hint}'
 
 
 def _relative(text: str, zone: str, clock: WallClock, now: Instant) -> ReadTime | None:
@@ -245,17 +245,19 @@ def _months_later(months: int, zone: str, clock: WallClock, now: Instant) -> Rea
     local = datetime_of(now).astimezone(known_zone(zone))
     day = month_later(local.date(), months)
     second = local.hour * 3600 + local.minute * 60 + local.second
-    found = day and place(day, ClockWords(second, local.microsecond), zone, clock)
-    if not found or day is None or day.day == local.day:
-        return found or None
-    return _noted(found, f"that month has no day {local.day}: read as {format_local(found.instant, zone)}", first=True)
+    time = day and place(day, ClockWords(second, local.microsecond), zone, clock)
+    if not time or day is None or day.day == local.day:
+        return time or None
+    return _with_note(
+        time, f"that month has no day {local.day}: read as {format_local(time.instant, zone)}", first=True
+    )
 
 
 def _iso(text: str, zone: str, clock: WallClock) -> ReadTime | None:
-    found = read_iso(text)
-    if found is None:
+    parts = read_iso(text)
+    if parts is None:
         return None
-    moment, date_only = found
+    moment, date_only = parts
     if moment.tzinfo is not None:
         return ReadTime(instant_of(moment))
     second = moment.hour * 3600 + moment.minute * 60 + moment.second
@@ -279,8 +281,8 @@ def _past_words(words: str, zone: str, now: Instant) -> ReadTime | None:
     if words.endswith(" ago") and (length := read_relative(f"in {words.removesuffix(' ago')}")) is not None:
         return ReadTime(Instant(now - length))
     if words == "yesterday" or words.startswith("yesterday "):
-        found = read_time(words.replace("yesterday", "tomorrow", 1), zone=zone, now=_noon(zone, now, days=-2))
-        return found._replace(note=found.note and found.note.replace("tomorrow", "yesterday", 1))
+        time = read_time(words.replace("yesterday", "tomorrow", 1), zone=zone, now=_noon(zone, now, days=-2))
+        return time._replace(note=time.note and time.note.replace("tomorrow", "yesterday", 1))
     return None
 
 

@@ -10,7 +10,7 @@ from duetime.engine.errors import UnreadableTime
 from duetime.engine.times.grammar import DAY_PARTS, WEEKDAY_NAMES, month_number, plain_words, read_amounts, read_clock
 
 EXAMPLES: Final = '"every weekday at 8:30", "last friday of the month 5pm", "every 90 minutes between 9:00 and 17:00"'
-LONGEST: Final = 200
+MAX_PHRASE_LENGTH: Final = 200
 _DAY_NAMES: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _RULE_DAYS: Final = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 _ALL_DAYS: Final = tuple(range(7))
@@ -61,7 +61,7 @@ class _Times(NamedTuple):
 def read_recurrence(text: str) -> Recurrence | None:
     """Parse a recurring phrase. Return None for a phrase that does not recur, such as "friday at 9"; raise
     UnreadableTime for a recurring phrase that says too little or that no trigger can express."""
-    if len(text) > LONGEST:
+    if len(text) > MAX_PHRASE_LENGTH:
         raise _unclear(text, f"it is too long; write it like {EXAMPLES}.")
     words = " ".join(plain_words(text).split()).strip(" .")
     window, words = _taken_window(words)
@@ -72,12 +72,12 @@ def read_recurrence(text: str) -> Recurrence | None:
         return None
     if not seconds and (part := _PART.search(rest)):
         seconds, rest = (DAY_PARTS[part[1]],), rest[: part.start()]
-    found = _pattern(rest, _Times(seconds, window))
-    if found is None and " through " in words:  # not part of a range of weekdays, so it is the end
+    recurrence = _pattern(rest, _Times(seconds, window))
+    if recurrence is None and " through " in words:  # not part of a range of weekdays, so it is the end
         return read_recurrence(" until ".join(words.rsplit(" through ", 1)))
-    if found is None:
+    if recurrence is None:
         raise _unclear(text, f"write it like {EXAMPLES}.")
-    return _limited(found, limits)
+    return _with_limits(recurrence, limits)
 
 
 def _unclear(text: str, hint: str) -> UnreadableTime:
@@ -103,7 +103,7 @@ def _taken_window(words: str) -> tuple[str | None, str]:
     if begin.bare and end.bare and last <= begin.second < last + 12 * 3600 and last <= 12 * 3600:
         last += 12 * 3600
     window = "-".join(_clock(second) for second in (begin.second, last))
-    return window, _joined(words[: match.start()], words[match.end() :])
+    return window, _join(words[: match.start()], words[match.end() :])
 
 
 def _taken_times(words: str) -> tuple[tuple[int, ...], str]:
@@ -114,10 +114,10 @@ def _taken_times(words: str) -> tuple[tuple[int, ...], str]:
     read = [read_clock(f"at {each}") for each in times]
     if any(each is None for each in read):
         raise _unclear(words, 'give times such as "9:00" or "5pm".')
-    return tuple(each.second for each in read if each), _joined(words[: match.start()], words[match.end() :])
+    return tuple(each.second for each in read if each), _join(words[: match.start()], words[match.end() :])
 
 
-def _joined(before: str, after: str) -> str:
+def _join(before: str, after: str) -> str:
     return " ".join(f"{before} {after}".split()).strip(" ,")
 
 
@@ -135,7 +135,7 @@ def _pattern(rest: str, times: _Times) -> Recurrence | None:
         return _weekly(_STEPS.get(named[1] or "", 1), days, times)
     if match := _STEP.fullmatch(rest):
         step = _STEPS.get(match[1] or "", 0) or int(match[1] or 1)
-        return _stepped(step, match[2], match[3] or "", times)
+        return _read_step(step, match[2], match[3] or "", times)
     if sum(read_amounts(rest).values()):
         return _interval(interval_of(rest), "", times)
     if match := _MONTH_DAYS.fullmatch(rest):
@@ -155,19 +155,19 @@ def interval_of(text: str) -> dict[str, Any]:
 
 def _days(text: str) -> tuple[int, ...] | None:
     """Return the weekdays of "weekday", "mondays", "mon, wed and fri" or "monday to friday"."""
-    found: set[int] = set()
+    days: set[int] = set()
     for part in re.split(r", and |, | and ", text.strip()):
         ends = [_day_group(each) for each in re.split(r"-| to | through ", part)]
         if len(ends) > 2 or not all(ends):
             return None
         if len(ends) == 1:
-            found |= set(ends[0] or ())
+            days |= set(ends[0] or ())
             continue
         if any(len(each or ()) > 1 for each in ends):
             return None  # only for a range from one day to another
         first, last = ((each or (0,))[0] for each in ends)
-        found |= {day % 7 for day in range(first, last + 1 if last >= first else last + 8)}
-    return tuple(sorted(found))
+        days |= {day % 7 for day in range(first, last + 1 if last >= first else last + 8)}
+    return tuple(sorted(days))
 
 
 def _day_group(name: str) -> tuple[int, ...] | None:
@@ -180,7 +180,7 @@ def _day_group(name: str) -> tuple[int, ...] | None:
     return None
 
 
-def _stepped(step: int, unit: str, tail: str, times: _Times) -> Recurrence | None:
+def _read_step(step: int, unit: str, tail: str, times: _Times) -> Recurrence | None:
     if unit in ("second", "minute", "hour"):
         return None if times.seconds else _interval({f"{unit}s": step}, tail, times)
     if unit == "month":
@@ -280,12 +280,12 @@ def _minute_and_hours(times: _Times) -> tuple[int, str]:
     return minutes.pop(), ",".join(str(hour) for hour in sorted({second // 3600 for second in times.seconds}))
 
 
-def _limited(found: Recurrence, limits: dict[str, str]) -> Recurrence:
+def _with_limits(recurrence: Recurrence, limits: dict[str, str]) -> Recurrence:
     """Add the limits that a phrase names: "until dec 24", "starting monday"."""
-    config = dict(found.config)
+    config = dict(recurrence.config)
     if end := limits.get("u") or limits.get("t"):
         config["end"] = end
     if start := limits.get("s") or limits.get("b"):
         time = config.get("start")
         config["start"] = f"{start} {time}" if time else start
-    return found._replace(config=config)
+    return recurrence._replace(config=config)

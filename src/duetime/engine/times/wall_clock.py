@@ -38,7 +38,7 @@ class Stretch(NamedTuple):
     reached: int
 
 
-class Change(NamedTuple):
+class ClockChange(NamedTuple):
     at: int
     before: int
     after: int
@@ -53,7 +53,7 @@ class WallClock:
     def __init__(self, name: str) -> None:
         self.zone = known_zone(name)
         self._blocks: dict[int, tuple[Stretch, ...]] = {}
-        self._year: tuple[int, list[Change]] = (-1, [])
+        self._year: tuple[int, list[ClockChange]] = (-1, [])
 
     def stretch(self, t: int) -> Stretch:
         key = t >> _BLOCK_BITS
@@ -88,7 +88,7 @@ class WallClock:
             hi = following
         return Resolved(t, "plain")
 
-    def changes(self, after: int, until: int) -> Iterator[Change]:
+    def changes(self, after: int, until: int) -> Iterator[ClockChange]:
         """Yield every change of the offset in (after, until]."""
         t, before = after, self._offset(after)
         while t < until:
@@ -97,20 +97,20 @@ class WallClock:
                 t = ahead
                 continue
             t = self._first_change(t, ahead, before)
-            change = Change(t, before, self._offset(t))
+            change = ClockChange(t, before, self._offset(t))
             before = change.after
             yield change
 
-    def changes_within_a_year(self, after: int) -> list[Change]:
+    def changes_within_a_year(self, after: int) -> list[ClockChange]:
         """Return the changes in the 366 days after `after`; looked up once a day, because every cron create needs
         them."""
         today, until = after // DAY_SECONDS, min(after + 366 * DAY_SECONDS, LAST_SECOND)
-        day, found = self._year
+        day, changes = self._year
         if day != today:
             end = min((today + 367) * DAY_SECONDS, LAST_SECOND)
-            found = list(self.changes(today * DAY_SECONDS, end))
-            self._year = today, found
-        return [change for change in found if after < change.at <= until]
+            changes = list(self.changes(today * DAY_SECONDS, end))
+            self._year = today, changes
+        return [change for change in changes if after < change.at <= until]
 
     def _offset(self, t: int) -> int:
         offset = (_EPOCH + timedelta(seconds=t)).astimezone(self.zone).utcoffset()
@@ -132,15 +132,15 @@ class WallClock:
         lo = min(start, LAST_SECOND) - _LOOKBACK
         offset = self._offset(lo)
         reached = lo + offset - 1
-        found: list[Stretch] = []
+        stretches: list[Stretch] = []
         for at, before, after in self.changes(lo, min(end - 1, LAST_SECOND)):
-            found.append(Stretch(lo, at, before, reached))
+            stretches.append(Stretch(lo, at, before, reached))
             reached = max(reached, at - 1 + before)
             lo, offset = at, after
-        found.append(Stretch(lo, end if end <= LAST_SECOND else _NO_END, offset, reached))
+        stretches.append(Stretch(lo, end if end <= LAST_SECOND else _NO_END, offset, reached))
         if len(self._blocks) >= _MOST_BLOCKS:
             self._blocks.clear()
-        self._blocks[key] = block = tuple(stretch for stretch in found if stretch.hi > start)
+        self._blocks[key] = block = tuple(stretch for stretch in stretches if stretch.hi > start)
         return block
 
 

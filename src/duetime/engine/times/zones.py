@@ -13,7 +13,7 @@ from duetime.engine.errors import UnknownZone
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+\-]*(/[A-Za-z0-9_+\-]+){0,3}")
 # "right/…" counts leap seconds, and the others depend on the configuration of this machine: neither is reliable.
 _UNUSABLE = re.compile(r"(posix|right)/.*|localtime|posixrules|Factory|leapseconds")
-_LONGEST = 64
+_MAX_NAME_LENGTH = 64
 _NO_ZONE_FILE = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
 
 
@@ -26,19 +26,19 @@ def known_zone(name: object) -> ZoneInfo:
 
 @lru_cache(maxsize=1024)
 def _zone(name: str) -> ZoneInfo:
-    if len(name) <= _LONGEST and _NAME.fullmatch(name) and not _UNUSABLE.fullmatch(name):
+    if len(name) <= _MAX_NAME_LENGTH and _NAME.fullmatch(name) and not _UNUSABLE.fullmatch(name):
         try:
             return ZoneInfo(name)
         except (ZoneInfoNotFoundError, ValueError, *_NO_ZONE_FILE):
             pass  # any other OSError is about this machine and not about the name
-    raise UnknownZone(_unknown(name), field="timezone")
+    raise UnknownZone(_describe_unknown(name), field="timezone")
 
 
-def _unknown(name: str) -> str:
-    shown = name if len(name) <= _LONGEST else name[:_LONGEST] + "..."
-    nearest = suggestions(name[:_LONGEST])
+def _describe_unknown(name: str) -> str:
+    quote = name if len(name) <= _MAX_NAME_LENGTH else name[:_MAX_NAME_LENGTH] + "..."
+    nearest = suggestions(name[:_MAX_NAME_LENGTH])
     hint = f"did you mean {' or '.join(nearest)}?" if nearest else "use an IANA name such as Europe/Berlin."
-    return f"Unknown time zone {shown!r}: {hint}"
+    return f"Unknown time zone {quote!r}: {hint}"
 
 
 _ABBREVIATED = {
@@ -67,11 +67,11 @@ def zone_of_abbreviation(name: str) -> str | None:
 
 def suggestions(name: str) -> list[str]:
     """Return at most three IANA names that look like this one; a bare city matches as well as the full name."""
-    if meant := zone_of_abbreviation(name):
-        return [meant]
+    if zone := zone_of_abbreviation(name):
+        return [zone]
     names = _names()
-    wanted = name.strip().lower().replace(" ", "_")
-    close = difflib.get_close_matches(wanted, names, n=6, cutoff=0.75)
+    key = name.strip().lower().replace(" ", "_")
+    close = difflib.get_close_matches(key, names, n=6, cutoff=0.75)
     return list(dict.fromkeys(names[match] for match in close))[:3]
 
 

@@ -49,8 +49,8 @@ class DaySet(ABC):
 
     def next_day(self, day: int) -> int | None:
         """Return the first day of the set from `day` on; cached, because callers ask about the same few days."""
-        found = self._known.get(day)
-        return self._find(day) if found is None else found
+        following = self._known.get(day)
+        return self._find(day) if following is None else following
 
     def _find(self, day: int) -> int | None:
         if day > LAST_DAY:
@@ -58,11 +58,11 @@ class DaySet(ABC):
         when = date.fromordinal(day + EPOCH_ORDINAL)
         month = when.year * 12 + when.month - 1
         bits = self._mask(month) >> when.day
-        found = day + lowest(bits) if bits else self._next_month(month + 1)
-        if found is not None:
-            self._keep(self._known, day, found)
-            self._keep(self._known, found, found)
-        return found
+        following = day + lowest(bits) if bits else self._next_month(month + 1)
+        if following is not None:
+            self._keep(self._known, day, following)
+            self._keep(self._known, following, following)
+        return following
 
     def _next_month(self, month: int) -> int | None:
         for index in range(month, min(month + self.horizon, _LAST_MONTH) + 1):
@@ -107,8 +107,8 @@ class _Entries:
         """Drop all entries; recomputing those of a realistic rule takes only a few steps."""
         sets, self.sets, self.number = self.sets, [], 0
         for each in sets:
-            if (kept := each()) is not None:
-                kept.drop_entries()
+            if (owner := each()) is not None:
+                owner.drop_entries()
 
 
 _entries: Final = _Entries()
@@ -152,40 +152,40 @@ class Trigger(ABC):
             return with_own_budget(self.next_after, instant)
         if self.start is not None and instant < self.start:
             instant = Instant(self.start - 1)
-        found = self._following(instant if instant > BEFORE_ALL else BEFORE_ALL)
-        if found is None or found > LATEST or (self.end is not None and found > self.end):
+        following = self._following(instant if instant > BEFORE_ALL else BEFORE_ALL)
+        if following is None or following > LATEST or (self.end is not None and following > self.end):
             return None
-        return found
+        return following
 
     @budgeted
     def latest(self, after: Instant, until: Instant) -> Instant | None:
         """Return the last occurrence in (after, until], by bisection, so that the cost does not depend on how many lie
         in between."""
-        found = self.next_after(after)
-        if found is None or found > until:
+        latest = self.next_after(after)
+        if latest is None or latest > until:
             return None
         silent = until
-        while silent - found >= self.smallest_gap:
-            middle = Instant((found + silent) // 2)
+        while silent - latest >= self.smallest_gap:
+            middle = Instant((latest + silent) // 2)
             later = self.next_after(middle)
             if later is None or later > until:
                 silent = middle
             else:
-                found = later
-        return found
+                latest = later
+        return latest
 
     @budgeted
     def count(self, after: Instant, until: Instant, cap: int = 1000) -> int:
         """Return how many occurrences lie in (after, until]; beyond `cap` the answer is cap + 1."""
         counted = 0
-        found = self.next_after(after)
-        while found is not None and found <= until and counted <= cap:
+        following = self.next_after(after)
+        while following is not None and following <= until and counted <= cap:
             counted += 1
-            found = self.next_after(found)
+            following = self.next_after(following)
         return counted
 
 
-_FARTHEST = 400 * 366 * DAY_SECONDS  # the calendar repeats after 400 years
+_MAX_SEARCH_SECONDS = 400 * 366 * DAY_SECONDS  # the calendar repeats after 400 years
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,15 +212,15 @@ class WallTrigger(Trigger):
             followed = self._next_followed(t + 1)
             return None if followed is None else Instant(followed * SECOND)
         _, hi, offset, reached = self.clock.stretch(t)
-        shown = t + offset
-        local = self.next_local((shown if shown > reached else reached) + 1)
+        reading = t + offset
+        local = self.next_local((reading if reading > reached else reached) + 1)
         if local is None:
             return None
-        found = local - offset
-        return Instant((found if found < hi else self.clock.first_reach(local)) * SECOND)
+        second = local - offset
+        return Instant((second if second < hi else self.clock.first_reach(local)) * SECOND)
 
     def _next_followed(self, t: int) -> int | None:
-        farthest = t + _FARTHEST
+        farthest = t + _MAX_SEARCH_SECONDS
         while t < farthest:
             spend()
             _, hi, offset, _ = self.clock.stretch(t)
@@ -292,9 +292,9 @@ class ChangingTrigger(Trigger):
     after: Trigger
 
     def _following(self, instant: Instant) -> Instant | None:
-        found = self.before.next_after(instant) if instant < self.changes else None
-        if found is not None and found < self.changes:
-            return found
+        following = self.before.next_after(instant) if instant < self.changes else None
+        if following is not None and following < self.changes:
+            return following
         return self.after.next_after(max(instant, Instant(self.changes - 1)))
 
     def to_dict(self) -> dict[str, object]:

@@ -122,13 +122,13 @@ def _stored_interval(stored: Mapping[str, object], common: Common) -> Trigger:
     return DayIntervalTrigger(days=days, period=period, anchor=anchor, **common)
 
 
-def _window(given: Mapping[str, object], period: int, common: Common) -> Trigger:
+def _window(config: Mapping[str, object], period: int, common: Common) -> Trigger:
     """Build an interval within a daily window; without `between` the window is the whole day."""
     parts: dict[str, Any] = {}
-    if given.get("between") is not None:
-        parts["between"] = window_of(given["between"])
-    if given.get("weekdays") is not None:
-        parts["weekdays"] = weekdays_of(given["weekdays"])
+    if config.get("between") is not None:
+        parts["between"] = window_of(config["between"])
+    if config.get("weekdays") is not None:
+        parts["weekdays"] = weekdays_of(config["weekdays"])
     return WindowTrigger(period=period, **parts, **common)
 
 
@@ -161,7 +161,7 @@ def read_dst(value: object) -> Dst:
 Config = Mapping[str, object]
 
 UNITS: Final = {"seconds": SECOND, "minutes": MINUTE, "hours": HOUR, "days": DAY, "weeks": 7 * DAY}
-_LARGEST: Final = sys.float_info.max
+_MAX_NUMBER: Final = sys.float_info.max
 
 
 def time_of(config: Config, field: str, zone: str, now: Instant) -> Instant | None:
@@ -184,23 +184,23 @@ def number(config: Config, field: str) -> float:
     value = config.get(field)
     if value is None:
         return 0
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _LARGEST:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MAX_NUMBER:
         raise InvalidTrigger(field=field, problem="must be a finite number, not negative, such as 1.")
     return value
 
 
-class Step(NamedTuple):
+class IntervalStep(NamedTuple):
     """The time from one occurrence to the next: whole days, which keep the wall-clock time, and an exact period."""
 
     days: int
     period: int
 
 
-def step_of(config: Config) -> Step:
-    given = {unit: _microseconds(number(config, unit), UNITS[unit]) for unit in UNITS if config.get(unit) is not None}
-    _check_step(next(iter(given), "seconds"), sum(given.values()))
-    days, fraction = divmod(given.get("days", 0) + given.get("weeks", 0), DAY)
-    return Step(days, fraction + sum(length for unit, length in given.items() if UNITS[unit] < DAY))
+def step_of(config: Config) -> IntervalStep:
+    lengths = {unit: _microseconds(number(config, unit), UNITS[unit]) for unit in UNITS if config.get(unit) is not None}
+    _check_step(next(iter(lengths), "seconds"), sum(lengths.values()))
+    days, fraction = divmod(lengths.get("days", 0) + lengths.get("weeks", 0), DAY)
+    return IntervalStep(days, fraction + sum(length for unit, length in lengths.items() if UNITS[unit] < DAY))
 
 
 def _check_step(field: str, total: int) -> None:
@@ -245,15 +245,15 @@ def build_trigger(type: object, config: Config, *, zone: str, now: Instant, must
             allowed = (*keys, *_SHARED)
             message = f"unknown key for the trigger type {type}; use {', '.join(allowed)}, for example {example}."
             raise InvalidTrigger(field=str(key)[:60], problem=message)
-    trigger = build(config, _shared(config, zone, now), now)
+    trigger = build(config, _read_shared(config, zone, now), now)
     if must_fire and (type != "once" or trigger.start is not None or trigger.end is not None):
         _check_fires(trigger, now)
     return trigger
 
 
-def _shared(config: Config, zone: str, now: Instant) -> Common:
-    given = config.get("timezone")
-    name = known_zone(zone if given is None else given).key
+def _read_shared(config: Config, zone: str, now: Instant) -> Common:
+    timezone = config.get("timezone")
+    name = known_zone(zone if timezone is None else timezone).key
     if "start" not in config and "end" not in config and "jitter" not in config:  # nearly always the case
         return {"timezone": name, "start": None, "end": None, "jitter": 0}
     start = time_of(config, "start", name, now)
@@ -343,7 +343,7 @@ def _rrule(config: Config, shared: Common, now: Instant) -> Trigger:
     if dtstart is None and skips_weeks(rule):
         local = _first_weekday(rule, local, shared, now if begin is None else Instant(begin - 1))
     elif begin is None and "COUNT=" in rule:
-        local, start = _first_counted(rule, local, shared, now)
+        local, start = _start_of_count(rule, local, shared, now)
         shared = {**shared, "start": start}
     return RRuleTrigger(rule=rule, dtstart=local, **shared)
 
@@ -378,7 +378,7 @@ def _local_second(instant: Instant, zone: str) -> int:
     return t + wall_clock(zone).stretch(t).offset
 
 
-def _first_counted(rule: str, local: int, shared: Common, now: Instant) -> tuple[int, Instant | None]:
+def _start_of_count(rule: str, local: int, shared: Common, now: Instant) -> tuple[int, Instant | None]:
     """Return where a rule with COUNT begins if it would begin now. The current second has partly passed, so an
     occurrence in it would be counted but never run; the same holds for times that the clock showed before it was set
     back. The result is a time of the rule, even if the clock skips it on that day and the run is later. If the clock

@@ -24,7 +24,7 @@ ALIASES: Final = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
-_LONGEST = 1000
+_MAX_EXPRESSION_LENGTH = 1000
 _ANY_DATE = datetime(2000, 1, 1, tzinfo=UTC)
 _LAST, _LAST_WEEKDAY = -1000, -1001  # cronsim's own markers for L and LW
 INVALID = "Invalid cron expression: "
@@ -98,15 +98,15 @@ class CronFields:
 
 
 def malformed(expression: object) -> InvalidTrigger:
-    shown = expression if isinstance(expression, str) else repr(expression)
-    return InvalidTrigger(f"{INVALID}{shown}", field="expression")
+    quote = expression if isinstance(expression, str) else repr(expression)
+    return InvalidTrigger(f"{INVALID}{quote}", field="expression")
 
 
 @lru_cache(maxsize=8192)
 def cron_fields(expression: str) -> CronFields:
     text = ALIASES.get(expression.strip().lower(), expression)
     parts = text.upper().split()
-    if len(expression) > _LONGEST or len(parts) not in (5, 6):
+    if len(expression) > _MAX_EXPRESSION_LENGTH or len(parts) not in (5, 6):
         raise malformed(expression)
     sim, months = _read(expression, parts)
     minutes_of_hour = sum(1 << minute for minute in sim.minutes)
@@ -159,8 +159,8 @@ class CronTrigger(WallTrigger):
     def next_local(self, local: int) -> int | None:
         day, second = divmod(local, DAY_SECONDS)
         fields = self.fields
-        found = fields.days.next_day(day)
-        if found == day:
+        following = fields.days.next_day(day)
+        if following == day:
             minute, second = divmod(second, 60)
             minutes = fields.minutes >> minute
             if minutes & 1:
@@ -171,10 +171,10 @@ class CronTrigger(WallTrigger):
             if minutes:
                 minute += (minutes & -minutes).bit_length() - 1
                 return day * DAY_SECONDS + minute * 60 + lowest(fields.seconds)
-            found = fields.days.next_day(day + 1)
-        if found is None:
+            following = fields.days.next_day(day + 1)
+        if following is None:
             return None
-        return found * DAY_SECONDS + lowest(fields.minutes) * 60 + lowest(fields.seconds)
+        return following * DAY_SECONDS + lowest(fields.minutes) * 60 + lowest(fields.seconds)
 
     def to_dict(self) -> dict[str, object]:
         chosen = {} if self.dst == "debian" else {"dst": self.dst}

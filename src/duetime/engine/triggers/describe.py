@@ -6,7 +6,7 @@ import re
 
 from duetime.engine.clock import HOUR, MINUTE, SECOND, Instant, datetime_of
 from duetime.engine.times import clock_local
-from duetime.engine.times.wall_clock import DAY_SECONDS, Change
+from duetime.engine.times.wall_clock import DAY_SECONDS, ClockChange
 from duetime.engine.times.zones import zone_of_abbreviation
 from duetime.engine.triggers.base import ChangingTrigger, OnceTrigger, Trigger, WallTrigger
 from duetime.engine.triggers.cron import CronTrigger
@@ -26,27 +26,27 @@ _NUMBERED = {
     "BYWEEKNO": "in the {} week{} of the year",
 }
 _CLOCK = {"BYHOUR": "hour", "BYMINUTE": "minute", "BYSECOND": "second"}
-_FEW = 4
-LONGEST = 300
+_MAX_LISTED = 4
+MAX_LENGTH = 300
 """Maximum length of a description, in characters."""
 _LONGEST_LIST = 100
 
 
 def _rule_words(trigger: RRuleTrigger) -> str:
     fields = trigger.fields
-    period, given = _PERIODS[fields.freq], fields.parts
+    period, parts = _PERIODS[fields.freq], fields.parts
     words = [f"every {period}" if fields.interval == 1 else f"every {fields.interval} {period}s"]
-    if "BYMONTH" in given:
-        words.append(f"in {_joined([_MONTHS[month - 1] for month in given['BYMONTH']])}")
+    if "BYMONTH" in parts:
+        words.append(f"in {_join([_MONTHS[month - 1] for month in parts['BYMONTH']])}")
     if fields.days:
-        words.append(f"on {_joined([_day(day) for day in fields.days])}")
+        words.append(f"on {_join([_day(day) for day in fields.days])}")
     for part, phrase in _NUMBERED.items():
-        if part in given:
-            numbers = _joined([_ordinal(number) for number in given[part]])
-            words.append(phrase.format(numbers, "s" if len(given[part]) > 1 else ""))
+        if part in parts:
+            numbers = _join([_ordinal(number) for number in parts[part]])
+            words.append(phrase.format(numbers, "s" if len(parts[part]) > 1 else ""))
     words += _times(trigger)
-    if "BYSETPOS" in given:
-        words.append(f"(only the {_joined([_ordinal(each) for each in given['BYSETPOS']])} such time of the {period})")
+    if "BYSETPOS" in parts:
+        words.append(f"(only the {_join([_ordinal(each) for each in parts['BYSETPOS']])} such time of the {period})")
     if fields.count is not None:
         words.append(f"{fields.count} time{'s' if fields.count != 1 else ''}")
     if "UNTIL=" in trigger.rule:
@@ -67,12 +67,12 @@ def _day(day: NthDay) -> str:
 
 
 def _times(trigger: RRuleTrigger) -> list[str]:
-    offsets = trigger.times.offsets(_FEW)
+    offsets = trigger.times.offsets(_MAX_LISTED)
     if trigger.fields.freq < HOURLY and offsets is not None:
-        return [f"at {_joined([_clock(offset) for offset in offsets])}"]
+        return [f"at {_join([_clock(offset) for offset in offsets])}"]
     parts = trigger.fields.parts
     return [
-        f"at {name}{'s' if len(parts[part]) > 1 else ''} {_joined([str(number) for number in parts[part]])}"
+        f"at {name}{'s' if len(parts[part]) > 1 else ''} {_join([str(number) for number in parts[part]])}"
         for part, name in _CLOCK.items()
         if part in parts
     ]
@@ -90,12 +90,12 @@ def _ordinal(number: int) -> str:
     return f"{number}{ending}"
 
 
-def _joined(words: list[str]) -> str:
+def _join(words: list[str]) -> str:
     """Join the words of a list; of a long list, only the first ones and the number of the others."""
     joined = ", ".join(words)
     if len(joined) > _LONGEST_LIST:
-        shown = joined[:_LONGEST_LIST].count(", ")
-        words = [*words[:shown], f"{len(words) - shown} more"]
+        number = joined[:_LONGEST_LIST].count(", ")
+        words = [*words[:number], f"{len(words) - number} more"]
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
@@ -112,10 +112,10 @@ _UNITS = ((HOUR, "hour"), (MINUTE, "minute"), (SECOND, "second"))
 
 
 def describe(trigger: Trigger) -> str:
-    """Describe a trigger, such as "every day at 09:00 (Europe/Berlin)", in at most `LONGEST` characters."""
+    """Describe a trigger, such as "every day at 09:00 (Europe/Berlin)", in at most `MAX_LENGTH` characters."""
     zone = trigger.timezone
     if isinstance(trigger, ChangingTrigger):
-        return _cut(_words(trigger), LONGEST)
+        return _cut(_words(trigger), MAX_LENGTH)
     limits = f" ({zone})"
     if trigger.start is not None and not (isinstance(trigger, RRuleTrigger) and _begins_later(trigger)):
         limits += f", from {clock_local(trigger.start, zone)}"
@@ -124,7 +124,7 @@ def describe(trigger: Trigger) -> str:
     if trigger.jitter:
         limits += f", up to {_duration_words(trigger.jitter)} later at random"
     text = _words(trigger) + limits
-    return text if len(text) <= LONGEST else _cut(_words(trigger), LONGEST - len(limits)) + limits
+    return text if len(text) <= MAX_LENGTH else _cut(_words(trigger), MAX_LENGTH - len(limits)) + limits
 
 
 def _words(trigger: Trigger) -> str:
@@ -165,7 +165,7 @@ def _window_words(trigger: WindowTrigger) -> str:
     if trigger.weekdays == tuple(range(5)):
         return f"{words} on weekdays"
     if len(trigger.weekdays) < len(_DAYS):
-        words += f" on {_joined([_DAYS[day] for day in trigger.weekdays])}"
+        words += f" on {_join([_DAYS[day] for day in trigger.weekdays])}"
     return words
 
 
@@ -198,7 +198,7 @@ def _cron_words(trigger: CronTrigger) -> str:
     except (ValueError, IndexError, AssertionError, TypeError):  # it supports less than cronsim's parser
         words = ""
     if not words or len(words) > 2 * _LONGEST_LIST:
-        return "cron " + " ".join(_joined(field.split(",")).replace(", ", ",") for field in trigger.fields.text.split())
+        return "cron " + " ".join(_join(field.split(",")).replace(", ", ",") for field in trigger.fields.text.split())
     words = words[0].lower() + words[1:]
     if (steps := _STEPS.match(words)) is not None:
         nth = steps[1]
@@ -242,8 +242,8 @@ def _long_jitter(trigger: Trigger, now: Instant) -> list[str]:
 
 def _fixed_zone(name: str) -> list[str]:
     """Warn about a zone such as EST, which is a valid name but has no summer time."""
-    meant = zone_of_abbreviation(name)
-    return [f"{name} has no summer time; use {meant} if the local time there is meant."] if meant else []
+    zone = zone_of_abbreviation(name)
+    return [f"{name} has no summer time; use {zone} if the local time there is meant."] if zone else []
 
 
 def _short_months(trigger: WallTrigger) -> list[str]:
@@ -268,15 +268,15 @@ def _clock_changes(trigger: WallTrigger, now: Instant) -> list[str]:
     return [warning for change in changes for warning in _at_change(trigger, change)]
 
 
-def _at_change(trigger: WallTrigger, change: Change) -> list[str]:
+def _at_change(trigger: WallTrigger, change: ClockChange) -> list[str]:
     at, before, after = change
     local = trigger.next_local(at + min(before, after))
     if local is None or local >= at + max(before, after):
         return []
-    shown = datetime_of(Instant(local * SECOND)).strftime("%Y-%m-%d %H:%M")
+    reading = datetime_of(Instant(local * SECOND)).strftime("%Y-%m-%d %H:%M")
     when = clock_local(Instant(at * SECOND), trigger.timezone)
     if after > before:
         outcome = "it does not run then" if trigger.follows else f"it runs at {when} instead"
-        return [f"{shown} does not exist in {trigger.timezone}: {outcome}."]
+        return [f"{reading} does not exist in {trigger.timezone}: {outcome}."]
     outcome = "it runs both times" if trigger.follows else "it runs once, the first time"
-    return [f"{shown} comes twice in {trigger.timezone}: {outcome}."]
+    return [f"{reading} comes twice in {trigger.timezone}: {outcome}."]

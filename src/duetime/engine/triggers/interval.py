@@ -79,9 +79,9 @@ class DayIntervalTrigger(WallTrigger):
     def _following(self, instant: Instant) -> Instant | None:
         about = (instant - self.anchor) // (self.days * DAY + self.period)
         step = max(about - _SLACK, self._first)
-        while (found := self._nth(step)) <= instant:
+        while (following := self._nth(step)) <= instant:
             step += 1
-        return found
+        return following
 
     def _nth(self, step: int) -> Instant:
         if step == 0:
@@ -123,9 +123,9 @@ class WindowTrigger(Trigger):
         t = instant // SECOND
         day = self._next_day((t + wall_clock(self.timezone).stretch(t).offset) // DAY_SECONDS - 2)
         while day * DAY_SECONDS <= LATEST // SECOND:
-            found = self._within(day, instant)
-            if found is not None:
-                return found
+            following = self._within(day, instant)
+            if following is not None:
+                return following
             day = self._next_day(day + 1)
         return None
 
@@ -138,8 +138,8 @@ class WindowTrigger(Trigger):
         if self.between == _ALL_DAY:
             last -= 1  # midnight belongs to the next day
         steps = (instant - first) // self.period + 1 if instant >= first else 0
-        found = Instant(first + steps * self.period)
-        return found if found <= last else None
+        following = Instant(first + steps * self.period)
+        return following if following <= last else None
 
     def to_dict(self) -> dict[str, object]:
         window = {"period_us": self.period, "between": window_text(self.between)}

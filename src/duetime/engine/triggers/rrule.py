@@ -20,7 +20,7 @@ from duetime.engine.triggers.rrule_parser import (
     WEEKLY,
     YEARLY,
     RuleFields,
-    refused,
+    refusal,
     rule_fields,
 )
 from duetime.engine.triggers.rrule_parts import RuleDays, RuleTimes
@@ -31,7 +31,7 @@ _MOST_EMPTY_PERIODS = 500
 _LARGEST_SET = 20_000
 _MOST_SETS = 16
 _BLOCK_STEPS = 100  # the cost of finding the clock changes of the next half year
-_FARTHEST = 200 * 366 * DAY_SECONDS
+_MAX_SEARCH_SECONDS = 200 * 366 * DAY_SECONDS
 _LOCAL_FORMAT = "%Y-%m-%dT%H:%M:%S"
 
 
@@ -58,12 +58,12 @@ class RRuleTrigger(WallTrigger):
         object.__setattr__(self, "follows", fields.freq >= HOURLY)
 
     def _following(self, instant: Instant) -> Instant | None:
-        found = super()._following(instant)
-        return None if found is None or found > self._end else found
+        following = super()._following(instant)
+        return None if following is None or following > self._end else following
 
     def next_local(self, local: int) -> int | None:
-        found = self._selected(max(local, self.dtstart))
-        return None if found is None or (self._last is not None and found > self._last) else found
+        following = self._next_selected(max(local, self.dtstart))
+        return None if following is None or (self._last is not None and following > self._last) else following
 
     @cached_property
     def _last(self) -> int | None:
@@ -71,19 +71,19 @@ class RRuleTrigger(WallTrigger):
         the clock skips run together with what is due right after the gap, and count once."""
         if self.fields.count is None or self.follows:
             return self.fields.until_local
-        found, change, offset = self.dtstart - 1, self._first_change, 0  # until `change`, the clock has this offset
+        last, change, offset = self.dtstart - 1, self._first_change, 0  # until `change`, the clock has this offset
         for _ in range(self.fields.count):
             spend()
-            following = self._selected(found + 1)
+            following = self._next_selected(last + 1)
             if following is None:
                 break
-            found = following
-            if found - offset >= change:
+            last = following
+            if last - offset >= change:
                 spend(_BLOCK_STEPS)
-                t = self.clock.first_reach(found)
+                t = self.clock.first_reach(last)
                 _, change, offset, _ = self.clock.stretch(t)
-                found = t + offset
-        return found
+                last = t + offset
+        return last
 
     @property
     def _first_change(self) -> int:
@@ -98,14 +98,14 @@ class RRuleTrigger(WallTrigger):
         clock may skip a time or show it twice."""
         if self.fields.count is None or not self.follows:
             return self.fields.until
-        found = self._begin - 1
+        last = self._begin - 1
         for _ in range(self.fields.count):
-            following = self._next_followed(found + 1)
+            following = self._next_followed(last + 1)
             if following is None:
                 break
-            spend(_BLOCK_STEPS if following // BLOCK_SECONDS > found // BLOCK_SECONDS else 1)
-            found = following
-        return Instant(found * SECOND)
+            spend(_BLOCK_STEPS if following // BLOCK_SECONDS > last // BLOCK_SECONDS else 1)
+            last = following
+        return Instant(last * SECOND)
 
     @property
     def _begin(self) -> int:
@@ -117,14 +117,14 @@ class RRuleTrigger(WallTrigger):
     def _sets(self) -> dict[int, list[int]]:
         return {}
 
-    def _selected(self, local: int) -> int | None:
+    def _next_selected(self, local: int) -> int | None:
         if "BYSETPOS" not in self.fields.parts:
             return self._raw(local)
-        farthest = local + _FARTHEST
+        farthest = local + _MAX_SEARCH_SECONDS
         for _ in range(_MOST_EMPTY_PERIODS):
             spend()
             lo, hi = self._period(local)
-            chosen = self._chosen(lo, hi)
+            chosen = self._pick_times(lo, hi)
             position = bisect_left(chosen, local)
             if position < len(chosen):
                 return chosen[position]
@@ -134,11 +134,11 @@ class RRuleTrigger(WallTrigger):
             local = self._period(following)[0]
         return None
 
-    def _chosen(self, lo: int, hi: int) -> list[int]:
+    def _pick_times(self, lo: int, hi: int) -> list[int]:
         """Return the times that BYSETPOS picks out of one year, month, week, day, hour, minute or second."""
-        kept = self._sets.get(lo)
-        if kept is not None:
-            return kept
+        times = self._sets.get(lo)
+        if times is not None:
+            return times
         members = list(self._between(lo, hi))
         size = len(members)
         places = {place - 1 if place > 0 else size + place for place in self.fields.parts["BYSETPOS"]}
@@ -148,14 +148,14 @@ class RRuleTrigger(WallTrigger):
         return chosen
 
     def _between(self, lo: int, hi: int) -> Iterator[int]:
-        found = self._raw(lo)
+        following = self._raw(lo)
         for _ in range(_LARGEST_SET):
-            if found is None or found >= hi:
+            if following is None or following >= hi:
                 return
             spend()
-            yield found
-            found = self._raw(found + 1)
-        raise refused(f"BYSETPOS picks from sets of more than {_LARGEST_SET} times; make the rule narrower.")
+            yield following
+            following = self._raw(following + 1)
+        raise refusal(f"BYSETPOS picks from sets of more than {_LARGEST_SET} times; make the rule narrower.")
 
     def _period(self, local: int) -> tuple[int, int]:
         freq, day = self.fields.freq, local // DAY_SECONDS
@@ -176,14 +176,14 @@ class RRuleTrigger(WallTrigger):
         times = self.times
         day, second = divmod(local, DAY_SECONDS)
         for _ in range(_MOST_EMPTY_DAYS):
-            found = self.days.next_day(day)
-            if found is None:
+            following = self.days.next_day(day)
+            if following is None:
                 return None
-            within = self._within(found, second if found == day else 0)
+            within = self._within(following, second if following == day else 0)
             if within is not None:
-                return found * DAY_SECONDS + within
+                return following * DAY_SECONDS + within
             spend()
-            day, second = times.next_day(found + 1), 0
+            day, second = times.next_day(following + 1), 0
         return None
 
     def _within(self, day: int, second: int) -> int | None:

@@ -18,7 +18,7 @@ WEEKDAYS: Final = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 MOST_COUNTED: Final = 10_000
 
 _EXAMPLE = "for example FREQ=MONTHLY;BYDAY=-1FR"
-_LONGEST = 2000
+_MAX_RULE_LENGTH = 2000
 _RANGES: Final = {
     "BYMONTH": (1, 12, False),
     "BYMONTHDAY": (1, 31, True),
@@ -55,60 +55,60 @@ class RuleFields:
     parts: dict[str, tuple[int, ...]]
 
 
-def refused(reason: str) -> InvalidTrigger:
+def refusal(reason: str) -> InvalidTrigger:
     return InvalidTrigger(field="rrule", problem=reason)
 
 
 def normal_rule(text: object) -> str:
     """Return the rule in a normalized spelling, so that equal rules are equal triggers."""
     if not isinstance(text, str):
-        raise refused(f"must be text, {_EXAMPLE}.")
+        raise refusal(f"must be text, {_EXAMPLE}.")
     rule = text.strip().upper().removeprefix("RRULE:").strip().rstrip(";")
-    if not rule or len(rule) > _LONGEST:
-        raise refused(f"must be a recurrence rule of at most {_LONGEST} characters, {_EXAMPLE}.")
+    if not rule or len(rule) > _MAX_RULE_LENGTH:
+        raise refusal(f"must be a recurrence rule of at most {_MAX_RULE_LENGTH} characters, {_EXAMPLE}.")
     if any(mark in rule for mark in "\r\n:"):
-        raise refused(f"give one rule without other properties, {_EXAMPLE}, and the first time as start or dtstart.")
+        raise refusal(f"give one rule without other properties, {_EXAMPLE}, and the first time as start or dtstart.")
     return rule
 
 
 @lru_cache(maxsize=4096)
 def rule_fields(rule: str) -> RuleFields:
-    given = _pairs(rule)
-    if given.get("FREQ") not in FREQUENCIES:
-        raise refused(f"FREQ must be one of {', '.join(FREQUENCIES)}.")
-    freq = FREQUENCIES.index(given["FREQ"])
-    if "BYWEEKNO" in given and freq != YEARLY:
-        raise refused("BYWEEKNO needs FREQ=YEARLY.")
-    until_local, until = _until(given.get("UNTIL"))
-    if "COUNT" in given and "UNTIL" in given:
-        raise refused("COUNT and UNTIL exclude each other; keep one of them.")
+    values = _pairs(rule)
+    if values.get("FREQ") not in FREQUENCIES:
+        raise refusal(f"FREQ must be one of {', '.join(FREQUENCIES)}.")
+    freq = FREQUENCIES.index(values["FREQ"])
+    if "BYWEEKNO" in values and freq != YEARLY:
+        raise refusal("BYWEEKNO needs FREQ=YEARLY.")
+    until_local, until = _until(values.get("UNTIL"))
+    if "COUNT" in values and "UNTIL" in values:
+        raise refusal("COUNT and UNTIL exclude each other; keep one of them.")
     return RuleFields(
         freq=freq,
-        interval=_number("INTERVAL", given.get("INTERVAL", "1"), 100_000),
-        count=_number("COUNT", given["COUNT"], MOST_COUNTED) if "COUNT" in given else None,
+        interval=_number("INTERVAL", values.get("INTERVAL", "1"), 100_000),
+        count=_number("COUNT", values["COUNT"], MOST_COUNTED) if "COUNT" in values else None,
         until_local=until_local,
         until=until,
-        week_start=_week_start(given.get("WKST", "MO")),
-        days=tuple(sorted({_day(item, freq) for item in given["BYDAY"].split(",")})) if "BYDAY" in given else (),
-        parts={name: _numbers(name, given[name]) for name in _RANGES if name in given},
+        week_start=_week_start(values.get("WKST", "MO")),
+        days=tuple(sorted({_day(item, freq) for item in values["BYDAY"].split(",")})) if "BYDAY" in values else (),
+        parts={name: _numbers(name, values[name]) for name in _RANGES if name in values},
     )
 
 
 def _pairs(rule: str) -> dict[str, str]:
-    given: dict[str, str] = {}
+    values: dict[str, str] = {}
     for pair in rule.split(";"):
         name, equals, value = pair.partition("=")
         if not equals or not value or (name not in _RANGES and name not in _SINGLE):
-            raise refused(f"{pair[:40]!r} is not a part of a recurrence rule; {_EXAMPLE}.")
-        if name in given:
-            raise refused(f"{name} is given twice.")
-        given[name] = value
-    return given
+            raise refusal(f"{pair[:40]!r} is not a part of a recurrence rule; {_EXAMPLE}.")
+        if name in values:
+            raise refusal(f"{name} is given twice.")
+        values[name] = value
+    return values
 
 
 def _number(name: str, value: str, most: int) -> int:
     if not re.fullmatch(r"[0-9]{1,9}", value) or not 1 <= int(value) <= most:
-        raise refused(f"{name} must be a whole number from 1 to {most}.")
+        raise refusal(f"{name} must be a whole number from 1 to {most}.")
     return int(value)
 
 
@@ -119,13 +119,13 @@ def _numbers(name: str, value: str) -> tuple[int, ...]:
     fits = all(least <= (abs(number) if negative else number) <= most for number in numbers)
     if not fits or len(numbers) < len(items):
         minus = f" or -{most} to -{least}" if negative else ""
-        raise refused(f"{name} must be numbers from {least} to {most}{minus}, with commas between them.")
+        raise refusal(f"{name} must be numbers from {least} to {most}{minus}, with commas between them.")
     return tuple(sorted(set(numbers)))
 
 
 def _week_start(value: str) -> int:
     if value not in WEEKDAYS:
-        raise refused(f"WKST must be one of {', '.join(WEEKDAYS)}.")
+        raise refusal(f"WKST must be one of {', '.join(WEEKDAYS)}.")
     return WEEKDAYS.index(value)
 
 
@@ -133,9 +133,9 @@ def _day(item: str, freq: int) -> NthDay:
     match = _BYDAY.fullmatch(item)
     nth = int(match[1] or 0) if match else 0
     if match is None or (match[1] and not 1 <= abs(nth) <= 53):
-        raise refused(f"BYDAY must be days such as MO, 2TU or -1FR, not {item[:20]!r}.")
+        raise refusal(f"BYDAY must be days such as MO, 2TU or -1FR, not {item[:20]!r}.")
     if nth and freq > MONTHLY:
-        raise refused("BYDAY with a number needs FREQ=MONTHLY or FREQ=YEARLY.")
+        raise refusal("BYDAY with a number needs FREQ=MONTHLY or FREQ=YEARLY.")
     return NthDay(nth, WEEKDAYS.index(match[2]))
 
 
@@ -149,7 +149,7 @@ def _until(value: str | None) -> tuple[int | None, Instant]:
     except ValueError:
         instant = None
     if match is None or instant is None:
-        raise refused("UNTIL must look like 20261231, 20261231T170000 or 20261231T160000Z.")
+        raise refusal("UNTIL must look like 20261231, 20261231T170000 or 20261231T160000Z.")
     if match[3]:
         return None, instant
     return instant // SECOND + (0 if match[2] else DAY_SECONDS - 1), LATEST

@@ -62,7 +62,7 @@ class RuleDays(DaySet):
         return 0 if not self._dates or self._months or self._dates[0] < 0 else self._dates[0]
 
     def month_bits(self, year: int, month: int) -> int:
-        if (self._months and month not in self._months) or self._skipped(year, month):
+        if (self._months and month not in self._months) or self._is_skipped(year, month):
             return 0
         weekday, length = monthrange(year, month)
         bits = (2 << length) - 2
@@ -72,11 +72,11 @@ class RuleDays(DaySet):
             bits &= self._weekday_bits(weekday, length)
         if not self._one_by_one:
             return bits
-        start, found = date(year, month, 1).toordinal() - 1, 0
+        start, matching = date(year, month, 1).toordinal() - 1, 0
         for day in _numbers(bits):
             spend()
-            found |= self._wanted(start + day) << day
-        return found
+            matching |= self._matches(start + day) << day
+        return matching
 
     def _weekday_bits(self, first: int, length: int) -> int:
         bits = 0
@@ -89,13 +89,13 @@ class RuleDays(DaySet):
             bits |= EVERY_SEVENTH << day if nth == 0 else 1 << day if day > 0 else 0
         return bits
 
-    def _skipped(self, year: int, month: int) -> bool:
+    def _is_skipped(self, year: int, month: int) -> bool:
         years = year - self._first.year
         if self._freq == YEARLY:
             return years % self._interval != 0
         return self._freq == MONTHLY and (years * 12 + month - self._first.month) % self._interval != 0
 
-    def _wanted(self, ordinal: int) -> bool:
+    def _matches(self, ordinal: int) -> bool:
         """Return whether a day matches the parts of the rule that are checked day by day."""
         day = date.fromordinal(ordinal)
         number, length = day.timetuple().tm_yday, _year_length(day.year)
@@ -105,13 +105,13 @@ class RuleDays(DaySet):
                 return False
         if self._year_days and number not in self._year_days and number - length - 1 not in self._year_days:
             return False
-        if self._weeks and not self._week_wanted(ordinal):
+        if self._weeks and not self._matches_week(ordinal):
             return False
         if self._freq == DAILY:
             return (ordinal - self._first.toordinal()) % self._interval == 0
         return self._freq != WEEKLY or (self._week_of(ordinal) - self._first_week) % self._interval == 0
 
-    def _week_wanted(self, ordinal: int) -> bool:
+    def _matches_week(self, ordinal: int) -> bool:
         """Return whether BYWEEKNO matches. Week 1 is the first with four days in its year, so its fourth day determines
         the year."""
         start = ordinal - (ordinal - 1 - self._week_start) % 7
@@ -166,8 +166,8 @@ class RuleTimes:
         """Return the units of this day that belong to the rule."""
         if self._step == 1:
             return self.allowed
-        kept, units = self._kept
-        if kept != day:
+        cached_day, units = self._kept
+        if cached_day != day:
             gap = (self._origin - day * self.per_day) % self._step
             units = self.allowed & _stride(self.per_day, self._step) << gap if gap < self.per_day else 0
             self._kept = (day, units)

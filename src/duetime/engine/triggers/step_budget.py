@@ -139,12 +139,12 @@ def remembered(size: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
         @functools.lru_cache(maxsize=size)
-        def kept(*args: Hashable) -> T | TooManySteps:
+        def cached(*args: Hashable) -> T | TooManySteps:
             try:
                 if _meter.left < EVALUATION_STEPS:  # using up a smaller budget says nothing about this trigger
                     return function(*args)  # type: ignore[arg-type, call-arg]
             except OutOfSteps as error:
-                error.evaluate = functools.partial(kept, *args)
+                error.evaluate = functools.partial(cached, *args)
                 raise
             try:
                 with step_budget(EVALUATION_STEPS):
@@ -154,10 +154,10 @@ def remembered(size: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
 
         @functools.wraps(function)
         def answer(*args: P.args, **kwargs: P.kwargs) -> T:
-            found = kept(*args)
-            if found.__class__ is TooManySteps:  # cheaper than isinstance, on a path that every run takes
+            result = cached(*args)
+            if result.__class__ is TooManySteps:  # cheaper than isinstance, on a path that every run takes
                 raise TooManySteps
-            return found  # type: ignore[return-value]
+            return result  # type: ignore[return-value]
 
         return answer
 

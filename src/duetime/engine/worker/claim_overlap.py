@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from duetime.engine.policy.claim import Claim
-from duetime.engine.store import Position
+from duetime.engine.store import QueuePosition
 
-LARGE = 100
+MIN_OVERLAPPED_CLAIMS = 100
 """Number of runs from which the commit of a claim takes long enough to plan another claim meanwhile."""
 
 
-class Turn:
+class ClaimTurn:
     """A thread's turn to claim."""
 
     __slots__ = ("claims", "ends", "passed")
@@ -27,7 +27,7 @@ class Turn:
     def __init__(self) -> None:
         self.claims: Counter[tuple[str, str]] = Counter()
         """The number of runs being committed and not yet accepted after the turn was passed on, by kind and owner."""
-        self.ends: dict[str, Position] = {}
+        self.ends: dict[str, QueuePosition] = {}
         """The position in the queue of the last of these claims, by kind."""
         self.passed = False
 
@@ -37,14 +37,14 @@ class ClaimOverlap:
         """`changing` is the lock that is held while the claimed runs of the worker change."""
         self._planning = threading.Lock()
         self._changed = threading.Condition(changing)
-        self._committing: list[Turn] = []
+        self._committing: list[ClaimTurn] = []
         self.on_pass: Callable[[], None] = lambda: None
         """Called when a turn is passed on."""
 
     @contextmanager
-    def take(self) -> Iterator[Turn]:
+    def take(self) -> Iterator[ClaimTurn]:
         """Wait for the turn; it ends with the block."""
-        turn = Turn()
+        turn = ClaimTurn()
         self._planning.acquire()
         try:
             yield turn
@@ -56,9 +56,9 @@ class ClaimOverlap:
             else:
                 self._planning.release()
 
-    def pass_on(self, turn: Turn, claims: Sequence[Claim]) -> None:
+    def pass_on(self, turn: ClaimTurn, claims: Sequence[Claim]) -> None:
         turn.claims = Counter([(claim.definition.kind, claim.definition.owner) for claim in claims])
-        turn.ends = {claim.definition.kind: Position(claim.at, claim.definition.id) for claim in claims}
+        turn.ends = {claim.definition.kind: QueuePosition(claim.at, claim.definition.id) for claim in claims}
         with self._changed:
             self._committing.append(turn)
         turn.passed = True
@@ -74,9 +74,9 @@ class ClaimOverlap:
         """Return the number of runs being committed, by kind and owner. The caller holds the lock."""
         return sum((turn.claims for turn in self._committing), Counter())
 
-    def ends(self) -> dict[str, Position]:
+    def ends(self) -> dict[str, QueuePosition]:
         """Return, by kind, how far into the queue the claims being committed extend. The caller holds the lock."""
-        ends: dict[str, Position] = {}
+        ends: dict[str, QueuePosition] = {}
         for turn in self._committing:
             ends |= {kind: max(end, ends.get(kind, end)) for kind, end in turn.ends.items()}
         return ends

@@ -8,18 +8,18 @@ from collections.abc import Mapping, Sequence
 from duetime.engine.clock import SECOND, Clock, Instant, is_real
 from duetime.engine.kind import LOCAL, Kind
 from duetime.engine.model import DueEntry, lane_of
-from duetime.engine.store import ClaimRequest, Position, Store
+from duetime.engine.store import ClaimRequest, QueuePosition, Store
 from duetime.engine.worker.runner import ClaimedRun
 from duetime.engine.worker.shares import ClaimShares, kind_and_owner
 
-SUSTAINED = 0.5
+SUSTAINED_SECONDS = 0.5
 """Seconds of work that may be claimed ahead, at the rate at which runs are recorded; far less than a run may wait for a
 thread before it is released."""
 
 LEAST_AHEAD = 64
 """Number of runs that may always be claimed ahead, whatever the rate."""
 
-SLOW = 1.0
+SLOW_SECONDS = 1.0
 """Seconds that a run is assumed to take before anything is known; longer runs count as this long."""
 
 
@@ -30,7 +30,7 @@ class Pace:
         """`ahead`: seconds of work that may be claimed beyond what the threads are busy with, at most `most_ahead`
         runs."""
         self._clock, self._ahead, self._most_ahead = clock, ahead, most_ahead
-        self.seconds = SLOW
+        self.seconds = SLOW_SECONDS
         """The average duration of a run, weighting the latest one with a twentieth."""
         self.recorded = 0
         """Outcomes that were recorded since the start."""
@@ -38,11 +38,11 @@ class Pace:
         self._sustained = most_ahead
 
     def took(self, seconds: float) -> None:
-        self.seconds += (min(SLOW, seconds) - self.seconds) * 0.05
+        self.seconds += (min(SLOW_SECONDS, seconds) - self.seconds) * 0.05
 
     def presume_slow(self) -> None:
         """Count runs as slow until they prove faster."""
-        self.seconds = SLOW
+        self.seconds = SLOW_SECONDS
 
     def runs_ahead(self, threads: int, held: int) -> int:
         """Return how many runs may be claimed beyond one per thread, while `held` runs are claimed and not finished."""
@@ -50,15 +50,16 @@ class Pace:
         return min(self._most_ahead, ending_soon, self._recorded_in_time(held))
 
     def _recorded_in_time(self, held: int) -> int:
-        """Return how many runs are recorded within `SUSTAINED` at the current rate, or the maximum if nothing is held
-        and the rate is therefore unknown. On an overloaded machine, runs end quickly and yet wait long for a thread."""
+        """Return how many runs are recorded within `SUSTAINED_SECONDS` at the current rate, or the maximum if
+        nothing is held and the rate is therefore unknown. On an overloaded machine, runs end quickly and yet wait long
+        for a thread."""
         now, (since, before) = self._clock.monotonic(), self._counted
         if not held:
             self._sustained = self._most_ahead
-        elif now - since < SUSTAINED / 2:
+        elif now - since < SUSTAINED_SECONDS / 2:
             return self._sustained
         else:
-            self._sustained = max(LEAST_AHEAD, int((self.recorded - before) / (now - since) * SUSTAINED))
+            self._sustained = max(LEAST_AHEAD, int((self.recorded - before) / (now - since) * SUSTAINED_SECONDS))
         self._counted = now, self.recorded
         return self._sustained
 
@@ -66,10 +67,10 @@ class Pace:
 LONGEST_SLEEP = 1.0
 """Seconds. If a wake-up for a write by another process is lost, this is the longest resulting delay."""
 
-CONTENDED = Instant(SECOND // 100)
+CONTENTION_PAUSE = Instant(SECOND // 100)
 """How long to wait, instead of asking repeatedly, while another worker claims what is due."""
 
-FROM_BEGINNING = 0.25
+RESTART_SECONDS = 0.25
 """Seconds after which a claim starts from the beginning of the queue, even though another thread is claiming there."""
 
 
@@ -134,7 +135,7 @@ class ClaimRequests:
         self._shares.count(held)
 
     def choose(
-        self, now: Instant, exact: int, solo: int, capacity: int, ends: Mapping[str, Position] = {}
+        self, now: Instant, exact: int, solo: int, capacity: int, ends: Mapping[str, QueuePosition] = {}
     ) -> list[ClaimRequest]:
         """Request work that needs an idle thread (at most `exact`), then suspects (`solo`), then the rest (`capacity`).
 
@@ -144,7 +145,7 @@ class ClaimRequests:
         """
         wants = self._wants_of(now, exact, solo, capacity)
         monotonic = self._clock.monotonic()
-        if not ends or monotonic - self._from_beginning > FROM_BEGINNING:
+        if not ends or monotonic - self._from_beginning > RESTART_SECONDS:
             self._from_beginning = monotonic
         else:
             wants = [want._replace(after=ends.get(want.lane)) for want in wants]
@@ -198,7 +199,7 @@ class ClaimRequests:
         if seen or look_at > now:
             return look_at
         if entry.at <= now:
-            return Instant(self._clock.now() + CONTENDED)
+            return Instant(self._clock.now() + CONTENTION_PAUSE)
         # It could be claimed ahead and was not: its schedule is busy, so it is decided at its instant, or another
         # worker is claiming it. Later entries may become claimable before that.
         behind = self._store.earliest(lanes, full, Instant(now + self._lead))
@@ -207,8 +208,8 @@ class ClaimRequests:
     def _should_give_way(self, wants: Sequence[ClaimRequest], now: Instant) -> frozenset[str]:
         """Return the groups of kinds with due work that needs an idle thread. Other work gives way to it, because
         otherwise it would wait forever beside a queue that is always refilled."""
-        asked = {want.lane for want in wants}
-        left = {kind: lane for kind in self._kinds if (lane := lane_of(kind, at_most_once=True)) not in asked}
+        lanes = {want.lane for want in wants}
+        left = {kind: lane for kind in self._kinds if (lane := lane_of(kind, at_most_once=True)) not in lanes}
         if not left:
             return frozenset()
         if self._looked - self._looked_aside < 0.05:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from duetime.engine.clock import Clock
 from duetime.engine.model import RunId, WorkerId
-from duetime.engine.worker.claim_overlap import Turn
+from duetime.engine.worker.claim_overlap import ClaimTurn
 from duetime.engine.worker.poison import Done, Suspects
 from duetime.engine.worker.runner import ClaimedRun
 
@@ -25,7 +25,7 @@ class HeldRuns:
         """Held while claimed runs and suspects change."""
         self._strays: list[ClaimedRun] = []
 
-    def add(self, items: list[ClaimedRun], turn: Turn | None) -> list[ClaimedRun]:
+    def add(self, items: list[ClaimedRun], turn: ClaimTurn | None) -> list[ClaimedRun]:
         """Hold claimed runs, which are then no longer being committed in the turn. Return those that may start."""
         with self.changing:
             self.claimed.update([(item.id, item) for item in items])

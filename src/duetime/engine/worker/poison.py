@@ -53,12 +53,12 @@ def record_and_claim_in_parts(
         if planned is not None:
             raise
         parts = _halves(store, now, batch, wants, error)
-    made = [
-        record_and_claim_in_parts(store, worker, now, done, wanted, budget, answers, unrecorded)
-        for done, wanted in parts
+    results = [
+        record_and_claim_in_parts(store, worker, now, done, requests, budget, answers, unrecorded)
+        for done, requests in parts
     ]
-    claims = [claim for claims, _, _ in made for claim in claims]
-    return claims, sum(seen for _, seen, _ in made), [question for _, _, left in made for question in left]
+    claims = [claim for claims, _, _ in results for claim in claims]
+    return claims, sum(seen for _, seen, _ in results), [question for _, _, left in results for question in left]
 
 
 def _halves(
@@ -123,7 +123,7 @@ def _rewind(change: Change) -> Decision:
 
 # Limits on how many suspects a worker executes at once. A suspect is a run that a worker process held when it died.
 
-IDLE = 5.0
+IDLE_SECONDS = 5.0
 """Seconds without suspects after which the next group again starts with one run."""
 
 
@@ -157,9 +157,9 @@ class Suspects:
         """Return how many more suspects may be claimed."""
         if self._parked:
             return 0
-        if not self._under_way and self._clock.monotonic() - self._last > IDLE:
+        if not self._under_way and self._clock.monotonic() - self._last > IDLE_SECONDS:
             self.start_small()
-        return max(0, self._allowed[self._repeated()] - len(self._under_way))
+        return max(0, self._allowed[self._are_repeated()] - len(self._under_way))
 
     def admit(self, items: list[ClaimedRun]) -> list[ClaimedRun]:
         """Return the runs that may start now, in order; the others start when `ended` returns them."""
@@ -167,7 +167,7 @@ class Suspects:
         if not suspects:
             return items
         earlier, self._parked = self._parked, [*self._parked, *suspects]
-        released = self._released()
+        released = self._release()
         waiting = {id(item) for item in self._parked}
         return [item for item in earlier if item in released] + [item for item in items if id(item) not in waiting]
 
@@ -180,7 +180,7 @@ class Suspects:
                 self._last = self._clock.monotonic()
                 if not isinstance(finished.outcome, Returned):
                     self._allowed[_is_repeated(item)] += 1
-        return self._released() if self._parked else []
+        return self._release() if self._parked else []
 
     def take_back(self, stalled: float = 0.0) -> list[ClaimedRun]:
         """Remove and return suspects that have not started `stalled` seconds after their claim, because another worker
@@ -192,18 +192,20 @@ class Suspects:
         self._parked = [item for item in self._parked if item.since > latest]
         return taken
 
-    def _released(self) -> list[ClaimedRun]:
+    def _release(self) -> list[ClaimedRun]:
         released = []
         for item in sorted(self._parked, key=lambda item: -item.claim.run.deaths):
             repeated = _is_repeated(item)
-            if self._under_way and (self._repeated() != repeated or len(self._under_way) >= self._allowed[repeated]):
+            if self._under_way and (
+                self._are_repeated() != repeated or len(self._under_way) >= self._allowed[repeated]
+            ):
                 continue
             self._under_way[item.id] = item
             released.append(item)
         self._parked = [item for item in self._parked if self._under_way.get(item.id) is not item]
         return released
 
-    def _repeated(self) -> bool:
+    def _are_repeated(self) -> bool:
         """Return whether the suspects in flight have several deaths each; all suspects in flight are of the same
         sort."""
         return any(_is_repeated(item) for item in self._under_way.values())

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from duetime.engine.clock import Clock
 from duetime.engine.kind import ThreadUse
 from duetime.engine.worker.runner import ClaimedRun
-from duetime.engine.worker.shares import Part, ThreadShares
+from duetime.engine.worker.shares import ThreadPart, ThreadShares
 
 log = logging.getLogger("duetime.timer")
 
@@ -25,7 +25,7 @@ class FairQueue:
 
     def __init__(self, shares: ThreadShares) -> None:
         self._shares = shares
-        self._queues: dict[Part, deque[ClaimedRun]] = {}
+        self._queues: dict[ThreadPart, deque[ClaimedRun]] = {}
         self._length = 0
 
     def __len__(self) -> int:
@@ -42,7 +42,7 @@ class FairQueue:
             queue.append(item)
         self._length += len(items)
 
-    def draw(self) -> tuple[ClaimedRun, Part] | None:
+    def draw(self) -> tuple[ClaimedRun, ThreadPart] | None:
         """Return the next run that may start, and its part. The run counts as in flight until `ended` is called."""
         may_begin = self._shares.may_begin
         for part, queue in self._queues.items():  # noqa: B007 - both are used after the break
@@ -59,7 +59,7 @@ class FairQueue:
         self._shares.begin(part)
         return item, part
 
-    def draw_again(self, part: Part) -> ClaimedRun | None:
+    def draw_again(self, part: ThreadPart) -> ClaimedRun | None:
         """Return the next run of an owner and kind whose previous run has just ended, if no other part is waiting. It
         takes the place of the previous run, so no count changes; most runs start this way."""
         queues = self._queues
@@ -71,7 +71,7 @@ class FairQueue:
         self._length -= 1
         return queue.popleft()
 
-    def ended(self, part: Part) -> None:
+    def ended(self, part: ThreadPart) -> None:
         self._shares.end(part)
         if not part.number and part not in self._queues:
             self._shares.forget(part)
@@ -165,7 +165,7 @@ class Pool:
             self._execute(item)
             drawn = self._draw(part)
 
-    def _draw(self, ended: Part | None) -> tuple[ClaimedRun, Part] | None:
+    def _draw(self, ended: ThreadPart | None) -> tuple[ClaimedRun, ThreadPart] | None:
         queue = self._queue
         with self._lock:  # the lock itself: using the condition costs two more calls per run
             if ended is not None:
@@ -185,7 +185,7 @@ class Pool:
             return drawn
 
 
-class Timed:
+class TimedAction:
     """A pending action that can be cancelled."""
 
     __slots__ = ("_action", "_timer")
@@ -213,7 +213,7 @@ class Timer:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._heap: list[tuple[float, int, Timed]] = []
+        self._heap: list[tuple[float, int, TimedAction]] = []
         self._dropped = 0
         self._numbers = itertools.count()
         self._changed = threading.Condition()
@@ -230,9 +230,9 @@ class Timer:
         if self._thread.is_alive():
             self._thread.join()
 
-    def after(self, seconds: float, action: Callable[[], None]) -> Timed:
+    def after(self, seconds: float, action: Callable[[], None]) -> TimedAction:
         at = self._clock.monotonic() + seconds
-        timed = Timed(self, action)
+        timed = TimedAction(self, action)
         with self._changed:
             first = not self._heap or at < self._heap[0][0]
             heapq.heappush(self._heap, (at, next(self._numbers), timed))
@@ -257,7 +257,7 @@ class Timer:
             except Exception:
                 log.exception("a timed action failed")
 
-    def _next(self) -> Timed | None:
+    def _next(self) -> TimedAction | None:
         with self._changed:
             while not self._stopped:
                 if not self._heap:

@@ -75,8 +75,8 @@ def _failure(item: ClaimedRun, error: BaseException) -> Outcome:
     definition = item.claim.definition
     try:
         trace = traceback_of(error)
-        shown = redacted(trace, secrets_of(definition.payload))
-        log.error("run %s of %s failed\n%s", item.id, definition.public_id, shown)
+        text = redacted(trace, secrets_of(definition.payload))
+        log.error("run %s of %s failed\n%s", item.id, definition.public_id, text)
         return _stored_outcome(item, Failed(error_text(error), traceback=trace))
     except BaseException as second:
         names = type(error).__name__, type(second).__name__

@@ -15,7 +15,7 @@ from duetime.engine.policy.fair_share import UNLIMITED, Cursor, Turns
 from duetime.engine.store import ClaimRequest
 from duetime.engine.worker.runner import ClaimedRun
 
-FEWEST = 4
+MIN_DIVIDED_THREADS = 4
 """With fewer threads than this, there is nothing to divide."""
 # Bound once: an enum lookup costs as much as a call, and every run needs these.
 RESERVED, CAPPED = ThreadUse.RESERVED, ThreadUse.CAPPED
@@ -30,7 +30,7 @@ class Load:
         self.number = self.parts = 0
 
 
-class Part:
+class ThreadPart:
     """The number of runs of one kind that an owner has in flight. Updated tens of thousands of times a second."""
 
     __slots__ = ("kind", "number", "of_owner", "owner", "use")
@@ -54,7 +54,7 @@ class ThreadShares:
     def __init__(self, threads: int, uses: Mapping[str, ThreadUse]) -> None:
         """`uses` names the kinds that this worker executes."""
         self.threads = threads
-        self.divided = threads >= FEWEST
+        self.divided = threads >= MIN_DIVIDED_THREADS
         self.uses: Mapping[str, ThreadUse] = defaultdict(lambda: ThreadUse.SHARED, uses)
         self.reserved = frozenset(kind for kind, use in uses.items() if self.divided and use is RESERVED)
         """The kinds that have reserved threads."""
@@ -65,24 +65,24 @@ class ThreadShares:
         self.in_flight = 0
         self._kept = self.reserve
         self._of_reserved = self._of_capped = 0
-        self._parts: dict[tuple[str, str], Part] = {}
+        self._parts: dict[tuple[str, str], ThreadPart] = {}
         self._owners: dict[str, Load] = {}
 
-    def part(self, kind: str, owner: str) -> Part:
+    def part(self, kind: str, owner: str) -> ThreadPart:
         part = self._parts.get((kind, owner))
         if part is None:
             load = self._owners.setdefault(owner, Load())
             load.parts += 1
-            part = self._parts[kind, owner] = Part(kind, owner, self.uses[kind], load)
+            part = self._parts[kind, owner] = ThreadPart(kind, owner, self.uses[kind], load)
         return part
 
-    def begin(self, part: Part) -> None:
+    def begin(self, part: ThreadPart) -> None:
         self._count(part, 1)
 
-    def end(self, part: Part) -> None:
+    def end(self, part: ThreadPart) -> None:
         self._count(part, -1)
 
-    def _count(self, part: Part, change: int) -> None:
+    def _count(self, part: ThreadPart, change: int) -> None:
         self.in_flight += change
         part.number += change
         part.of_owner.number += change
@@ -92,7 +92,7 @@ class ThreadShares:
         elif part.use is CAPPED:
             self._of_capped += change
 
-    def forget(self, part: Part) -> None:
+    def forget(self, part: ThreadPart) -> None:
         """Drop a part that has nothing in flight and nothing queued."""
         if self._parts.pop((part.kind, part.owner), None) is not None:
             part.of_owner.parts -= 1
@@ -106,7 +106,7 @@ class ThreadShares:
             return free
         return min(free - self._kept, self.most_capped - self._of_capped) if use is CAPPED else free - self._kept
 
-    def may_begin(self, part: Part) -> bool:
+    def may_begin(self, part: ThreadPart) -> bool:
         free = self.usable(part.use)
         if free <= 0 or not self.divided or (self.alone and part.owner == LOCAL):
             return free > 0
@@ -125,11 +125,11 @@ class ThreadShares:
         load = self._owners.get(owner)
         return load.number if load is not None else 0
 
-    def in_flight_of(self) -> list[Part]:
+    def in_flight_of(self) -> list[ThreadPart]:
         return [part for part in list(self._parts.values()) if part.number > 0]
 
 
-SLOW = 1.0
+SLOW_SECONDS = 1.0
 """Seconds that a run is assumed to take until its owner's runs have proved faster."""
 _MOST_KNOWN = 10_000
 
@@ -155,8 +155,8 @@ class ClaimShares:
     def took(self, owner: str, seconds: float) -> None:
         if len(self._paces) > _MOST_KNOWN:
             self._paces.clear()
-        pace = self._paces.get(owner, SLOW)
-        self._paces[owner] = pace + (min(SLOW, seconds) - pace) * 0.05
+        pace = self._paces.get(owner, SLOW_SECONDS)
+        self._paces[owner] = pace + (min(SLOW_SECONDS, seconds) - pace) * 0.05
 
     def stalled(self, items: Iterable[ClaimedRun]) -> None:
         for item in items:
@@ -217,7 +217,7 @@ class ClaimShares:
         capacity = self.threads.startable(kind, owner) - max(0, self._waiting[self.group(kind), owner])
         if at_once:
             return capacity
-        pace = max(self._paces.get(owner, SLOW), 1e-6)
+        pace = max(self._paces.get(owner, SLOW_SECONDS), 1e-6)
         ahead = min(self._most_ahead, int(self.threads.threads * self._ahead / pace))
         return max(capacity + ahead, 0 if self._owners[owner] > 0 else 1)
 

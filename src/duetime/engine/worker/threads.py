@@ -21,7 +21,7 @@ from duetime.engine.worker.worker import Worker, WorkerOptions
 
 log = logging.getLogger("duetime.worker")
 
-WATCH = 1.0
+WATCH_SECONDS = 1.0
 """Seconds that the watching thread waits for the store at a time."""
 LONGEST_PATIENCE = 2.0
 """Maximum number of seconds between two attempts to reach a store that is unavailable."""
@@ -36,10 +36,10 @@ TIDY_EVERY = 3600.0
 
 FOREVER = threading.TIMEOUT_MAX
 
-STUCK = 10.0
+MIN_EXCHANGE_PATIENCE = 10.0
 """Minimum number of seconds that a stopping worker waits for an exchange with the store to end."""
 
-STALLED = 2.0
+MAX_THREAD_WAIT = 2.0
 """Seconds that a claimed run may wait for a thread before it is released to other workers."""
 
 
@@ -60,7 +60,7 @@ class Engine:
         self._following = clock = StoreClock(clock)
         self.worker = Worker(store, kinds, clock, self.options)
         uses = {name: kind.thread_use for name, kind in kinds.items()}
-        self.pool = Pool(self.options.threads, self._execute, self._ran, uses)
+        self.pool = Pool(self.options.threads, self._execute, self._note_end, uses)
         self.timer = Timer(clock)
         self.worker.executor = self.pool
         self.worker.shares.threads = self.pool.shares
@@ -101,7 +101,7 @@ class Engine:
         self._following.follow(self._store.now)
         self.worker.register()
         self.registered(self._stopping)
-        self._forget_store = self._store.on_change(self._noticed, only_soon=True)
+        self._forget_store = self._store.on_change(self._notice, only_soon=True)
         self.timer.start()
         self.pool.start()
         self._watch_lease()
@@ -110,7 +110,7 @@ class Engine:
             thread.start()
         threading.Thread(target=zones.preload, name="duetime-zones", daemon=True).start()
 
-    def _noticed(self) -> None:
+    def _notice(self) -> None:
         self.worker.notice()
         self._wake.set()
 
@@ -129,10 +129,10 @@ class Engine:
         left = item.claim.at - self._clock.now()
         if 0 < left <= self.options.lead:
             self._start_after(left / SECOND, item)
-        elif self._taken(item):
+        elif self._take(item):
             self.pool.put([item])
 
-    def _taken(self, item: ClaimedRun) -> bool:
+    def _take(self, item: ClaimedRun) -> bool:
         """Take a run from those that wait for a timer, and return whether nobody else has taken it."""
         try:
             self._later.remove(item)
@@ -152,7 +152,7 @@ class Engine:
         except BaseException as error:  # a thread that ends would be missing for good, and its run would stay running
             self.worker.execution_failed(item, error)
 
-    def _ran(self) -> None:
+    def _note_end(self) -> None:
         if not self._ended.is_set():
             self._ended.set()
         if self.worker.needs_room and not self._wake.is_set():
@@ -185,17 +185,17 @@ class Engine:
             wake.clear()  # before the stop signal is checked, which `stop` sets first
 
     def _record_and_claim(self) -> float:
-        return self._exchanged(self.worker.record_and_claim)
+        return self._exchange(self.worker.record_and_claim)
 
     def _claim(self) -> float:
-        return self._exchanged(self.worker.claim)
+        return self._exchange(self.worker.claim)
 
     def _claim_too(self) -> float:
         """Claim only while the other thread commits its claim; at any other time, that thread does all the claiming."""
         return 0.0 if self.worker.overlap.passed and self.worker.claim() else FOREVER
 
-    def _exchanged(self, exchange: Callable[[], bool]) -> float:
-        self.worker.leave_to_others(STALLED)
+    def _exchange(self, exchange: Callable[[], bool]) -> float:
+        self.worker.leave_to_others(MAX_THREAD_WAIT)
         more = exchange()
         if not self.worker.lease.expired():  # with an expired lease, a worker claims nothing
             self.exchange_age.completed()
@@ -223,7 +223,7 @@ class Engine:
                 if self._clock.monotonic() - min(self._advanced.values()) < self._longest_pause:
                     self._keep_alive()
                     if self.worker.rescue():
-                        self._noticed()
+                        self._notice()
             except WorkerGone:
                 self._wake.set()  # the exchange registers again
             except TRANSIENT as error:
@@ -270,8 +270,8 @@ class Engine:
     def _watch(self) -> None:
         while not self._stopping.is_set():
             try:
-                if self._store.wait(TIDY_PAUSE if self._is_tidying else WATCH):
-                    self._noticed()
+                if self._store.wait(TIDY_PAUSE if self._is_tidying else WATCH_SECONDS):
+                    self._notice()
                 self._tidy()
             except TRANSIENT:
                 self._stopping.wait(1.0)
@@ -302,11 +302,11 @@ class Engine:
         for event in (self._wake, self._ended, self._passed):
             event.set()
         self._store.stop_waiting()
-        if not self._join_threads(max(patience, STUCK)):
+        if not self._join_threads(max(patience, MIN_EXCHANGE_PATIENCE)):
             return self._abandon()
         self.exchange_age.forget()  # no thread completes another exchange from here on
         deadline = self._clock.monotonic() + patience
-        self.worker.give_back_unstarted([item for item in list(self._later) if self._taken(item)])
+        self.worker.give_back_unstarted([item for item in list(self._later) if self._take(item)])
         self._drain(deadline)
         if self.worker.claimed:
             log.warning("%s runs did not end within %g s and are told to stop", len(self.worker.claimed), patience)

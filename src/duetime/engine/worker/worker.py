@@ -18,7 +18,7 @@ from duetime.engine.policy.options import NO_OPTIONS, is_observed
 from duetime.engine.policy.rows import RunEvent
 from duetime.engine.store import ClaimRequest, RecordedAndClaimed, Store
 from duetime.engine.worker import claim_overlap
-from duetime.engine.worker.claim_overlap import ClaimOverlap, Turn
+from duetime.engine.worker.claim_overlap import ClaimOverlap, ClaimTurn
 from duetime.engine.worker.claim_requests import LONGEST_SLEEP, ClaimRequests, Pace
 from duetime.engine.worker.held_runs import HeldRuns
 from duetime.engine.worker.lease import FailureDetector, Lease
@@ -115,7 +115,7 @@ class Worker:
     # -- liveness -----------------------------------------------------------------------------------------------
 
     def register(self) -> None:
-        asked = self.clock.boottime()
+        begun = self.clock.boottime()
         self.id = self.store.register(
             self.options.name,
             [*self.lanes, *self.options.published],
@@ -123,7 +123,7 @@ class Worker:
             self.clock.now(),
             int(self.options.lease * SECOND),
         )
-        self.lease.renew(asked)
+        self.lease.renew(begun)
         self.notice()
 
     def beat(self) -> None:
@@ -136,13 +136,13 @@ class Worker:
         items = list(self.held.claimed.values())
         reports = {item.id: item.report for item in items if not item.reported and item.report is not None}
         not_begun = [item.id for item in items if not item.begun]
-        asked = self.clock.boottime()
+        begun = self.clock.boottime()
         try:
             answer = self.store.beat(worker, self.clock.now(), reports, not_begun)
         except WorkerGone:
             self._gone = worker
             raise
-        self.lease.renew(asked)
+        self.lease.renew(begun)
         for item in items:
             item.reported = item.reported or item.report == reports.get(item.id)
         if answer.floor > self.options.known_schema:
@@ -245,7 +245,7 @@ class Worker:
 
     def record_and_claim(self) -> bool:
         """Record what finished and claim what is due, in one transaction. Return whether to call it again."""
-        worker = self._registered()
+        worker = self._ensure_registered()
         now = self._now_without_doubt()
         batch = self._take_finished(worker)
         if self.requests.blocked and (batch or self.executor.free):
@@ -262,7 +262,7 @@ class Worker:
             claims, seen, postponed = record_and_claim_in_parts(self.store, worker, now, batch, wants, budget, answers)
         except WorkerGone:
             self._gone = worker
-            self._registered()
+            self._ensure_registered()
             return True
         except BaseException:
             self._doubt = True
@@ -280,8 +280,8 @@ class Worker:
         with self.overlap.take() as turn:
             return self._claim_in(turn)
 
-    def _claim_in(self, turn: Turn) -> bool:
-        worker = self._registered()
+    def _claim_in(self, turn: ClaimTurn) -> bool:
+        worker = self._ensure_registered()
         isolating = self._isolating
         if isolating:
             self.overlap.wait_for_commits()
@@ -301,7 +301,7 @@ class Worker:
         except WorkerGone:
             self._gone = worker
             if not turn.passed:  # otherwise, the thread that has the turn registers again
-                self._registered()
+                self._ensure_registered()
             return True
         except BaseException as error:
             self._doubt = True
@@ -317,9 +317,11 @@ class Worker:
             self._look_ahead(wants, now, claims, seen)
         return bool(seen)
 
-    def _pass_on(self, turn: Turn, wants: Sequence[ClaimRequest], now: Instant, planned: RecordedAndClaimed) -> None:
+    def _pass_on(
+        self, turn: ClaimTurn, wants: Sequence[ClaimRequest], now: Instant, planned: RecordedAndClaimed
+    ) -> None:
         """Let another thread plan the next claim, if more is due and no part of this claim has to be accepted first."""
-        if turn.passed or planned.postponed or len(planned.claims) < claim_overlap.LARGE:
+        if turn.passed or planned.postponed or len(planned.claims) < claim_overlap.MIN_OVERLAPPED_CLAIMS:
             return
         if not self.requests.expects_more(wants, planned.seen) or any(claim.run.deaths for claim in planned.claims):
             return
@@ -363,7 +365,7 @@ class Worker:
         self.pace.recorded += len(batch)
         self.held.remove(batch)
 
-    def _registered(self) -> WorkerId:
+    def _ensure_registered(self) -> WorkerId:
         """Return the id of this worker, which registers first if it is new or was declared dead."""
         if self.id is not None and self.id == self._gone:
             self.overlap.wait_for_commits()
@@ -385,7 +387,7 @@ class Worker:
             count_from(self.store, self.clock, self.batch)
         return now
 
-    def _accept(self, claims: Sequence[Claim], worker: WorkerId, turn: Turn | None = None) -> None:
+    def _accept(self, claims: Sequence[Claim], worker: WorkerId, turn: ClaimTurn | None = None) -> None:
         """Start what is due by now, and the rest at its instant; the duration of the commit is part of the wait."""
         now, since = self.clock.now(), self.clock.monotonic()
         items = self.held.add([ClaimedRun(claim, worker, since) for claim in claims], turn)

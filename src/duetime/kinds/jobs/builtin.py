@@ -39,12 +39,12 @@ def fetch(
 ) -> str:
     """Fetches a page and returns its text; HTML is reduced to readable text. Private addresses are refused."""
     from duetime.engine.clock import SystemClock
-    from duetime.net.client import Call, CallFailed, Http
+    from duetime.net.client import CallFailed, Http, HttpCall
     from duetime.net.ssrf_guard import Guard
 
     http = Http(SystemClock(), Guard(tuple(allowed_hosts)), connections=1, largest=LARGEST)
     try:
-        answer = http.send(Call("GET", url, {"Accept": "text/*, application/json"}, b"", PATIENCE))
+        answer = http.send(HttpCall("GET", url, {"Accept": "text/*, application/json"}, b"", PATIENCE))
     except CallFailed as failed:
         raise NotFetched(failed.reason) from None
     finally:

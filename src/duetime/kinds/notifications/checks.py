@@ -12,7 +12,7 @@ from duetime.engine.store import ScheduleQuery
 from duetime.kinds.notifications.build import alerts_warning, delivery_of, notes_for_others, place_of_alerts
 from duetime.kinds.notifications.kind import NotificationKind
 from duetime.kinds.notifications.qstash.service import QStashNotifications
-from duetime.net.client import Call, CallFailed, Http
+from duetime.net.client import CallFailed, Http, HttpCall
 from duetime.net.urls import BadAddress, read_url
 from duetime.service.checks import Check, Checks, Installation
 from duetime.service.errors import unwrap
@@ -57,7 +57,7 @@ def _places(settings: Settings, http: Http) -> Iterator[Check]:
 def _ntfy(origin: str, token: str, http: Http) -> Check:
     """Query the state of an ntfy server or, with a token, the account of the token."""
     path, headers = ("/v1/account", {"Authorization": f"Bearer {token}"}) if token else ("/v1/health", {})
-    status = _status(Call("GET", f"{origin}{path}", headers, patience=_PATIENCE), http)
+    status = _status(HttpCall("GET", f"{origin}{path}", headers, patience=_PATIENCE), http)
     if isinstance(status, str):
         advice = "check notifications.server and the network"
         return Check("fail", SUBJECT, f"the ntfy server {clean(origin)} does not answer: {clean(status)}; {advice}")
@@ -81,13 +81,13 @@ def _channel(name: str, channel: ChannelSettings, http: Http) -> Check:
 
 def _reached(who: str, origin: str, http: Http) -> Check:
     """Return whether the host of an address answers, whatever the answer is."""
-    status = _status(Call("GET", f"{origin}/", {}, patience=_PATIENCE), http)
+    status = _status(HttpCall("GET", f"{origin}/", {}, patience=_PATIENCE), http)
     if isinstance(status, str):
         return Check("fail", SUBJECT, f"{who} does not answer: {clean(status)}; check its url and the network")
     return Check("ok", SUBJECT, f"{who}: {clean(origin)} answers")
 
 
-def _status(call: Call, http: Http) -> int | str:
+def _status(call: HttpCall, http: Http) -> int | str:
     try:
         return http.send(call).status
     except CallFailed as error:

@@ -13,7 +13,7 @@ from duetime.engine.model import LOCAL, is_open_to
 from duetime.engine.outcome import Completed, Outcome, Returned
 from duetime.engine.policy.follow_ups import Messenger
 from duetime.engine.policy.options import ALERTS, is_topic
-from duetime.engine.policy.rows import Message
+from duetime.engine.policy.rows import OwnerMessage
 from duetime.settings import Settings
 from duetime.settings.sections import INBOX
 from duetime.settings.sections import LOCAL as LOCAL_BACKEND
@@ -171,7 +171,7 @@ class Inbox(Delivery):
     """Accepts every message: once it is recorded, a message has arrived, and `duetime inbox` shows it."""
 
 
-def _payload(message: Message) -> dict[str, Any]:
+def _payload(message: OwnerMessage) -> dict[str, Any]:
     text = message.text
     return {
         "message": text if len(text) <= LONGEST else f"{text[:LONGEST]} …",

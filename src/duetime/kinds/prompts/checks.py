@@ -19,7 +19,7 @@ from duetime.kinds.prompts.agents.gateway_tools import SKILL
 from duetime.kinds.prompts.agents.user_servers import VARIABLE
 from duetime.kinds.prompts.build import BUILTIN, named_agents, owners_of_agents, woken_agents
 from duetime.kinds.prompts.kind import KIND, REMINDERS
-from duetime.net.client import Call, CallFailed, Http
+from duetime.net.client import CallFailed, Http, HttpCall
 from duetime.net.urls import BadAddress, read_url
 from duetime.service.checks import Check, Checks, Installation
 from duetime.service.errors import unwrap
@@ -106,7 +106,7 @@ def _webhook(who: str, url: str, http: Http) -> Check:
     """Check whether the host of a webhook, without its path, answers at all."""
     try:
         origin = read_url(url).origin
-        http.send(Call("GET", f"{origin}/", {}, patience=5.0))
+        http.send(HttpCall("GET", f"{origin}/", {}, patience=5.0))
     except BadAddress as error:
         return Check("fail", SUBJECT, f"{who}: {clean(error)}")
     except CallFailed as error:

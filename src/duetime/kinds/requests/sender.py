@@ -15,10 +15,10 @@ from duetime.engine.outcome import Completed, Failed, Outcome, Retry
 from duetime.engine.times import read_duration
 from duetime.kinds.requests.wire import Outgoing
 from duetime.net.calls import retry_after, status_name
-from duetime.net.client import Answer, Call, CallFailed, Http
+from duetime.net.client import CallFailed, Http, HttpAnswer, HttpCall
 from duetime.net.host_limits import Hosts, Sign, Tried
 from duetime.net.outcomes import outcome_of_failure, sign_of_failure
-from duetime.net.urls import BadAddress, Target, read_url
+from duetime.net.urls import BadAddress, UrlParts, read_url
 
 SIGNATURE = "Upstash-Signature"
 SIGNATURE_LIFE = 5 * MINUTE
@@ -44,7 +44,7 @@ class Requests:
     def close(self) -> None:
         self._http.close()
 
-    def _attempt(self, outgoing: Outgoing, target: Target) -> Tried:
+    def _attempt(self, outgoing: Outgoing, target: UrlParts) -> Tried:
         headers = {name: value for name, value in outgoing.headers.items() if name.lower() != SIGNATURE.lower()}
         try:
             headers[SIGNATURE] = self._signature(outgoing)
@@ -52,7 +52,7 @@ class Requests:
             said = "the store could not be reached, so that it could not be signed"
             return Tried(Retry(said, after=outgoing.again), Sign.NONE)
         method, url, body = outgoing.method, outgoing.url, outgoing.body
-        call = Call(method, url, headers, body, outgoing.patience, outgoing.once, outgoing.owner)
+        call = HttpCall(method, url, headers, body, outgoing.patience, outgoing.once, outgoing.owner)
         try:
             answer = self._http.send(call)
         except CallFailed as failed:
@@ -79,7 +79,7 @@ class Requests:
         return jwt.encode(claims, self._key_of(outgoing.owner), "HS256")
 
 
-def _judged(answer: Answer, outgoing: Outgoing, host: str) -> Outcome:
+def _judged(answer: HttpAnswer, outgoing: Outgoing, host: str) -> Outcome:
     result = json.dumps(
         {
             "status": answer.status,

@@ -135,7 +135,7 @@ def _change_here(call: Call, schedule: Schedule, effect: _Effect) -> Result[Chan
     result: Result[Any]
     match effect.action:
         case "pause":
-            result = scheduler.pause(caller, schedule, until=effect.until, note=effect.note, asked=effect.requested)
+            result = scheduler.pause(caller, schedule, until=effect.until, note=effect.note, requested=effect.requested)
         case "resume":
             result = scheduler.resume(caller, schedule)
         case "cancel":

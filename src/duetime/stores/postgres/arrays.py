@@ -66,10 +66,10 @@ def texts(values: Collection[str | None]) -> str:
 
 
 def _element(value: str | None) -> str:
-    return "NULL" if value is None else _quoted(value)
+    return "NULL" if value is None else _quote(value)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     if "\\" in text:
         text = text.replace("\\", "\\\\")
     if '"' in text:

@@ -63,10 +63,10 @@ def translate(error: psycopg.Error) -> DuetimeError | psycopg.Error:
             return error
 
 
-def refused(error: psycopg.Error) -> StoreUnavailable:
+def refusal_of(error: psycopg.Error) -> StoreUnavailable:
     """Return the error for a failed connection, with the server's reason if it gave one."""
-    found = _REFUSED.search(str(error))
-    reason = f"refuses the connection ({found[1].strip()})" if found else "cannot be reached"
+    match = _REFUSED.search(str(error))
+    reason = f"refuses the connection ({match[1].strip()})" if match else "cannot be reached"
     return StoreUnavailable(f"PostgreSQL {reason}; work continues when it is back")
 
 
@@ -136,7 +136,7 @@ class Address:
         try:
             connection = psycopg.connect(**{**_WATCHFUL, **self._parameters}, autocommit=True)  # type: ignore[arg-type]
         except psycopg.Error as error:
-            raise refused(error) from error
+            raise refusal_of(error) from error
         try:
             calls = ", ".join(["set_config(%s, %s, false)"] * len(settings))
             connection.execute(f"SELECT {calls}", [part for setting in settings.items() for part in setting])

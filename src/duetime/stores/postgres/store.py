@@ -85,8 +85,8 @@ class Listener:
                 return True
         deadline = self._clock.monotonic() + timeout
         while self._ready(self._connection, max(0.0, deadline - self._clock.monotonic())):
-            heard = list(self._connection.notifies(timeout=0))
-            if any(not self._is_ours(notify.pid) for notify in heard):
+            notices = list(self._connection.notifies(timeout=0))
+            if any(not self._is_ours(notify.pid) for notify in notices):
                 return True  # the listeners in this process already know about its own commits
         return False
 
@@ -145,14 +145,14 @@ def _have_schema(connection: Connection) -> None:
 
 def _version(connection: Connection) -> int:
     """Return the schema version, 0 if our tables do not exist; refuse another program's tables with the same names."""
-    found = connection.execute(
+    tables = connection.execute(
         "SELECT table_name FROM information_schema.tables"
         " WHERE table_schema = current_schema() AND table_name = ANY (%s)",
         (list(_OURS),),
     ).fetchall()
-    if not found:
+    if not tables:
         return 0
-    if len(found) == len(_OURS):
+    if len(tables) == len(_OURS):
         versions = connection.execute(SQL["schema_version"]).fetchall()
         if versions:
             return int(versions[0][0])
@@ -272,7 +272,7 @@ class PostgresStore(BaseStore):
     def schema(self) -> int:
         return int(self._rows(SQL["schema_version"], ())[0][0])
 
-    def backup(self, target: str, told: Callable[[float], None] = lambda done: None) -> None:
+    def backup(self, target: str, report: Callable[[float], None] = lambda done: None) -> None:
         raise StoreUnusable("PostgreSQL is backed up with its own tools: pg_dump for a copy, or its archive of the WAL")
 
     def close(self) -> None:

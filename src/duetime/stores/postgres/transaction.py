@@ -19,11 +19,11 @@ from duetime.engine.model import (
     WorkerId,
 )
 from duetime.engine.policy.bulk import CREATED, columns_of
-from duetime.engine.policy.claim import Entry
+from duetime.engine.policy.claim import DueItem
 from duetime.engine.policy.fair_share import Head
 from duetime.engine.policy.finish import HeldRun
 from duetime.engine.policy.rows import Completion, NewRows, RunColumn, Writes, first_entry
-from duetime.engine.store import Beat, ClaimRequest, Position
+from duetime.engine.store import Beat, ClaimRequest, QueuePosition
 from duetime.stores.byte_limits import MAX_TOTAL_AGE, size_of
 from duetime.stores.create import CreateRequest, counted_between
 from duetime.stores.postgres.arrays import arrays, columns, numbers, texts
@@ -32,7 +32,7 @@ from duetime.stores.search import load_queries
 from duetime.stores.transaction import (
     DEFINITION,
     DUE,
-    FEW,
+    MAX_HEAD_SCAN,
     RUN,
     SOON,
     LockedRun,
@@ -49,7 +49,7 @@ from duetime.stores.transaction import (
 )
 
 SQL = {name: text.replace("?", "%s") for name, text in load_queries("postgres").items()}
-BLOCK = 16
+ID_BLOCK = 16
 
 _DEFINITIONS = "n" + "t" * 8 + "in" + "tt" + "nntn"
 _PROGRESS_UPDATES = "nt" + "nnnnnn" + "tntntn"
@@ -59,7 +59,7 @@ _RUN_UPDATES = "t" + "iinn" + "t" + "nnnn" + "tt" + "in"
 _DEFINITION_UPDATES = "tttttt" + "inntntn"
 _ATTEMPTS = "ninntttt" + "n"
 _RUNNING = RunStatus.RUNNING
-_BEGINNING = Position(Instant(-(2**63)), ScheduleId(0))
+_BEGINNING = QueuePosition(Instant(-(2**63)), ScheduleId(0))
 
 
 def parameters_of(request: CreateRequest, ids: Sequence[int | None]) -> list[Any]:
@@ -140,7 +140,7 @@ class PostgresTransaction(Transaction):
 
     def new_run_id(self) -> RunId:
         if not self._ids:
-            self._ids.extend(row[0] for row in self.rows("new_run_ids", BLOCK))
+            self._ids.extend(row[0] for row in self.rows("new_run_ids", ID_BLOCK))
         return RunId(self._ids.popleft())
 
     def new_schedule_ids(self, count: int) -> list[ScheduleId]:
@@ -150,8 +150,8 @@ class PostgresTransaction(Transaction):
         self.send("lock_owner", owner)
 
     def by_keys(self, keys: Sequence[OwnerKey]) -> dict[OwnerKey, Schedule]:
-        found = [schedule_of(row) for row in self.rows("schedules_by_keys", *columns("tt", keys))]
-        return {(schedule.definition.owner, schedule.definition.key): schedule for schedule in found}
+        schedules = [schedule_of(row) for row in self.rows("schedules_by_keys", *columns("tt", keys))]
+        return {(schedule.definition.owner, schedule.definition.key): schedule for schedule in schedules}
 
     def lock_schedule(self, schedule: ScheduleId) -> Schedule | None:
         self.send("lock_progress", schedule)
@@ -190,35 +190,35 @@ class PostgresTransaction(Transaction):
         return self._server_time
 
     def due_lanes(self, wants: Sequence[ClaimRequest]) -> dict[str, list[Head]]:
-        asked, self._lanes = self._lanes, None
-        if asked is None:
-            asked = self._ask_for_lanes(wants)
+        cursor, self._lanes = self._lanes, None
+        if cursor is None:
+            cursor = self._ask_for_lanes(wants)
             self._burst()
-        found: dict[str, list[Head]] = {}
-        for lane, *head in asked.fetchall():
-            heads = found.setdefault(lane, [])
+        lanes: dict[str, list[Head]] = {}
+        for lane, *head in cursor.fetchall():
+            heads = lanes.setdefault(lane, [])
             if head:
                 heads.append(Head(*head))
-        return found
+        return lanes
 
     def _ask_for_lanes(self, wants: Sequence[ClaimRequest]) -> Cursor:
         lanes = {want.lane: want.until for want in wants}
         if not any(map(takes_turns, wants)):
             return self.send("due_lanes", texts(lanes), numbers(lanes.values()))
         nows = {want.lane: want.until - want.lead for want in wants}
-        return self.send("due_owners", texts(lanes), numbers(lanes.values()), numbers(nows.values()), FEW)
+        return self.send("due_owners", texts(lanes), numbers(lanes.values()), numbers(nows.values()), MAX_HEAD_SCAN)
 
-    def due_entries(self, want: ClaimRequest) -> list[Entry]:
+    def due_entries(self, want: ClaimRequest) -> list[DueItem]:
         after = want.after or _BEGINNING
         return self._entries(
             self.rows("due_entries", want.lane, *after, want.until, want.until - want.lead, want.limit)
         )
 
-    def due_entries_of(self, want: ClaimRequest, dealt: Sequence[tuple[str, int, int]]) -> list[Entry]:
+    def due_entries_of(self, want: ClaimRequest, dealt: Sequence[tuple[str, int, int]]) -> list[DueItem]:
         now = want.until - want.lead
         return self._entries(self.rows("due_entries_of", *columns("tnn", dealt), want.lane, want.until, now))
 
-    def _entries(self, rows: Sequence[tuple[Any, ...]]) -> list[Entry]:
+    def _entries(self, rows: Sequence[tuple[Any, ...]]) -> list[DueItem]:
         self._ids.extend([row[DUE] for row in rows if row[DUE] is not None])
         entries = [entry_of(row[:DUE] + row[DUE + 1 :]) for row in rows]
         begun = [entry.due.run for entry in entries if entry.due.run != NO_RUN]
@@ -228,22 +228,22 @@ class PostgresTransaction(Transaction):
         return [with_run(entry, runs.get(entry.due.run)) for entry in entries]
 
     def held(self, runs: Sequence[RunId]) -> dict[RunId, HeldRun]:
-        wanted = numbers(runs)
-        locked = self.send("lock_progress_of_runs", wanted)
-        rows = self.rows("held_rows", wanted)
-        return {held.run.id: held for held in _held(rows, locked.fetchall())}
+        ids = numbers(runs)
+        locked = self.send("lock_progress_of_runs", ids)
+        rows = self.rows("held_rows", ids)
+        return {held.run.id: held for held in _held_of(rows, locked.fetchall())}
 
     def holdings(self, runs: Sequence[RunId]) -> list[LockedRun]:
-        wanted = numbers(runs)
-        locked = self.send("lock_progress_of_runs", wanted)
-        rows = self.rows("holdings", wanted)
+        ids = numbers(runs)
+        locked = self.send("lock_progress_of_runs", ids)
+        rows = self.rows("holdings", ids)
         progress = {row[0]: row for row in locked.fetchall()}
         return [holding_of((*row[1:], *progress[row[0]])) for row in rows if row[0] in progress]
 
     def held_by(self, worker: WorkerId) -> list[HeldRun]:
         locked = self.send("lock_progress_of_worker", worker)
         rows = self.rows("held_rows_of_worker", worker)
-        return _held(rows, locked.fetchall())
+        return _held_of(rows, locked.fetchall())
 
     def insert_runs(self, runs: Sequence[Run], careful: bool = True) -> list[Run]:
         if not runs:
@@ -254,10 +254,10 @@ class PostgresTransaction(Transaction):
         if not careful and not others:
             self.send("insert_plain_runs", *columns(_CLAIMED_RUNS, claimed))
             return []
-        made = [self.send("insert_claimed_runs", *columns(_CLAIMED_RUNS, claimed))] if claimed else []
-        made += [self.send("insert_runs", *columns(_RUNS, others))] if others else []
+        cursors = [self.send("insert_claimed_runs", *columns(_CLAIMED_RUNS, claimed))] if claimed else []
+        cursors += [self.send("insert_runs", *columns(_RUNS, others))] if others else []
         self._burst()
-        if sum(cursor.fetchall()[0][0] for cursor in made) == len(runs):
+        if sum(cursor.fetchall()[0][0] for cursor in cursors) == len(runs):
             return []
         ids = numbers([run.id for run in runs])
         present = {row[0] for row in self.rows("present_runs", ids)}
@@ -296,9 +296,9 @@ class PostgresTransaction(Transaction):
             updates = [definition_update(row) for row in writes.definitions]
             self.send("update_schedules", *columns(_DEFINITION_UPDATES, updates))
 
-    def _set_columns(self, given: Sequence[RunColumn]) -> None:
+    def _set_columns(self, values: Sequence[RunColumn]) -> None:
         for name, shape in (("spared", "nn"), ("traceback", "tn"), ("payload", "tn"), ("actor", "tn")):
-            rows = [each[1:] for each in given if each.name == name]
+            rows = [each[1:] for each in values if each.name == name]
             if rows:
                 self.send(f"set_{name}", *columns(shape, rows))
 
@@ -331,7 +331,7 @@ class PostgresTransaction(Transaction):
         return {row[0]: row[1] for row in self.rows("spared_runs", numbers(runs))} if runs else {}
 
 
-def _held(rows: Sequence[tuple[Any, ...]], locked: Sequence[tuple[Any, ...]]) -> list[HeldRun]:
+def _held_of(rows: Sequence[tuple[Any, ...]], locked: Sequence[tuple[Any, ...]]) -> list[HeldRun]:
     """Return the runs whose schedule was locked for them; leave out runs that appeared after the lock."""
     progress = {row[0]: Progress._make(row) for row in locked}
     return [

@@ -15,7 +15,7 @@ _SMALLEST_SPACE = 64 * 1024
 """Bytes of free space; the shared memory beside a SQLite file takes 32 kB at first."""
 
 
-def _not_opened(path: str) -> DuetimeError:
+def _opening_error(path: str) -> DuetimeError:
     """Return a permanent error for a file that cannot be opened, but a temporary one if descriptors or memory are
     short."""
     folder = os.path.dirname(path) or "."  # noqa: PTH120 - no Path: this runs where memory or descriptors are short
@@ -25,7 +25,7 @@ def _not_opened(path: str) -> DuetimeError:
     return StoreUnusable(f"{path} cannot be opened; check that its folder exists and may be written")
 
 
-def _failed(path: str, error: BaseException) -> StoreUnavailable:
+def _failure(path: str, error: BaseException) -> StoreUnavailable:
     """Return the error for a failed read or write. SQLite does not say so if the disk is too full for the files beside
     its own."""
     full = isinstance(error, apsw.FullError)
@@ -72,9 +72,9 @@ def _raise_translated(path: str, wrote: bool) -> Iterator[None]:
     except apsw.CorruptError as error:
         raise StoreUnusable(f"{path} is damaged; restore it from a backup") from error
     except apsw.CantOpenError as error:
-        raise _not_opened(path) from error
+        raise _opening_error(path) from error
     except (apsw.FullError, apsw.IOError, apsw.NoMemError, MemoryError) as error:
-        raise _failed(path, error) from error
+        raise _failure(path, error) from error
     except apsw.TooBigError as error:
         raise InvalidInput("too large to be stored") from error
     except UnicodeEncodeError as error:

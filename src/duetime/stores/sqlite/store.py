@@ -25,7 +25,7 @@ from duetime.stores.create import CreateRequest, NotAtOnce, counted_between
 from duetime.stores.search import load_migrations, load_queries
 from duetime.stores.sqlite.error_translation import translated
 from duetime.stores.sqlite.store_file import Inode, guard, inode, make_private
-from duetime.stores.sqlite.transaction import SqliteTransaction, grouped
+from duetime.stores.sqlite.transaction import SqliteTransaction, insert_statement
 from duetime.stores.sqlite.watch import CommitWatch
 from duetime.stores.transaction import Taken, Transaction
 
@@ -219,7 +219,7 @@ class SqliteStore(BaseStore):
             size = None if limit is None else size_of(definition.payload, definition.policy)
             values += *definition, progress.next, entry.lane, entry.at, limits.get(owner), size, limit, *counted
         try:
-            self._writer.execute(grouped("create_schedule", len(rows)), values)
+            self._writer.execute(insert_statement("create_schedule", len(rows)), values)
         except apsw.ConstraintError as error:
             raise REFUSALS.get(str(error), Taken) from error
         except apsw.SQLError as error:  # a trigger does not find new tables until a statement has read them
@@ -335,7 +335,7 @@ class SqliteStore(BaseStore):
     def schema(self) -> int:
         return int(self._rows("PRAGMA user_version", ())[0][0])
 
-    def backup(self, target: str, told: Callable[[float], None] = lambda done: None) -> None:
+    def backup(self, target: str, report: Callable[[float], None] = lambda done: None) -> None:
         """Write a consistent copy with SQLite's backup API; the copy gets its name only when it is complete."""
         partial = f"{target}.{uuid.uuid4().hex}.partial"
         make_private(partial)  # before SQLite opens it, because the umask would leave it readable by others
@@ -346,7 +346,7 @@ class SqliteStore(BaseStore):
                     with copy.backup("main", source, "main") as job:
                         while not job.done:
                             job.step(1000)
-                            told(1 - job.remaining / max(1, job.page_count))
+                            report(1 - job.remaining / max(1, job.page_count))
                 finally:
                     copy.close()
             Path(partial).replace(target)

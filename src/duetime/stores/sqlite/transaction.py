@@ -14,14 +14,14 @@ import apsw
 from duetime.engine.clock import Instant
 from duetime.engine.model import NO_RUN, Run, RunId, Schedule, ScheduleId, WorkerId
 from duetime.engine.policy.bulk import Column, NewSchedules, in_columns, is_common
-from duetime.engine.policy.claim import Entry
+from duetime.engine.policy.claim import DueItem
 from duetime.engine.policy.fair_share import Head
 from duetime.engine.policy.finish import HeldRun
 from duetime.engine.policy.rows import Completion, NewRows, RunColumn, Writes
 from duetime.engine.store import Beat, ClaimRequest
 from duetime.stores.search import load_queries
 from duetime.stores.transaction import (
-    FEW,
+    MAX_HEAD_SCAN,
     LockedRun,
     NeedsDecision,
     OwnerKey,
@@ -45,7 +45,7 @@ Row = TypeVar("Row", HeldRun, Schedule)
 GROUPS = (1000, 250, 50)
 """Numbers of rows that one statement inserts: as large as possible, but few sizes, because each is a statement of its
 own for the driver to cache."""
-LONGEST = 15_000
+MAX_PARAMETER_CHARACTERS = 15_000
 """Maximum number of characters in the parameters of a statement: the driver only caches statements up to 16 KB."""
 
 
@@ -53,7 +53,7 @@ _ROW = re.compile(r"(?<=VALUES )(\([^()]+\))")
 
 
 @cache
-def grouped(name: str, size: int) -> str:
+def insert_statement(name: str, size: int) -> str:
     """Return a statement that inserts several rows, given one that inserts a single row."""
     before, values, after = _ROW.split(SQL[name])
     return before + ",".join([values.replace(" ", "")] * size) + after
@@ -102,8 +102,8 @@ class SqliteTransaction(Transaction):
         """Do nothing, because the transaction excludes every other writer."""
 
     def by_keys(self, keys: Sequence[OwnerKey]) -> dict[OwnerKey, Schedule]:
-        found = [schedule_of(row) for row in self.rows("schedules_by_keys", json.dumps(keys))]
-        return {(schedule.definition.owner, schedule.definition.key): schedule for schedule in found}
+        schedules = [schedule_of(row) for row in self.rows("schedules_by_keys", json.dumps(keys))]
+        return {(schedule.definition.owner, schedule.definition.key): schedule for schedule in schedules}
 
     def lock_schedule(self, schedule: ScheduleId) -> Schedule | None:
         rows = self.rows("schedule_by_id", schedule)
@@ -146,26 +146,26 @@ class SqliteTransaction(Transaction):
     def _heads(self, want: ClaimRequest) -> list[Head]:
         """Return the owners with due entries, from the entries themselves if there are few of them."""
         now = want.until - want.lead
-        first = self.rows("due_heads", want.lane, want.until, now, FEW)
-        if len(first) < FEW:
+        first = self.rows("due_heads", want.lane, want.until, now, MAX_HEAD_SCAN)
+        if len(first) < MAX_HEAD_SCAN:
             return [Head(*pair) for pair in dict(reversed(first)).items()]
         return [Head(*row) for row in self.rows("due_owners", want.lane, want.until, now)]
 
-    def due_entries(self, want: ClaimRequest) -> list[Entry]:
+    def due_entries(self, want: ClaimRequest) -> list[DueItem]:
         return self._entries(self.rows("due_entries", want.lane, want.until, want.until - want.lead, want.limit))
 
-    def due_entries_of(self, want: ClaimRequest, dealt: Sequence[tuple[str, int, int]]) -> list[Entry]:
+    def due_entries_of(self, want: ClaimRequest, dealt: Sequence[tuple[str, int, int]]) -> list[DueItem]:
         """Read only the keys first, because one statement per owner is cheap only while its rows are narrow."""
-        ask, given = self.rows, (want.lane, want.until, want.until - want.lead)
-        parts = (ask("due_keys_of", *given, owner, number, past) for owner, number, past in dealt)
+        ask, bounds = self.rows, (want.lane, want.until, want.until - want.lead)
+        parts = (ask("due_keys_of", *bounds, owner, number, past) for owner, number, past in dealt)
         return self._entries(ask("due_entries_by_key", json.dumps([key for part in parts for key in part])))
 
-    def _entries(self, rows: Sequence[tuple[Any, ...]]) -> list[Entry]:
+    def _entries(self, rows: Sequence[tuple[Any, ...]]) -> list[DueItem]:
         entries = [entry_of(row) for row in rows]
         self._states.update([(progress[0], progress[3]) for _, _, progress, _ in entries])
         return [entry if entry[0][3] == NO_RUN else self._with_run(entry) for entry in entries]
 
-    def _with_run(self, entry: Entry) -> Entry:
+    def _with_run(self, entry: DueItem) -> DueItem:
         return with_run(entry, next(iter(self.rows("run_as_claimed", entry.due.run)), None))
 
     def held(self, runs: Sequence[RunId]) -> dict[RunId, HeldRun]:
@@ -196,7 +196,7 @@ class SqliteTransaction(Transaction):
         if len(rows) == 1:
             self._db.execute(SQL[name], rows[0])
         elif len(rows) < GROUPS[-1]:
-            self._db.execute(grouped(name, len(rows)), list(chain.from_iterable(rows)))
+            self._db.execute(insert_statement(name, len(rows)), list(chain.from_iterable(rows)))
         else:
             self._insert_columns(name, in_columns(rows))
 
@@ -205,7 +205,7 @@ class SqliteTransaction(Transaction):
         shared = tuple(map(is_common, columns))
         once = [column[0] for column, common in zip(columns, shared, strict=True) if common]
         own = [column for column, common in zip(columns, shared, strict=True) if not common]
-        most = LONGEST // (2 * len(own) + 2)
+        most = MAX_PARAMETER_CHARACTERS // (2 * len(own) + 2)
         while left:
             size = next((size for size in GROUPS if size <= left and size <= most), left)
             rows = zip(*[column[begin : begin + size] for column in own], strict=True)
@@ -254,8 +254,8 @@ class SqliteTransaction(Transaction):
         if writes.definitions:
             many(SQL["update_schedule"], (definition_update(row) for row in writes.definitions))
 
-    def _set_columns(self, given: Sequence[RunColumn]) -> None:
-        for name, value, run in given:
+    def _set_columns(self, values: Sequence[RunColumn]) -> None:
+        for name, value, run in values:
             self._db.execute(SQL[f"set_{name}"], (value, run))
 
     def usages(self, owners: Sequence[str], hour: Instant) -> dict[str, int]:

@@ -12,7 +12,7 @@ from typing import Any
 from duetime.engine.outcome import Completed, Failed, Outcome, Retry
 from duetime.kinds.notifications.delivery import OutgoingMessage
 from duetime.net.host_limits import Hosts, Sign, Tried
-from duetime.net.outcomes import not_tried, silenced
+from duetime.net.outcomes import not_tried, silence_logs
 from duetime.net.ssrf_guard import Abandoned, Helpers, NoneFree
 
 _ALARMING = frozenset({"rotating_light", "x", "no_entry", "skull", "fire"})
@@ -48,7 +48,7 @@ class AppriseChannel:
         except ImportError:
             return f"{where}: its url needs Apprise; install it with: pip install 'duetime[channels]'"
         self._apprise = apprise
-        with silenced():
+        with silence_logs():
             try:
                 service = self._service(apprise)
             except Exception as error:  # its message may quote the address
@@ -90,7 +90,7 @@ class AppriseChannel:
         assert apprise is not None
         fields = outgoing.fields
         written_in = "markdown" if fields.get("markdown") else "text"
-        with silenced():
+        with silence_logs():
             try:
                 service = self._service(apprise)
                 service.socket_connect_timeout = min(service.socket_connect_timeout, outgoing.patience)

@@ -13,9 +13,9 @@ from duetime.engine.encoding import json_object
 from duetime.engine.kind import LOCAL
 from duetime.engine.outcome import Failed, Outcome
 from duetime.kinds.notifications.delivery import NTFY, OutgoingMessage
-from duetime.net.client import Answer, Call, Http
+from duetime.net.client import Http, HttpAnswer, HttpCall
 from duetime.net.host_limits import Hosts
-from duetime.net.outcomes import IDEMPOTENCY_KEY, posted
+from duetime.net.outcomes import IDEMPOTENCY_KEY, post
 from duetime.net.urls import BadAddress, read_url
 
 LARGEST_MESSAGE = 4096
@@ -54,7 +54,7 @@ class Ntfy:
         call, cut = publish_call(self._server, outgoing)
         origin = call.url.removesuffix("/")
         return self._hosts.pass_(
-            origin, lambda: posted(self._http, call, origin, lambda answer: _receipt(answer, cut)), outgoing.owner
+            origin, lambda: post(self._http, call, origin, lambda answer: _receipt(answer, cut)), outgoing.owner
         )
 
 
@@ -102,7 +102,7 @@ def address_of(server: NtfyServer, topic: str, owner: str) -> str:
     return f"{read_url(server.url).origin}/{real_topic(server, topic, owner)}"
 
 
-def publish_call(server: NtfyServer, outgoing: OutgoingMessage) -> tuple[Call, bool]:
+def publish_call(server: NtfyServer, outgoing: OutgoingMessage) -> tuple[HttpCall, bool]:
     """Return the request to a server without problems, and whether the message had to be cut."""
     body, cut = publication(outgoing, real_topic(server, outgoing.topic, outgoing.owner))
     headers = {"Content-Type": "application/json"}
@@ -110,7 +110,7 @@ def publish_call(server: NtfyServer, outgoing: OutgoingMessage) -> tuple[Call, b
         headers[IDEMPOTENCY_KEY] = outgoing.id
     if server.token:
         headers["Authorization"] = f"Bearer {server.token}"
-    return Call(
+    return HttpCall(
         "POST", f"{read_url(server.url).origin}/", headers, body, outgoing.patience, outgoing.once, outgoing.owner
     ), cut
 
@@ -141,7 +141,7 @@ def _shortened(text: str, largest: int) -> str:
     return raw[: max(0, largest - len(CUT.encode()))].decode(errors="ignore") + CUT
 
 
-def _receipt(answer: Answer, cut: bool) -> dict[str, Any]:
+def _receipt(answer: HttpAnswer, cut: bool) -> dict[str, Any]:
     """Return the result of a delivery, with ntfy's own id of the message if the response can be read."""
     receipt = (json_object(answer.body) or {}).get("id")
     told: dict[str, Any] = {"channel": NTFY}

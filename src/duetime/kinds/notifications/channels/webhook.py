@@ -11,9 +11,9 @@ from urllib.parse import quote_plus
 from duetime.engine.outcome import Failed, Outcome
 from duetime.kinds.notifications.delivery import OutgoingMessage
 from duetime.net.calls import checked
-from duetime.net.client import Call, CallFailed, Http
+from duetime.net.client import CallFailed, Http, HttpCall
 from duetime.net.host_limits import Hosts
-from duetime.net.outcomes import IDEMPOTENCY_KEY, posted
+from duetime.net.outcomes import IDEMPOTENCY_KEY, post
 from duetime.settings.sections import ChannelSettings
 
 # Templates of bodies. Texts from agents are escaped for the format, so that each stays a single value.
@@ -83,14 +83,14 @@ class HttpChannel:
         call = self._call(outgoing)
         return self._hosts.pass_(
             self._receiver,
-            lambda: posted(self._http, call, self._receiver, lambda _: {"channel": self._name}, self._hidden),
+            lambda: post(self._http, call, self._receiver, lambda _: {"channel": self._name}, self._hidden),
             outgoing.owner,
         )
 
-    def _call(self, outgoing: OutgoingMessage) -> Call:
+    def _call(self, outgoing: OutgoingMessage) -> HttpCall:
         headers = {IDEMPOTENCY_KEY: outgoing.id, **self._headers}
         body, patience = self._body(outgoing).encode(), outgoing.patience
-        return Call(self._method, self._url, headers, body, patience, outgoing.once, outgoing.owner)
+        return HttpCall(self._method, self._url, headers, body, patience, outgoing.once, outgoing.owner)
 
     def _body(self, outgoing: OutgoingMessage) -> str:
         if not self._template:

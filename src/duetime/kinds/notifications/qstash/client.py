@@ -11,12 +11,12 @@ from urllib.parse import quote
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.encoding import json_object
 from duetime.engine.queries import could_be_an_id
-from duetime.engine.redaction import SHORTEST, without_secrets, without_values
+from duetime.engine.redaction import MIN_SECRET_LENGTH, without_secrets, without_values
 from duetime.engine.store_interfaces import Remote, RemoteKind
 from duetime.kinds.notifications.channels.ntfy import NtfyServer, problem_of, publish_call
 from duetime.kinds.notifications.delivery import OutgoingMessage
 from duetime.kinds.notifications.qstash.records import cron_of, fields_of
-from duetime.net.client import Answer, Call, CallFailed, Http
+from duetime.net.client import CallFailed, Http, HttpAnswer, HttpCall
 from duetime.net.ssrf_guard import is_local_name, why_closed
 from duetime.net.urls import BadAddress, read_url
 
@@ -43,7 +43,7 @@ class QStashError(Exception):
         """An earlier attempt got no response, and may have succeeded."""
 
 
-def _error_of(answer: Answer) -> QStashError:
+def _error_of(answer: HttpAnswer) -> QStashError:
     """Return the error of a response that is not a success."""
     status = answer.status
     if status >= 500 or status == 408:
@@ -115,7 +115,7 @@ class QStashClient:
         import httpx
         from qstash import QStash
 
-        self._hidden = [secret for secret in (token, *hidden) if len(secret) >= SHORTEST]
+        self._hidden = [secret for secret in (token, *hidden) if len(secret) >= MIN_SECRET_LENGTH]
         self._http, self._patience = http, patience / ATTEMPTS
         self._sdk = QStash(token, retry=False, base_url=url or None)
         # The SDK has no setting for limits: its own client waits ten minutes and reads responses of any length.
@@ -151,7 +151,9 @@ class QStashClient:
 
         headers = {name: value for name, value in request.headers.items() if name not in _OF_THE_CONNECTION}
         try:
-            answer = self._http.send(Call(request.method, str(request.url), headers, request.read(), self._patience))
+            answer = self._http.send(
+                HttpCall(request.method, str(request.url), headers, request.read(), self._patience)
+            )
         except CallFailed as failed:
             if failed.permanent:
                 raise QStashError(f"QStash cannot be called: {failed.reason}") from None

@@ -24,7 +24,7 @@ from duetime.kinds.prompts.agents.user_servers import ServerUnreachable
 from duetime.kinds.prompts.allowance import Allowance
 from duetime.processes.child import ProcessSpec, StopRequest
 from duetime.processes.output import OutputBuffer
-from duetime.processes.supervisor import LIMITS, ChildLease, GuardedCommand, Limits
+from duetime.processes.supervisor import LIMITS, ChildLease, GuardedCommand, ProcessLimits
 from duetime.security.redaction import Secrets
 from duetime.settings import AgentSettings
 
@@ -58,7 +58,7 @@ class CommandAgent:
         given: AgentSettings,
         *,
         environment: Mapping[str, str] | None = None,
-        limits: Limits = LIMITS,
+        limits: ProcessLimits = LIMITS,
         sources: ToolSources | None = None,
     ) -> None:
         """Raises InvalidInput, naming the field."""

@@ -19,7 +19,7 @@ from duetime.kinds.prompts.agent import AgentRequest
 from duetime.kinds.prompts.agents.environment import visible
 from duetime.kinds.prompts.agents.gateway import GatewayTool, NotAllowed, ToolGateway, problem, said
 from duetime.kinds.prompts.allowance import Allowance
-from duetime.net.client import Call, CallFailed, Http
+from duetime.net.client import CallFailed, Http, HttpCall
 from duetime.net.ssrf_guard import Guard
 from duetime.processes.child import ProcessSpec, StopRequest
 from duetime.processes.output import OutputBuffer
@@ -175,7 +175,7 @@ def _web_tool(allowed_hosts: tuple[str, ...]) -> GatewayTool:
     def fetch(url: str) -> types.CallToolResult:
         http = Http(_clock, Guard(allowed_hosts), connections=1, largest=_MOST_READ)
         try:
-            found = http.send(Call("GET", url, {"Accept": "text/*, application/json"}, patience=30.0))
+            found = http.send(HttpCall("GET", url, {"Accept": "text/*, application/json"}, patience=30.0))
         except CallFailed as failed:
             return problem(failed.reason)
         finally:

@@ -15,7 +15,7 @@ from duetime.engine.outcome import Outcome, Retry
 from duetime.kinds.prompts.agent import AgentRequest, Reply
 from duetime.kinds.prompts.agents.transcript import Transcript, answer_problem, read_answer, to_reply
 from duetime.net.calls import retry_after, status_name
-from duetime.net.client import Answer, Call, CallFailed, Http
+from duetime.net.client import CallFailed, Http, HttpAnswer, HttpCall
 from duetime.security.redaction import Secrets
 
 SIGNATURE = "Duetime-Signature"
@@ -51,7 +51,7 @@ class WebhookAgent:
         }
         try:
             patience = min(request.patience, AT_ONCE)
-            answered = self._http.send(Call("POST", self._url, headers, body, patience, request.once))
+            answered = self._http.send(HttpCall("POST", self._url, headers, body, patience, request.once))
         except CallFailed as failed:
             reason = secrets.in_short(failed.reason)
             return Reply(error=reason, permanent=True) if failed.permanent else Retry(reason)
@@ -95,7 +95,7 @@ class WebhookAgent:
     def _deadline(self, request: AgentRequest) -> Instant:
         return Instant(self._clock.now() + int(request.patience * SECOND))
 
-    def _answer(self, answered: Answer, secrets: Secrets) -> Reply:
+    def _answer(self, answered: HttpAnswer, secrets: Secrets) -> Reply:
         media_type = answered.headers.get("content-type", "").partition(";")[0].strip().lower()
         if media_type in _PAGES:
             words = "answered with a page for people; check that its address is right and asks for no login"
@@ -107,7 +107,7 @@ class WebhookAgent:
             transcript, transcript.error or answer_problem(f"the webhook of agents.{self._name}", transcript), secrets
         )
 
-    def _refused(self, answered: Answer, secrets: Secrets) -> Reply | Outcome:
+    def _refused(self, answered: HttpAnswer, secrets: Secrets) -> Reply | Outcome:
         status = answered.status
         beginning = answered.body[: 4 * _SHOWN].decode("utf-8", "replace").strip()
         said = f"the webhook of agents.{self._name} answered {status_name(status)}"

@@ -101,7 +101,7 @@ def _create(asking: Asking, wanted: list[Request], tries: int = 2) -> list[dict[
     now = scheduler.clock.now()
     before = [_made_before(asking, each, now) for each in wanted]
     fresh = [each for each, known in zip(wanted, before, strict=True) if known is None]
-    made = scheduler.create_unless_known(caller, [_new(each, now) for each in fresh])
+    made = scheduler.create_all(caller, [_new(each, now) for each in fresh], any_request=True)
     if isinstance(made, Err) and tries > 1 and made.code == InvalidTrigger.code:
         # the time may just have passed, in which case the message is sent now
         return _create(asking, wanted, tries - 1)

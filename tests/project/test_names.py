@@ -1,0 +1,47 @@
+"""In the lower packages, values are nouns and functions are verbs."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "duetime"
+LOWER = ("engine", "stores", "net", "security", "processes", "settings", "http")
+"""Packages without participles as names."""
+PARTICIPLES = frozenset(
+    ("asked", "fitted", "found", "given", "heard", "kept", "made", "meant", "said", "shown", "told", "wanted", "worded")
+)
+
+
+def names_in(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yield the names of functions, parameters and variables, each with its line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.lineno, node.name
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id
+
+
+def participles_in(text: str) -> list[str]:
+    return [f"{line}: {name}" for line, name in names_in(ast.parse(text)) if name.strip("_") in PARTICIPLES]
+
+
+@pytest.mark.parametrize("package", LOWER)
+def test_no_participle_is_a_name(package: str) -> None:
+    files = sorted((SOURCE / package).rglob("*.py"))
+    assert files
+    assert [f"{path.name}:{each}" for path in files for each in participles_in(path.read_text("utf-8"))] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["found = 1", "def _told(run): pass", "def f(given): pass", "for made in x: pass", "with a as asked: pass"],
+)
+def test_a_participle_is_seen(text: str) -> None:
+    assert len(participles_in(text)) == 1
+    assert participles_in("founder, told_at = 1, x.found") == []
