@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from duetime.engine.clock import DAY, SECOND, Clock, SystemClock
 from duetime.engine.errors import InvalidInput, StoreUnusable
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from duetime.engine.worker.threads import Engine
-    from duetime.kinds.notifications.qstash.service import QStashNotifications
     from duetime.mcp.catalog import Catalog
     from duetime.mcp.server import McpServer
     from duetime.security.tokens import Tokens
@@ -80,12 +79,6 @@ class App:
     @property
     def registry(self) -> Registry:
         return self.services.kind(JobKind).registry
-
-    @property
-    def remote(self) -> QStashNotifications | None:
-        """The external notification service, if the settings choose one."""
-        service = self.services.kind(NotificationKind).service
-        return None if service.fires_here else cast("QStashNotifications", service)
 
     def engine(self, *, session: bool = False) -> Engine:
         from duetime.engine.worker.threads import Engine

@@ -88,7 +88,7 @@ def test_its_settings_are_shown_and_changed(folder: Path) -> None:
 
 def test_a_table_that_is_taken_is_refused(folder: Path) -> None:
     module = folder / "mykinds.py"
-    module.write_text(module.read_text().replace('{"lines": LineSettings}', '{"channels": LineSettings}'))
+    module.write_text(module.read_text().replace('tables={"lines"', 'tables={"channels"'))
     (folder / "duetime.toml").write_text("")
     done = duetime(folder, "list", "--db", "my.db")
     assert done.returncode == 2 and "'channels', which is taken" in done.stderr

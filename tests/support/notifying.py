@@ -38,8 +38,9 @@ class Agent:
         service: NotificationService | None = None,
     ) -> None:
         self.app = app
-        chosen = service or app.remote or LocalNotifications(app.scheduler, patience=patience)
-        app.services.kind(NotificationKind).service = chosen
+        kind = app.services.kind(NotificationKind)
+        if service is not None or kind.service.fires_here:
+            kind.service = service or LocalNotifications(app.scheduler, patience=patience)
         self.call = Call(app.services, caller, zone)
 
     def __call__(self, tool: str, /, **arguments: Any) -> dict[str, Any]:

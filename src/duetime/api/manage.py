@@ -168,9 +168,9 @@ class Managing(Base):
             changed = change(self._call, request).value
         except NotFound:
             raise refuse("not_found", missing(request.schedule)) from None
-        view: Mapping[str, Any] = {} if changed.schedule is None else self._view(changed.schedule)
+        view = self._view(changed.schedule)
         known = {name: view.get(name) for name in Changed.__annotations__}
-        known |= {"id": changed.id, "kept_at": changed.place, "falls_into_pause": changed.falls_into_pause}
+        known |= {"id": changed.id, "falls_into_pause": changed.falls_into_pause}
         return cast("Changed", known)
 
     def _search(self, query: ScheduleQuery, limit: int | None = None) -> _Found:

@@ -86,7 +86,7 @@ class Edited(CreatedShape):
 
 
 class Changed(TypedDict):
-    """A schedule after it was paused, resumed, cancelled or deleted. If it is kept elsewhere, only the id is known."""
+    """A schedule after it was paused, resumed, cancelled or deleted."""
 
     id: str
     """Its id."""
@@ -102,8 +102,6 @@ class Changed(TypedDict):
     """When it resumes automatically."""
     note: str | None
     """Why it is paused."""
-    kept_at: str | None
-    """The other service, if it is not kept in this store."""
     falls_into_pause: str | None
     """After a pause: what it skips or holds."""
 

@@ -41,7 +41,6 @@ BRIEF: dict[str, Schema] = {
     "paused_until": NULLABLE_TIME,
     "note": {"type": ["string", "null"]},
     "reads_as": {"type": "string"},
-    "kept_at": text("The service that keeps it, if it is not kept here."),
 }
 _ROWS: Schema = {"type": "array", "items": {"type": "object"}}
 _SHOWN = 100
@@ -59,11 +58,11 @@ def change(served: Served, request: type[ChangeRequest], call: Call, given: Argu
     view: dict[str, Any] = {} if is_deleted else {"paused": request.action == "pause"}
     view["confirmation"] = f"Schedule {changed.id} {operations.ACTIONS[request.action]} successfully"
     if not is_deleted:
-        view |= {"kept_at": changed.place} if changed.schedule is None else brief_view(changed.schedule, call.zone)
+        view |= brief_view(changed.schedule, call.zone)
     further = {"limits": changed.limits, "falls_into_pause": changed.falls_into_pause}
     view |= {name: value for name, value in further.items() if value is not None}
-    if (schedule := changed.schedule) is not None and schedule.definition.owner != call.caller.owner:
-        view["owner"] = schedule.definition.owner  # an operator's change
+    if (owner := changed.schedule.definition.owner) != call.caller.owner:
+        view["owner"] = owner  # an operator's change
     return Reply({"success": True, "schedule_id": changed.id, **view})
 
 

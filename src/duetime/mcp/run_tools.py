@@ -26,7 +26,7 @@ from duetime.mcp.schemas import ERROR, LOOKUP, WARNINGS, ZONE, lookup_fields, wi
 from duetime.mcp.served import ID, Served, find, one_of, served_run, tool_id
 from duetime.service import MOST_SECONDS
 from duetime.service.dead_letters import DeadLetterQuery, change_dead
-from duetime.service.errors import error_of, unwrap
+from duetime.service.errors import unwrap
 from duetime.service.history import outcome_of
 from duetime.service.inbox import mark_messages
 from duetime.service.masking import masked
@@ -37,7 +37,6 @@ from duetime.service.operations.run import (
     RunNow,
     Stop,
     Stopped,
-    kept_elsewhere,
     retry,
     run_again,
     stop,
@@ -97,10 +96,7 @@ def _started(served: Served, call: Call, given: Arguments) -> Answer[Run]:
     if one_of(given, "schedule_id", "run_id") == "run_id":
         failed = unwrap(served_run(call, given["run_id"], served)).id
         return run_again(call, RunAgain(run=failed, fields=fields)) if fields else retry(call, Retry(run=failed))
-    schedule = find(call, given["schedule_id"], served)
-    if isinstance(schedule, Err) and schedule.code == "not_found":
-        raise error_of(kept_elsewhere(call, given["schedule_id"]) or schedule)
-    return start_run(call, RunNow(schedule=unwrap(schedule), fields=fields))
+    return start_run(call, RunNow(schedule=unwrap(find(call, given["schedule_id"], served)), fields=fields))
 
 
 def _unfinished(call: Call, run: Run, view: View, started: Answer[Run]) -> Reply:

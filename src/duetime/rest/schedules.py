@@ -242,7 +242,6 @@ def _edit_asked(call: Call, schedule: Schedule, body: EditGiven, version: int | 
 
 def _changed(call: Call, request: ChangeRequest) -> Response:
     changed = change(call, request).value
-    assert changed.schedule is not None, "it is in this store"
     further = {"limits": changed.limits, "falls_into_pause": changed.falls_into_pause}
     more: dict[str, Any] = {name: value for name, value in further.items() if value is not None}
     return _answer(call, changed.schedule, call.zone, 200, **more)
@@ -251,19 +250,19 @@ def _changed(call: Call, request: ChangeRequest) -> Response:
 @routes.post("/schedules/{id}/pause", response_model=ScheduleShape, responses=_ONE)
 def pause(call: Caller, id: Id, asked: Annotated[PauseAsked, Query()]) -> Response:
     """Pause a schedule until it is resumed, or until a time at which it resumes automatically."""
-    return _changed(call.in_zone(asked.timezone), request_of(Pause, asked, schedule=_found(call, id)))
+    return _changed(call.in_zone(asked.timezone), request_of(Pause, asked, schedule=id))
 
 
 @routes.post("/schedules/{id}/resume", response_model=ScheduleShape, responses=_ONE)
 def resume(call: Caller, id: Id) -> Response:
     """Resume a schedule from now on; what did not run in the meantime is one row of its history."""
-    return _changed(call, Resume(schedule=_found(call, id)))
+    return _changed(call, Resume(schedule=id))
 
 
 @routes.post("/schedules/{id}/cancel", response_model=ScheduleShape, responses=_ONE)
 def cancel(call: Caller, id: Id) -> Response:
     """Cancel a schedule for good and ask a run in progress to stop. Cancelling twice is not an error."""
-    return _changed(call, Cancel(schedule=_found(call, id)))
+    return _changed(call, Cancel(schedule=id))
 
 
 @routes.post(
@@ -298,7 +297,7 @@ def stop(call: Caller, id: Id) -> Response:
 @routes.delete("/schedules/{id}", status_code=204, response_class=Response, responses=_ONE)
 def delete(call: Caller, id: Id) -> Response:
     """Delete a schedule. Its history stays readable; its idempotency key is free again."""
-    change(call, Delete(schedule=_found(call, id)))
+    change(call, Delete(schedule=id))
     return Response(status_code=204)
 
 

@@ -10,9 +10,10 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from duetime.engine.errors import InvalidInput
+from duetime.engine.result import Err, Ok
 from duetime.engine.scopes import Scopes
 from duetime.service.warnings import ScheduleWarning as ScheduleWarning  # noqa: PLC0414  kinds import it from here
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from duetime.engine.clock import Clock, Instant
     from duetime.engine.kind import Caller
     from duetime.engine.model import Definition, Schedule
-    from duetime.engine.result import Err, Result
+    from duetime.engine.result import Result
     from duetime.engine.scheduler import Scheduler
     from duetime.engine.store import Store
     from duetime.engine.validation import Changes
@@ -193,48 +194,33 @@ class KindStatus(NamedTuple):
     warnings: Sequence[ScheduleWarning] = ()
 
 
-class Elsewhere(NamedTuple):
-    """Upcoming occurrences that another service keeps."""
-
-    rows: list[tuple[Instant, dict[str, Any]]]
-    warnings: list[str]
-    """The reason why something may be missing."""
+KEPT_ELSEWHERE = "kept_elsewhere"
+"""Code of the error about a schedule that is, or has to be, outside of this store."""
 
 
-class ExternalSchedule(NamedTuple):
-    """A schedule that another service keeps."""
+class Outside:
+    """The schedules of a kind that another service keeps and fires instead of this store. The defaults are those of a
+    kind without any."""
 
-    id: str
-    paused: bool
-    next: Instant | None
-    cron: str | None
-    """None for a one-off schedule."""
-    fields: Mapping[str, str]
-    """The part of its payload that lists show."""
-
-
-class ExternalSchedules(Protocol):
-    """A service that keeps the schedules of a kind instead of this store."""
-
-    place: str
-    """Name of the service."""
-    refusal: Err
+    refusal: Err | None = None
     """The reason why no schedule of this kind can be created in this store."""
-    list_note: str
-    """A note for lists of this store, which do not show these schedules."""
-    failure_note: str
-    """A note for lists of failures, which are not recorded in this store."""
+    list_notes: Sequence[str] = ()
+    """Notes for lists of this store, which do not show these schedules."""
+    failure_notes: Sequence[str] = ()
+    """Notes for lists of failures, which are not recorded in this store."""
 
-    def actions(self, caller: Caller, id: str) -> tuple[str, ...]:
-        """Return which of pause, resume and delete are possible for a schedule that the caller has there; otherwise
-        none."""
+    def schedules(self, caller: Caller, topic: str | None = None) -> Result[Sequence[Schedule]]:
+        """Return the caller's schedules as rows of this store would show them, with 0 as their number."""
+        return Ok(())
 
-    def change(self, caller: Caller, action: str, id: str) -> Result[None]:
-        """Pause, resume, cancel or delete a schedule."""
+    def change(self, caller: Caller, action: str, id: str, *, is_limited: bool = False) -> Result[Schedule]:
+        """Pause, resume, cancel or delete a schedule, and return it as it is then; a deleted one as it was.
+        `is_limited`: whether a pause has an end or a note."""
+        return Err("not_found")
 
-    def list(self, caller: Caller) -> Result[Sequence[ExternalSchedule]]: ...
-
-    def upcoming(self, caller: Caller, asked: Window, zone: str) -> Elsewhere: ...
+    def why_missing(self, caller: Caller, id: str) -> Err | None:
+        """Return the reason why a schedule that the caller has there is not found here; None if there is none."""
+        return None
 
 
 class KindHooks:
@@ -243,8 +229,7 @@ class KindHooks:
 
     def refusal(self) -> Err | None:
         """Return the reason why no schedule of this kind can be created in this store, or None."""
-        external = self.external()
-        return None if external is None else external.refusal
+        return self.outside().refusal
 
     def scopes_for(self, definition: Definition) -> Scopes:
         """Return the scopes that a token which has scopes needs for a schedule, besides its kind."""
@@ -295,9 +280,9 @@ class KindHooks:
         """Return further limits in force for a schedule of this kind, by the names under which they are set."""
         return {}
 
-    def external(self) -> ExternalSchedules | None:
+    def outside(self) -> Outside:
         """Return the service that keeps the schedules of this kind instead of this store, if there is one."""
-        return None
+        return Outside()
 
     def name_of(self, payload: Mapping[str, Any]) -> str | None:
         """Return the name that a schedule gets from its payload, unless somebody gives it another one."""

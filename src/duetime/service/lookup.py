@@ -12,6 +12,7 @@ from duetime.engine.queries import NOT_FOUND, could_be_an_id, expected, seen_by
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import ScheduleQuery
+from duetime.service.kind_spec import KindHooks
 from duetime.service.masking import masked
 from duetime.service.text import plural
 
@@ -35,8 +36,21 @@ def find_schedule(
 
     If several match, the error is `ambiguous`, with the `candidates` in its details. If only a schedule of another kind
     than `kind` matches, the error is `not_found`, with that schedule as `found` in its details. `deleted`: the id of a
-    deleted schedule finds it too, for its history.
+    deleted schedule finds it too, for its history. A schedule that is kept outside of this store is an error, which
+    says so.
     """
+    result = _find(scheduler, caller, given, kind, deleted=deleted)
+    if not isinstance(result, Err) or result.code != NOT_FOUND.code:
+        return result
+    for each in scheduler.kinds.values():
+        if isinstance(each, KindHooks) and kind in (None, each.name):
+            result = each.outside().why_missing(caller, str(given)) or result
+    return result
+
+
+def _find(
+    scheduler: Scheduler, caller: Caller, given: str | int, kind: str | None, *, deleted: bool
+) -> Result[Schedule]:
     text = str(given).strip()
     if not text or not could_be_an_id(text):
         return NOT_FOUND
@@ -58,8 +72,13 @@ def find_schedule(
 
 
 def short_id(definition: Definition) -> str:
-    """Return the id that people read and type: the first letter of the kind and the number."""
-    return f"{definition.kind[0]}{definition.id}"
+    """Return the id that people read and type: the first letter of the kind and the number, if it has one."""
+    return f"{definition.kind[0]}{definition.id}" if is_stored(definition) else definition.public_id
+
+
+def is_stored(definition: Definition) -> bool:
+    """Return whether a schedule is in this store; one that is kept outside has no number."""
+    return definition.id != 0
 
 
 def name_of(thing: Definition | Run) -> str:

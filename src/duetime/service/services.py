@@ -23,7 +23,7 @@ from duetime.engine.triggers import OnceTrigger, known_zone, trigger_from_json, 
 from duetime.engine.triggers.step_budget import LIST_STEPS, step_budget
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.service.errors import unwrap
-from duetime.service.kind_spec import ExternalSchedules, KindHooks, KindSpec, known_specs
+from duetime.service.kind_spec import KindHooks, KindSpec, Outside, known_specs
 from duetime.service.presenters import instant_view, next_of, policy_shape, reads_as
 from duetime.service.warnings import DELIVERY_PREFIX, ScheduleWarning, declare, time_warnings, warning, warning_facts
 from duetime.service.when import time_notes
@@ -98,12 +98,11 @@ class Services:
         found: object = self.scheduler.kinds.get(kind)
         return found if isinstance(found, KindHooks) else _DEFAULT_HOOKS
 
-    def external(self, kind: str | None = None, kinds: Collection[str] | None = None) -> list[ExternalSchedules]:
-        """Return the services that keep the schedules of one kind, or of any, instead of this store; only those of
-        `kinds`, if given."""
-        asked = self.kinds if kind is None else [kind]
-        found = [self.hooks(each).external() for each in asked if kinds is None or each in kinds]
-        return [each for each in found if each is not None]
+    def outside(self, kind: str | None = None, kinds: Collection[str] | None = None) -> dict[str, Outside]:
+        """Return the services that keep the schedules of one kind, or of any, outside of this store, by kind; only
+        those of `kinds`, if given."""
+        names = self.kinds if kind is None else [kind]
+        return {each: self.hooks(each).outside() for each in names if kinds is None or each in kinds}
 
     # -- creating and editing -----------------------------------------------------------------------------------------
 
@@ -242,11 +241,11 @@ class Services:
 
     def list_notes(self, kind: str | None) -> list[str]:
         """Return notes about schedules, of one kind or of all, that a list does not show."""
-        return [each.list_note for each in self.external(kind)]
+        return [note for each in self.outside(kind).values() for note in each.list_notes]
 
     def failure_notes(self, kind: str | None) -> list[str]:
         """Return notes about failures that are not recorded in this store, of one kind or of all."""
-        return [each.failure_note for each in self.external(kind)]
+        return [note for each in self.outside(kind).values() for note in each.failure_notes]
 
 
 def process_name() -> str:

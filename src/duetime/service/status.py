@@ -99,9 +99,9 @@ def _topics(call: Call) -> list[str]:
     page = call.scheduler.search(call.caller, query)
     items = [] if isinstance(page, Err) else page.value.items
     found = {call.services.topic_of(each.definition) for each in items if each.progress.state in _LIVING}
-    for external in call.services.external():
-        there = external.list(call.caller)
-        found |= set() if isinstance(there, Err) else {each.fields.get("topic") for each in there.value}
+    for outside in call.services.outside().values():
+        kept = outside.schedules(call.caller)
+        found |= set() if isinstance(kept, Err) else {call.services.topic_of(each.definition) for each in kept.value}
     return sorted(topic for topic in found if topic)
 
 

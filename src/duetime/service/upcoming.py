@@ -13,6 +13,7 @@ from duetime.engine.kind import Caller
 from duetime.engine.model import Schedule, ScheduleState
 from duetime.engine.policy.options import policy_from_json
 from duetime.engine.policy.pauses import is_held
+from duetime.engine.result import Err
 from duetime.engine.store import PAGE_BYTES, ScheduleQuery
 from duetime.engine.triggers import Trigger, trigger_from_json
 from duetime.engine.triggers.step_budget import LIST_STEPS, step_budget
@@ -44,19 +45,15 @@ class Upcoming(NamedTuple):
 
 
 def upcoming(services: Services, caller: Caller, asked: Window, zone: str) -> Upcoming:
-    """Return what fires in a window, here and at other services, each row with its owner and its topic."""
+    """Return what fires in a window, each row with its owner and its topic."""
     schedules, whole = _read(services, caller, asked)
+    further, unread = _kept_outside(services, caller, asked)
+    schedules += further
     with step_budget(LIST_STEPS):
         found, rest, evaluated = _first(schedules, asked)
-    warnings = ([] if whole else [_MISSING]) + ([] if evaluated else [_EXPENSIVE])
+    warnings = ([] if whole else [_MISSING]) + ([] if evaluated else [_EXPENSIVE]) + unread
     rows = [(at, _row(services, at, each, zone)) for at, each in found]
     later = [(at, _row(services, at, each, zone)) for at, each in rest]
-    # Another service lists the schedules of one owner, so it is queried only for the caller's own.
-    for external in services.external() if asked.owner in (None, caller.owner) else ():
-        there = external.upcoming(caller, asked, zone)
-        rows += [(at, {**row, "owner": caller.owner}) for at, row in there.rows]
-        warnings += there.warnings
-    rows.sort(key=_time)
     beyond = sorted([*rows[asked.count :], *later], key=_time)
     more = bool(beyond) or not whole or not evaluated
     shown = [row for _, row in rows[: asked.count]]
@@ -97,6 +94,21 @@ def _read(services: Services, caller: Caller, asked: Window) -> tuple[list[Sched
     found, whole = _matching(services, caller, asked, replace(query, firing=True, due_to=asked.until))
     paused, all_of_them = _matching(services, caller, asked, replace(query, status="paused"))
     return found + paused, whole and all_of_them
+
+
+def _kept_outside(services: Services, caller: Caller, asked: Window) -> tuple[list[Schedule], list[str]]:
+    """Return the schedules that are kept outside of this store, and why some are missing. Other services list the
+    schedules of one owner, so they are queried only for the caller's own."""
+    found: list[Schedule] = []
+    warnings: list[str] = []
+    for kind, outside in services.outside(kinds=asked.kinds).items() if asked.owner in (None, caller.owner) else ():
+        kept = outside.schedules(caller, asked.topic)
+        if isinstance(kept, Err):
+            missing = f"{services.specs[kind].plural.capitalize()} are missing here, for they cannot be listed"
+            warnings.append(f"{missing}: {kept.message.rstrip('.')}.")
+        else:
+            found += [each for each in kept.value if _is_asked_for(services, each, asked)]
+    return found, warnings
 
 
 def _matching(services: Services, caller: Caller, asked: Window, query: ScheduleQuery) -> tuple[list[Schedule], bool]:

@@ -17,11 +17,17 @@ def _no_problems(settings: Settings) -> Iterable[tuple[str, str]]:
     return ()
 
 
+def _unknown(settings: Settings, name: str) -> bool | None:
+    return None
+
+
 class KindSettings(NamedTuple):
     """The settings of a kind. The tables of the built-in kinds are fields of `Settings`."""
 
     problems: Callable[[Settings], Iterable[tuple[str, str]]] = _no_problems
     """Returns the settings that cannot be used, each as the name of its table and the problem."""
+    needs_variable: Callable[[Settings, str], bool | None] = _unknown
+    """Returns whether a server that an agent starts needs this environment variable; None for other variables."""
     tables: Mapping[str, type] = {}
     """Further tables by their names, each a frozen dataclass of texts, numbers, booleans and tuples of texts, with
     defaults. A field with `repr=False` holds a secret. `Settings.table` returns the table of a class."""

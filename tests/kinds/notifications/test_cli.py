@@ -162,15 +162,19 @@ def test_what_is_kept_elsewhere_is_made_listed_changed_and_deleted_there(cli: Cl
     (id,) = qstash.schedules
     assert f"Added {id} at QStash, which sends it to home" in made.out
     listed = cli("notify", "list", "--json").document
-    assert (listed["notifications"], len(listed["kept_elsewhere"])) == ([], 2)
-    assert "Kept at QStash:" in cli("notify", "list").out and id in cli("notify", "list").out
-    assert cli("notify", "pause", id).out == f"Paused {id}, at QStash\n"
+    assert [each["id"] for each in listed["notifications"]] == [id, once["id"]] and listed["total"] == 2
+    assert {each["note"] for each in listed["notifications"]} == {"kept at QStash, which sends it"}
+    shown = cli("notify", "list").out
+    assert id in shown and once["id"] in shown
+    paused = f"Paused {id}  Water the plants\nuntil  you resume it\n"
+    assert cli("notify", "pause", id).out.startswith(paused)
     assert id in qstash.paused
-    assert cli("notify", "resume", id, "--json").document["resumed"] is True
-    assert cli("pause", id).out == f"Paused {id}, at QStash\n" and cli("resume", id).code == 0
+    assert cli("notify", "list", "--json").document["notifications"][0]["status"] == "paused"
+    assert cli("notify", "resume", id, "--json").document["status"] == "pending"
+    assert cli("pause", id).out.startswith(paused) and cli("resume", id).code == 0
     assert cli("notify", "delete", id).code == 0
     assert cli("notify", "cancel", once["id"]).code == 0
-    assert (qstash.schedules, cli("notify", "list", "--json").document["kept_elsewhere"]) == ({}, [])
+    assert (qstash.schedules, cli("notify", "list", "--json").document["notifications"]) == ({}, [])
     assert cli("notify", "pause", id).code == 3
 
 

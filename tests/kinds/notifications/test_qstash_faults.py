@@ -542,8 +542,8 @@ STRANGE = [
 
 @pytest.mark.parametrize("verb", ["pause", "resume", "delete"])
 def test_qstash_never_hears_of_an_id_that_nobody_made_here(there: StandIn, ann: Agent, verb: str) -> None:
-    service = ann.call.services.kind(NotificationKind).external()
-    assert service is not None
+    service = ann.call.services.kind(NotificationKind).outside()
+    assert isinstance(service, QStashNotifications)
     assert [service.change(ANN, verb, unknown) for unknown in STRANGE] == [Err("not_found")] * len(STRANGE)
     assert there.requests == []
 
@@ -691,8 +691,9 @@ def test_a_server_that_qstash_cannot_reach_is_named(there: StandIn, server: str)
     """With a QStash of one's own, which may stand beside it, it is none of our business."""
     for url, fits in (("", False), (there.url, True)):
         app = build(settings_for(there, server=server, qstash_url=url), tasks=False)
-        assert app.remote is not None
-        problem = app.remote.problem
+        service = app.services.kind(NotificationKind).service
+        assert isinstance(service, QStashNotifications)
+        problem = service.problem
         app.close()
         assert (problem is None) is fits
         assert fits or "which QStash cannot reach" in str(problem)

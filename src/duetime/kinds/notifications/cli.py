@@ -16,7 +16,7 @@ from duetime.engine.times import clock_local
 from duetime.engine.times.zones import known_zone
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.notifications.kind import NotificationKind
-from duetime.kinds.notifications.remote import PLACE
+from duetime.kinds.notifications.qstash import PLACE
 from duetime.kinds.notifications.service import (
     AT_ONCE,
     KIND,

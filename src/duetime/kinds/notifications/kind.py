@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any
 
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.encoding import encode_whole, json_object
@@ -31,9 +31,8 @@ from duetime.kinds.notifications.delivery import (
 )
 from duetime.kinds.notifications.local import SILENT_WARNING
 from duetime.kinds.notifications.payload import checked_payload
-from duetime.kinds.notifications.remote import RemoteNotifications
-from duetime.kinds.notifications.service import NotificationService, RemoteNotificationService, name_of
-from duetime.service.kind_spec import KindHooks, KindStatus
+from duetime.kinds.notifications.service import NotificationService, name_of
+from duetime.service.kind_spec import KindHooks, KindStatus, Outside
 from duetime.service.warnings import ScheduleWarning
 from duetime.settings.sections import INBOX
 
@@ -128,10 +127,9 @@ class NotificationKind(KindHooks):
     def differing_settings(self) -> list[str]:
         return list(self._differing)
 
-    def external(self) -> RemoteNotifications | None:
-        if self._make_service is None or self.service.fires_here:
-            return None
-        return RemoteNotifications(cast("RemoteNotificationService", self.service))
+    def outside(self) -> Outside:
+        service: object = None if self._make_service is None else self.service
+        return service if isinstance(service, Outside) else super().outside()
 
     def trial(self, name: str, owner: str) -> dict[str, Any] | None:
         """Return a message for the channel; one for the ntfy server goes to the default topic."""

@@ -158,17 +158,6 @@ class NotificationService(Protocol):
     def close(self) -> None: ...
 
 
-class RemoteNotificationService(NotificationService, Protocol):
-    """A service that keeps notifications outside this store."""
-
-    def change(self, caller: Caller, action: str, id: str) -> Result[None]:
-        """Pause, resume or delete a recurring notification, or delete a one-off that has not been sent."""
-
-    def actions(self, caller: Caller, id: str) -> tuple[str, ...]:
-        """Return which of pause, resume and delete are possible for a notification that the caller has there; otherwise
-        none."""
-
-
 def arrival_warnings(service: NotificationService, sent: Sent, owner: str) -> list[ScheduleWarning]:
     """Return warnings for the sender. They depend on where the message arrived, not on the settings of this process."""
     found = service.warnings(sent.topic, owner, sent.message_id)

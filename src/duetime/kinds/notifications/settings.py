@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from duetime.engine.policy.options import is_topic
-from duetime.settings import Settings
+from duetime.settings import PREFIX, Settings
 from duetime.settings.kind_settings import KindSettings
 from duetime.settings.sections import LOCAL, NO_OWNER, QSTASH
+
+_CREDENTIALS = frozenset((f"{PREFIX}NOTIFICATIONS_TOKEN", f"{PREFIX}NOTIFICATIONS_QSTASH_TOKEN"))
 
 
 def _problems(settings: Settings) -> Iterator[tuple[str, str]]:
@@ -24,4 +26,11 @@ def _problems(settings: Settings) -> Iterator[tuple[str, str]]:
             yield "channels", f"channels.{name}{NO_OWNER}"
 
 
-SETTINGS = KindSettings(_problems)
+def _needs_variable(settings: Settings, name: str) -> bool | None:
+    """Return whether a server needs a credential for delivery: they stay with the worker, unless QStash keeps the
+    notifications, which the server then creates there."""
+    is_for_delivery = name in _CREDENTIALS or name.startswith("QSTASH_")
+    return settings.notifications.backend == QSTASH if is_for_delivery else None
+
+
+SETTINGS = KindSettings(_problems, _needs_variable)

@@ -14,14 +14,13 @@ from duetime.kinds.prompts.agent import Access
 from duetime.kinds.prompts.runner import zone_of
 from duetime.service.tokens import load_tokens
 from duetime.settings import CONFIG, PREFIX, Settings, environment_names, is_postgres
+from duetime.settings.kind_settings import kind_settings
 from duetime.settings.own_commands import RUN_TOKEN, stdio_server
-from duetime.settings.sections import QSTASH
 
 if TYPE_CHECKING:
     from duetime.security.tokens import Tokens
 
 _ALWAYS = frozenset(("XDG_DATA_HOME", "PYTHONPATH", CONFIG, f"{PREFIX}SECRET"))
-_TO_DELIVER = frozenset((f"{PREFIX}NOTIFICATIONS_TOKEN", f"{PREFIX}NOTIFICATIONS_QSTASH_TOKEN"))
 _GRACE = 60.0
 """Seconds that a run's token and leases outlive its timeout; a finished run is refused anyway."""
 
@@ -62,16 +61,14 @@ def stdio_access(settings: Settings, token: str = "", env: Mapping[str, str] = M
 
 def _server_variables(settings: Settings) -> dict[str, str]:
     """Return the variables that a stdio server needs: agents pass on few of their own, and can read those given to
-    them. Delivery credentials stay with the worker, unless notifications are kept in QStash. The signing secret is
-    included, because the server verifies its run's token with it."""
-    elsewhere = settings.notifications.backend == QSTASH
+    them. The signing secret is included, because the server verifies its run's token with it."""
     in_postgres, settable = is_postgres(settings.path_of_db()), environment_names()
+    kinds = kind_settings()
 
     def is_needed(name: str) -> bool:
-        if name in _TO_DELIVER or name.startswith("QSTASH_"):
-            return elsewhere
-        if name.startswith("PG"):
-            return in_postgres
-        return name in _ALWAYS or name in settable
+        for each in kinds:
+            if (needed := each.needs_variable(settings, name)) is not None:
+                return needed
+        return in_postgres if name.startswith("PG") else name in _ALWAYS or name in settable
 
     return {name: value for name, value in os.environ.items() if is_needed(name)}

@@ -15,8 +15,8 @@ from duetime.engine.scopes import DELETE, WRITE
 from duetime.engine.store import ScheduleQuery
 from duetime.engine.triggers.step_budget import LIST_STEPS, step_budget
 from duetime.service.errors import refuse, refuse_many, unwrap
-from duetime.service.kind_spec import ExternalSchedules, check_kind
-from duetime.service.lookup import candidate, find_schedule
+from duetime.service.kind_spec import KEPT_ELSEWHERE, check_kind
+from duetime.service.lookup import candidate, find_schedule, is_stored
 from duetime.service.operations.declaration import Answer, Field, ScheduleReference, Time, read_time
 from duetime.service.pauses import falls_into_pause
 from duetime.service.presenters import brief_view, instant_view
@@ -38,7 +38,7 @@ Note = Annotated[str | None, Field("Why it is paused.", max_length=MAX_NOTE_LENG
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeRequest:
-    """A change of one schedule, which is looked for in this store first, and then at other services."""
+    """A change of one schedule, which is looked for in this store first, and then outside of it."""
 
     action: ClassVar[str]
     schedule: Annotated[ScheduleReference, Field("Its id or name.")]
@@ -77,10 +77,7 @@ class Changed(NamedTuple):
     """A schedule after its change; a deleted schedule as it was before."""
 
     id: str
-    schedule: Schedule | None
-    """None if another service keeps it."""
-    place: str | None = None
-    """The name of the other service."""
+    schedule: Schedule
     already: bool = False
     """Whether it was already in this state, so that nothing was changed."""
     limits: dict[str, Any] | None = None
@@ -103,9 +100,11 @@ def change(call: Call, request: ChangeRequest) -> Answer[Changed]:
     until, note = (request.until, request.note) if isinstance(request, Pause) else (None, None)
     effect = _Effect(request.action, read_time(call, until, "until"), note)
     changed = unwrap(_change(call, request.schedule, effect, request.kind, include_gone=request.include_gone))
-    if changed.schedule is not None and request.action == "resume":
+    if not is_stored(changed.schedule.definition):  # its limits and pauses are those of the service that keeps it
+        return Answer(changed)
+    if request.action == "resume":
         changed = changed._replace(limits=call.services.limits(changed.schedule))
-    elif changed.schedule is not None and request.action == "pause":
+    elif request.action == "pause":
         ends = changed.schedule.definition.resume_at
         changed = changed._replace(falls_into_pause=falls_into_pause(changed.schedule, ends, call.zone))
     return Answer(changed)
@@ -121,8 +120,16 @@ def _change(
         of = result.value.definition.kind
         is_gone = not include_gone and call.services.hooks(of).is_gone(result.value)
         return NOT_FOUND if is_gone or not _serves(call, of) else _change_here(call, result.value, effect)
-    elsewhere = _change_elsewhere(call, str(reference), effect, kind) if result.code == "not_found" else None
-    return result if elsewhere is None else elsewhere
+    if result.code not in (NOT_FOUND.code, KEPT_ELSEWHERE):
+        return result
+    is_limited = effect.until is not None or effect.note is not None
+    for outside in call.services.outside(kind, call.kinds).values():
+        changed = outside.change(call.caller, effect.action, str(reference), is_limited=is_limited)
+        if isinstance(changed, Ok):
+            return Ok(Changed(changed.value.definition.public_id, changed.value))
+        if changed.code != NOT_FOUND.code:
+            return changed
+    return NOT_FOUND if result.code == KEPT_ELSEWHERE else result
 
 
 def _serves(call: Call, kind: str) -> bool:
@@ -149,23 +156,6 @@ def _change_here(call: Call, schedule: Schedule, effect: _Effect) -> Result[Chan
     definition, progress = result.value
     already = definition == schedule.definition and progress.state == schedule.progress.state
     return Ok(Changed(id, result.value, already=already))
-
-
-def _change_elsewhere(call: Call, id: str, effect: _Effect, kind: str | None) -> Result[Changed] | None:
-    """Change a schedule that another service keeps; return None if no service has it."""
-    for external in call.services.external(kind, call.kinds):
-        result = _change_external(call, external, id, effect)
-        if not isinstance(result, Err) or result.code != "not_found":
-            return result
-    return None
-
-
-def _change_external(call: Call, external: ExternalSchedules, id: str, effect: _Effect) -> Result[Changed]:
-    if (effect.until is not None or effect.note is not None) and external.actions(call.caller, id):
-        reason = "where a pause has no end and no note; pause it without until and note, and resume it later"
-        return Err("not_possible", f"{id} is kept at {external.place}, {reason}")
-    result = external.change(call.caller, effect.action, id)
-    return result if isinstance(result, Err) else Ok(Changed(id, None, external.place))
 
 
 # Changes of many schedules.
@@ -226,8 +216,7 @@ class Target(NamedTuple):
 
     id: str
     row: dict[str, Any]
-    schedule: Schedule | None = None
-    """None if another service keeps it."""
+    schedule: Schedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +256,7 @@ def change_many(call: Call, request: ChangeMany) -> Answer[BulkChange]:
             failed.append({**target.row, "error": result.message or "it is gone"})
             continue
         number += 1
-        if result.value.schedule is not None and request.action != "delete":
+        if request.action != "delete":
             target.row.update(brief_view(result.value.schedule, call.zone))
     return Answer(BulkChange([target.row for target in targets], number, failed, request.dry_run))
 
@@ -291,7 +280,7 @@ def _add_effects(targets: Sequence[Target], until: Instant | None, zone: str) ->
     """Add to the rows when the pause ends and what falls into it."""
     with step_budget(LIST_STEPS):
         for target in targets:
-            if target.schedule is not None:
+            if is_stored(target.schedule.definition):
                 target.row["paused_until"] = instant_view(until, zone)
                 target.row["falls_into_pause"] = falls_into_pause(target.schedule, until, zone)
 
@@ -317,31 +306,30 @@ def _targets(call: Call, request: ChangeMany) -> tuple[list[Target], list[dict[s
 
 
 def _find_each(call: Call, ids: Sequence[str | int]) -> tuple[list[Target], list[dict[str, Any]]]:
-    """Find each schedule once. One that is not in this store may be at another service, which is asked when it is
-    changed."""
+    """Find each schedule once."""
     if len(ids) > MAX_CHANGED:
         raise refuse("invalid", f"ids: at most {MAX_CHANGED}", "ids")
     targets: dict[str, Target] = {}
     failed: list[dict[str, Any]] = []
-    for id in ids:
-        result = find_schedule(call.scheduler, call.caller, id)
-        if isinstance(result, Ok) and _serves(call, result.value.definition.kind):
-            definition = result.value.definition
+    results = {id: find_schedule(call.scheduler, call.caller, id) for id in ids}
+    is_any_outside = any(isinstance(each, Err) and each.code == KEPT_ELSEWHERE for each in results.values())
+    outside = {each.definition.public_id: each for each in (_kept_outside(call) if is_any_outside else ())}
+    for id, result in results.items():
+        schedule = result.value if isinstance(result, Ok) else outside.get(str(id))
+        if schedule is not None and _serves(call, schedule.definition.kind):
+            definition = schedule.definition
             owner = {} if definition.owner == call.caller.owner else {"owner": definition.owner}
-            targets[definition.public_id] = Target(definition.public_id, candidate(result.value) | owner, result.value)
-        elif (row := _elsewhere(call).get(str(id))) is not None:
-            targets[str(id)] = Target(str(id), row)
+            targets[definition.public_id] = Target(definition.public_id, candidate(schedule) | owner, schedule)
         else:
             reason = result.message if isinstance(result, Err) else "there is no such schedule"
             failed.append({"id": id, "error": reason})
     return list(targets.values()), failed
 
 
-def _elsewhere(call: Call) -> dict[str, dict[str, Any]]:
-    """Return the schedules that other services keep for the caller, each with its row."""
-    services = call.services.external(kinds=call.kinds)
-    pairs = ((external, each) for external in services for each in unwrap(external.list(call.caller)))
-    return {each.id: {"id": each.id, "kept_at": external.place, **each.fields} for external, each in pairs}
+def _kept_outside(call: Call, kind: str | None = None) -> list[Schedule]:
+    """Return the schedules of the caller that other services keep."""
+    services = call.services.outside(kind, call.kinds).values()
+    return [schedule for outside in services for schedule in unwrap(outside.schedules(call.caller))]
 
 
 def _matching(call: Call, request: ChangeMany) -> Iterator[Target]:
@@ -364,16 +352,7 @@ def _matching(call: Call, request: ChangeMany) -> Iterator[Target]:
                 yield Target(each.definition.public_id, candidate(each), each)
         if number > MAX_CHANGED:
             return
-    yield from _matching_elsewhere(call, request)
-
-
-def _matching_elsewhere(call: Call, request: ChangeMany) -> Iterator[Target]:
-    if request.label is not None:  # other services keep no names
-        return
-    for external in call.services.external(request.kind, call.kinds):
-        for each in unwrap(external.list(call.caller)):
-            fits = request.topic is None or request.topic in each.fields.values()
-            possible = request.action == "cancel" or request.action in external.actions(call.caller, each.id)
-            needed = {"pause": not each.paused, "resume": each.paused}.get(request.action, True)
-            if fits and possible and needed:
-                yield Target(each.id, {"id": each.id, "kept_at": external.place, **each.fields})
+    for each in _kept_outside(call, request.kind):
+        definition, fits = each.definition, states is None or each.progress.state in states
+        if fits and request.topic in (None, definition.subject) and request.label in (None, definition.name):
+            yield Target(definition.public_id, candidate(each), each)

@@ -92,18 +92,7 @@ def retry(call: Call, request: Retry) -> Answer[Run]:
 def _find(call: Call, reference: ScheduleReference, kind: str | None) -> Schedule:
     if isinstance(reference, Schedule):
         return reference
-    result = find_schedule(call.scheduler, call.caller, reference, kind)
-    if isinstance(result, Err) and result.code == "not_found":
-        raise error_of(kept_elsewhere(call, reference) or result)
-    return unwrap(result)
-
-
-def kept_elsewhere(call: Call, reference: str | int) -> Err | None:
-    """Return the reason why a schedule that another service keeps cannot be run now; None if no service keeps it."""
-    services = call.services.external()
-    place = next((each.place for each in services if each.actions(call.caller, str(reference))), None)
-    reason = f"{reference} is kept at {place}, which sends it at its own time only"
-    return None if place is None else Err("kept_elsewhere", reason)
+    return unwrap(find_schedule(call.scheduler, call.caller, reference, kind))
 
 
 def _run_edited(

@@ -18,7 +18,7 @@ from duetime.engine.validation import NewSchedule
 from duetime.service import edits
 from duetime.service.edits import EditRequest
 from duetime.service.errors import FAILED, NOT_FINISHED, refuse, unwrap
-from duetime.service.lookup import find_schedule, name_of, short_id
+from duetime.service.lookup import find_schedule, is_stored, name_of, short_id
 from duetime.service.operations.change import ACTIONS, REQUESTS, ChangeRequest, Pause, change
 from duetime.service.operations.run import RunNow, Stop, run_now, stop
 from duetime.service.pauses import falls_into_pause
@@ -198,17 +198,14 @@ def change_one(
             raise not_found(app, view, given, err_of(error)) from None
         raise
     verb = ACTIONS[request.action].capitalize()
-    if changed.schedule is None:
-        document: dict[str, Any] = {"id": changed.id, "kept_at": changed.place, verb.lower(): True}
-        output.print_result(json_, document, f"{verb} {clean(changed.id)}, at {changed.place}")
-        return
     definition, progress = changed.schedule
     short = short_id(definition)
     verb = _ALREADY.get(request.action, verb) if changed.already else verb
     text = f"{verb} {short}  {clean(name_of(definition))}"
     if request.action == "delete":
-        still = again(app, "history", short)
-        output.print_result(json_, {"id": changed.id, "deleted": True}, f"{text}. Its runs can still be read: {still}")
+        still = f"Its runs can still be read: {again(app, 'history', short)}"
+        text = f"{text}. {still}" if is_stored(definition) else text
+        output.print_result(json_, {"id": changed.id, "deleted": True}, text)
         return
     zone, now = app.scheduler.zone, app.clock.now()
     document = schedule_document(changed.schedule, zone)

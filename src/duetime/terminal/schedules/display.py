@@ -18,7 +18,6 @@ from duetime.service.lookup import find_schedule, short_id
 from duetime.service.presenters import actor_view, next_instants, next_of
 from duetime.service.services import OPERATOR
 from duetime.service.state_details import StatusWords, detail_of, status_words
-from duetime.service.text import listed
 from duetime.terminal import output
 from duetime.terminal.context import Application, again
 from duetime.terminal.errors import did_you_mean
@@ -28,19 +27,15 @@ from duetime.terminal.schedules.kind_view import KindView, view_of
 
 def find_here(app: Application, view: KindView, text: str, *, deleted: bool = False) -> Schedule:
     """Find a schedule of this store by its id, by a unique prefix of its id, or by its name; with `deleted`, also a
-    deleted one by its id. For one that is kept externally, raise an error that names the usable commands."""
+    deleted one by its id."""
     result = find_schedule(app.scheduler, OPERATOR, text, view.kind, deleted=deleted)
-    if not isinstance(result, Err):
-        return result.value
-    for external in app.services.external(view.kind) if result.code == "not_found" else ():
-        if possible := external.actions(OPERATOR, text):
-            can = listed(["list", *possible])
-            raise refuse("not_possible", f"{text} is kept at {external.place}, and so is its history; {can} work there")
-    raise not_found(app, view, text, result)
+    if isinstance(result, Err):
+        raise not_found(app, view, text, result)
+    return result.value
 
 
 def short_of(app: Application, id: str) -> str:
-    """Return the short id of a schedule, or the id itself for one that is kept elsewhere."""
+    """Return the short id of a schedule, or the id itself for one that is not in this store."""
     known = app.store.find(id)
     return id if known is None else short_id(known.definition)
 

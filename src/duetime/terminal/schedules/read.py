@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from duetime.engine.clock import Instant
 from duetime.engine.model import Run, Schedule
 from duetime.engine.store import Page, ScheduleQuery
 from duetime.service.errors import unwrap
 from duetime.service.history import next_attempt
-from duetime.service.kind_spec import ExternalSchedule
 from duetime.service.presenters import attempt_view, instant_view, moment_view, next_instants
 from duetime.service.services import OPERATOR, pages_of
 from duetime.service.state_details import detail_of, details_of
 from duetime.terminal import output
 from duetime.terminal.context import Application, program
-from duetime.terminal.output import ahead, clean, counted, run_document, schedule_document
+from duetime.terminal.output import clean, counted, run_document, schedule_document
 from duetime.terminal.schedules.display import NEXT_TIMES, find_here, print_runs, print_schedules, schedule_facts
 from duetime.terminal.schedules.kind_view import KindView
 
@@ -36,23 +33,20 @@ def list_schedules(app: Application, view: KindView, query: ScheduleQuery, json_
     )
     read = list(pages) if everything else [next(pages)]
     items, total, zone = [item for page in read for item in page.items], read[0].total, app.scheduler.zone
+    for outside in app.services.outside(view.kind).values() if view.kind is not None else ():
+        further = unwrap(outside.schedules(OPERATOR))
+        items, total = [*further, *items], total + len(further)
     details = details_of(app.scheduler, items)
-    services = [] if view.kind is None else app.services.external(view.kind)
-    elsewhere = [each for service in services for each in unwrap(service.list(OPERATOR))]
     if json_:
         views = [schedule_document(item, zone, details.get(item.definition.id)) for item in items]
-        more = {"kept_elsewhere": [_external_view(each, zone) for each in elsewhere]} if services else {}
-        output.print_json({view.plural: views, "total": total, "next_cursor": read[-1].cursor, **more})
+        output.print_json({view.plural: views, "total": total, "next_cursor": read[-1].cursor})
         return
-    if elsewhere:
-        print(f"Kept at {services[0].place}:")
-        _print_external(elsewhere, app.clock.now())
     if items:
         print_schedules(view, items, zone, app.clock.now(), details)
-    elif not elsewhere:
+    else:
         output.say(f"{_nothing(app, view, query)} Add one: {program(view.command or 'notify', 'add', '--help')}")
     if len(items) < total:
-        output.say(f"{len(items)} of {counted(read[0])}; --all shows every one, --limit more.")
+        output.say(f"{len(items)} of {counted(read[0]._replace(total=total))}; --all shows every one, --limit more.")
     for note in app.services.list_notes(query.kind) if view.kind is None else ():
         output.say(note)
 
@@ -98,26 +92,6 @@ def show_history(app: Application, view: KindView, id: str, limit: int, json_: b
             output.say(f"{len(page.items)} of {counted(page)}; --limit shows more")
     else:
         print("It has not run yet.")
-
-
-def _external_view(each: ExternalSchedule, zone: str) -> dict[str, Any]:
-    times = {"paused": each.paused, "next_run": instant_view(each.next, zone), "cron": each.cron}
-    return {"id": each.id, **each.fields, **times}
-
-
-def _print_external(items: Sequence[ExternalSchedule], now: Instant) -> None:
-    rows = [
-        [
-            each.id,
-            "paused" if each.paused else "pending",
-            ahead(each.next, now),
-            *each.fields.values(),
-            each.cron or "once",
-        ]
-        for each in items
-    ]
-    headings = ["ID", "STATUS", "NEXT", *(name.upper() for name in items[0].fields), "WHEN"]
-    output.table(headings, rows, whole=3)
 
 
 def _history(app: Application, schedule: Schedule, limit: int) -> Page[Run]:

@@ -206,8 +206,6 @@ def _new(call: Call, given: Arguments, when: When) -> NewSchedule:
         topic = call.services.kind(NotificationKind).places.default_topic(call.caller.owner)
         if not topic:  # the default topic is a channel that is closed to this owner
             raise missing_argument("notification_topic", text.TOPIC)
-    if "name" in given and not service_of(call).fires_here:
-        raise ToolProblem("name: notifications are kept at QStash, which has no names for them; leave it out.")
     payload = {"message": given["message"], "topic": topic}
     payload |= {name: given[name] for name in (*text.LOOKS, "label") if name in given}
     return new_notification(payload, when, policy_of(given), given.get("idempotency_key"), given.get("name"))

@@ -6,17 +6,20 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from duetime.engine.clock import MINUTE, Instant
+from duetime.engine.model import Definition, Progress, Schedule, ScheduleId, ScheduleState
 from duetime.engine.policy.rows import Draft
 from duetime.engine.store_interfaces import Remote, RemoteKind, RemoteState
-from duetime.engine.triggers import CronTrigger, trigger_from_json
-from duetime.kinds.notifications.service import Notification, readable_trigger
+from duetime.engine.triggers import CronTrigger, OnceTrigger, trigger_from_json, trigger_to_json
+from duetime.kinds.notifications.qstash import PLACE
+from duetime.kinds.notifications.service import KIND, Notification, name_of, readable_trigger
 
 if TYPE_CHECKING:
-    from qstash.schedule import Schedule
+    from qstash.schedule import Schedule as QStashSchedule
 
 WINDOW = 10 * MINUTE
 """How long QStash remembers a deduplication id: a request that is repeated later is a new one."""
 CONFIRMED = frozenset({RemoteState.THERE, RemoteState.PAUSED})
+_NO_NUMBER = ScheduleId(0)
 _LATEST = 253_402_214_400_000
 """The last day of the year 9999 in milliseconds: later times cannot be represented."""
 
@@ -42,7 +45,7 @@ def record_of(draft: Draft, fingerprint: str) -> Remote:
     )
 
 
-def notification(remote: Remote, now: Instant, there: Schedule | None = None) -> Notification:
+def notification(remote: Remote, now: Instant, there: QStashSchedule | None = None) -> Notification:
     """Return the notification. QStash's own data is preferred if there is any, because QStash knows when it fires."""
     found = Notification(remote.id, remote.topic, remote.trigger, remote.payload, remote.at or remote.created)
     if remote.kind == RemoteKind.MESSAGE:
@@ -54,6 +57,25 @@ def notification(remote: Remote, now: Instant, there: Schedule | None = None) ->
         paused=paused,
         last=None if there is None else _instant(there.last_schedule_time),
     )
+
+
+def schedule(remote: Remote, there: Notification, now: Instant) -> Schedule:
+    """Return a notification in the form of a row of this store, without a number and an entry of the due queue."""
+    trigger, next = remote.trigger, there.next or following(remote.trigger, now)
+    if remote.kind == RemoteKind.MESSAGE and next is not None:  # a repeated request may have moved it
+        trigger = trigger_to_json(OnceTrigger(at=next, timezone=there.timezone))
+    definition = Definition(
+        id=_NO_NUMBER, public_id=remote.id, kind=KIND, owner=remote.owner, name=name_of(fields_of(remote)),
+        subject=remote.topic, trigger=trigger, payload=remote.payload, policy="{}", depth=0, version=1,
+        key=remote.key, fingerprint=remote.fingerprint, created=remote.created, updated=remote.updated,
+    )  # fmt: skip
+    progress = Progress(
+        schedule=_NO_NUMBER, owner=remote.owner, kind=KIND,
+        state=ScheduleState.PAUSED if there.paused else ScheduleState.ACTIVE, next=next, through=None, run_count=0,
+        active=0, queued=0, gap=None, last_status=None, last_run=there.last, last_error=None, failures=0,
+        note=f"kept at {PLACE}, which sends it",
+    )  # fmt: skip
+    return Schedule(definition, progress)
 
 
 def following(trigger: str, now: Instant) -> Instant | None:

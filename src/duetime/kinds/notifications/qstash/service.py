@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -15,6 +15,7 @@ from duetime.engine.clock import Instant
 from duetime.engine.errors import InvalidInput
 from duetime.engine.fingerprint import fingerprint, is_same_request
 from duetime.engine.kind import LOCAL, Caller
+from duetime.engine.model import Schedule
 from duetime.engine.queries import could_be_an_id
 from duetime.engine.redaction import without_secrets
 from duetime.engine.result import Err, Ok, Result
@@ -24,6 +25,7 @@ from duetime.engine.store_interfaces import Remote, RemoteKind, RemoteState
 from duetime.engine.triggers import CronTrigger, OnceTrigger, Trigger, trigger_from_json
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.notifications.channels.ntfy import NtfyServer, address_of, problem_of_topic
+from duetime.kinds.notifications.qstash import PLACE
 from duetime.kinds.notifications.qstash.client import (
     Account,
     QStashClient,
@@ -35,9 +37,18 @@ from duetime.kinds.notifications.qstash.client import (
     publishing,
     scheduling,
 )
-from duetime.kinds.notifications.qstash.records import CONFIRMED, WINDOW, following, notification, record_of
-from duetime.kinds.notifications.service import KIND, PATIENCE, Notification, Sent, in_order, told
+from duetime.kinds.notifications.qstash.records import (
+    CONFIRMED,
+    WINDOW,
+    following,
+    notification,
+    record_of,
+    schedule,
+)
+from duetime.kinds.notifications.service import KIND, PATIENCE, Notification, Sent, in_order, name_of, told
 from duetime.net.client import Http
+from duetime.service.kind_spec import KEPT_ELSEWHERE, Outside
+from duetime.service.text import listed
 from duetime.service.warnings import ScheduleWarning, warning
 from duetime.settings.sections import INBOX
 
@@ -86,8 +97,21 @@ def _ready(
     return answered
 
 
-class QStashNotifications:
+class QStashNotifications(Outside):
     fires_here = False
+    refusal = Err(
+        KEPT_ELSEWHERE,
+        f"notifications are kept at {PLACE}, so that they go out while this machine is off: make one with "
+        "`duetime notify add`, or with the tools schedule_notification and schedule_cron_notification",
+        {"field": "kind"},
+    )
+    list_notes = (
+        f"Notifications are kept at {PLACE} and are not in this list: `duetime notify list` and the tool "
+        "list_scheduled_notifications show them.",
+    )
+    failure_notes = (
+        f"Notifications are kept at {PLACE}: what it could not deliver is in its own DLQ, which its console shows.",
+    )
 
     def __init__(
         self,
@@ -149,6 +173,9 @@ class QStashNotifications:
         known = self._made_before(caller, asked)
         if isinstance(known, Err) or (known is not None and known.value.state in CONFIRMED):
             return known
+        if asked.name != name_of(asked.payload):
+            rule = f"notifications are kept at {PLACE}, which has no names for them; leave it out"
+            raise InvalidInput(field="name", problem=rule)
         for name, value in asked.policy.items():
             if value is not None and name not in _SUPPORTED_OPTIONS:  # what is ignored would surprise later
                 rule = "QStash, which keeps notifications here, has no such rule; leave it out, or keep them in this"
@@ -222,13 +249,21 @@ class QStashNotifications:
 
     @_ready
     def scheduled(self, caller: Caller, topic: str | None = None) -> Result[list[Notification]]:
-        now = self._clock.now()
-        own = self._store.remotes(caller.owner, now, topic) if caller.sees(caller.owner, KIND) else []
-        schedules = self._recurring([each for each in own if each.kind == RemoteKind.SCHEDULE], now)
-        messages = self._messages([each for each in own if each.kind == RemoteKind.MESSAGE], now)
-        return Ok(in_order([*schedules, *messages]))
+        return Ok(in_order(there for _, there in self._kept(caller, topic, self._clock.now())))
 
-    def _recurring(self, own: list[Remote], now: Instant) -> Iterator[Notification]:
+    @_ready
+    def schedules(self, caller: Caller, topic: str | None = None) -> Result[Sequence[Schedule]]:
+        now = self._clock.now()
+        kept = {remote.id: (remote, there) for remote, there in self._kept(caller, topic, now)}
+        return Ok([schedule(*kept[each.id], now) for each in in_order(there for _, there in kept.values())])
+
+    def _kept(self, caller: Caller, topic: str | None, now: Instant) -> Iterator[tuple[Remote, Notification]]:
+        """Yield the caller's records of what QStash has, each with its notification."""
+        own = self._store.remotes(caller.owner, now, topic) if caller.sees(caller.owner, KIND) else []
+        yield from self._recurring([each for each in own if each.kind == RemoteKind.SCHEDULE], now)
+        yield from self._messages([each for each in own if each.kind == RemoteKind.MESSAGE], now)
+
+    def _recurring(self, own: list[Remote], now: Instant) -> Iterator[tuple[Remote, Notification]]:
         listed = self._client().ask(lambda sdk: sdk.schedule.list()) if own else []
         there = {each.schedule_id: each for each in listed}
         for each in own:
@@ -236,18 +271,18 @@ class QStashNotifications:
             if each.state not in CONFIRMED:
                 self._reconcile(each, name if name in there else None, now)
             if name in there:
-                yield notification(each, now, there[name])
+                yield each, notification(each, now, there[name])
 
-    def _messages(self, own: list[Remote], now: Instant) -> Iterator[Notification]:
+    def _messages(self, own: list[Remote], now: Instant) -> Iterator[tuple[Remote, Notification]]:
         unconfirmed = [each for each in own if each.state not in CONFIRMED]
         for each in own:
             if each.state in CONFIRMED:
-                yield notification(each, now)
+                yield each, notification(each, now)
         for each in unconfirmed[:FEW]:
             name = self._client().ask(partial(logged, each))
             self._reconcile(each, name, now)
             if name is not None:
-                yield notification(each, now)
+                yield each, notification(each, now)
 
     def _reconcile(self, remote: Remote, name: str | None, now: Instant) -> None:
         """Confirm an unconfirmed record if QStash has an object of this name; otherwise delete it after the window."""
@@ -256,11 +291,13 @@ class QStashNotifications:
         elif remote.updated < now - WINDOW:
             self._store.forget_remote(remote.id)
 
-    def actions(self, caller: Caller, id: str) -> tuple[str, ...]:
+    def why_missing(self, caller: Caller, id: str) -> Err | None:
         remote = self._own(caller, id)
         if remote is None:
-            return ()
-        return ("pause", "resume", "delete") if remote.kind == RemoteKind.SCHEDULE else ("delete",)
+            return None
+        possible = ("pause", "resume", "delete") if remote.kind == RemoteKind.SCHEDULE else ("delete",)
+        can = listed(["list", *possible])
+        return Err(KEPT_ELSEWHERE, f"{id} is kept at {PLACE}, and so is its history; {can} work there")
 
     def changes(self, caller: Caller, topic: str) -> object:
         """Use the local record, which also says when it fires, so that QStash is not polled several times a second."""
@@ -280,27 +317,36 @@ class QStashNotifications:
         return Ok(len(self._client().ask(lambda sdk: sdk.schedule.list())))
 
     @_ready
-    def change(self, caller: Caller, action: str, id: str) -> Result[None]:
-        check(caller.scopes, DELETE if action == "delete" else WRITE)
+    def change(self, caller: Caller, action: str, id: str, *, is_limited: bool = False) -> Result[Schedule]:
+        """Pause or resume a recurring notification, or delete any that has not been sent; cancelling one deletes it."""
+        is_final = action in ("delete", "cancel")
+        check(caller.scopes, DELETE if is_final else WRITE)
         remote = self._own(caller, id)
-        if remote is None or (remote.kind == RemoteKind.MESSAGE and action != "delete"):
+        if remote is None:
             return _NOT_FOUND
+        if remote.kind == RemoteKind.MESSAGE and not is_final:
+            reason = f"it cannot be {action.rstrip('e')}ed; delete it, and add another for later"
+            return Err("not_possible", f"{id} goes out once, at {PLACE}, so {reason}")
+        if is_limited:
+            reason = "where a pause has no end and no note; pause it without until and note, and resume it later"
+            return Err("not_possible", f"{id} is kept at {PLACE}, {reason}")
         if remote.kind == RemoteKind.MESSAGE and remote.remote is None:
             remote = remote._replace(remote=self._client().ask(partial(logged, remote)))
             if remote.remote is None:
                 return _NOT_FOUND
         try:
-            self._client(UNHURRIED / 2).ask(changing(remote, action))
+            self._client(UNHURRIED / 2).ask(changing(remote, "delete" if is_final else action))
         except QStashError as error:
             if not error.missing:
                 raise
-            if action != "delete" or not error.repeated:  # otherwise, an attempt whose response was lost has deleted it
+            if not is_final or not error.repeated:  # otherwise, an attempt whose response was lost has deleted it
                 return _NOT_FOUND
-        if action == "delete":
+        if is_final:
             self._store.forget_remote(remote.id)
         else:
-            self._keep(remote._replace(remote=remote.remote or remote.id), _STATES[action])
-        return Ok(None)
+            remote = self._keep(remote._replace(remote=remote.remote or remote.id), _STATES[action])
+        now = self._clock.now()
+        return Ok(schedule(remote, notification(remote, now), now))
 
     def _own(self, caller: Caller, schedule_id: str) -> Remote | None:
         """Return the record; None if it belongs to another owner, exactly as if it did not exist."""
