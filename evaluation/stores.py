@@ -77,7 +77,7 @@ def _running(duetime: Duetime) -> None:
 def _taken(duetime: Duetime) -> int:
     taken = duetime.take_prompt(wait=30, lease="6h")
     assert taken is not None, "the prompt is not due"
-    return taken["run_id"]
+    return taken.run_id
 
 
 STORES: dict[str, Callable[[Duetime], None]] = {
@@ -101,8 +101,8 @@ class Contents(NamedTuple):
 
 def contents(duetime: Duetime) -> Contents:
     return Contents(
-        {each["id"]: {**each} for each in duetime.list()},
-        {str(each["run_id"]): {**each} for each in duetime.history(limit=100)},
+        {each.id: each.as_dict() for each in duetime.schedules()},
+        {str(each.run_id): each.as_dict() for each in duetime.history(limit=100)},
     )
 
 

@@ -22,13 +22,16 @@ from duetime import (
     TaskContext,
     task,
 )
-from duetime.api import Duetime, NotStartedWarning, ScheduledTask, types
+from duetime.api import NotStartedWarning, Schedule, ScheduledTask, types
+from duetime.api.asynchronous import AsyncDuetime
 from duetime.api.base import Base
 from duetime.api.create import Creating
+from duetime.api.duetime import Duetime
 from duetime.api.manage import Managing, Overview
 from duetime.api.prompts import Prompting
-from duetime.api.runs import Running
-from duetime.service import options, shapes
+from duetime.api.runs import DeadLetters, Inbox, Running
+from duetime.api.values import ScheduleValue
+from duetime.service import answers, options
 from duetime.service.operations.change import BulkChange
 from duetime.testing import SettableClock
 from reference.docstrings import base_names, class_docs, declared_types, field_docs, name_docs, own_fields
@@ -39,53 +42,53 @@ Everything that a program needs can be imported from `duetime`. [Use Duetime fro
 Python](../how-to/use-from-python.md) has examples, [write tasks](../how-to/write-tasks.md) explains tasks, and [test
 your schedules](../how-to/test-your-schedules.md) the simulation. Settings are described in [settings](settings.md).
 
-Results are dictionaries with the fields listed below. Times in them are ISO 8601 texts with an offset."""
+Results are frozen values with the attributes listed below, in which times are `datetime`s with a time zone. `as_dict()`
+returns each of them as plain data for JSON, in which times are ISO 8601 texts with an offset."""
 _GROUPS = {
     "Start and stop": Base,
     "Create": Creating,
     "Find and change": Managing,
+    "Schedule": Schedule,
     "Runs": Running,
+    "Inbox": Inbox,
+    "Dead letters": DeadLetters,
     "Overview": Overview,
     "Prompts": Prompting,
 }
+_PREFIXES = {Schedule: "schedule.", Inbox: "duetime.inbox.", DeadLetters: "duetime.dead_letters."}
+"""What the methods of objects other than `Duetime` are called on."""
 _OPTIONS = (types.ScheduleOptions, options.TimeOptions, options.PolicyOptions, types.EditOptions, types.Allow)
 _RESULTS = (
-    shapes.ScheduleShape,
-    shapes.CreatedShape,
-    types.Created,
-    types.Edited,
-    types.Changed,
+    ScheduleValue,
+    answers.Created,
+    answers.Schedule,
     BulkChange,
-    shapes.PreviewShape,
-    shapes.MomentsShape,
+    answers.Preview,
+    answers.PreviewedTime,
     types.Upcoming,
-    shapes.ComingShape,
-    shapes.RunShape,
-    shapes.RunWithAttempts,
-    shapes.AttemptShape,
-    types.RunDetails,
+    answers.Occurrence,
+    answers.Run,
+    types.RunReport,
+    answers.RunDetails,
+    answers.EarlierAttempt,
     types.Delivery,
-    shapes.MessageShape,
+    answers.Message,
     types.TakenPrompt,
     ScheduledTask,
     types.ServerStatus,
-    shapes.WorkerShape,
+    answers.WorkerState,
 )
 _ALIASES = ("Time", "Duration", "Id")
-_LISTS = {
-    "Schedules": "list[ScheduleShape]",
-    "Runs": "list[RunShape]",
-    "Messages": "list[MessageShape]",
-    "Workers": "list[WorkerShape]",
-    "ScheduledTasks": "list[ScheduledTask]",
-}
 _LINKED = re.compile(rf"\b({'|'.join(each.__name__ for each in (*_OPTIONS, *_RESULTS))})\b")
 
 
 def python_page() -> str:
     parts = [_ABOUT, "## Duetime", class_docs(Duetime), *_callable("Duetime", Base.__init__)[1:]]
     for heading, of in _GROUPS.items():
-        parts += [f"## {heading}", *(part for name, method in _methods(of) for part in _callable(name, method))]
+        methods = ((f"{_PREFIXES.get(of, '')}{name}", method) for name, method in _methods(of))
+        about = class_docs(of) if of in _PREFIXES else ""
+        parts += [f"## {heading}", about, *(part for each in methods for part in _callable(*each))]
+    parts += ["## AsyncDuetime", class_docs(AsyncDuetime)]
     aliases = name_docs(options) | name_docs(types)
     parts += ["## Times, durations and ids", table(["type", "meaning"], ((code(n), aliases[n]) for n in _ALIASES))]
     parts += ["## Options", *(part for of in _OPTIONS for part in _fields(of))]
@@ -139,12 +142,12 @@ def _parameter(given: inspect.Parameter) -> str:
 
 
 def _readable(annotation: Any) -> str:
-    """Return an annotation as people read it: lists by their elements, options by their name."""
+    """Return an annotation as people read it: options by their name."""
     if annotation is inspect.Parameter.empty:
         return ""
     text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
     text = re.sub(r"Unpack\[(\w+)\]", r"\1", text).strip("\"'")
-    return _LISTS.get(text, text)
+    return text
 
 
 def _links(of: Callable[..., Any]) -> str:
@@ -183,7 +186,7 @@ def _meanings(of: type) -> dict[str, str]:
 
 def _field(annotation: Any) -> str:
     text = annotation if isinstance(annotation, str) else getattr(annotation, "__forward_arg__", str(annotation))
-    return re.sub(r"^NotRequired\[(.*)\]$", r"\1", text).replace("Moment", "str")
+    return text
 
 
 def _classes(*several: type) -> Iterable[str]:

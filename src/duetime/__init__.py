@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from duetime.api import Duetime as Duetime
+    from duetime.api import Schedule as Schedule
+    from duetime.api.asynchronous import AsyncDuetime as AsyncDuetime
+    from duetime.api.asynchronous import AsyncSchedule as AsyncSchedule
     from duetime.engine.clock import instant_of as instant_of
     from duetime.engine.errors import Conflict as Conflict
     from duetime.engine.errors import DuetimeError as DuetimeError
@@ -20,20 +23,27 @@ if TYPE_CHECKING:
     from duetime.kinds.jobs.context import TaskContext as TaskContext
     from duetime.kinds.jobs.registry import Registry as Registry
     from duetime.kinds.jobs.registry import task as task
+    from duetime.service.answers import Message as Message
+    from duetime.service.answers import Run as Run
     from duetime.settings import Settings as Settings
     from duetime.testing import Simulation as Simulation
 
 _PLACES = {
+    "AsyncDuetime": "duetime.api.asynchronous",
+    "AsyncSchedule": "duetime.api.asynchronous",
     "Conflict": "duetime.engine.errors",
     "Duetime": "duetime.api",
     "DuetimeError": "duetime.engine.errors",
     "InvalidInput": "duetime.engine.errors",
     "LimitReached": "duetime.engine.errors",
+    "Message": "duetime.service.answers",
     "NotFound": "duetime.engine.errors",
     "PermanentError": "duetime.kinds.jobs.context",
     "Refused": "duetime.engine.errors",
     "Registry": "duetime.kinds.jobs.registry",
     "RetryLater": "duetime.kinds.jobs.context",
+    "Run": "duetime.service.answers",
+    "Schedule": "duetime.api",
     "Settings": "duetime.settings",
     "Simulation": "duetime.testing",
     "StoreUnavailable": "duetime.engine.errors",
@@ -43,16 +53,21 @@ _PLACES = {
 }
 
 __all__ = [
+    "AsyncDuetime",
+    "AsyncSchedule",
     "Conflict",
     "Duetime",
     "DuetimeError",
     "InvalidInput",
     "LimitReached",
+    "Message",
     "NotFound",
     "PermanentError",
     "Refused",
     "Registry",
     "RetryLater",
+    "Run",
+    "Schedule",
     "Settings",
     "Simulation",
     "StoreUnavailable",

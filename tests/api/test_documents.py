@@ -19,7 +19,7 @@ EXAMPLES = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 EFFECTS = {
     "job": (r"duetime\.schedule\(", ["Hello Ben"] * 3 + ["['BEN', 'BEN', 'BEN']"]),
     "prompt": (r"duetime\.prompt\(", ["Due: Name three birds", "robin, wren, heron"]),
-    "notification": (r"duetime\.notify\(", [r"\S+T\S+ inbox Water the plants"]),
+    "notification": (r"duetime\.notify\(", [r"\d{4}-\S+ \d\d:\d\d:\S+ inbox Water the plants"]),
     "request": (r"duetime\.request\(", ["Received: tea is ready", "completed"]),
 }
 

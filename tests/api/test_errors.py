@@ -67,13 +67,13 @@ def test_each_refusal_says_what_it_is(scheduler: Duetime, case: str) -> None:
 
 def test_wrong_states_are_conflicts(scheduler: Duetime) -> None:
     job = scheduler.schedule(sweep, every="1h")
-    scheduler.cancel(job["id"])
+    scheduler.cancel(job.id)
     with pytest.raises(Conflict) as caught:
-        scheduler.pause(job["id"])
+        scheduler.pause(job.id)
     assert caught.value.code == "not_possible"
     again = scheduler.schedule(sweep, every="1h")
     with pytest.raises(Conflict) as changed:
-        scheduler.edit(again["id"], name="other", version=7)
+        scheduler.edit(again.id, name="other", version=7)
     assert changed.value.code == "conflict"
 
 
@@ -83,7 +83,7 @@ def test_a_store_that_cannot_be_read(scheduler: Duetime, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(type(scheduler.app.store), "search", fail)
     with pytest.raises(StoreUnavailable) as caught:
-        scheduler.list()
+        scheduler.schedules()
     assert caught.value.code == "store_unavailable" and not caught.value.permanent
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from duetime import Conflict, Duetime, InvalidInput, Registry, Settings, Simulation
-from duetime.api.types import Created
+from duetime.api import Schedule
 from duetime.service import keyed
 
 START = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
@@ -36,50 +36,51 @@ def simulation(url: str) -> Iterator[Simulation]:
         yield simulation
 
 
-def deploy(duetime: Duetime, **changes: Any) -> Created:
+def deploy(duetime: Duetime, **changes: Any) -> Schedule:
     return duetime.schedule(clean, **{"every": "1h", "key": "clean-up", **changes})
 
 
-def policy_of(schedule: Created) -> dict[str, Any]:
-    return schedule["policy"] or {}
+def policy_of(schedule: Schedule) -> dict[str, Any]:
+    return schedule.policy or {}
 
 
 def test_other_arguments_change_the_schedule(simulation: Simulation) -> None:
     duetime = simulation.duetime
     first = deploy(duetime, max_attempts=3, start="2026-03-02T10:00:00+01:00")
     simulation.advance(timedelta(hours=2))
-    assert (runs := len(duetime.history(first["id"])))
+    assert (runs := len(duetime.history(first.id)))
     second = deploy(duetime, every="2h", args=["files"], name="Files")
-    assert (second["id"], second["created"], second["version"]) == (first["id"], False, 2)
-    assert (second["name"], second["payload"]["args"]) == ("Files", ["files"])
-    assert "2 hours" in second["reads_as"] and policy_of(second)["max_attempts"] == 1, "the default again"
-    assert len(duetime.history(first["id"])) == runs and len(duetime.list()) == 1
+    assert (second.id, second.created, second.version) == (first.id, False, 2)
+    assert (second.name, second.payload["args"]) == ("Files", ["files"])
+    assert "2 hours" in second.reads_as and policy_of(second)["max_attempts"] == 1, "the default again"
+    assert len(duetime.history(first.id)) == runs and len(duetime.schedules()) == 1
     again = deploy(duetime, every="2h", args=["files"], name="Files")
-    assert again == {**second, "warnings": again["warnings"], "warning_codes": again["warning_codes"]}
+    warnings = {"warnings": again.warnings, "warning_codes": again.warning_codes}
+    assert again.as_dict() == {**second.as_dict(), **warnings}
     back = deploy(duetime, max_attempts=3, start="2026-03-02T10:00:00+01:00")
-    assert (back["version"], policy_of(back)["max_attempts"]) == (3, 3)
+    assert (back.version, policy_of(back)["max_attempts"]) == (3, 3)
 
 
 def test_the_same_arguments_change_nothing_whatever_people_changed(simulation: Simulation) -> None:
     duetime = simulation.duetime
     first = deploy(duetime)
-    duetime.edit(first["id"], name="By hand", every="3h")
-    assert deploy(duetime)["name"] == "By hand"
+    duetime.edit(first.id, name="By hand", every="3h")
+    assert deploy(duetime).name == "By hand"
     changed = deploy(duetime, args=["files"])
-    assert changed["name"] == "clean" and "3 hours" not in changed["reads_as"], "a new request is the whole truth"
+    assert changed.name == "clean" and "3 hours" not in changed.reads_as, "a new request is the whole truth"
 
 
 def test_an_interval_keeps_its_times_if_only_the_rest_changes(simulation: Simulation) -> None:
     duetime = simulation.duetime
     first = deploy(duetime)
     simulation.advance(timedelta(minutes=20))
-    assert deploy(duetime, args=["files"])["next_run"] == first["next_run"]
+    assert deploy(duetime, args=["files"]).next_run == first.next_run
     moved = deploy(duetime, args=["files"], every="30m")
-    assert moved["next_run"] != first["next_run"]
+    assert moved.next_run != first.next_run
 
 
 def once(duetime: Duetime, **changes: Any) -> str:
-    return (deploy(duetime, every=None, **changes)["next_run"] or "")[:16]
+    return f"{deploy(duetime, every=None, **changes).next_run:%Y-%m-%dT%H:%M}"
 
 
 def test_a_new_time_from_now_on_counts(simulation: Simulation) -> None:
@@ -101,8 +102,8 @@ def test_a_new_limit_from_now_on_counts(simulation: Simulation) -> None:
     deploy(duetime, end="in 2 days")
     simulation.advance(timedelta(minutes=10))
     changed = deploy(duetime, end="in 3 days")
-    assert changed["trigger"]["end"][:16] == "2026-03-05T09:10"
-    assert deploy(duetime, end="in 3 days", args=["files"])["trigger"]["end"] == changed["trigger"]["end"]
+    assert changed.trigger["end"][:16] == "2026-03-05T09:10"
+    assert deploy(duetime, end="in 3 days", args=["files"]).trigger["end"] == changed.trigger["end"]
 
 
 def test_a_new_time_of_day_counts_on_a_later_day(simulation: Simulation) -> None:
@@ -110,10 +111,10 @@ def test_a_new_time_of_day_counts_on_a_later_day(simulation: Simulation) -> None
     deploy(duetime, every=None, when="every 2 weeks at 9:30")
     simulation.advance(timedelta(days=3))
     moved = deploy(duetime, every=None, when="every 2 weeks at 10:00")
-    assert (moved["next_run"] or "")[10:16] == "T10:00"
+    assert f"{moved.next_run:%H:%M}" == "10:00"
     simulation.advance(timedelta(days=20))
-    before = duetime.get(moved["id"])["next_run"]
-    assert deploy(duetime, every=None, when="every 2 weeks at 10:00", args=["files"])["next_run"] == before
+    before = duetime.get(moved.id).next_run
+    assert deploy(duetime, every=None, when="every 2 weeks at 10:00", args=["files"]).next_run == before
 
 
 def test_a_time_that_had_passed_when_the_schedule_was_created(simulation: Simulation) -> None:
@@ -141,50 +142,50 @@ def test_the_zone_and_limits_of_a_rule(simulation: Simulation) -> None:
     rule: dict[str, Any] = {"every": None, "cron": "0 9 * * *", "timezone": "Asia/Tokyo", "end": "2026-12-31"}
     deploy(duetime, **rule)
     without = deploy(duetime, every=None, cron="0 9 * * *")
-    assert without["trigger"]["timezone"] == "Europe/Berlin" and without["trigger"].get("end") is None
+    assert without.timezone == "Europe/Berlin" and without.trigger.get("end") is None
 
 
 def test_a_pause_stays(simulation: Simulation) -> None:
     duetime = simulation.duetime
     first = deploy(duetime)
-    duetime.pause(first["id"])
+    duetime.pause(first.id)
     changed = deploy(duetime, every="2h")
-    assert (changed["status"], changed["version"] > 1) == ("paused", True)
+    assert (changed.status, changed.version > 1) == ("paused", True)
 
 
 def test_what_was_cancelled_stays_so_until_it_is_deleted(simulation: Simulation) -> None:
     duetime = simulation.duetime
     first = deploy(duetime)
-    duetime.cancel(first["id"])
+    duetime.cancel(first.id)
     for changes in ({}, {"every": "2h"}):
         again = deploy(duetime, **changes)
-        assert (again["id"], again["status"]) == (first["id"], "cancelled")
-        assert "cancelled" in again["warning_codes"]
-    duetime.delete(first["id"])
+        assert (again.id, again.status) == (first.id, "cancelled")
+        assert "cancelled" in again.warning_codes
+    duetime.delete(first.id)
     new = deploy(duetime, every="2h")
-    assert new["created"] and new["id"] != first["id"] and new["status"] == "pending"
+    assert new.created and new.id != first.id and new.status == "pending"
 
 
 def test_what_has_ended_is_replaced(simulation: Simulation) -> None:
     duetime = simulation.duetime
     first = deploy(duetime, every=None, delay="1m")
     simulation.advance(timedelta(minutes=2))
-    assert not deploy(duetime, every=None, delay="1m")["created"], "the same request is the same one-off"
+    assert not deploy(duetime, every=None, delay="1m").created, "the same request is the same one-off"
     with pytest.raises(InvalidInput):
         deploy(duetime, every=None, delay="5m", kwargs={"unknown": 1})
-    assert duetime.get(first["id"])["status"] == "completed", "a refused request replaces nothing"
+    assert duetime.get(first.id).status == "completed", "a refused request replaces nothing"
     second = deploy(duetime, every=None, delay="5m")
-    assert second["created"] and second["id"] != first["id"]
-    assert [run["status"] for run in duetime.history(first["id"])] == ["completed"], "the history stays"
+    assert second.created and second.id != first.id
+    assert [run.status for run in duetime.history(first.id)] == ["completed"], "the history stays"
 
 
 def test_refusing(simulation: Simulation) -> None:
     duetime = simulation.duetime
     first = deploy(duetime)
-    assert deploy(duetime, on_change="refuse")["id"] == first["id"]
+    assert deploy(duetime, on_change="refuse").id == first.id
     with pytest.raises(Conflict, match="this key was used with other arguments") as caught:
         deploy(duetime, every="2h", on_change="refuse")
-    assert caught.value.code == "key_reused" and duetime.get(first["id"])["version"] == 1
+    assert caught.value.code == "key_reused" and duetime.get(first.id).version == 1
     with pytest.raises(InvalidInput, match="on_change: must be update or refuse"):
         deploy(duetime, on_change="replace")
 
@@ -199,7 +200,7 @@ def test_another_kind_has_the_key(simulation: Simulation) -> None:
 
 def test_every_method(simulation: Simulation) -> None:
     duetime = simulation.duetime
-    calls: tuple[Callable[[str], Created], ...] = (
+    calls: tuple[Callable[[str], Schedule], ...] = (
         lambda text: duetime.prompt(text, every="1d", key="a", agent="inbox"),
         lambda text: duetime.notify(text, "home", every="1d", key="b"),
         lambda text: duetime.request("https://example.org", body=text, every="1d", key="c"),
@@ -207,7 +208,7 @@ def test_every_method(simulation: Simulation) -> None:
     )
     for call in calls:
         first, second = call("one"), call("two")
-        assert (first["id"], second["version"]) == (second["id"], 2) and "two" in str(second["payload"])
+        assert (first.id, second.version) == (second.id, 2) and "two" in str(second.payload)
 
 
 @pytest.mark.parametrize(("way", "value"), [("at", "whenever"), ("cron", "99 * * * *"), ("when", "every 99:00")])
@@ -227,7 +228,7 @@ def test_two_processes_at_once(url: str) -> None:
     """Every deployment succeeds, and the schedule is as one of them said."""
     stores = [Duetime(settings=Settings(db=url, timezone="UTC"), registry=registry) for _ in range(4)]
     stores[0]._warned = True
-    answers: list[Created] = []
+    answers: list[Schedule] = []
     for turn in range(5):
         ready = threading.Barrier(len(stores))
 
@@ -243,9 +244,9 @@ def test_two_processes_at_once(url: str) -> None:
         for thread in threads:
             thread.join()
         assert len(answers) == len(stores) * (turn + 1)
-    [schedule] = stores[0].list()
-    assert {each["id"] for each in answers} == {schedule["id"]}
-    assert schedule["payload"]["args"] in [[f"4-{place}"] for place in range(len(stores))]
+    [schedule] = stores[0].schedules()
+    assert {each.id for each in answers} == {schedule.id}
+    assert schedule.payload["args"] in [[f"4-{place}"] for place in range(len(stores))]
     for each in stores:
         each.close()
 
@@ -260,9 +261,9 @@ def test_a_change_that_comes_between_is_not_lost(simulation: Simulation, monkeyp
     def decide_late(*args: Any) -> Any:
         changes = decide(*args)
         if not calls:
-            calls.append(duetime.edit(first["id"], name="Between"))
+            calls.append(duetime.edit(first.id, name="Between"))
         return changes
 
     monkeypatch.setattr(keyed, "_changes", decide_late)
     changed = deploy(duetime, every="2h")
-    assert (changed["version"], changed["name"]) == (3, "clean")
+    assert (changed.version, changed.name) == (3, "clean")

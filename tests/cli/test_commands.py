@@ -424,7 +424,7 @@ def test_inbox_shows_what_arrived(cli: Cli, tmp_path: Path) -> None:
         new = NewSchedule("notification", "n", "once", {"run_at": "2100-01-01T00:00:00Z"}, payload)
         made = unwrap(duetime.scheduler.create(duetime.caller, new))
         duetime.run_now(made.definition.public_id)
-        eventually(lambda: duetime.history(made.definition.public_id)[0]["finished"], 20, "it was sent")
+        eventually(lambda: duetime.history(made.definition.public_id)[0].finished, 20, "it was sent")
     shown = cli("inbox", "--db", "my.db").out
     assert "[home]  Plants: water \\x1b[31m[b]them[/b]" in shown
     assert cli("inbox", "--db", "my.db", "--json").document["messages"][0]["message"] == payload["message"]

@@ -107,7 +107,7 @@ def test_db_makes_no_store(cli: Cli, tmp_path: Path) -> None:
 def test_prune_deletes_what_is_old(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert cli("job", "add", "once", "--task", "echo", "--at", "now").code == 0
     with Duetime(str(tmp_path / "my.db")) as duetime:
-        eventually(lambda: duetime.list("completed"), 20, "it ran")
+        eventually(lambda: duetime.schedules("completed"), 20, "it ran")
     assert cli("db", "prune", "--json").document == {"deleted": 0}
     later = Instant(build(Settings(db=":memory:")).clock.now() + 40 * DAY)
     monkeypatch.setattr("duetime.engine.clock.SystemClock.now", lambda self: later)

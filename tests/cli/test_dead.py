@@ -200,7 +200,7 @@ def test_what_failed_is_here_whatever_kind_it_is(cli: Cli, tmp_path: Path) -> No
     payload = ("--task", "shorten", "--arg", "text", "--kwarg", "words=0")
     assert cli("job", "add", "x", *payload, "--at", "now").code == 0
     with Duetime(str(tmp_path / "my.db")) as duetime:
-        eventually(lambda: duetime.list("failed"), 20, "a failed job")
+        eventually(lambda: duetime.schedules("failed"), 20, "a failed job")
     (run,) = cli("job", "history", "x", "--json").document["runs"]
     number = str(run["run_id"])
     (dead,) = cli("dead", "list", "--kind", "job", "--json").document["dead"]

@@ -413,7 +413,7 @@ def test_a_schedule_whose_last_run_is_under_way_is_not_exported(cli: Cli, tmp_pa
     with Duetime(str(tmp_path / "my.db")) as duetime:
         rent = duetime.prompt("pay the rent", agent="inbox", every="1h", max_runs=1)
         duetime.prompt("water the plants", agent="inbox", every="1h", max_runs=2)
-        duetime.run_now(rent["id"])
+        duetime.run_now(rent.id)
         assert duetime.take_prompt(wait=20) is not None
     answer = cli("export")
     assert [json.loads(line)["payload"]["prompt"] for line in answer.out.splitlines()] == ["water the plants"]

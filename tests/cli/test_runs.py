@@ -260,7 +260,7 @@ def busy(cli: Cli, tmp_path: Path, room: App) -> App:
     for number in range(40):
         assert cli("job", "add", f"later {number}", "--task", "echo", "--every", f"{number + 2}h").code == 0
     with Duetime(str(tmp_path / "my.db")) as duetime:
-        eventually(lambda: duetime.list("failed"), 20, "a failed job")
+        eventually(lambda: duetime.schedules("failed"), 20, "a failed job")
     return room
 
 
@@ -321,7 +321,7 @@ def test_keys_of_top_select_show_retry_pause_and_quit(cli: Cli, tmp_path: Path) 
     assert cli("job", "add", "bad", "--task", "shorten", "--arg", "a", "--arg", "0", "--at", "in 1 hour").code == 0
     assert cli("job", "run", "bad").code == 0
     with Duetime(str(tmp_path / "my.db")) as duetime:
-        eventually(lambda: duetime.list("failed"), 20, "a failed job")
+        eventually(lambda: duetime.schedules("failed"), 20, "a failed job")
     with on_terminal("top", "--interval", "0.2", "--db", "my.db", folder=tmp_path, columns=110, lines=30) as terminal:
         terminal.until("q quit")
         terminal.type("p")
@@ -376,8 +376,8 @@ def test_columns_of_tail_stay_where_they_are(cli: Cli, tmp_path: Path) -> None:
         assert cli("job", "add", name, "--task", "echo", "--arg", "MARK", "--every", "2h").code == 0
         assert cli("job", "run", name).code == 0
     with Duetime(str(tmp_path / "my.db")) as duetime:
-        ids = [job["id"] for job in duetime.list()]
-        eventually(lambda: all(duetime.history(id)[0]["status"] == "completed" for id in ids), 20, "three runs")
+        ids = [job.id for job in duetime.schedules()]
+        eventually(lambda: all(duetime.history(id)[0].status == "completed" for id in ids), 20, "three runs")
     for columns in (80, 120):
         with on_terminal("tail", "--db", "my.db", folder=tmp_path, columns=columns) as terminal:
             for _ in range(3):

@@ -40,8 +40,8 @@ def test_credentials_are_shown_by_the_export_alone(cli: Cli, tmp_path: Path) -> 
     id = cli("job", "add", "login", *given, "--json").document["id"]
     assert cli("job", "run", id).code == 0
     with Duetime(str(tmp_path / "my.db")) as duetime:
-        eventually(lambda: duetime.history(id)[0]["status"] == "completed", 30, "a run")
-        assert duetime.history(id)[0]["result"] == secret, "Python has it whole"
+        eventually(lambda: duetime.history(id)[0].status == "completed", 30, "a run")
+        assert duetime.history(id)[0].result == secret, "Python has it whole"
     run = cli("run", "list", "--json").document["runs"][0]
     assert run["result"] == {"password": "***", "note": "token=*** kept"}
     shown = [

@@ -794,7 +794,7 @@ def test_history_outlives_its_schedule(shared_world: World) -> None:
         duetime.run_now(schedule_id)
 
         def done() -> bool:
-            return [run["status"] for run in duetime.history(schedule_id)] == ["completed"]
+            return [run.status for run in duetime.history(schedule_id)] == ["completed"]
 
         agent.until(done, 30, "it fires")
         assert agent.knows("delete_schedule", schedule_id=schedule_id)["success"] is True

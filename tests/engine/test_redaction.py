@@ -181,9 +181,8 @@ def test_what_a_task_raises_is_stored_without_it() -> None:
         raise RuntimeError(f"cannot sign in with {password}")
 
     with Simulation(NOON, registry=registry) as simulation:
-        id = simulation.duetime.schedule("sign_in", kwargs={"password": "hunter2hunter2"}, every="1h", max_attempts=2)[
-            "id"
-        ]
+        password = {"password": "hunter2hunter2"}
+        id = simulation.duetime.schedule("sign_in", kwargs=password, every="1h", max_attempts=2).id
         simulation.advance(timedelta(hours=3))
         app = simulation.duetime.app
         runs = simulation.runs()

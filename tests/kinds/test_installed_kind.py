@@ -22,14 +22,15 @@ from duetime import Duetime
 with Duetime("my.db") as duetime:
     made = duetime.create("beep", {"text": "tea", "file": "lines", "times": 2, "loud": True}, at="now")
     ended = duetime.app.clock.monotonic() + 20
-    while not (runs := duetime.history(made["id"])) or runs[0]["status"] != "completed":
+    while not (runs := duetime.history(made.id)) or runs[0].status != "completed":
         assert duetime.app.clock.monotonic() < ended, runs
         Event().wait(0.02)
     later = duetime.create("beep", {"text": "tea", "file": "lines"}, every="1h", key="hourly")
     again = duetime.create("beep", {"text": "tea", "file": "lines"}, every="1h", key="hourly")
-    listed = [each["id"] for each in duetime.list(kind="beep")]
-    duetime.cancel(later["id"])
-    status = duetime.status(later["id"])["status"]
+    listed = [each.id for each in duetime.schedules(kind="beep")]
+    duetime.cancel(later.id)
+    status = duetime.get(later.id).status
+runs, made, later, again = [each.as_dict() for each in runs], made.as_dict(), later.as_dict(), again.as_dict()
 print(json.dumps({"runs": runs, "made": made, "later": later, "again": again, "listed": listed, "status": status}))
 """
 

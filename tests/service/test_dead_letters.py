@@ -45,7 +45,7 @@ class Outage(Simulation):
 
     def job(self, name: str, **policy: Any) -> str:
         made = self.duetime.schedule("work", every=HOUR, name=name, max_attempts=1, pause_after=0, **policy)
-        return str(made["id"])
+        return made.id
 
     def dead(self, **asked: Any) -> list[Run]:
         return find_dead(self.duetime.app.services, self.duetime.caller, DeadLetterQuery(**asked))
@@ -101,8 +101,8 @@ def test_only_the_newest_run_of_a_recurring_schedule_is_retried_unless_all_are_a
     outage.down = False
     outage.settle()
     assert len(outage.dead()) == 13
-    assert [run["name"] for run in outage.duetime.retry_dead_letters(text="often")] == ["often"]
-    assert len(outage.duetime.retry_dead_letters(text="often", every_run=True)) == 3
+    assert [run.name for run in outage.duetime.dead_letters.retry_all(text="often")] == ["often"]
+    assert len(outage.duetime.dead_letters.retry_all(text="often", every_run=True)) == 3
 
 
 def test_all_means_all_however_many_there_are(outage: Outage, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,7 +54,7 @@ def edit(request: pytest.FixtureRequest, there: Site, cli: Cli) -> Edit:
         duetime = Duetime(settings=Settings(db=there.room.settings.db, timezone="UTC"))
         changes: dict[str, Any] = {name: None if value == "none" else value for name, value in given.items()}
         try:
-            return dict(duetime.edit(id, **changes))
+            return duetime.edit(id, **changes).as_dict()
         except DuetimeError as error:
             return {"error": str(error)}
         finally:

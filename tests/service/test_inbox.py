@@ -113,14 +113,14 @@ def test_every_interface_marks_and_lists_by_mark(there: Site, cli: Cli) -> None:
     assert "the numbers of the messages to dismiss" in cli("inbox", "dismiss", "--all", "--db", db).err
 
     with closing(Duetime(settings=there.room.settings)) as duetime:
-        assert [each["run_id"] for each in duetime.inbox(show="dismissed")] == [second]
-        assert duetime.mark_messages([second], "restore") == 1 and duetime.inbox(show="dismissed") == []
-        assert (duetime.mark_all_read(), duetime.inbox(show="unread")) == (0, [])
+        assert [each.run_id for each in duetime.inbox.messages(show="dismissed")] == [second]
+        assert duetime.inbox.mark([second], "restore") == 1 and duetime.inbox.messages(show="dismissed") == []
+        assert (duetime.inbox.mark_all_read(), duetime.inbox.messages(show="unread")) == (0, [])
         with pytest.raises(DuetimeError, match="must be one of read, dismiss, restore"):
-            duetime.mark_messages([second], "dismissed")  # type: ignore[arg-type]
+            duetime.inbox.mark([second], "dismissed")  # type: ignore[arg-type]
         with pytest.raises(DuetimeError, match="must be one of kept, unread, dismissed"):
-            duetime.inbox(show="unred")  # type: ignore[arg-type]
-        assert {each["mark"] for each in duetime.inbox("builds")} == {"read"}
+            duetime.inbox.messages(show="unred")  # type: ignore[arg-type]
+        assert {each.mark for each in duetime.inbox.messages("builds")} == {"read"}
 
     check_marks_over_mcp(there, first, second)
 

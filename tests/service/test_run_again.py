@@ -72,22 +72,22 @@ def test_it_is_run_again_from_a_terminal_and_from_python(cli: Cli, tmp_path: Pat
     )
     assert cli("job", "run", "cut").code == 0
     with Duetime(str(tmp_path / "my.db")) as duetime:
-        eventually(lambda: duetime.list("failed"), 20, "a failed run")
-        id = duetime.history("cut")[0]["run_id"]
-        assert "Traceback (most recent call last)" in (duetime.run(id)["traceback"] or "")
+        eventually(lambda: duetime.schedules("failed"), 20, "a failed run")
+        id = duetime.history("cut")[0].run_id
+        assert "Traceback (most recent call last)" in (duetime.run(id).traceback or "")
         shown = cli("run", "show", str(id))
         assert "Traceback (most recent call last)" in shown.out
-        assert cli("run", "show", str(id), "--json").document["traceback"] == duetime.run(id)["traceback"]
+        assert cli("run", "show", str(id), "--json").document["traceback"] == duetime.run(id).traceback
         for wrong in (("--set", "nonsense"), ("--payload", "[]"), ("--set", "colour=red"), ("--set", "task=echo")):
             refused = cli("run", "again", str(id), *wrong)
             assert refused.code == 2 and "Traceback" not in refused.err, (wrong, refused)
         assert cli("run", "again", "987").code == 3
         made = cli("run", "again", str(id), "--set", 'args=["a long text", 2]', "--json").document
         assert made["payload"]["args"] == ["a long text", 2]
-        assert duetime.wait_for_run(made["run_id"], 20)["status"] == "completed"
+        assert duetime.wait_for_run(made["run_id"], 20).status == "completed"
         again = duetime.run_again(id, fields={"args": ["a long text", 1]}, wait=20)
-        assert (again["status"], again["cause"]) == ("completed", "manual")
-        assert "2" not in str(duetime.get("cut")["payload"]["args"]), "the schedule keeps its own"
+        assert (again.status, again.cause) == ("completed", "manual")
+        assert "2" not in str(duetime.get("cut").payload["args"]), "the schedule keeps its own"
 
 
 @pytest.mark.parametrize("store", ["sqlite", "postgres"])
@@ -103,7 +103,7 @@ def test_run_now_says_what_it_waits_for(store: str, tmp_path: Path, request: pyt
     with closing(Simulation(NOON, url=url, registry=registry)) as time:
         duetime = time.duetime
         ids = {
-            overlap: duetime.schedule("fails", every="1h", name=overlap, overlap=overlap, max_attempts=3)["id"]
+            overlap: duetime.schedule("fails", every="1h", name=overlap, overlap=overlap, max_attempts=3).id
             for overlap in ("skip", "queue")
         }
         agent = Agent(duetime.app.services, Caller(LOCAL), "UTC")

@@ -150,7 +150,7 @@ def by_python(there: Site, asked: Request) -> tuple[str, list[str]]:
         made = duetime.create(asked.kind, asked.payload, name="same", cron=CRON, timezone="UTC", **policy)
     finally:
         duetime.close()
-    return made["id"], made["warnings"]
+    return made.id, made.warnings
 
 
 def by_dashboard(there: Site, asked: Request) -> tuple[str, list[str]]:

@@ -58,8 +58,8 @@ def over_http(there: Site, _cli: Cli, id: str) -> StartAnswer:
 
 def in_python(there: Site, _cli: Cli, id: str) -> StartAnswer:
     with closing(Duetime(settings=there.room.settings)) as duetime:
-        answer: Any = duetime.run_now(id)
-    return StartAnswer(answer["status"], answer["warning_codes"], " ".join(answer["notes"]))
+        run = duetime.run_now(id)
+    return StartAnswer(run.status, run.warning_codes, " ".join(run.notes))
 
 
 def on_terminal(there: Site, cli: Cli, id: str) -> StartAnswer:

@@ -116,4 +116,4 @@ def test_on_the_command_line(cli: Cli) -> None:
 def test_from_python(stage: Stage) -> None:
     duetime = stage.time.duetime
     told = duetime.server_status()
-    assert told == status(Call(stage.app.services, duetime.caller, duetime.zone))
+    assert told.as_dict() == status(Call(stage.app.services, duetime.caller, duetime.zone))

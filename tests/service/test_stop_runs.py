@@ -61,7 +61,7 @@ def test_what_runs_is_stopped_however_long_the_queue_is(monkeypatch: pytest.Monk
             answers.append(operations.stop(call, operations.Stop(schedule=ids[0])))
 
     with Simulation(NOON, registry=registry) as time:
-        ids.append(str(time.duetime.schedule("work", every=timedelta(hours=1), overlap="queue", queue_limit=500)["id"]))
+        ids.append(time.duetime.schedule("work", every=timedelta(hours=1), overlap="queue", queue_limit=500).id)
         time.advance(timedelta(hours=1))
         [answer] = answers
         said = " ".join(answer.notes)

@@ -30,7 +30,7 @@ REASONS: dict[str, tuple[str, Outcome | None]] = {
 
 
 def job(duetime: Duetime) -> str:
-    return str(duetime.schedule("echo", args=["hi"], name="hello", every="1h", overlap="allow", max_attempts=2)["id"])
+    return str(duetime.schedule("echo", args=["hi"], name="hello", every="1h", overlap="allow", max_attempts=2).id)
 
 
 @pytest.mark.parametrize("case", REASONS)
@@ -43,8 +43,8 @@ def test_python_says_why_a_run_has_not_ended(case: str) -> None:
         claims = hand.claim(app.clock.now())
         if outcome is not None:
             hand.record(claims, app.clock.now(), outcome)
-        seen = duetime.wait_for_run(run["run_id"], 0.01)
-        assert (seen["ended"], seen["reason"]) == (False, reason)
+        seen = duetime.wait_for_run(run.run_id, 0.01)
+        assert (seen.ended, seen.reason) == (False, reason)
 
 
 def test_every_interface_says_that_no_worker_is_running(cli: Cli, tmp_path: Any) -> None:
@@ -52,8 +52,8 @@ def test_every_interface_says_that_no_worker_is_running(cli: Cli, tmp_path: Any)
         app = duetime.app
         id = job(duetime)
         told = duetime.run_now(id, wait=0.01)
-        assert (told["ended"], told["reason"]) == (False, "no worker is running")
-        assert "ended" not in duetime.run_now(id)
+        assert (told.ended, told.reason) == (False, "no worker is running")
+        assert duetime.run_now(id).ended is None
         answer = Agent(app.services, Caller(LOCAL), "UTC").knows("run_now", schedule_id=id)
         assert (answer["ended"], answer["reason"]) == (False, "no worker is running")
     said = cli("job", "run", "hello", "--wait", "0.1")
@@ -69,4 +69,4 @@ def test_every_interface_says_that_no_worker_is_running(cli: Cli, tmp_path: Any)
 def test_a_run_that_has_ended_says_so() -> None:
     with Duetime(":memory:") as duetime:
         seen = duetime.run_now(job(duetime), wait=30)
-        assert (seen["status"], seen["ended"], seen["reason"]) == ("completed", True, None)
+        assert (seen.status, seen.ended, seen.reason) == ("completed", True, None)

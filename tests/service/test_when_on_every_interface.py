@@ -74,7 +74,7 @@ def by_rest(there: Site, kind: str, when: str) -> str:
 def by_python(there: Site, kind: str, when: str) -> str:
     duetime = Duetime(settings=Settings(db=there.room.settings.db, timezone="UTC"))
     try:
-        return str(duetime.create(kind, PAYLOADS[kind], when=when, timezone="UTC", **LIMITS)["id"])
+        return str(duetime.create(kind, PAYLOADS[kind], when=when, timezone="UTC", **LIMITS).id)
     finally:
         duetime.close()
 
@@ -129,7 +129,7 @@ def test_a_key_finds_the_same_request_through_every_interface(
     duetime = Duetime(settings=there.room.settings)
     try:
         options: dict[str, Any] = {"name": "same", "key": "k", "max_attempts": 2, "timeout": "1m", **python}
-        assert duetime.schedule("echo", args=["hello"], **options)["id"] == made
+        assert duetime.schedule("echo", args=["hello"], **options).id == made
     finally:
         duetime.close()
     given = {**command, "key": "k", "max-attempts": "2", "timeout": "1m", "tz": there.room.services.zone}
@@ -230,7 +230,7 @@ def test_a_single_time_at_a_clock_change_is_told_everywhere(there: Site, cli: Cl
             )
         ]
         duetime = Duetime(settings=Settings(db=there.room.settings.db, timezone=BERLIN))
-        told += [dict(duetime.schedule("echo", args=["x"], at=text))]
+        told += [duetime.schedule("echo", args=["x"], at=text).as_dict()]
         duetime.close()
         for answer in told:
             texts = dict(zip(answer["warning_codes"], answer["warnings"], strict=True))

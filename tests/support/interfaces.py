@@ -420,45 +420,45 @@ class Python(Interface):
 
     def run_now(self, kind: str, id: str) -> None:
         with closing(self._duetime()) as duetime:
-            assert duetime.run_now(id)["schedule"] == id
+            assert duetime.run_now(id).schedule == id
 
     def stop(self, kind: str, id: str) -> None:
         with closing(self._duetime()) as duetime:
-            assert [run["schedule"] for run in duetime.stop_runs(id)] == [id]
+            assert [run.schedule for run in duetime.stop_runs(id)] == [id]
 
     def stop_run(self, kind: str, run: int) -> None:
         with closing(self._duetime()) as duetime:
-            assert duetime.cancel_run(run)["status"] == "cancelled"
+            assert duetime.cancel_run(run).status == "cancelled"
 
     def retry(self, kind: str, run: int) -> None:
         with closing(self._duetime()) as duetime:
-            assert duetime.retry(run)["run_id"] == run
+            assert duetime.retry(run).run_id == run
 
     def dismiss(self, kind: str, run: int) -> None:
         with closing(self._duetime()) as duetime:
-            assert duetime.dismiss(run)["run_id"] == run
+            assert duetime.dead_letters.dismiss(run).run_id == run
 
     def restore(self, kind: str, run: int) -> None:
         with closing(self._duetime()) as duetime:
-            found = duetime.dead_letters(kind=kind, text="it broke", dismissed=True)
-            assert run in {each["run_id"] for each in found}
-            assert duetime.restore(run)["run_id"] == run
+            found = duetime.dead_letters.runs(kind=kind, text="it broke", dismissed=True)
+            assert run in {each.run_id for each in found}
+            assert duetime.dead_letters.restore(run).run_id == run
 
     def history(self, kind: str, id: str) -> set[int]:
         with closing(self._duetime()) as duetime:
-            return {each["run_id"] for each in duetime.history(id)}
+            return {each.run_id for each in duetime.history(id)}
 
     def list(self, kind: str) -> set[str]:
         with closing(self._duetime()) as duetime:
-            return {each["id"] for each in duetime.list(kind=kind)}
+            return {each.id for each in duetime.schedules(kind=kind)}
 
     def upcoming(self, kind: str) -> set[str]:
         with closing(self._duetime()) as duetime:
-            return {each["id"] for each in duetime.upcoming(kind=kind, count=100)["upcoming"]}
+            return {each.id for each in duetime.upcoming(kind=kind, count=100).upcoming}
 
     def preview(self, kind: str, id: str) -> set[str]:
         with closing(self._duetime()) as duetime:
-            return _clocks(duetime.preview(cron=OTHER_CRON)["next"])
+            return _clocks(duetime.preview(cron=OTHER_CRON).as_dict()["next"])
 
 
 def _clocks(moments: Any) -> set[str]:

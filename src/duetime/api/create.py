@@ -8,21 +8,22 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Unpack, cast
+from typing import Any, Unpack
 
 from duetime.api.base import Base, NotStartedWarning
-from duetime.api.types import Allow, Created, ScheduleOptions
+from duetime.api.types import Allow, ScheduleOptions
+from duetime.api.values import Schedule, schedule_of
 from duetime.engine.errors import InvalidInput, Refused
 from duetime.engine.result import Err, err_of
 from duetime.engine.validation import NewSchedule
 from duetime.service import services
+from duetime.service.answers import Preview
 from duetime.service.errors import error_of, unwrap
 from duetime.service.keyed import create_or_update
 from duetime.service.kind_spec import known_specs
 from duetime.service.options import TIME_LIMITS, TimeOptions
 from duetime.service.presenters import preview_view
 from duetime.service.services import NO_WORKER
-from duetime.service.shapes import PreviewShape
 from duetime.service.when import WAYS, When, about_when, parse_when, read_policy, read_seconds, when_of
 
 TIMES = frozenset(TimeOptions.__annotations__)
@@ -39,7 +40,7 @@ class Creating(Base):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
         **options: Unpack[ScheduleOptions],
-    ) -> Created:
+    ) -> Schedule:
         """Create a job, which runs a registered task.
 
         `task` is the name or the function of a task; `args` and `kwargs` are its arguments, checked against its
@@ -62,7 +63,7 @@ class Creating(Base):
         max_tokens_per_day: int | None = None,
         max_dollars_per_day: float | None = None,
         **options: Unpack[ScheduleOptions],
-    ) -> Created:
+    ) -> Schedule:
         """Create a prompt, which wakes an agent with instructions; immediately, unless a time is given.
 
         `agent` is an agent of the settings; by default, the setting `agent`. With `inbox`, the prompt waits until
@@ -92,7 +93,7 @@ class Creating(Base):
         filename: str | None = None,
         label: str | None = None,
         **options: Unpack[ScheduleOptions],
-    ) -> Created:
+    ) -> Schedule:
         """Create a notification; it is sent immediately, unless a time is given.
 
         `topic` is a topic or channel; by default, that of the settings. Without a channel or server in the settings, it
@@ -119,7 +120,7 @@ class Creating(Base):
         callback: str | None = None,
         failure_callback: str | None = None,
         **options: Unpack[ScheduleOptions],
-    ) -> Created:
+    ) -> Schedule:
         """Create an HTTP request; it is sent immediately, unless a time is given. Any response but 2xx is retried.
 
         `retry_delay` is a formula in milliseconds, such as `1000 * (1 + retried)`. `callback` is a URL that receives
@@ -139,29 +140,28 @@ class Creating(Base):
             payload["body"] = body
         return self._create("request", _title("request", payload), payload, _soon(options))
 
-    def create(self, kind: str, payload: Mapping[str, Any], **options: Unpack[ScheduleOptions]) -> Created:
+    def create(self, kind: str, payload: Mapping[str, Any], **options: Unpack[ScheduleOptions]) -> Schedule:
         """Create a schedule of any kind, including kinds from other packages, from its payload."""
         return self._create(kind, _title(kind, payload), payload, options)
 
-    def preview(self, count: int = 5, **times: Unpack[TimeOptions]) -> PreviewShape:
+    def preview(self, count: int = 5, **times: Unpack[TimeOptions]) -> Preview:
         """Return when a schedule with these times would fire: in words, and the next instants. Nothing is created."""
         when = _when(dict(times))
         shown = unwrap(self.scheduler.preview(when.type, when.config, timezone=when.timezone, count=count))
         zone = when.timezone or self.zone
-        return cast("PreviewShape", preview_view(shown.english, shown.instants, shown.warnings, zone))
+        return Preview(preview_view(shown.english, shown.instants, shown.warnings, zone).copy, zone)
 
     # -- helpers ------------------------------------------------------------------------------------------------
 
-    def _create(self, kind: str, title: str, payload: Mapping[str, Any], options: ScheduleOptions) -> Created:
+    def _create(self, kind: str, title: str, payload: Mapping[str, Any], options: ScheduleOptions) -> Schedule:
         try:
             made = self._created(
                 new_schedule(kind, title, payload, options), "key" in options and options.get("on_change") != "refuse"
             )
         except Refused as error:
             raise error_of(_about_argument(err_of(error), options)) from None
-        view = cast("dict[str, Any]", self._view(made.schedule))
-        view |= {"created": made.fresh, **made.warning_facts, "limits": self._services.limits(made.schedule)}
-        return cast("Created", view)
+        limits = self._services.limits(made.schedule)
+        return schedule_of(self._call, made.schedule, created=made.fresh, **made.warning_facts, limits=limits)
 
     def _created(self, new: NewSchedule, update: bool = False) -> services.Created:
         """Create a schedule, or with `update` change the one that has its key; warn once if no worker would run it."""
@@ -231,14 +231,6 @@ def _when(times: dict[str, Any]) -> When:
         if isinstance(given := times.get(name), datetime):
             times[name] = given.isoformat()
     return parse_when(**times)
-
-
-def limits_of(options: Mapping[str, Any] | TimeOptions) -> dict[str, Any]:
-    """Return the limits of a rule in the form that the engine uses; None removes a limit."""
-    limits: dict[str, Any] = {name: options[name] for name in TIME_LIMITS if name in options}
-    if limits.get("jitter") is not None:
-        limits["jitter"] = read_seconds(limits["jitter"], "jitter")
-    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in limits.items()}
 
 
 def _soon(options: ScheduleOptions) -> ScheduleOptions:

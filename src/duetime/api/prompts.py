@@ -8,9 +8,10 @@ from datetime import datetime
 from typing import Any
 
 from duetime.api.create import Creating
-from duetime.api.manage import Managing, Overview
-from duetime.api.runs import Running, wait_for
+from duetime.api.edit import read_time_of
+from duetime.api.manage import Managing
 from duetime.api.types import TakenPrompt
+from duetime.api.values import run_of, wait_for
 from duetime.engine.checkout import LEASE
 from duetime.engine.clock import SECOND, Instant, datetime_of
 from duetime.engine.encoding import encode, shorten_error
@@ -25,13 +26,11 @@ from duetime.engine.times import iso_local
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.kinds.prompts.framing import takes
 from duetime.kinds.prompts.kind import KIND, prompt_of
+from duetime.service.answers import Run
 from duetime.service.errors import error_of, unwrap
 from duetime.service.options import Duration
 from duetime.service.presenters import author_view, instant_view
-from duetime.service.shapes import RunShape
 from duetime.service.when import read_seconds
-
-ScheduledTasks = list["ScheduledTask"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ class ScheduledTask:
     """Who it belongs to."""
 
 
-class Prompting(Creating, Managing, Running, Overview):
+class Prompting(Creating, Managing):
     def take_prompt(
         self, agent: str | None = None, *, wait: float = 0, lease: Duration = LEASE / SECOND, from_agents: bool = True
     ) -> TakenPrompt | None:
@@ -68,7 +67,7 @@ class Prompting(Creating, Managing, Running, Overview):
         return None if taken is None else self._taken(taken)
 
     def _taken(self, held: HeldRun) -> TakenPrompt:
-        return {
+        facts = {
             "id": held.definition.id,
             "run_id": held.run.id,
             "prompt": prompt_of(held.definition),
@@ -77,10 +76,11 @@ class Prompting(Creating, Managing, Running, Overview):
             "expires_at": instant_view(held.run.expires, self.zone),
             "hold": hold_of(held.run),
         }
+        return TakenPrompt(facts.copy, self.zone)
 
     def finish_prompt(
         self, run_id: int, result: object = None, *, error: str | None = None, hold: str | None = None
-    ) -> RunShape:
+    ) -> Run:
         """Finish a prompt that was taken, with its result (any JSON value) or an error.
 
         With the `hold` that `take_prompt` returned, this is refused if someone else has taken the prompt since.
@@ -89,7 +89,7 @@ class Prompting(Creating, Managing, Running, Overview):
             raise InvalidInput("give one of 'result' and 'error', not both")
         failed = None if error is None else Failed(shorten_error(error) or "it failed without a message")
         outcome = failed or Completed(encode(result))
-        return self._one(unwrap(self.scheduler.finish(self.caller, run_id, outcome, KIND, hold=hold)))
+        return run_of(self._call, unwrap(self.scheduler.finish(self.caller, run_id, outcome, KIND, hold=hold)))
 
     # -- functions that return the number of changed rows ---------------------------------------------------------
 
@@ -103,13 +103,13 @@ class Prompting(Creating, Managing, Running, Overview):
 
     def list_scheduled_tasks(
         self, status: str | None = None, from_: datetime | None = None, to: datetime | None = None
-    ) -> ScheduledTasks:
+    ) -> list[ScheduledTask]:
         """Return prompts in the order in which they fire: pending ones, or those with a status, or `all`."""
         query = ScheduleQuery(
             kind=KIND,
             status=None if status == "all" else status or "pending",
-            due_from=self._time(from_, "from_"),
-            due_to=self._time(to, "to"),
+            due_from=read_time_of(self._call, None, from_, "from_"),
+            due_to=read_time_of(self._call, None, to, "to"),
             by_time=True,
         )
         return [_scheduled_task(schedule) for schedule in self._search(query)]
@@ -120,8 +120,8 @@ class Prompting(Creating, Managing, Running, Overview):
             raise InvalidInput("provide at least one of 'fire_at' or 'prompt'")
         if prompt is not None:
             _check_text(prompt)
-        next = self._time(fire_at, "fire_at")
         while (found := self.scheduler.find(self.caller, str(id), KIND)) is not None:
+            next = read_time_of(self._call, found, fire_at, "fire_at")
             changes = Changes(next=next) if prompt is None else _reworded(found, prompt, next)
             changes = replace(changes, pending_only=True)
             result = self.scheduler.edit(self.caller, str(id), changes, KIND)

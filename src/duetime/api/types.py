@@ -1,29 +1,17 @@
-"""Types of the arguments and results of the Python API. `service.shapes` has those that all interfaces share."""
+"""Types of the arguments and results of the Python API. `service.answers` has those that all interfaces share."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, NotRequired, TypedDict
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, TypedDict
 
+from duetime.service.answers import Occurrence, RunDetails, Value
 from duetime.service.options import PolicyOptions, Time, TimeOptions
-from duetime.service.shapes import (
-    ComingShape,
-    CreatedShape,
-    MessageShape,
-    RunShape,
-    RunWithAttempts,
-    ScheduleShape,
-    WorkerShape,
-)
 
 Id = str | int
 """The id of a schedule, such as `job_5_1770000000` or 5, or an unambiguous name."""
-
-# The class `Managing` has a method named `list`, so that its methods cannot name the type itself.
-Schedules = list[ScheduleShape]
-Runs = list[RunShape]
-Messages = list[MessageShape]
-Workers = list[WorkerShape]
 
 
 class Allow(TypedDict, total=False):
@@ -78,55 +66,22 @@ class EditOptions(TimeOptions, PolicyOptions, total=False):
     """The configuration that belongs to `trigger_type`."""
 
 
-class Edited(CreatedShape):
-    """A schedule after an edit."""
-
-    running: bool
-    """Whether a run was in progress. It keeps its values; the change applies from the next run on."""
-
-
-class Changed(TypedDict):
-    """A schedule after it was paused, resumed, cancelled or deleted."""
-
-    id: str
-    """Its id."""
-    kind: str | None
-    """Its kind."""
-    name: str | None
-    """Its name."""
-    status: str | None
-    """Its status after the change."""
-    next_run: str | None
-    """When it fires next; None while it is paused."""
-    paused_until: str | None
-    """When it resumes automatically."""
-    note: str | None
-    """Why it is paused."""
-    falls_into_pause: str | None
-    """After a pause: what it skips or holds."""
-
-
-class Created(CreatedShape):
-    """A new schedule, with warnings for its creator."""
-
-    created: bool
-    """False if the key was used before; this is then the schedule created at that time."""
-
-
-class Upcoming(TypedDict):
+@dataclass(frozen=True, slots=True, init=False, repr=False, kw_only=True)
+class Upcoming(Value):
     """Occurrences in time order."""
 
-    upcoming: list[ComingShape]
+    upcoming: list[Occurrence]
     """The occurrences."""
     more: bool
     """Whether the range has occurrences that are not listed."""
-    later: list[ComingShape]
+    later: list[Occurrence]
     """If so: the schedules of which none is listed, each with its first time in the range."""
     warnings: list[str]
     """Why something may be missing."""
 
 
-class Delivery(TypedDict):
+@dataclass(frozen=True, slots=True, init=False, repr=False, kw_only=True)
+class Delivery(Value):
     """The message about the end of a run."""
 
     topic: str
@@ -135,23 +90,25 @@ class Delivery(TypedDict):
     """The id of the notification."""
     status: str
     """Whether it was delivered."""
-    reached: NotRequired[Literal["phone", "inbox"]]
+    reached: Literal["phone", "inbox"] | None = None
     """Where it arrived, once it was sent."""
-    error: NotRequired[str | None]
+    error: str | None = None
     """Why it was not delivered."""
 
 
-class RunDetails(RunWithAttempts):
+@dataclass(frozen=True, slots=True, init=False, repr=False, kw_only=True)
+class RunReport(RunDetails):
     """A run with its input, its earlier attempts, its traceback and the messages about its end."""
 
     deliveries: list[Delivery]
     """The messages about its end."""
 
 
-class ServerStatus(TypedDict):
+@dataclass(frozen=True, slots=True, init=False, repr=False, kw_only=True)
+class ServerStatus(Value):
     """The state of a server: what is set up, whether it works, usage and failures."""
 
-    now: str
+    now: datetime
     """The current time."""
     timezone: str
     """The time zone in use."""
@@ -179,7 +136,8 @@ class ServerStatus(TypedDict):
     """What each code means."""
 
 
-class TakenPrompt(TypedDict):
+@dataclass(frozen=True, slots=True, init=False, repr=False, kw_only=True)
+class TakenPrompt(Value):
     """A due prompt that the caller has taken and should finish with `finish_prompt`."""
 
     id: int
@@ -190,9 +148,9 @@ class TakenPrompt(TypedDict):
     """What to do."""
     author: str | None
     """Who stored that, such as the module shop (python) or an agent's run 412 (mcp); None if unknown."""
-    due: str
+    due: datetime
     """When it was due."""
-    expires_at: str | None
+    expires_at: datetime | None
     """When others may take it again."""
     hold: str
     """Identifies this claim, for `finish_prompt`."""

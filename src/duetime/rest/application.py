@@ -13,9 +13,9 @@ from duetime.http.problems import API
 from duetime.rest import errors, events, info, runs, schedules
 from duetime.rest.errors import Unexpected
 from duetime.rest.responses import Problem
+from duetime.service.answers import ANSWERS
 from duetime.service.kind_spec import load
 from duetime.service.owner_limits import OwnerLimits
-from duetime.service.shapes import EXTENDED
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _ABOUT = (
@@ -53,8 +53,10 @@ class Described(FastAPI):
     def openapi(self) -> dict[str, Any]:
         described = super().openapi()
         components = described["components"]
-        for extended, base in EXTENDED.items():
-            _describe_inherited(components["schemas"][extended], components["schemas"][base])
+        for answer in ANSWERS:
+            for base in (each for each in answer.__bases__ if each in ANSWERS):
+                schemas = components["schemas"]
+                _describe_inherited(schemas[answer.__name__], schemas[base.__name__])
         components["schemas"]["Problem"] = Problem.model_json_schema()
         components["securitySchemes"] = _SCHEMES
         described["security"] = [{"token": []}, {"session": [], "proof": []}]

@@ -12,11 +12,11 @@ from duetime.engine.result import Err
 from duetime.rest.dependencies import Caller, Context, json_only, operators_only, problems, router
 from duetime.rest.requests import Asked, PreviewGiven, UpcomingAsked, owner_of, when_of, zone_of
 from duetime.rest.responses import CallerShape, StatusShape, UpcomingShape, WorkersShape
+from duetime.service import answers
 from duetime.service.errors import unwrap
 from duetime.service.kind_spec import Window, check_kind
 from duetime.service.operations.declaration import read_time
 from duetime.service.presenters import preview_view, worker_shape
-from duetime.service.shapes import PreviewShape
 from duetime.service.status import status as read_status
 from duetime.service.upcoming import upcoming as coming
 from duetime.service.when import about_when
@@ -24,7 +24,7 @@ from duetime.service.when import about_when
 times, standing = router("times"), router("standing")
 
 
-@times.post("/preview", response_model=PreviewShape, dependencies=[Depends(json_only)], responses=problems(415))
+@times.post("/preview", response_model=answers.Preview, dependencies=[Depends(json_only)], responses=problems(415))
 def preview(call: Caller, body: Annotated[PreviewGiven, Body()]) -> Response:
     """Explain a trigger in plain English, with its next times and anything unexpected. Nothing is created."""
     zone = zone_of(call, body.timezone)

@@ -1,4 +1,4 @@
-"""Models of responses for the OpenAPI document; those of single entities are the shapes that presenters return."""
+"""Models of responses for the OpenAPI document; those of single entities are the answers of the service."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from duetime.service.shapes import SHAPES, ComingShape, MessageShape, RunShape, ScheduleShape, WorkerShape
+from duetime.service import answers
 
-for _shape in SHAPES:
-    _shape.__pydantic_config__ = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+_closed: Any
+for _closed in answers.ANSWERS:
+    _closed.__pydantic_config__ = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 
 class Shape(BaseModel):
@@ -36,7 +37,7 @@ class PageShape(Shape):
 
 
 class SchedulesShape(PageShape):
-    schedules: list[ScheduleShape]
+    schedules: list[answers.Schedule]
     notes: list[str] = Field(default=[], description="What is kept elsewhere and therefore not listed.")
 
 
@@ -52,7 +53,7 @@ class ChangedShape(Shape):
 
 
 class RunsShape(PageShape):
-    runs: list[RunShape]
+    runs: list[answers.Run]
 
 
 class RefusedRun(Shape):
@@ -67,20 +68,22 @@ class DealtShape(Shape):
 
 
 class StoppedShape(Shape):
-    runs: list[RunShape] = Field(description="The stopped runs: cancelled, or still running and asked to stop.")
-    schedule: ScheduleShape | None = Field(description="The schedule, which continues.")
+    runs: list[answers.Run] = Field(description="The stopped runs: cancelled, or still running and asked to stop.")
+    schedule: answers.Schedule | None = Field(description="The schedule, which continues.")
     confirmation: str
 
 
 class InboxShape(PageShape):
-    messages: list[MessageShape]
+    messages: list[answers.Message]
 
 
 class UpcomingShape(Shape):
-    upcoming: list[ComingShape]
+    upcoming: list[answers.Occurrence]
     count: int
     more: bool = Field(description="Whether the range has times that are not listed.")
-    later: list[ComingShape] = Field(default=[], description="If so: the schedules that do not appear in the list.")
+    later: list[answers.Occurrence] = Field(
+        default=[], description="If so: the schedules that do not appear in the list."
+    )
     timezone: str
     warnings: list[str] = Field(default=[], description="Why something may be missing.")
 
@@ -91,7 +94,7 @@ class TasksShape(Shape):
 
 
 class WorkersShape(Shape):
-    workers: list[WorkerShape]
+    workers: list[answers.WorkerState]
 
 
 class NamedShape(Shape):

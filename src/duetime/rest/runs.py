@@ -16,6 +16,7 @@ from duetime.rest.dependencies import Caller, json_only, page_of, problems, rout
 from duetime.rest.operation_models import model_of, request_of
 from duetime.rest.requests import Asked, DeadAsked, DeadGiven, Given, RunsAsked, owner_of, zone_of
 from duetime.rest.responses import DealtShape, RunsShape
+from duetime.service import answers
 from duetime.service.dead_letters import Action, DeadLetterQuery, change_dead
 from duetime.service.errors import refuse, unwrap
 from duetime.service.history import run_details
@@ -26,7 +27,6 @@ from duetime.service.operations.run import Retry, RunAgain, Stop, run_again, sto
 from duetime.service.operations.run import retry as retry_run
 from duetime.service.presenters import run_shapes
 from duetime.service.services import Call
-from duetime.service.shapes import RunShape, RunWithAttempts
 from duetime.service.warnings import warning_facts
 
 AgainGiven: Any = model_of("AgainGiven", RunAgain, Given, "run_id")
@@ -87,7 +87,7 @@ def _page(call: Call, query: RunQuery, zone: str) -> Response:
     return page_of("runs", run_shapes(call.scheduler, page.items, zone, brief=True), page)
 
 
-@routes.get("/runs/{id}", response_model=RunWithAttempts, responses=problems(404))
+@routes.get("/runs/{id}", response_model=answers.RunDetails, responses=problems(404))
 def get(call: Caller, id: Id, asked: Annotated[Asked, Query()]) -> Response:
     """Return one run with its input, its earlier attempts and the traceback of an exception."""
     zone = zone_of(call, asked.timezone)
@@ -95,21 +95,25 @@ def get(call: Caller, id: Id, asked: Annotated[Asked, Query()]) -> Response:
     return JSONResponse(run_details(call.scheduler, call.caller, run, zone))
 
 
-@routes.post("/runs/{id}/retry", status_code=202, response_model=RunShape, responses=problems(404, 409))
+@routes.post("/runs/{id}/retry", status_code=202, response_model=answers.Run, responses=problems(404, 409))
 def retry(call: Caller, id: Id) -> Response:
     """Retry a run that failed, was lost or was cancelled. It keeps its id."""
     return JSONResponse(started_shape(call, retry_run(call, Retry(run=id))), 202)
 
 
 @routes.post(
-    "/runs/{id}/again", status_code=202, response_model=RunShape, responses=problems(404, 409, 415), dependencies=_JSON
+    "/runs/{id}/again",
+    status_code=202,
+    response_model=answers.Run,
+    responses=problems(404, 409, 415),
+    dependencies=_JSON,
 )
 def again(call: Caller, id: Id, body: Annotated[AgainGiven, Body()]) -> Response:
     """Start a new run of the same schedule now, with this run's input or an edited one. The schedule keeps its own."""
     return JSONResponse(started_shape(call, run_again(call, request_of(RunAgain, body, run=id))), 202)
 
 
-@routes.post("/runs/{id}/cancel", status_code=202, response_model=RunShape, responses=problems(404, 409))
+@routes.post("/runs/{id}/cancel", status_code=202, response_model=answers.Run, responses=problems(404, 409))
 def cancel(call: Caller, id: Id) -> Response:
     """Stop one run: it is cancelled if it has not started, and asked to stop if it has."""
     return answer_run(call, stop(call, Stop(run=id)).value.runs[0], 202)
@@ -154,21 +158,21 @@ def _change_dead(call: Call, body: DeadGiven, action: Action) -> Response:
     return JSONResponse({"runs": dealt.done, "refused": errors})
 
 
-@routes.post("/dead/{id}/retry", status_code=202, response_model=RunShape, responses=problems(404, 409), tags=_DEAD)
+@routes.post("/dead/{id}/retry", status_code=202, response_model=answers.Run, responses=problems(404, 409), tags=_DEAD)
 def retry_dead(call: Caller, id: Id) -> Response:
     """Retry a dead letter. Other runs are not found here."""
     _dead_letter(call, id)
     return JSONResponse(started_shape(call, retry_run(call, Retry(run=id))), 202)
 
 
-@routes.post("/dead/{id}/dismiss", response_model=RunShape, responses=problems(404, 409), tags=_DEAD)
+@routes.post("/dead/{id}/dismiss", response_model=answers.Run, responses=problems(404, 409), tags=_DEAD)
 def dismiss_dead(call: Caller, id: Id) -> Response:
     """Dismiss a dead letter, or a run that was missed. It stays in the history and can still be retried or restored."""
     _dead_letter(call, id, DISMISSABLE)
     return answer_run(call, unwrap(call.scheduler.dismiss(call.caller, id)))
 
 
-@routes.post("/dead/{id}/restore", response_model=RunShape, responses=problems(404, 409), tags=_DEAD)
+@routes.post("/dead/{id}/restore", response_model=answers.Run, responses=problems(404, 409), tags=_DEAD)
 def restore_dead(call: Caller, id: Id) -> Response:
     """Put a dead letter that was dismissed back on the list."""
     _dead_letter(call, id, DISMISSABLE)

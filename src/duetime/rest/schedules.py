@@ -34,6 +34,7 @@ from duetime.rest.requests import (
 )
 from duetime.rest.responses import ChangedShape, RunsShape, SchedulesShape, StoppedShape
 from duetime.rest.runs import started_shape
+from duetime.service import answers
 from duetime.service.edits import EditRequest, NextTime, edit_schedule
 from duetime.service.errors import refuse, unwrap
 from duetime.service.kind_spec import check_kind
@@ -55,7 +56,6 @@ from duetime.service.operations.run import stop as stop_runs
 from duetime.service.presenters import next_instants, preview_view, reads_as, run_shapes, schedule_shape
 from duetime.service.run_control import await_result, has_ended, look_again, waited_for
 from duetime.service.services import Call
-from duetime.service.shapes import CreatedShape, PreviewShape, RunShape, ScheduleShape
 from duetime.service.state_details import detail_of, details_of
 from duetime.service.warnings import warning_facts
 from duetime.service.when import LIMITS, When, about_when, read_policy
@@ -93,9 +93,9 @@ def _found(call: Call, id: str) -> Schedule:
 @routes.post(
     "/schedules",
     status_code=201,
-    response_model=CreatedShape,
+    response_model=answers.Created,
     dependencies=_JSON,
-    responses={200: {"description": "What the same key made before.", "model": CreatedShape}, **problems(409, 415)},
+    responses={200: {"description": "What the same key made before.", "model": answers.Created}, **problems(409, 415)},
 )
 def create(call: Caller, body: Annotated[NewScheduleGiven, Body()], idempotency_key: IdempotencyKey = None) -> Response:
     """Create a schedule. Repeating a request with the same idempotency key creates nothing. If notifications are kept
@@ -156,7 +156,7 @@ def _short_listed(schedule: Schedule, zone: str, detail: str | None) -> str:
     return to_json(schedule_shape(schedule, zone, detail, brief=True))
 
 
-@routes.get("/schedules/{id}", response_model=ScheduleShape, responses=_ONE)
+@routes.get("/schedules/{id}", response_model=answers.Schedule, responses=_ONE)
 def get(call: Caller, id: Id, asked: Annotated[Asked, Query()]) -> Response:
     """Return one schedule; its ETag is its version."""
     return _answer(call, _found(call, id), zone_of(call, asked.timezone))
@@ -171,7 +171,7 @@ def history(call: Caller, id: Id, asked: Annotated[Paged, Query()]) -> Response:
     return page_of("runs", run_shapes(call.scheduler, page.items, zone, brief=True), page)
 
 
-@routes.get("/schedules/{id}/next", response_model=PreviewShape, responses=_ONE)
+@routes.get("/schedules/{id}/next", response_model=answers.Preview, responses=_ONE)
 def following(call: Caller, id: Id, asked: Annotated[NextAsked, Query()]) -> Response:
     """List the next times of a schedule; none while it is paused, broken or over."""
     schedule, now = _found(call, id), call.scheduler.clock.now()
@@ -185,7 +185,7 @@ def following(call: Caller, id: Id, asked: Annotated[NextAsked, Query()]) -> Res
 
 
 @routes.patch(
-    "/schedules/{id}", response_model=CreatedShape, dependencies=_JSON, responses=problems(404, 409, 412, 415)
+    "/schedules/{id}", response_model=answers.Created, dependencies=_JSON, responses=problems(404, 409, 412, 415)
 )
 def edit(call: Caller, id: Id, body: Annotated[EditGiven, Body()], if_match: IfMatch = None) -> Response:
     """Change the given fields. With a version, only if nobody else has changed it since. A run in progress keeps its
@@ -247,19 +247,19 @@ def _changed(call: Call, request: ChangeRequest) -> Response:
     return _answer(call, changed.schedule, call.zone, 200, **more)
 
 
-@routes.post("/schedules/{id}/pause", response_model=ScheduleShape, responses=_ONE)
+@routes.post("/schedules/{id}/pause", response_model=answers.Schedule, responses=_ONE)
 def pause(call: Caller, id: Id, asked: Annotated[PauseAsked, Query()]) -> Response:
     """Pause a schedule until it is resumed, or until a time at which it resumes automatically."""
     return _changed(call.in_zone(asked.timezone), request_of(Pause, asked, schedule=id))
 
 
-@routes.post("/schedules/{id}/resume", response_model=ScheduleShape, responses=_ONE)
+@routes.post("/schedules/{id}/resume", response_model=answers.Schedule, responses=_ONE)
 def resume(call: Caller, id: Id) -> Response:
     """Resume a schedule from now on; what did not run in the meantime is one row of its history."""
     return _changed(call, Resume(schedule=id))
 
 
-@routes.post("/schedules/{id}/cancel", response_model=ScheduleShape, responses=_ONE)
+@routes.post("/schedules/{id}/cancel", response_model=answers.Schedule, responses=_ONE)
 def cancel(call: Caller, id: Id) -> Response:
     """Cancel a schedule for good and ask a run in progress to stop. Cancelling twice is not an error."""
     return _changed(call, Cancel(schedule=id))
@@ -268,8 +268,8 @@ def cancel(call: Caller, id: Id) -> Response:
 @routes.post(
     "/schedules/{id}/run",
     status_code=202,
-    response_model=RunShape,
-    responses={200: {"description": "The run has ended.", "model": RunShape}, **_ONE},
+    response_model=answers.Run,
+    responses={200: {"description": "The run has ended.", "model": answers.Run}, **_ONE},
 )
 async def run(call: Caller, threads: Threads, id: Id, asked: Annotated[RunAsked, Query()]) -> Response:
     """Run a schedule now, in addition to its trigger. With `wait_seconds`, the answer comes when the run has ended

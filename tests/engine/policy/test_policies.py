@@ -73,8 +73,8 @@ def test_once_runs_once_and_ends(simulation: Simulation, bench: Bench) -> None:
     job = simulation.duetime.schedule("work", at=START + HOUR, args=[7])
     simulation.advance(3 * HOUR)
     assert bench.calls == [7]
-    status = simulation.duetime.status(job["id"])
-    assert (status["status"], status["run_count"], status["next_run"]) == ("completed", 1, None)
+    status = simulation.duetime.get(job.id)
+    assert (status.status, status.run_count, status.next_run) == ("completed", 1, None)
 
 
 def test_interval_does_not_drift(simulation: Simulation) -> None:
@@ -119,7 +119,7 @@ def test_catch_up_skip_of_a_one_off_ends_visibly_as_failed(simulation: Simulatio
     job = simulation.duetime.schedule("work", at=START + HOUR, catch_up="skip")
     be_away(simulation, timedelta(hours=4))
     assert statuses(simulation) == ["missed"]
-    assert simulation.duetime.status(job["id"])["status"] == "failed"
+    assert simulation.duetime.get(job.id).status == "failed"
 
 
 def test_within_its_grace_an_occurrence_is_not_missed(simulation: Simulation) -> None:
@@ -154,7 +154,7 @@ def test_a_failed_attempt_is_retried_with_growing_waits(simulation: Simulation, 
     assert (run.status, run.attempt, len(bench.calls)) == ("completed", 3, 3)
     attempts = simulation.duetime.app.store.attempts(run.id)
     assert [attempt.error for attempt in attempts] == ["ValueError: one", "ValueError: two"]
-    assert simulation.duetime.status(job["id"])["run_count"] == 1
+    assert simulation.duetime.get(job.id).run_count == 1
 
 
 def test_attempts_are_limited(simulation: Simulation, bench: Bench) -> None:
@@ -163,7 +163,7 @@ def test_attempts_are_limited(simulation: Simulation, bench: Bench) -> None:
     simulation.advance(24 * HOUR)
     (run,) = simulation.runs()
     assert (run.status, run.attempt, run.error, len(bench.calls)) == ("failed", 3, "ValueError: 2", 3)
-    assert simulation.duetime.status(job["id"])["status"] == "failed"
+    assert simulation.duetime.get(job.id).status == "failed"
 
 
 def test_a_permanent_error_is_not_retried(simulation: Simulation, bench: Bench) -> None:
@@ -189,17 +189,17 @@ def test_max_runs_counts_what_ran_and_not_what_was_missed(simulation: Simulation
     be_away(simulation, timedelta(hours=5))
     simulation.advance(24 * HOUR)
     assert len(bench.calls) == 3
-    status = simulation.duetime.status(job["id"])
-    assert (status["status"], status["run_count"], status["next_run"]) == ("completed", 3, None)
+    status = simulation.duetime.get(job.id)
+    assert (status.status, status.run_count, status.next_run) == ("completed", 3, None)
 
 
 def test_pause_parks_and_resume_says_what_did_not_run(simulation: Simulation, bench: Bench) -> None:
     job = simulation.duetime.schedule("work", every=HOUR)
     simulation.advance(HOUR)
-    simulation.duetime.pause(job["id"])
+    simulation.duetime.pause(job.id)
     simulation.advance(5 * HOUR)
-    assert simulation.duetime.status(job["id"])["status"] == "paused"
-    simulation.duetime.resume(job["id"])
+    assert simulation.duetime.get(job.id).status == "paused"
+    simulation.duetime.resume(job.id)
     simulation.advance(HOUR)
     ran, skipped, again = simulation.runs()
     assert (ran.status, skipped.status, again.status) == ("completed", "skipped", "completed")
@@ -210,35 +210,35 @@ def test_pause_parks_and_resume_says_what_did_not_run(simulation: Simulation, be
 def test_pause_and_resume_twice_are_no_errors(simulation: Simulation) -> None:
     job = simulation.duetime.schedule("work", every=HOUR)
     for change in (simulation.duetime.pause, simulation.duetime.resume):
-        change(job["id"])
-        change(job["id"])
+        change(job.id)
+        change(job.id)
     simulation.advance(HOUR)
     assert statuses(simulation) == ["completed"]
 
 
 def test_another_pause_replaces_the_first(simulation: Simulation) -> None:
     """One without an end drops the earlier end and its note; one that changes only the end keeps the note."""
-    id = simulation.duetime.schedule("work", every=HOUR)["id"]
+    id = simulation.duetime.schedule("work", every=HOUR).id
     simulation.duetime.pause(id, until=START + 2 * HOUR, note="holiday")
     longer = simulation.duetime.pause(id, until=START + 3 * HOUR)
-    assert (longer["note"], str(longer["paused_until"])[11:13]) == ("holiday", f"{(START + 3 * HOUR).hour:02}")
+    assert (longer.note, str(longer.paused_until)[11:13]) == ("holiday", f"{(START + 3 * HOUR).hour:02}")
     for _ in range(2):
         endless = simulation.duetime.pause(id)
-        assert (endless["note"], endless["paused_until"]) == (None, None)
+        assert (endless.note, endless.paused_until) == (None, None)
     simulation.duetime.pause(id, note="for good")
-    assert simulation.duetime.pause(id)["note"] == "for good", "nothing else was asked for"
+    assert simulation.duetime.pause(id).note == "for good", "nothing else was asked for"
 
 
 def test_a_retry_is_parked_while_its_schedule_is_paused(simulation: Simulation, bench: Bench) -> None:
     bench.errors = [ValueError("once")]
     job = simulation.duetime.schedule("work", at=START + HOUR, max_attempts=2)
     simulation.advance(HOUR)
-    simulation.duetime.pause(job["id"])
+    simulation.duetime.pause(job.id)
     simulation.advance(24 * HOUR)
     assert statuses(simulation) == ["pending"]
-    shown = simulation.duetime.status(job["id"])
-    assert (shown["status"], shown["state_detail"]) == ("paused", None), "it waits for nothing but the resume"
-    simulation.duetime.resume(job["id"])
+    shown = simulation.duetime.get(job.id)
+    assert (shown.status, shown.state_detail) == ("paused", None), "it waits for nothing but the resume"
+    simulation.duetime.resume(job.id)
     simulation.advance(HOUR)
     assert statuses(simulation) == ["completed"]
 
@@ -247,14 +247,14 @@ def test_a_schedule_that_pauses_itself_parks_what_was_retried_during_an_earlier_
     simulation: Simulation, bench: Bench
 ) -> None:
     bench.errors = [ValueError("down")] * 9
-    id = simulation.duetime.schedule("work", every=HOUR, max_attempts=1, pause_after=4)["id"]
+    id = simulation.duetime.schedule("work", every=HOUR, max_attempts=1, pause_after=4).id
     simulation.advance(4 * HOUR)
-    assert (simulation.duetime.status(id)["status"], len(bench.calls)) == ("paused", 4)
+    assert (simulation.duetime.get(id).status, len(bench.calls)) == ("paused", 4)
     for run in jobs(simulation):
         simulation.duetime.retry(run.id)
     simulation.duetime.resume(id)
     simulation.settle()
-    assert (simulation.duetime.status(id)["status"], len(bench.calls)) == ("paused", 5), "the first failed again"
+    assert (simulation.duetime.get(id).status, len(bench.calls)) == ("paused", 5), "the first failed again"
     assert [run.status for run in jobs(simulation)] == ["failed", "queued", "queued", "queued"]
     simulation.duetime.run_now(id)
     simulation.settle()
@@ -270,7 +270,7 @@ def test_run_now_does_not_wait_for_what_a_pause_has_parked(
     simulation: Simulation, bench: Bench, overlap: Literal["queue", "skip"]
 ) -> None:
     bench.errors = [ValueError("down")] * 3
-    id = simulation.duetime.schedule("work", every=HOUR, max_attempts=1, pause_after=2, overlap=overlap)["id"]
+    id = simulation.duetime.schedule("work", every=HOUR, max_attempts=1, pause_after=2, overlap=overlap).id
     simulation.advance(2 * HOUR)
     for run in jobs(simulation):
         simulation.duetime.retry(run.id)
@@ -289,25 +289,25 @@ def test_a_retry_dies_with_its_cancelled_schedule(simulation: Simulation, bench:
     bench.errors = [ValueError("once")]
     job = simulation.duetime.schedule("work", at=START + HOUR, max_attempts=2)
     simulation.advance(HOUR)
-    simulation.duetime.cancel(job["id"])
+    simulation.duetime.cancel(job.id)
     simulation.advance(24 * HOUR)
     assert statuses(simulation) == ["cancelled"]
-    assert simulation.duetime.status(job["id"])["status"] == "cancelled"
+    assert simulation.duetime.get(job.id).status == "cancelled"
 
 
 def test_history_outlives_a_deleted_schedule(simulation: Simulation) -> None:
     job = simulation.duetime.schedule("work", every=HOUR)
     simulation.advance(2 * HOUR)
-    simulation.duetime.delete(job["id"])
+    simulation.duetime.delete(job.id)
     simulation.advance(5 * HOUR)
-    assert [run["status"] for run in simulation.duetime.history(job["id"])] == ["completed", "completed"]
-    assert simulation.duetime.list() == []
+    assert [run.status for run in simulation.duetime.history(job.id)] == ["completed", "completed"]
+    assert simulation.duetime.schedules() == []
 
 
 def test_run_now_leaves_the_trigger_alone(simulation: Simulation) -> None:
     job = simulation.duetime.schedule("work", every=HOUR)
     simulation.advance(timedelta(minutes=20))
-    simulation.duetime.run_now(job["id"])
+    simulation.duetime.run_now(job.id)
     simulation.settle()
     simulation.advance(timedelta(minutes=40))
     assert [(run.cause, run.status) for run in simulation.runs()] == [
@@ -350,7 +350,7 @@ def test_a_clock_that_was_ahead_neither_doubles_nor_stalls(simulation: Simulatio
 
 def test_jitter_is_the_same_on_every_look(simulation: Simulation) -> None:
     job = simulation.duetime.schedule("work", every=HOUR)
-    simulation.duetime.edit(job["id"], trigger_type="interval", trigger_config={"hours": 1, "jitter": 600})
+    simulation.duetime.edit(job.id, trigger_type="interval", trigger_config={"hours": 1, "jitter": 600})
     simulation.advance(4 * HOUR)
     runs = simulation.runs()
     assert all(run.started is not None and 0 <= run.started - run.due < 600_000_000 for run in runs)

@@ -72,7 +72,7 @@ class Stage:
         return {(before, after) for before, after in rows}
 
     def job(self, **trigger: Any) -> str:
-        return str(self.duetime.schedule("work", **(trigger or {"every": HOUR}))["id"])
+        return str(self.duetime.schedule("work", **(trigger or {"every": HOUR})).id)
 
     def prompt(self, **policy: Any) -> str:
         new = NewSchedule("prompt", "look", "interval", {"hours": 1}, {"prompt": "look"}, policy)
@@ -121,7 +121,7 @@ def end_and_begin_again(stage: Stage) -> None:
 
 def retry_by_itself(stage: Stage) -> None:
     stage.fails = 1
-    job = str(stage.duetime.schedule("work", every=HOUR, max_attempts=2)["id"])
+    job = str(stage.duetime.schedule("work", every=HOUR, max_attempts=2).id)
     stage.advance(2 * HOUR)
     stage.duetime.delete(job)
 
@@ -221,7 +221,7 @@ def retry_behind_another_run(stage: Stage) -> None:
     [_, queued, *_] = [run.id for run in stage.simulation.runs() if run.status in ("waiting", "queued")]
     assert scheduler.cancel_run(caller, queued).is_ok and scheduler.retry(caller, queued).is_ok
     stage.duetime.delete(job)
-    lost = str(stage.duetime.schedule("work", every=HOUR, at_most_once=True)["id"])
+    lost = str(stage.duetime.schedule("work", every=HOUR, at_most_once=True).id)
     stage.be_away(HOUR)
     stage.simulation.crash()
     stage.advance(timedelta(minutes=1))

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from duetime import Duetime, InvalidInput, Registry, Settings, Simulation
+from duetime import Duetime, InvalidInput, Registry, Schedule, Settings, Simulation
 from duetime.engine.clock import SystemClock
 from duetime.engine.model import OVER
 from duetime.engine.result import Err
@@ -25,7 +25,6 @@ from duetime.kinds.jobs.declarations import Declarations
 from duetime.kinds.jobs.loading import FILE_PREFIX, TaskModuleError, load, load_file, task_modules
 from duetime.kinds.jobs.registry import InvalidTask, default_registry
 from duetime.service.keyed import create_or_update
-from duetime.service.shapes import ScheduleShape
 
 PATIENCE = 30
 HOURLY = "@registry.task(every='1h')\ndef clean(): ..."
@@ -86,13 +85,13 @@ def deployments(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
     forget_files()
 
 
-def only(duetime: Duetime) -> ScheduleShape:
-    [schedule] = duetime.list()
+def only(duetime: Duetime) -> Schedule:
+    [schedule] = duetime.schedules()
     return schedule
 
 
-def only_of(duetime: Duetime, name: str) -> ScheduleShape:
-    [schedule] = [each for each in duetime.list() if each["name"] == name]
+def only_of(duetime: Duetime, name: str) -> Schedule:
+    [schedule] = [each for each in duetime.schedules() if each.name == name]
     return schedule
 
 
@@ -123,28 +122,28 @@ def celebrate(): ...
 @registry.task
 def plain(): ...
 """)
-    found = {each["name"]: each for each in duetime.list()}
+    found = {each.name: each for each in duetime.schedules()}
     assert found.keys() == {"greet", "report.send", "close_month", "celebrate"}
     greet = found["greet"]
-    assert greet["payload"] == {"task": "greet", "args": ["Ann"], "kwargs": {"greeting": "Hello"}}
-    assert greet["policy"] is not None
-    assert (greet["policy"]["max_attempts"], greet["policy"]["timeout_seconds"]) == (3, 600)
-    assert found["report.send"]["trigger"]["timezone"] == "Europe/Berlin"
-    assert (found["celebrate"]["next_run"] or "").startswith("2099-12-24T18:00")
+    assert greet.payload == {"task": "greet", "args": ["Ann"], "kwargs": {"greeting": "Hello"}}
+    assert greet.policy is not None
+    assert (greet.policy["max_attempts"], greet.policy["timeout_seconds"]) == (3, 600)
+    assert found["report.send"].trigger["timezone"] == "Europe/Berlin"
+    assert f"{found['celebrate'].next_run:%Y-%m-%d %H:%M}" == "2099-12-24 18:00"
     [worker] = duetime.workers()
-    assert not any("declared" in lane for lane in worker["lanes"]), "its lanes are only lanes"
+    assert not any("declared" in lane for lane in worker.lanes), "its lanes are only lanes"
 
 
 def test_they_run(deployments: Deployments) -> None:
     duetime = deployments.start("@registry.task(every='1s', max_runs=1)\ndef tick():\n    return 'tock'")
-    wait_until(lambda: [each["result"] for each in duetime.history(status="completed")] == ["tock"])
+    wait_until(lambda: [each.result for each in duetime.history(status="completed")] == ["tock"])
 
 
 def test_a_changed_declaration_changes_its_schedule(deployments: Deployments) -> None:
     first = only(deployments.start(HOURLY))
     second = only(deployments.start(DAILY))
-    assert (second["id"], second["version"]) == (first["id"], 2) and "every day" in second["reads_as"]
-    assert only(deployments.start(DAILY))["version"] == 2, "the same declaration changes nothing"
+    assert (second.id, second.version) == (first.id, 2) and "every day" in second.reads_as
+    assert only(deployments.start(DAILY)).version == 2, "the same declaration changes nothing"
 
 
 def test_one_that_is_gone_is_cancelled_and_can_come_back(deployments: Deployments) -> None:
@@ -152,11 +151,11 @@ def test_one_that_is_gone_is_cancelled_and_can_come_back(deployments: Deployment
     first = only(worker)
     worker.stop()
     worker = deployments.start(GONE)
-    assert only(worker)["status"] == "cancelled"
+    assert only(worker).status == "cancelled"
     worker.stop()
     worker = deployments.start(HOURLY)
-    [again] = worker.list("pending")
-    assert (again["name"], again["next_run"] is not None) == (first["name"], True)
+    [again] = worker.schedules("pending")
+    assert (again.name, again.next_run is not None) == (first.name, True)
 
 
 def test_a_module_that_was_not_imported_keeps_its_schedules(deployments: Deployments) -> None:
@@ -164,7 +163,7 @@ def test_a_module_that_was_not_imported_keeps_its_schedules(deployments: Deploym
     for name in [name for name in sys.modules if name.startswith(f"{FILE_PREFIX}shop")]:
         del sys.modules[name]
     worker = deployments.start("@registry.task(every='1d')\ndef other(): ...", module="other_shop")
-    assert {each["name"]: each["status"] for each in worker.list()} == {"clean": "pending", "other": "pending"}
+    assert {each.name: each.status for each in worker.schedules()} == {"clean": "pending", "other": "pending"}
 
 
 def test_a_module_that_cannot_be_imported_keeps_its_schedules(deployments: Deployments, url: str) -> None:
@@ -174,7 +173,7 @@ def test_a_module_that_cannot_be_imported_keeps_its_schedules(deployments: Deplo
     command = [sys.executable, "-m", "duetime", "worker", "--db", url, "--tasks", str(broken), "--quiet"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode and "could not be imported" in done.stderr
-    assert only(worker)["status"] == "pending"
+    assert only(worker).status == "pending"
 
 
 @pytest.mark.parametrize("module", ["calendar", "pytest"])
@@ -185,9 +184,9 @@ def test_a_module_of_the_same_name_is_another_one(deployments: Deployments, modu
     forget_files()
     assert module in sys.modules
     other = deployments.start("@registry.task(every='1d')\ndef other(): ...", module="other_shop")
-    assert {each["name"]: each["status"] for each in other.list()} == {"clean": "pending", "other": "pending"}
+    assert {each.name: each.status for each in other.schedules()} == {"clean": "pending", "other": "pending"}
     other.stop()
-    assert only_of(deployments.start(GONE, module), "clean")["status"] == "cancelled", "this time it was imported"
+    assert only_of(deployments.start(GONE, module), "clean").status == "cancelled", "this time it was imported"
 
 
 @pytest.mark.parametrize("where", ["", "site-packages"])
@@ -203,7 +202,7 @@ def test_an_imported_module_whose_last_declaration_is_gone(
     monkeypatch.syspath_prepend(folder)
     load(["imported_shop"]) if where else importlib.import_module("imported_shop")
     try:
-        assert only(deployments.start("", "other_shop"))["status"] == "cancelled"
+        assert only(deployments.start("", "other_shop")).status == "cancelled"
     finally:
         del sys.modules["imported_shop"]
         task_modules.discard("imported_shop")
@@ -226,27 +225,27 @@ def test_a_module_whose_import_failed_halfway_keeps_its_schedules(
             str(deployments.version(declare.format("2h", "first_half") + "import nothing_of_this_name\n" + second))
         )
     worker = deployments.prepare_default().start()
-    assert {each["name"]: each["status"] for each in worker.list()} == {
+    assert {each.name: each.status for each in worker.schedules()} == {
         "first_half": "pending",
         "second_half": "pending",
     }
-    assert all("hour" in each["reads_as"] and each["version"] == 1 for each in worker.list())
+    assert all("hour" in each.reads_as and each.version == 1 for each in worker.schedules())
     assert "shop: its declared schedules stay as they are" in caplog.text
 
 
 def test_what_a_person_did_stays(deployments: Deployments) -> None:
     worker = deployments.start(HOURLY)
-    id = only(worker)["id"]
+    id = only(worker).id
     worker.pause(id, note="the disk is full")
     worker = deployments.start(DAILY)
-    assert (only(worker)["status"], "every day" in only(worker)["reads_as"]) == ("paused", True)
+    assert (only(worker).status, "every day" in only(worker).reads_as) == ("paused", True)
     worker.edit(id, name="Edited")
-    assert only(deployments.start(DAILY))["name"] == "Edited"
+    assert only(deployments.start(DAILY)).name == "Edited"
     worker.cancel(id)
     for text in (DAILY, WEEKLY):
-        assert only(deployments.start(text))["status"] == "cancelled"
+        assert only(deployments.start(text)).status == "cancelled"
     worker.delete(id)
-    assert only(deployments.start(WEEKLY))["status"] == "pending", "deleted means that it is created again"
+    assert only(deployments.start(WEEKLY)).status == "pending", "deleted means that it is created again"
 
 
 def test_two_workers_at_once_create_one(deployments: Deployments) -> None:
@@ -266,7 +265,7 @@ def test_two_workers_at_once_create_one(deployments: Deployments) -> None:
             thread.start()
         for thread in threads:
             thread.join()
-        living = workers[0].list("pending")
+        living = workers[0].schedules("pending")
         assert not failures and len(living) == (text != GONE)
         for worker in workers:
             worker.stop()
@@ -280,8 +279,8 @@ def test_workers_in_processes_of_their_own(deployments: Deployments, url: str) -
     processes = [subprocess.Popen(command) for _ in range(2)]
     try:
         wait_until(lambda: len(watching.workers()) == 2)
-        wait_until(lambda: bool(watching.list()))
-        assert only(watching)["name"] == "clean"
+        wait_until(lambda: bool(watching.schedules()))
+        assert only(watching).name == "clean"
     finally:
         for process in processes:
             process.send_signal(signal.SIGTERM)
@@ -293,16 +292,16 @@ def test_a_replaced_declaration_waits_for_the_end_of_the_replacing_one(deploymen
     new = deployments.start(DAILY)
     old = deployments.start(HOURLY)  # a worker with the old code starts again, as in a rolling deployment
     threading.Event().wait(0.3)
-    assert "every day" in only(old)["reads_as"]
+    assert "every day" in only(old).reads_as
     further = deployments.start(DAILY)
     new.stop()
     threading.Event().wait(0.3)
-    assert "every day" in only(old)["reads_as"], "another worker with the new code is alive"
+    assert "every day" in only(old).reads_as, "another worker with the new code is alive"
     further.stop()
-    wait_until(lambda: "hour" in only(old)["reads_as"])  # the deployment was taken back
+    wait_until(lambda: "hour" in only(old).reads_as)  # the deployment was taken back
     stray = deployments.start(DAILY)
     threading.Event().wait(0.3)
-    assert "hour" in only(stray)["reads_as"], "now the former one replaces the other"
+    assert "hour" in only(stray).reads_as, "now the former one replaces the other"
 
 
 def test_the_old_code_neither_revives_nor_cancels(deployments: Deployments) -> None:
@@ -311,20 +310,20 @@ def test_the_old_code_neither_revives_nor_cancels(deployments: Deployments) -> N
     new = deployments.start(GONE + "\n@registry.task(every='2h')\ndef second(): ...")
     old = deployments.start(HOURLY)
     threading.Event().wait(0.3)
-    assert {each["name"]: each["status"] for each in old.list()} == {"clean": "cancelled", "second": "pending"}
+    assert {each.name: each.status for each in old.schedules()} == {"clean": "cancelled", "second": "pending"}
     newest = deployments.start(both)
-    assert sorted(each["name"] for each in newest.list("pending")) == ["clean", "second"], "never replaced before"
+    assert sorted(each.name for each in newest.schedules("pending")) == ["clean", "second"], "never replaced before"
     new.stop()
 
 
 def test_another_new_version_replaces_the_last_one(deployments: Deployments) -> None:
     deployments.start(HOURLY)
     deployments.start(DAILY)
-    assert "every week" in only(deployments.start(WEEKLY))["reads_as"]
+    assert "every week" in only(deployments.start(WEEKLY)).reads_as
     for text in (HOURLY, DAILY):
         old = deployments.start(text)
         threading.Event().wait(0.2)
-        assert "every week" in only(old)["reads_as"]
+        assert "every week" in only(old).reads_as
 
 
 def pending_keys(duetime: Duetime) -> list[str]:
@@ -356,7 +355,7 @@ def test_a_module_is_renamed_in_a_rolling_deployment(deployments: Deployments) -
     stray = deployments.start(HOURLY, "tasks")  # a worker with the old code starts again
     threading.Event().wait(0.3)
     assert pending_keys(new) == ["jobs:clean"]
-    new.delete(new.list("pending")[0]["id"])
+    new.delete(new.schedules("pending")[0].id)
     forget_files()
     further = deployments.start(HOURLY, "jobs")
     assert pending_keys(new) == ["jobs:clean"], "the old code does not replace the new one"
@@ -398,7 +397,7 @@ def test_what_cannot_be_read_fails_at_the_decorator(options: dict[str, Any], rea
 
 def test_what_cannot_be_created_is_logged(deployments: Deployments, caplog: pytest.LogCaptureFixture) -> None:
     worker = deployments.start(f"@registry.task(every='1h', args=[1])\ndef bad(): ...\n{HOURLY}")
-    assert only(worker)["name"] == "clean", "the others are created"
+    assert only(worker).name == "clean", "the others are created"
     assert "shop: the declared schedule of bad is not in force" in caplog.text
 
 
@@ -412,7 +411,7 @@ def test_one_that_is_refused_does_not_keep_back_the_others(
 
     monkeypatch.setattr(declarations, "create_or_update", refuse_first)
     worker = deployments.start(f"@registry.task(every='1h')\ndef a_first(): ...\n{HOURLY}")
-    assert only(worker)["name"] == "clean"
+    assert only(worker).name == "clean"
     assert "shop: the declared schedule of a_first is not in force: at: has passed" in caplog.text
 
 
@@ -423,7 +422,7 @@ def test_one_that_cannot_be_marked_as_gone_is_not_cancelled(
     deployments.start(HOURLY).stop()
     monkeypatch.setattr(Scheduler, "edit", lambda *_: Err("conflict", "somebody else was faster"))
     worker = deployments.start(GONE)
-    assert only(worker)["status"] == "pending" and "could not be cancelled: somebody else" in caplog.text
+    assert only(worker).status == "pending" and "could not be cancelled: somebody else" in caplog.text
 
 
 def test_declared_tasks_of_another_registry_are_not_gone(
@@ -433,7 +432,7 @@ def test_declared_tasks_of_another_registry_are_not_gone(
     monkeypatch.setattr(default_registry, "_tasks", dict(default_registry._tasks))
     deployments.start("from duetime import task\n@task(every='1h')\ndef clean(): ...\nregistry = None").stop()
     worker = deployments.start("@registry.task(every='1d')\ndef other(): ...")
-    assert {each["name"]: each["status"] for each in worker.list()} == {"clean": "pending", "other": "pending"}
+    assert {each.name: each.status for each in worker.schedules()} == {"clean": "pending", "other": "pending"}
 
 
 def test_agents_cannot_take_the_keys(deployments: Deployments) -> None:

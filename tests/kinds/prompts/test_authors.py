@@ -232,12 +232,12 @@ def test_the_command_line_names_the_author(filled: str, cli: Cli) -> None:
 def test_python_names_the_author(filled: str) -> None:
     duetime = Duetime(settings=Settings(db=filled, timezone="UTC"))
     try:
-        assert [each["author"] for each in duetime.list(kind="prompt", status=None)]
+        assert [each.author for each in duetime.schedules(kind="prompt", status=None)]
         taken = duetime.take_prompt(from_agents=False)
-        assert taken is not None and (taken["prompt"], taken["author"]) == ("water the plants", "ada (dashboard)")
+        assert taken is not None and (taken.prompt, taken.author) == ("water the plants", "ada (dashboard)")
         assert duetime.take_prompt(from_agents=False) is None
         agents = duetime.take_prompt()
-        assert agents is not None and agents["author"] == "an agent's run 412 (mcp)"
+        assert agents is not None and agents.author == "an agent's run 412 (mcp)"
     finally:
         duetime.close()
 

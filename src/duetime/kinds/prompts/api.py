@@ -19,10 +19,10 @@ from duetime.rest.dependencies import Caller, Threads, json_only, problems, rout
 from duetime.rest.requests import Anything, Given, Json, Text
 from duetime.rest.responses import AgentsShape
 from duetime.rest.runs import Id, answer_run, found_run
+from duetime.service import answers
 from duetime.service.errors import error_of, unwrap
 from duetime.service.run_control import await_handover, is_own_run
 from duetime.service.services import Call
-from duetime.service.shapes import RunShape
 
 routes = router()
 
@@ -74,7 +74,7 @@ class FinishGiven(Given):
 
 @routes.post(
     "/runs/{id}/finish",
-    response_model=RunShape,
+    response_model=answers.Run,
     dependencies=[Depends(json_only)],
     responses=problems(404, 409, 415),
     tags=["runs"],

@@ -1,29 +1,96 @@
-"""The data that interfaces show of each entity. The API's response models are these types; their docstrings are part
-of its OpenAPI document, so they describe the data to its users."""
+"""The values that every interface shows of schedules, runs, messages and workers: the one declaration of their fields.
+
+The response models of the HTTP API are these classes; their docstrings are part of its OpenAPI document, so they
+describe the data to its users. `presenters` makes their plain form, which JSON has.
+"""
 
 from __future__ import annotations
 
-from typing import (
-    Annotated,
-    Any,
-    NotRequired,  # pydantic needs this one before Python 3.12
-)
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
+from datetime import datetime
+from functools import cache
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+from zoneinfo import ZoneInfo
 
-from typing_extensions import TypedDict, is_typeddict
-
-
-class _DateTime:
-    """Marks a text as an instant in the JSON schema."""
-
-    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
-        return {**handler(schema), "format": "date-time"}
+Plain = Mapping[str, Any]
+"""A value as JSON has it: instants are texts in ISO 8601 with an offset."""
 
 
-Moment = Annotated[str, _DateTime()]
-"""ISO 8601 with offset, in the requested time zone."""
+class Value:
+    """A frozen value. Its attributes are read from its plain form when the first one is used: many values are made of
+    which nobody reads more than the id."""
+
+    __slots__ = ("_plain", "_zone")
+    _plain: Callable[[], Plain]
+    _zone: str
+
+    def __init__(self, plain: Callable[[], Plain], zone: str) -> None:
+        object.__setattr__(self, "_plain", plain)
+        object.__setattr__(self, "_zone", zone)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as plain data, as the HTTP API does: times are texts in ISO 8601 with an offset."""
+        return dict(self._plain())
+
+    def __repr__(self) -> str:
+        """Return what identifies it, without its payload, which may contain credentials."""
+        type_: Any = type(self)
+        shown = (name for name in ("id", "run_id", "name", "status", "at", "reads_as") if name in _readers(type_))
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
+
+    if not TYPE_CHECKING:  # a type checker would accept every name
+
+        def __getattr__(self, name: str) -> Any:
+            readers = _readers(type(self))
+            if name not in readers:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            plain = self._plain()
+            for each, (read, default) in readers.items():
+                object.__setattr__(self, each, read(plain[each], self._zone) if each in plain else default())
+            return object.__getattribute__(self, name)
 
 
-class ScheduleShape(TypedDict):
+Reader = Callable[[Any, str], Any]
+
+
+@cache
+def _readers(type_: Any) -> dict[str, tuple[Reader, Callable[[], Any]]]:
+    """Return how each attribute of a class is read from its plain form, and its value if that does not have it."""
+    hints = get_type_hints(type_)
+    return {each.name: (_reader(hints[each.name]), _default(each)) for each in fields(type_)}
+
+
+def _reader(hint: Any) -> Reader:
+    if datetime in (hint, *get_args(hint)):
+        return _time
+    if str in (hint, *get_args(hint)) and get_origin(hint) not in (list, dict):
+        return lambda value, _: None if value is None else str(value)  # not the member of an enumeration
+    items = get_args(hint)[0] if get_origin(hint) is list else None
+    if isinstance(items, type) and issubclass(items, Value):
+        return lambda values, zone: [items(each.copy, zone) for each in values]
+    return lambda value, _: value
+
+
+def _time(text: str | None, zone: str) -> datetime | None:
+    """Return a time in the zone, or one that is in UTC beside it as it is."""
+    if text is None:
+        return None
+    time = datetime.fromisoformat(text)
+    local = time.astimezone(ZoneInfo(zone))
+    return local if local.utcoffset() == time.utcoffset() else time
+
+
+def _default(declared: Field[Any]) -> Callable[[], Any]:
+    if declared.default_factory is not MISSING:
+        return declared.default_factory
+    return lambda: None if declared.default is MISSING else declared.default
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False, kw_only=True)
+class Schedule(Value):
+    """A schedule of any kind."""
+
     id: str
     """Such as job_5_1770000000."""
     kind: str
@@ -50,13 +117,13 @@ class ScheduleShape(TypedDict):
     """Who wrote the payload last, such as ada (dashboard) or an agent's run 412 (mcp); null if unknown."""
     policy: dict[str, Any] | None
     """The policy in force; durations are in seconds."""
-    created_at: Moment
+    created_at: datetime
     """When it was created."""
-    updated_at: Moment
+    updated_at: datetime
     """When it was last changed."""
-    next_run: Moment | None
+    next_run: datetime | None
     """When it fires next; null while it is paused."""
-    last_run: Moment | None
+    last_run: datetime | None
     """When its latest run was due."""
     last_status: str | None
     """How its latest run ended."""
@@ -71,17 +138,20 @@ class ScheduleShape(TypedDict):
     """Consecutive failures up to now."""
     note: str | None
     """Why it is broken, paused, held or ended early."""
-    paused_until: Moment | None
+    paused_until: datetime | None
     """When it resumes automatically."""
     version: int
     """Changes with every edit."""
-    limits: NotRequired[dict[str, Any]]
+    limits: dict[str, Any] = field(default_factory=dict)
     """The limits in force; only in the answer to a create, an edit or a resume."""
-    falls_into_pause: NotRequired[str]
+    falls_into_pause: str | None = None
     """What the pause skips or holds; only in the answer to a pause."""
 
 
-class RunShape(TypedDict):
+@dataclass(frozen=True, slots=True, init=False, repr=False, kw_only=True)
+class Run(Value):
+    """A run of a schedule: one occurrence, with all of its attempts."""
+
     run_id: int
     """Its number; the same for every attempt."""
     schedule: str | None
@@ -94,7 +164,7 @@ class RunShape(TypedDict):
     """The name of its schedule."""
     cause: str
     """Why it ran: its trigger, or a request to run it now."""
-    due: Moment
+    due: datetime
     """When it was due."""
     status: str
     """pending, queued, running, waiting, completed, failed, cancelled, missed, skipped or lost."""
@@ -102,9 +172,9 @@ class RunShape(TypedDict):
     """More about an active run: due, waiting_for_agent, taken, held_by_limit or running."""
     attempt: int
     """The number of the latest attempt."""
-    started: Moment | None
+    started: datetime | None
     """When the latest attempt started."""
-    finished: Moment | None
+    finished: datetime | None
     """When it ended."""
     duration_seconds: float | None
     """The duration of its latest attempt."""
@@ -118,45 +188,51 @@ class RunShape(TypedDict):
     """What it used, such as tokens and dollars, if known."""
     stopping: bool
     """Whether it was asked to stop."""
-    taken_until: Moment | None
+    taken_until: datetime | None
     """Until when the agent that took it may finish it."""
-    ended: NotRequired[bool]
+    ended: bool | None = None
     """Whether it has ended; only in the answer to somebody who waited for it."""
-    reason: NotRequired[str | None]
+    reason: str | None = None
     """Why it has not ended although somebody waited for it."""
-    warnings: NotRequired[list[str]]
+    warnings: list[str] = field(default_factory=list)
     """Why it might not begin; only in the answer to somebody who started it."""
-    warning_codes: NotRequired[list[str]]
+    warning_codes: list[str] = field(default_factory=list)
     """The codes of the warnings, in the same order."""
-    notes: NotRequired[list[str]]
+    notes: list[str] = field(default_factory=list)
     """What follows it, such as nothing; only in the answer to somebody who started it."""
-    last: NotRequired[Moment | None]
+    last: datetime | None = None
     """For a range of occurrences that did not run: its last instant."""
-    occurrences: NotRequired[int | None]
+    occurrences: int | None = None
     """For such a range: how many occurrences it has."""
-    at_least: NotRequired[bool | None]
+    at_least: bool | None = None
     """Whether there are more occurrences than were counted."""
 
 
-class CreatedShape(ScheduleShape):
+@dataclass(frozen=True, slots=True, init=False, repr=False, kw_only=True)
+class Created(Schedule):
+    """A schedule after it was created or edited, with warnings."""
+
     warnings: list[str]
     """Why it might not fire or not arrive."""
     warning_codes: list[str]
     """The codes of the warnings, in the same order."""
 
 
-class AttemptShape(TypedDict):
+@dataclass(frozen=True, slots=True, init=False, repr=False, kw_only=True)
+class EarlierAttempt(Value):
+    """An attempt of a run before its latest one."""
+
     attempt: int
     """Its number, starting at 1."""
-    started: Moment | None
+    started: datetime | None
     """When it started."""
-    finished: Moment
+    finished: datetime
     """When it ended."""
     status: str
     """How it ended."""
     error: str | None
     """Why it failed."""
-    retried: Moment | None
+    retried: datetime | None
     """When somebody retried the run after this attempt; null if it was retried automatically."""
     retried_by: str | None
     """Who did, such as ada (dashboard)."""
@@ -164,8 +240,11 @@ class AttemptShape(TypedDict):
     """Of an exception, with *** in place of credentials."""
 
 
-class RunWithAttempts(RunShape):
-    attempts: list[AttemptShape]
+@dataclass(frozen=True, slots=True, init=False, repr=False, kw_only=True)
+class RunDetails(Run):
+    """A run with its input, its earlier attempts and its traceback."""
+
+    attempts: list[EarlierAttempt]
     """Earlier attempts; the latest one is the run itself."""
     traceback: str | None
     """Of the exception that it failed with, with *** in place of credentials."""
@@ -179,7 +258,7 @@ class RunWithAttempts(RunShape):
     """Whether its schedule was edited after it began: `payload` is then that of now."""
     late_seconds: float | None
     """How long after its time the first attempt began."""
-    next_attempt: Moment | None
+    next_attempt: datetime | None
     """When it is tried again, while it waits for that."""
     worker: str | None
     """The worker that has it, or had it last. Only operators see it."""
@@ -189,7 +268,10 @@ class RunWithAttempts(RunShape):
     """The run of the same schedule that was due after it."""
 
 
-class MessageShape(TypedDict):
+@dataclass(frozen=True, slots=True, init=False, repr=False, kw_only=True)
+class Message(Value):
+    """A notification that was delivered."""
+
     run_id: int
     """The run that delivered it."""
     schedule: str | None
@@ -198,46 +280,55 @@ class MessageShape(TypedDict):
     """`unread`, `read` or `dismissed`."""
     id: str | None
     """The id of the message."""
-    arrived: Moment | None
+    arrived: datetime | None
     """When it was delivered."""
-    topic: Any
+    topic: str
     """The topic it was sent to."""
-    channel: Any
+    channel: str
     """How it was delivered, such as ntfy or inbox."""
     receipt: Any
     """What the receiver answered."""
-    title: Any
+    title: str | None
     """Its title."""
-    message: Any
+    message: str
     """Its text."""
-    tags: Any
+    tags: list[str]
     """Its tags."""
-    priority: Any
+    priority: int | None
     """Its priority, 1 (lowest) to 5 (highest)."""
-    click: Any
+    click: str | None
     """The address that it opens."""
 
 
-class MomentsShape(TypedDict):
-    utc: Moment
+@dataclass(frozen=True, slots=True, init=False, repr=False, kw_only=True)
+class PreviewedTime(Value):
+    """A time at which a schedule would fire."""
+
+    utc: datetime
     """In UTC."""
-    local: Moment
+    local: datetime
     """In the time zone of the schedule."""
 
 
-class PreviewShape(TypedDict):
+@dataclass(frozen=True, slots=True, init=False, repr=False, kw_only=True)
+class Preview(Value):
+    """When a schedule would fire."""
+
     reads_as: str
     """The trigger in plain English."""
     timezone: str
     """The time zone in which it is evaluated."""
-    next: list[MomentsShape]
+    next: list[PreviewedTime]
     """The next times."""
     warnings: list[str]
     """What may be unexpected."""
 
 
-class ComingShape(TypedDict):
-    at: Moment
+@dataclass(frozen=True, slots=True, init=False, repr=False, kw_only=True)
+class Occurrence(Value):
+    """A time at which a schedule fires."""
+
+    at: datetime
     """When it fires."""
     kind: str
     """The kind of the schedule."""
@@ -251,11 +342,14 @@ class ComingShape(TypedDict):
     """The topic that it sends to, or that receives its results."""
     owner: str
     """Who it belongs to."""
-    paused: NotRequired[bool]
+    paused: bool = False
     """Whether it is paused, and fires only if it is resumed."""
 
 
-class WorkerShape(TypedDict):
+@dataclass(frozen=True, slots=True, init=False, repr=False, kw_only=True)
+class WorkerState(Value):
+    """A worker of the store."""
+
     id: int
     """Its number."""
     name: str
@@ -264,9 +358,9 @@ class WorkerShape(TypedDict):
     """The lanes of the due queue that it takes work from."""
     session: bool
     """Whether it ends when its client is closed."""
-    started: Moment
+    started: datetime
     """When it started."""
-    seen: Moment
+    seen: datetime
     """When it last renewed its lease."""
     alive: bool
     """Whether its lease is valid."""
@@ -274,6 +368,4 @@ class WorkerShape(TypedDict):
     """How long it may stay silent before others take over."""
 
 
-SHAPES = tuple(each for each in list(globals().values()) if is_typeddict(each))
-EXTENDED = {"CreatedShape": "ScheduleShape", "RunWithAttempts": "RunShape"}
-"""Shapes that add fields to another one."""
+ANSWERS = (Schedule, Created, Run, RunDetails, EarlierAttempt, Message, Preview, PreviewedTime, Occurrence, WorkerState)

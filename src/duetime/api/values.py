@@ -1,0 +1,249 @@
+"""What the methods of the Python API return: a `Schedule` with what can be done with it, and runs."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar, Unpack
+
+from duetime.api.edit import edit_schedule, is_naive, read_time_of
+from duetime.api.types import EditOptions, Id
+from duetime.engine import model
+from duetime.engine.clock import SystemClock
+from duetime.engine.errors import InvalidInput, NotFound
+from duetime.engine.queries import NO_RUN
+from duetime.engine.result import Err
+from duetime.engine.store import FAILED_OR_LOST, RunQuery
+from duetime.service.answers import Created, Run
+from duetime.service.errors import error_of, refuse, unwrap
+from duetime.service.history import STATUSES
+from duetime.service.kind_spec import check_kind
+from duetime.service.lookup import find_schedule
+from duetime.service.operations.change import Cancel, ChangeRequest, Delete, Pause, Resume, change
+from duetime.service.operations.declaration import Answer
+from duetime.service.operations.run import RunNow, Stop, run_now, stop
+from duetime.service.options import Time
+from duetime.service.presenters import run_shapes, schedule_shape
+from duetime.service.run_control import has_ended, waited_for
+from duetime.service.services import Call
+from duetime.service.state_details import detail_of, details_of
+from duetime.service.warnings import warning_facts
+
+T = TypeVar("T")
+OPEN = frozenset({"pending", "running", "paused"})
+"""Statuses of schedules that may still fire."""
+LOOK = 0.05
+"""Seconds between two reads of the store while waiting."""
+GIVEN_UP: ContextVar[threading.Event | None] = ContextVar("GIVEN_UP", default=None)
+"""Set when nobody waits for a call any more, such as after a task of asyncio was cancelled."""
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False, kw_only=True)
+class ScheduleValue(Created):
+    """A schedule as it was when it was read, with its payload as it was given."""
+
+    created: bool = False
+    """In the answer to a create: False if its key was used before, by this schedule."""
+    running: bool = False
+    """In the answer to an edit: whether a run was in progress. It keeps its values; the change applies from the next
+    run on."""
+
+
+class Schedule(ScheduleValue):
+    """A schedule, and what can be done with it.
+
+    It is a frozen value: `refresh` and every change return a new one. Times are in the time zone of the settings. A
+    naive `datetime` in an argument is a time in the zone of the schedule.
+    """
+
+    __slots__ = ("_call",)
+    _call: Call
+
+    def __init__(self, call: Call, id: str, plain: Callable[[], Mapping[str, Any]]) -> None:
+        super().__init__(plain, call.zone)
+        object.__setattr__(self, "_call", call)
+        object.__setattr__(self, "id", id)  # so that nothing else has to be read for a change
+
+    def refresh(self) -> Schedule:
+        """Return it as it is now."""
+        return schedule_of(self._call, find(self._call, self.id))
+
+    def edit(self, **changes: Unpack[EditOptions]) -> Schedule:
+        """Change its times, policy, name or payload. Anything not given stays as it is.
+
+        If a recurring schedule is running, the change applies from its next run on; a one-off that is running cannot be
+        edited.
+        """
+        return edit(self._call, self.id, changes)
+
+    def pause(self, *, until: Time | None = None, note: str | None = None) -> Schedule:
+        """Pause it until it is resumed, or until a time at which it resumes automatically. `note` says why."""
+        return pause(self._call, self.id, until, note)
+
+    def resume(self) -> Schedule:
+        """Resume it, starting now."""
+        return changed(self._call, Resume(schedule=self.id))
+
+    def cancel(self) -> Schedule:
+        """End it and ask a run in progress to stop. Cancelling twice is not an error."""
+        return changed(self._call, Cancel(schedule=self.id))
+
+    def delete(self) -> Schedule:
+        """Delete it and return it as it was. Its history remains readable."""
+        return changed(self._call, Delete(schedule=self.id))
+
+    def run_now(self, *, wait: float = 0) -> Run:
+        """Run it now, in addition to its times. `wait` is how many seconds to wait for the run to end."""
+        return started(self._call, run_now(self._call, RunNow(schedule=self.id)), wait)
+
+    def stop(self) -> list[Run]:
+        """Stop its runs that are in progress or wait, and return them; the schedule goes on."""
+        return runs_of(self._call, stop(self._call, Stop(schedule=self.id)).value.runs)
+
+    def wait(self, seconds: float | None = None) -> Schedule:
+        """Wait until it is over or the time is up, and return it; its `status` says which.
+
+        A recurring schedule is over after its `max_runs` or `end`, or when it is cancelled.
+        """
+        return wait(self._call, self.id, seconds)
+
+    def history(
+        self, limit: int = 20, *, status: str | None = None, since: Time | None = None, until: Time | None = None
+    ) -> list[Run]:
+        """Return its runs, the latest first. The options are those of `Duetime.history`."""
+        return history(self._call, self.id, limit, status=status, since=since, until=until)
+
+
+# -- schedules ---------------------------------------------------------------------------------------------------------
+
+
+def find(call: Call, id: Id, *, deleted: bool = False) -> model.Schedule:
+    result = find_schedule(call.scheduler, call.caller, id, deleted=deleted)
+    if isinstance(result, Err) and result.code == "not_found":
+        raise refuse("not_found", _missing(id))
+    return unwrap(result)
+
+
+def _missing(id: object) -> str:
+    return f"there is no schedule {id!r}; schedules() returns all of them"
+
+
+def schedule_of(call: Call, schedule: model.Schedule, **further: Any) -> Schedule:
+    """Return a schedule with its payload as it was given: a program may have to send it back."""
+    return _schedule(call, schedule, detail_of(call.scheduler, schedule), further)
+
+
+def schedules_of(call: Call, schedules: Sequence[model.Schedule]) -> list[Schedule]:
+    details = details_of(call.scheduler, schedules)
+    return [_schedule(call, each, details.get(each.definition.id), {}) for each in schedules]
+
+
+def _schedule(call: Call, schedule: model.Schedule, detail: str | None, further: Mapping[str, Any]) -> Schedule:
+    return Schedule(call, schedule.definition.public_id, partial(_plain, schedule, call.zone, detail, further))
+
+
+def _plain(schedule: model.Schedule, zone: str, detail: str | None, further: Mapping[str, Any]) -> dict[str, Any]:
+    return {**schedule_shape(schedule, zone, detail, hidden=False), **warning_facts(()), **further}
+
+
+def changed(call: Call, request: ChangeRequest) -> Schedule:
+    try:
+        after = change(call, request).value
+    except NotFound:
+        raise refuse("not_found", _missing(request.schedule)) from None
+    further = {"limits": after.limits, "falls_into_pause": after.falls_into_pause}
+    return schedule_of(call, after.schedule, **{name: value for name, value in further.items() if value is not None})
+
+
+def pause(call: Call, id: Id, until: Time | None, note: str | None) -> Schedule:
+    schedule = find(call, id) if is_naive(until) else None
+    return changed(call, Pause(schedule=id, until=read_time_of(call, schedule, until, "until"), note=note))
+
+
+def edit(call: Call, id: Id, changes: EditOptions) -> Schedule:
+    edited = edit_schedule(call, find(call, id), changes)
+    facts = {
+        **warning_facts(edited.warnings),
+        "running": edited.running,
+        "limits": call.services.limits(edited.schedule),
+    }
+    return schedule_of(call, edited.schedule, **facts)
+
+
+# -- runs --------------------------------------------------------------------------------------------------------------
+
+
+def find_run(call: Call, run_id: int) -> model.Run:
+    run = call.scheduler.run(call.caller, run_id)
+    if run is None:
+        raise error_of(NO_RUN)
+    return run
+
+
+def runs_of(call: Call, runs: Sequence[model.Run], **further: Any) -> list[Run]:
+    """Return runs with their results unchanged."""
+    shapes = run_shapes(call.scheduler, runs, call.zone)
+    results = [None if run.result is None else json.loads(run.result) for run in runs]
+    pairs = zip(shapes, results, strict=True)
+    return [Run({**shape, "result": result, **further}.copy, call.zone) for shape, result in pairs]
+
+
+def run_of(call: Call, run: model.Run, **further: Any) -> Run:
+    return runs_of(call, [run], **further)[0]
+
+
+def started(call: Call, answer: Answer[model.Run], seconds: float = 0) -> Run:
+    """Return a run that was started, after it has ended or the time is up."""
+    facts = {**warning_facts(answer.warnings), "notes": list(answer.notes)}
+    return wait_for_run(call, answer.value.id, seconds, **facts) if seconds > 0 else run_of(call, answer.value, **facts)
+
+
+def wait_for_run(call: Call, run_id: int, seconds: float | None, **further: Any) -> Run:
+    run = wait_for(lambda: find_run(call, run_id), has_ended, seconds)
+    return run_of(call, run, **waited_for(call.services, run), **further)
+
+
+def wait(call: Call, id: Id, seconds: float | None) -> Schedule:
+    over = wait_for(lambda: find(call, id), lambda each: model.status_of(each.progress) not in OPEN, seconds)
+    return schedule_of(call, over)
+
+
+def wait_for(read: Callable[[], T], is_over: Callable[[T], bool], seconds: float | None) -> T:
+    """Read until `is_over` or until the time has passed, in real time, because a settable clock stands still
+    meanwhile."""
+    clock, given_up = SystemClock(), GIVEN_UP.get() or threading.Event()
+    deadline = None if seconds is None else clock.monotonic() + seconds
+    while not is_over(state := read()):
+        left = LOOK if deadline is None else deadline - clock.monotonic()
+        if left <= 0 or given_up.wait(min(LOOK, left)):
+            break
+    return state
+
+
+def history(
+    call: Call,
+    id: Id | None = None,
+    limit: int = 20,
+    *,
+    kind: str | None = None,
+    status: str | None = None,
+    since: Time | None = None,
+    until: Time | None = None,
+) -> list[Run]:
+    check_kind(kind)
+    if status is not None and status not in STATUSES:
+        raise InvalidInput(field="status", problem=f"there is no {status!r}; choose from {', '.join(STATUSES)}")
+    schedule = None if id is None else find(call, id, deleted=True)
+    query = RunQuery(
+        schedule=None if schedule is None else schedule.definition.id,
+        kind=kind,
+        status=FAILED_OR_LOST if status == "failed" else status,
+        due_from=read_time_of(call, schedule, since, "since", past=True),
+        due_to=read_time_of(call, schedule, until, "until", last=True, past=True),
+        limit=limit,
+    )
+    return runs_of(call, unwrap(call.scheduler.runs(call.caller, query)).items)

@@ -1,0 +1,211 @@
+"""`AsyncDuetime`: the methods of `Duetime` as coroutines that never block the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import inspect
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from types import ModuleType
+from typing import Any, assert_type
+
+import pytest
+
+from duetime import (
+    AsyncDuetime,
+    AsyncSchedule,
+    Duetime,
+    InvalidInput,
+    Message,
+    NotFound,
+    Registry,
+    Run,
+    Schedule,
+    Settings,
+)
+from duetime.api import base
+from duetime.api.asynchronous import AsyncDeadLetters, AsyncInbox
+from duetime.api.runs import DeadLetters, Inbox
+from duetime.app import build
+from duetime.engine.scheduler import Scheduler
+from duetime.kinds.jobs.registry import default_registry
+from tests.support.cli import ROOT
+
+PATIENCE = 20.0
+LATER = datetime(2100, 1, 1, 9, tzinfo=UTC)
+
+
+def tasks() -> Registry:
+    registry = Registry()
+
+    @registry.task
+    def shout(text: str = "tea") -> str:
+        return text.upper()
+
+    @registry.task
+    def fail() -> None:
+        raise ValueError("the kettle is broken")
+
+    return registry
+
+
+def opened(path: Path) -> AsyncDuetime:
+    settings = Settings(db=str(path / "my.db"), timezone="UTC", threads=4, smallest_interval=0.01)
+    return AsyncDuetime(settings=settings, registry=tasks())
+
+
+def public(of: type) -> dict[str, Any]:
+    members = inspect.getmembers(of, inspect.isfunction)
+    return {name: each for name, each in members if not name.startswith("_")}
+
+
+@pytest.mark.parametrize(
+    ("blocking", "asynchronous", "left_out"),
+    [
+        (Duetime, AsyncDuetime, {"run_forever"}),
+        (Schedule, AsyncSchedule, set()),
+        (Inbox, AsyncInbox, set()),
+        (DeadLetters, AsyncDeadLetters, set()),
+    ],
+)
+def test_every_method_is_a_coroutine_with_the_same_arguments(
+    blocking: type, asynchronous: type, left_out: set[str]
+) -> None:
+    expected = {name: each for name, each in public(blocking).items() if name not in left_out}
+    coroutines = public(asynchronous)
+    assert coroutines.keys() == expected.keys() and len(coroutines) > 2
+    for name, method in coroutines.items():
+        assert name == "as_dict" or inspect.iscoroutinefunction(method), name
+        assert [*inspect.signature(method).parameters] == [*inspect.signature(expected[name]).parameters], name
+
+
+def test_a_schedule_is_created_changed_run_and_deleted(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with opened(tmp_path) as duetime:
+            job = await duetime.schedule("shout", args=["tea"], cron="0 9 * * *", timezone="UTC")
+            assert_type(job, AsyncSchedule)
+            assert (job.created, job.status, f"{job.next_run:%H:%M}") == (True, "pending", "09:00")
+            edited = await job.edit(name="Tea", cron="0 10 * * *")
+            assert (edited.name, f"{edited.next_run:%H:%M}", job.name) == ("Tea", "10:00", "shout")
+            assert (await job.pause(until=LATER)).paused_until == LATER
+            assert (await job.resume()).status == "pending"
+            with pytest.raises(InvalidInput):
+                await job.edit(colour="red")  # type: ignore[call-arg]
+            run = await job.run_now(wait=PATIENCE)
+            assert_type(run, Run)
+            assert (run.status, run.result, run.ended) == ("completed", "TEA", True)
+            assert [each.run_id for each in await job.history()] == [run.run_id]
+            listed = await duetime.schedules()
+            assert_type(listed, list[AsyncSchedule])
+            assert [each.id for each in listed] == [job.id] and listed[0] == await job.refresh()
+            assert (await job.cancel()).status == "cancelled"
+            await job.delete()
+            assert await duetime.find(job.id) is None
+            with pytest.raises(NotFound):
+                await job.refresh()
+
+    asyncio.run(main())
+
+
+def test_the_inbox_and_the_dead_letters_are_read(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with opened(tmp_path) as duetime:
+            reminder = await duetime.notify("Water the plants", "home")
+            assert (await reminder.wait(PATIENCE)).status == "completed"
+            messages = await duetime.inbox.messages("home")
+            assert_type(messages, list[Message])
+            assert [each.message for each in messages] == ["Water the plants"]
+            assert await duetime.inbox.mark_all_read() == 1
+            run = await (await duetime.schedule("fail", at=LATER)).run_now(wait=PATIENCE)
+            assert [each.run_id for each in await duetime.dead_letters.runs()] == [run.run_id]
+            assert [each.run_id for each in await duetime.dead_letters.dismiss_all()] == [run.run_id]
+
+    asyncio.run(main())
+
+
+class Gate:
+    """Something blocking that goes on only when the event loop opens it: a loop that is blocked never does."""
+
+    def __init__(self) -> None:
+        self.reached, self._open = threading.Event(), threading.Event()
+
+    def before(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def waiting(*args: Any, **kwargs: Any) -> Any:
+            self.reached.set()
+            assert self._open.wait(PATIENCE), "the event loop is blocked"
+            return call(*args, **kwargs)
+
+        return waiting
+
+    async def pass_through(self) -> None:
+        """Wait, in the loop, until something blocks, and let it go on."""
+        while not self.reached.is_set():
+            await asyncio.sleep(0.01)
+        self._open.set()
+
+
+@pytest.mark.parametrize(("place", "name"), [(base, "build"), (Scheduler, "create_all"), (Duetime, "close")])
+def test_the_loop_is_never_blocked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: object, name: str) -> None:
+    """Opening the store, creating a schedule and closing the store each wait for the loop to do something else."""
+    gate = Gate()
+    monkeypatch.setattr(place, name, gate.before(getattr(place, name)))
+
+    async def use() -> None:
+        async with opened(tmp_path) as duetime:
+            await duetime.schedule("shout", at=LATER)
+
+    async def main() -> None:
+        await asyncio.gather(use(), gate.pass_through())
+
+    asyncio.run(main())
+    assert gate.reached.is_set()
+
+
+def test_a_task_that_is_cancelled_does_not_wait_any_longer(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with opened(tmp_path) as duetime:
+            job = await duetime.schedule("shout", at=LATER)
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(job.wait(), 0.1)
+
+    asyncio.run(main())
+    threads = [each for each in threading.enumerate() if each.name.startswith("duetime_")]
+    for each in threads:
+        each.join(PATIENCE)
+        assert not each.is_alive(), "a thread still waits"
+
+
+@pytest.fixture
+def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The web application of the examples, on a store in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(default_registry, "_tasks", dict(default_registry._tasks))
+    spec = importlib.util.spec_from_file_location("web_application", ROOT / "examples" / "web_application.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_web_application_of_the_examples_does_not_block_its_loop(
+    example: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opening, creating = Gate(), Gate()
+    monkeypatch.setattr(base, "build", opening.before(build))
+
+    async def use() -> list[str]:
+        async with example.lifespan(example.app):
+            monkeypatch.setattr(Scheduler, "create_all", creating.before(Scheduler.create_all))
+            made, _ = await asyncio.gather(example.create_greeting("Ann"), creating.pass_through())
+            await example.duetime.wait(made["id"], PATIENCE)
+            greetings: list[str] = await example.greetings()
+            return greetings
+
+    async def main() -> list[str]:
+        greetings, _ = await asyncio.gather(use(), opening.pass_through())
+        return greetings
+
+    assert asyncio.run(main()) == ["Hello Ann"]
