@@ -34,7 +34,7 @@ from duetime.security.redaction import secrets_of
 from duetime.service.errors import refuse
 from duetime.service.kind_spec import BuildContext, load
 from duetime.service.published import SERVER_IS_OLDER, differences, publication, read_publication, without_address
-from duetime.service.services import OPERATOR, Services, process_name
+from duetime.service.services import OPERATOR, Services, operator_call, process_name
 from duetime.service.tokens import load_tokens, runs_under_way
 from duetime.service.workers import is_alive, work_entry
 from duetime.settings import RUNS_PER_HOUR, Settings, data_folder, is_postgres, local_zone
@@ -75,6 +75,11 @@ class App:
     def services(self) -> Services:
         """The operations that the interfaces use."""
         return Services(self.scheduler)
+
+    @property
+    def call(self) -> Call:
+        """The context of a request of the command line."""
+        return operator_call(self.services)
 
     @property
     def registry(self) -> Registry:

@@ -261,7 +261,7 @@ def test_a_run_that_has_begun_is_asked_to_stop(cli: Cli, tmp_path: Path) -> None
         (("stop", "7"), 3, "there is no run 7"),
         (("show", "7"), 3, "runs list"),
         (("show", "x"), 2, "is not a whole number"),
-        (("list", "--status", "busy"), 2, "Unknown status 'busy'. Choose one of: "),
+        (("list", "--status", "busy"), 2, "Unknown status: busy. Choose one of: "),
         (("list", "--kind", "task"), 2, "Unknown kind 'task'"),
     ],
 )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from duetime.dashboard import home
 from duetime.engine.clock import HOUR, MINUTE
 from duetime.engine.kind import Caller
 from duetime.engine.model import Run, Schedule
 from duetime.engine.result import Err, Ok
 from duetime.engine.store import RunQuery
 from duetime.kinds.jobs.registry import Task
+from duetime.service.operations import overview
 from tests.support.browsing import Browser, made, page_of, signed_in_as, working
 from tests.support.drafts import every
 from tests.support.web import Site
@@ -76,7 +76,7 @@ def test_a_failure_that_a_later_run_heals_needs_no_attention(served: Site, shop:
 def test_what_still_fails_is_not_hidden_by_newer_failures_that_were_healed(
     served: Site, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(home, "LOOKED_AT", 1)
+    monkeypatch.setattr(overview, "LOOKED_AT", 1)
     browser = signed_in_as(served, "hidden")
     broken, healed = pinging(served, "still broken", "hidden"), pinging(served, "well again", "hidden")
     with working(served):
@@ -85,7 +85,7 @@ def test_what_still_fails_is_not_hidden_by_newer_failures_that_were_healed(
         run_now(served, browser, healed)
         shop.is_open = True
         run_now(served, browser, healed)
-    monkeypatch.setattr(home, "LOOKED_AT", 1)
+    monkeypatch.setattr(overview, "LOOKED_AT", 1)
     assert "still broken" in attention(browser) and "well again" not in attention(browser)
     [first] = [run for run in runs(served, "hidden", "dead") if run.name == "still broken"]
     browser.send(f"/runs/{first.id}/dismiss", {})
@@ -141,7 +141,7 @@ def test_the_first_page_links_to_further_missed_runs_although_one_was_made_up_fo
     with working(served):
         eventually(lambda: len(runs(served, "thrice", "missed")) == len(names), 20, "all were missed")
         run_now(served, browser, _schedules(served, "thrice")[0])
-    monkeypatch.setattr(home, "LOOKED_AT", 2)
+    monkeypatch.setattr(overview, "LOOKED_AT", 2)
     assert "Missed all" in attention(browser)
 
 

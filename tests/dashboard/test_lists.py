@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from duetime.dashboard import home, schedule_list, waiting_runs
+from duetime.dashboard import schedule_list, waiting_runs
 from duetime.dashboard.filters import late
 from duetime.dashboard.timeline.charts import sparks
 from duetime.engine.clock import DAY, HOUR, SECOND, Instant
@@ -23,6 +23,7 @@ from duetime.engine.store import RunQuery
 from duetime.engine.store_interfaces import Trace
 from duetime.kinds.jobs.registry import Task
 from duetime.service.errors import unwrap
+from duetime.service.operations import overview
 from tests.support.browsing import (
     Browser,
     found,
@@ -382,7 +383,7 @@ def test_what_was_missed_needs_attention_for_a_week(served: Site) -> None:
 
 def test_the_first_page_counts_what_failed_and_what_is_due(served: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of it, however little of it is looked at closely."""
-    monkeypatch.setattr(home, "LOOKED_AT", 1)
+    monkeypatch.setattr(overview, "LOOKED_AT", 1)
     served.room.registry.add(Task(fail, name="fails"))
     with working(served):
         for _ in range(2):
@@ -400,7 +401,7 @@ def test_who_pauses_a_failing_schedule_is_told_from_a_pause_after_failures(
     served: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many schedules that fail are newer."""
-    monkeypatch.setattr(home, "LOOKED_AT", 1)
+    monkeypatch.setattr(overview, "LOOKED_AT", 1)
     served.room.registry.add(Task(fail, name="gives-up"))
     wrong, caller = {"task": "gives-up"}, Caller("pauser")
     policies = {"gave up": {"max_attempts": 1, "pause_after": 1}, "by hand": {"max_attempts": 1}}

@@ -9,17 +9,18 @@ from typing import Any
 
 import pytest
 
-from duetime.dashboard import home
 from duetime.dashboard.filters import instant_from, lateness, took
 from duetime.dashboard.schedule_stats import schedule_stats
 from duetime.engine.clock import MINUTE, SECOND
-from duetime.engine.kind import Caller
+from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.model import Run
 from duetime.engine.policy.options import make_policy
 from duetime.engine.policy.rows import backoff
 from duetime.engine.result import Ok
 from duetime.engine.store import RunQuery
 from duetime.kinds.jobs.registry import Task
+from duetime.service.operations import overview
+from duetime.service.services import Call
 from duetime.service.text import ahead, percent
 from tests.support.browsing import made, page_of, signed_in, signed_in_as, words, working
 from tests.support.cli import Cli
@@ -85,7 +86,7 @@ def test_a_paused_schedule_with_a_waiting_run_is_said_to_be_paused(busy: Site) -
 def test_an_action_has_one_name_and_what_can_be_set_up_has_a_command(
     busy: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(home, "PATIENCE", 0)
+    monkeypatch.setattr(overview, "_PATIENCE", 0)
     browser, run = signed_in(busy), _run(busy, "waiting").id
     assert f'formaction="/waiting/{run}/dismiss" aria-label="Dismiss: birds"' in browser.get("/").body.decode()
     assert f'action="/waiting/{run}/dismiss"' in browser.get("/inbox").body.decode(), "as in the inbox"
@@ -117,7 +118,7 @@ def test_what_waits_for_a_retry_is_not_said_to_be_running(busy: Site) -> None:
 
 
 def test_failures_have_one_number(busy: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(home, "LOOKED_AT", 2)
+    monkeypatch.setattr(overview, "LOOKED_AT", 2)
     text = signed_in(busy).text("/")
     assert "3 dead letters" in text
     assert "and 2 more" in text, "also those that were not read"
@@ -133,7 +134,7 @@ def test_the_history_says_how_late_each_run_was() -> None:
 def test_a_scale_has_labels_that_differ(busy: Site) -> None:
     failing = busy.room.store.get(_run(busy, "failed").schedule)
     assert failing is not None
-    stats = schedule_stats(busy.room.store, failing, "UTC", busy.room.clock.now())
+    stats = schedule_stats(Call(busy.room.services, Caller(LOCAL), "UTC"), failing)
     assert stats.durations is not None
     assert len({stats.durations.most, stats.durations.half, "0"}) == 3, stats.durations
     assert "<" not in stats.durations.half

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from duetime.dashboard.filters import kind_class
-from duetime.dashboard.queries import ReadLimits
 from duetime.dashboard.timeline import page as timeline
 from duetime.dashboard.timeline.axis import ZOOMS, Zoom, window
 from duetime.dashboard.timeline.bins import ORDERS, Density, Row
@@ -187,7 +186,7 @@ def test_what_had_to_be_left_out_is_said(served: Site, monkeypatch: pytest.Monke
         browser.send(page_of(schedule, "run"), {})
     whole = browser.text("/timeline")
     assert "fire first" not in whole and "Showing runs since" not in whole
-    monkeypatch.setattr(timeline, "ReadLimits", lambda: ReadLimits(schedules=1, runs=1))
+    monkeypatch.setattr(timeline, "LIMITS", {"max_schedules": 1, "max_runs": 1})
     cut = browser.text("/timeline")
     assert "schedules that fire first" in cut
     assert re.search(r"Showing runs since \w+day \d\d:\d\d", cut)
@@ -318,7 +317,7 @@ def test_a_range_is_shown_however_many_runs_came_after_it(served: Site, monkeypa
             browser.send(page_of(schedule, "run"), {})
             counted = RunQuery(owner="ranges", status="completed")
             eventually(lambda: len(served.room.store.runs(counted).items) > number, 20, "it ran")  # noqa: B023
-    monkeypatch.setattr(timeline, "ReadLimits", lambda: ReadLimits(runs=3))
+    monkeypatch.setattr(timeline, "LIMITS", {"max_schedules": 500, "max_runs": 3})
     page = browser.text("/timeline")
     assert "missed for a day" in page and re.search(r"missed \d", page)
     assert "Showing runs since" in page

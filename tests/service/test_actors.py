@@ -18,7 +18,8 @@ from duetime.engine.result import Ok
 from duetime.engine.store import RunQuery, ScheduleQuery
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.http.auth import caller_of
-from duetime.service.inbox import hand_over
+from duetime.service.operations.inbox import HandOver, hand_over
+from duetime.service.services import Call
 from duetime.settings import AgentSettings
 from tests.support.browsing import signed_in_as
 from tests.support.cli import Cli
@@ -173,7 +174,7 @@ def test_who_hands_a_prompt_over_did_not_write_it(there: Site) -> None:
         return done(Writes(runs={seen.id: seen._replace(status=RunStatus.WAITING)}))
 
     assert isinstance(there.room.store.change_run(run.value.id, now, wait), Ok)
-    assert isinstance(hand_over(there.room.services, BY_ADA, run.value.id, "scribe"), Ok)
+    hand_over(Call(there.room.services, BY_ADA, "UTC"), HandOver(run=run.value.id, agent="scribe"))
     assert author_of(there, id) == BY_RUN.actor
     own = there.room.store.run_input(run.value.id)
     assert (json.loads(own.payload or "")["agent"], actor_from(own.actor)) == ("scribe", BY_RUN.actor)

@@ -13,6 +13,7 @@ from duetime.engine.outcome import Failed
 from duetime.engine.validation import NewSchedule
 from duetime.service.change_feed import BATCH, SLACK, Event, Follower, Position, position_of
 from duetime.service.presenters import run_view
+from duetime.service.services import Call, Services
 from duetime.testing import Simulation
 from tests.support.api import START
 from tests.support.drafts import once
@@ -35,7 +36,7 @@ class Listener:
     ) -> None:
         self.simulation, self.scheduler = simulation, simulation.duetime.scheduler
         owner = owner if caller.operator else caller.owner
-        self.follower = Follower(self.scheduler, caller, owner, "UTC", since)
+        self.follower = Follower(Call(Services(self.scheduler), caller, "UTC"), owner, since)
 
     def hear(self) -> list[Event]:
         found = self.follower.look()

@@ -10,12 +10,20 @@ from typing import Any
 import pytest
 
 from duetime.engine.clock import SECOND, Instant
+from duetime.engine.errors import Refused
 from duetime.engine.model import Run
-from duetime.engine.result import Err
 from duetime.kinds.jobs.registry import Registry
-from duetime.service import dead_letters
-from duetime.service.dead_letters import DeadLetterQuery, Dealt, change_dead, find_dead, group, plan_retry
-from duetime.service.errors import unwrap
+from duetime.service.operations import dead_letters
+from duetime.service.operations.dead_letters import (
+    ChangeDeadLetters,
+    DeadLetters,
+    Dealt,
+    change_dead,
+    find_dead,
+    group,
+    plan_retry,
+)
+from duetime.service.services import Call
 from duetime.testing import Simulation
 
 START = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
@@ -48,11 +56,14 @@ class Outage(Simulation):
         return made.id
 
     def dead(self, **asked: Any) -> list[Run]:
-        return find_dead(self.duetime.app.services, self.duetime.caller, DeadLetterQuery(**asked))
+        return find_dead(self.call, DeadLetters(**asked))
+
+    @property
+    def call(self) -> Call:
+        return Call(self.duetime.app.services, self.duetime.caller, self.duetime.zone)
 
     def change(self, action: Any = "retry", *, every_run: bool = True, **asked: Any) -> Dealt:
-        query = DeadLetterQuery(**asked, every_run=every_run)
-        return unwrap(change_dead(self.duetime.app.services, self.duetime.caller, query, action))
+        return change_dead(self.call, ChangeDeadLetters(action=action, every_run=every_run, **asked)).value
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -90,7 +101,7 @@ def test_only_the_newest_run_of_a_recurring_schedule_is_retried_unless_all_are_a
     outage.duetime.pause(ids[1])
     outage.duetime.cancel(ids[2])
     newest = {run.name: run.id for run in reversed(outage.dead())}
-    planned = plan_retry(outage.duetime.app.services, outage.duetime.caller, DeadLetterQuery())
+    planned = plan_retry(outage.call, ChangeDeadLetters(action="retry"))
     assert {(each.newest.name, each.number, each.is_paused, each.retried) for each in planned} == {
         ("often", 5, False, 1), ("resting", 5, True, 1), ("over", 5, False, 0), ("invoice", 1, False, 1),
     }  # fmt: skip
@@ -106,15 +117,14 @@ def test_only_the_newest_run_of_a_recurring_schedule_is_retried_unless_all_are_a
 
 
 def test_all_means_all_however_many_there_are(outage: Outage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dead_letters, "MOST", 5)
+    monkeypatch.setattr(dead_letters, "MAX_NAMED", 5)
     monkeypatch.setattr(dead_letters, "_PAGE", 7)
     for name in ("skips", "queues"):
         outage.job(name, **POLICIES[name])
     outage.advance(15 * HOUR)
     parts: list[float] = []
-    services, caller = outage.duetime.app.services, outage.duetime.caller
     assert len(outage.dead()) == 5, "a page shows the newest"
-    dismissed = unwrap(change_dead(services, caller, DeadLetterQuery(), "dismiss", parts.append))
+    dismissed = change_dead(outage.call, ChangeDeadLetters(action="dismiss"), parts.append).value
     assert len(dismissed.done) == 30 and dismissed.done == sorted(dismissed.done, key=lambda id: (id - 1) // 7) != []
     assert parts == sorted(parts) and (len(parts), parts[-1]) == (5, 1.0)
     assert len(outage.change("restore").done) == 30
@@ -162,6 +172,7 @@ def test_an_agents_run_changes_none_of_them(outage: Outage) -> None:
     outage.advance(2 * HOUR)
     agent = outage.duetime.caller._replace(depth=1, operator=False)
     for action in ("retry", "dismiss"):
-        refused = change_dead(outage.duetime.app.services, agent, DeadLetterQuery(), action)
-        assert isinstance(refused, Err) and refused.code == "run_token"
+        with pytest.raises(Refused) as refusal:
+            change_dead(outage.call._replace(caller=agent), ChangeDeadLetters(action=action))
+        assert refusal.value.code == "run_token"
     assert len(outage.dead()) == 2

@@ -20,8 +20,8 @@ from duetime.engine.policy.decision import Change, Decision, done
 from duetime.engine.policy.rows import Writes
 from duetime.engine.result import Ok
 from duetime.engine.validation import NewSchedule
-from duetime.service import inbox
-from duetime.service.services import Services
+from duetime.service.operations import inbox
+from duetime.service.services import Call, Services
 from tests.support.agent import Agent
 from tests.support.cli import Cli
 from tests.support.web import Site, site
@@ -57,26 +57,28 @@ def arrived(there: Site, number: int, owner: str = LOCAL) -> list[RunId]:
 
 
 def shown(services: Services, caller: Caller, show: inbox.Show) -> list[int]:
-    query = inbox.messages(services, caller, show)
-    assert query is not None
-    return [run.id for run in services.scheduler.store.runs(query).items]
+    page = inbox.inbox(Call(services, caller, "UTC"), inbox.Inbox(show=show)).value
+    return [run.id for run in page.items]
 
 
 def test_what_is_unread_is_exact_for_each_owner(there: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many runs others have; only among one's own, very old messages count as read."""
     monkeypatch.setattr(inbox, "LATELY", 3)
-    services, ada, bob = there.room.services, Caller("ada"), Caller("bob")
+    services, ada, bob = there.room.services, Caller("ada"), Caller("bob", operator=True)
+    for_ada, for_bob = Call(services, ada, "UTC"), Call(services, bob, "UTC")
     [first] = arrived(there, 1, "ada")
     arrived(there, 12, "bob")
-    assert (inbox.unread_count(services, ada), inbox.unread_count(services, bob)) == (1, 3)
+    assert (inbox.unread_count(for_ada), inbox.unread_count(for_bob)) == (1, 3)
     assert shown(services, ada, "unread") == [first]
     assert len(shown(services, bob, "kept")) == 13, "an operator lists all"
-    assert inbox.mark_messages(services, bob, [first], "dismiss") == 0, "those of others are not marked"
-    assert inbox.mark_all_read(services, bob) == 3 and inbox.unread_count(services, bob) == 0
-    for mark in (inbox.mark_all_read, lambda services, caller: inbox.mark_messages(services, caller, [first])):
+    theirs = inbox.MarkMessages(ids=[first], mark="dismiss")
+    assert inbox.mark_messages(for_bob, theirs).value == 0, "those of others are not marked"
+    everything = inbox.MarkMessages(everything=True)
+    assert inbox.mark_messages(for_bob, everything).value == 3 and inbox.unread_count(for_bob) == 0
+    for request in (everything, theirs):
         with pytest.raises(Refused, match="agent's run"):
-            mark(services, ada._replace(depth=1))
-    assert inbox.unread_count(services, ada) == 1
+            inbox.mark_messages(for_ada._replace(caller=ada._replace(depth=1)), request)
+    assert inbox.unread_count(for_ada) == 1
 
 
 def test_every_interface_marks_and_lists_by_mark(there: Site, cli: Cli) -> None:

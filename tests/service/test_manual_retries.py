@@ -14,8 +14,8 @@ from duetime.engine.clock import HOUR, MINUTE, SECOND, Instant
 from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.model import RunId
 from duetime.engine.outcome import Failed
+from duetime.service.operations.status import day_figures
 from duetime.service.services import Call
-from duetime.service.status import day_figures
 from duetime.stores.base import BaseStore
 from tests.support.browsing import Browser, signed_in_as
 from tests.support.cli import Cli
@@ -126,7 +126,7 @@ def test_a_retried_run_is_still_a_failure_in_the_statistics(scene: Scene) -> Non
 def _statistics(scene: Scene, path: str) -> str:
     schedule = scene.store.find(scene.schedule)
     assert schedule is not None
-    return schedule_stats(scene.store, schedule, "UTC", scene.now).success_of
+    return schedule_stats(Call(scene.there.room.services, Caller(LOCAL), "UTC"), schedule).success_of
 
 
 def test_a_run_says_who_started_it(scene: Scene) -> None:

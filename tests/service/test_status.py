@@ -8,9 +8,9 @@ from pathlib import Path
 
 from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.model import Cap, Used
+from duetime.service.operations.status import status
 from duetime.service.published import CHANGED, DIFFER
 from duetime.service.services import WORKER_WARNINGS, Call
-from duetime.service.status import status
 from duetime.service.warnings import EXPLANATIONS
 from duetime.settings import AgentSettings
 from tests.support.agent import Agent
@@ -116,4 +116,4 @@ def test_on_the_command_line(cli: Cli) -> None:
 def test_from_python(stage: Stage) -> None:
     duetime = stage.time.duetime
     told = duetime.server_status()
-    assert told.as_dict() == status(Call(stage.app.services, duetime.caller, duetime.zone))
+    assert told.as_dict() == status(Call(stage.app.services, duetime.caller, duetime.zone)).value

@@ -11,7 +11,7 @@ from duetime.engine.clock import MINUTE, Instant
 from duetime.engine.kind import Caller
 from duetime.engine.store import ScheduleQuery
 from duetime.mcp.definitions import ToolProblem
-from duetime.service import upcoming
+from duetime.service.operations import upcoming
 from tests.support.stage import Stage
 
 HOURLY = {"trigger_type": "interval", "trigger_config": {"hours": 1}}

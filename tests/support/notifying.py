@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from duetime.app import App
+from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller
 from duetime.engine.model import Run
 from duetime.engine.store import RunQuery
@@ -54,7 +55,7 @@ class Agent:
         """Return the text of the tool error that this call causes."""
         try:
             answer = self(tool, **arguments)
-        except ToolProblem as problem:
+        except (ToolProblem, InvalidInput) as problem:  # the server answers both alike
             return str(problem)
         raise AssertionError(f"not refused: {answer}")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Literal, Unpack
 
 from duetime.api.base import Base
@@ -11,19 +10,14 @@ from duetime.api.edit import read_time_of
 from duetime.api.types import EditOptions, Id, ServerStatus, Upcoming
 from duetime.api.values import Schedule, changed, edit, find, pause, schedule_of, schedules_of
 from duetime.engine import model
-from duetime.engine.errors import InvalidInput, NotFound
-from duetime.engine.store import ScheduleQuery
+from duetime.engine.errors import NotFound
 from duetime.service.answers import WorkerState
-from duetime.service.kind_spec import Window, check_kind
+from duetime.service.operations import upcoming
 from duetime.service.operations.change import BulkChange, Cancel, ChangeMany, Delete, Resume, change_many
+from duetime.service.operations.declaration import MAX_LIMIT
+from duetime.service.operations.schedules import ListSchedules, pages_of_schedules
+from duetime.service.operations.status import status, worker_views, workers
 from duetime.service.options import Time
-from duetime.service.presenters import worker_shape
-from duetime.service.services import pages_of
-from duetime.service.status import status
-from duetime.service.upcoming import upcoming
-
-PAGE = 1000
-_STATUSES = ("pending", "running", "paused", "completed", "failed", "cancelled", "broken", "living")
 
 
 class Managing(Base):
@@ -52,11 +46,16 @@ class Managing(Base):
         `status` is pending, running, paused, completed, failed, cancelled or broken. `text` is part of the name.
         `subject` is the task, agent, topic or host.
         """
-        check_kind(kind)
-        if status is not None and status not in _STATUSES:
-            raise InvalidInput(field="status", problem=f"there is no {status!r}; choose from {', '.join(_STATUSES)}")
-        query = ScheduleQuery(kind=kind, status=status, text=text, subject=subject)
-        return schedules_of(self._call, self._search(query, limit))
+        size = MAX_LIMIT if limit is None else max(1, min(limit, MAX_LIMIT))
+        request = ListSchedules(
+            kind=kind, status=status, text=text, subject=subject, order="oldest", limit=size, count_to=0
+        )
+        found: list[model.Schedule] = []
+        for page in pages_of_schedules(self._call, request):
+            found += page.items
+            if limit is not None and len(found) >= limit:
+                break
+        return schedules_of(self._call, found[:limit])
 
     def edit(self, id: Id, **changes: Unpack[EditOptions]) -> Schedule:
         """Change the times, policy, name or payload of a schedule. Anything not given stays as it is.
@@ -107,15 +106,6 @@ class Managing(Base):
         )  # fmt: skip
         return change_many(self._call, request).value
 
-    def _search(self, query: ScheduleQuery, limit: int | None = None) -> list[model.Schedule]:
-        size = PAGE if limit is None else max(1, min(limit, PAGE))
-        found: list[model.Schedule] = []
-        for page in pages_of(self.scheduler.search, self.caller, replace(query, limit=size)):
-            found += page.items
-            if limit is not None and len(found) >= limit:
-                break
-        return found[:limit]
-
 
 class Overview(Base):
     def upcoming(
@@ -132,17 +122,23 @@ class Overview(Base):
 
         `topic` selects schedules that send or report to it.
         """
-        span = read_time_of(self._call, None, start, "start"), read_time_of(self._call, None, until, "until", last=True)
-        kinds, now = None if kind is None else (kind,), self.scheduler.clock.now()
-        window = Window(now, count, *span, kinds, topic, include_paused)
-        rows, more, later, warnings = upcoming(self.app.services, self.caller, window, self.zone)
-        return Upcoming({"upcoming": rows, "more": more, "later": later, "warnings": warnings}.copy, self.zone)
+        request = upcoming.Upcoming(
+            start=read_time_of(self._call, None, start, "start"),
+            until=read_time_of(self._call, None, until, "until", last=True),
+            kind=kind,
+            topic=topic,
+            include_paused=include_paused,
+            count=count,
+        )
+        (rows, more, later), warnings, _ = upcoming.upcoming(self._call, request)
+        plain = {"upcoming": rows, "more": more, "later": later, "warnings": [each.text for each in warnings]}
+        return Upcoming(plain.copy, self.zone)
 
     def workers(self) -> list[WorkerState]:
         """Return the workers of this store and whether each is alive."""
-        now = self.scheduler.clock.now()
-        return [WorkerState(worker_shape(each, now, self.zone).copy, self.zone) for each in self.scheduler.workers()]
+        rows = workers(self._call).value
+        return [WorkerState(each.copy, self.zone) for each in worker_views(self._call, rows)]
 
     def server_status(self) -> ServerStatus:
         """Return what is set up, whether it works, usage and failures, with an explanation of each warning."""
-        return ServerStatus(status(self._call).copy, self.zone)
+        return ServerStatus(status(self._call).value.copy, self.zone)

@@ -21,13 +21,14 @@ from duetime.engine.outcome import Completed, Failed
 from duetime.engine.policy.checkout import hold_of
 from duetime.engine.policy.finish import HeldRun
 from duetime.engine.result import Err, Result
-from duetime.engine.store import ScheduleQuery
 from duetime.engine.times import iso_local
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.kinds.prompts.framing import takes
 from duetime.kinds.prompts.kind import KIND, prompt_of
 from duetime.service.answers import Run
 from duetime.service.errors import error_of, unwrap
+from duetime.service.operations.declaration import MAX_LIMIT
+from duetime.service.operations.schedules import ListSchedules, pages_of_schedules
 from duetime.service.options import Duration
 from duetime.service.presenters import author_view, instant_view
 from duetime.service.when import read_seconds
@@ -105,14 +106,17 @@ class Prompting(Creating, Managing):
         self, status: str | None = None, from_: datetime | None = None, to: datetime | None = None
     ) -> list[ScheduledTask]:
         """Return prompts in the order in which they fire: pending ones, or those with a status, or `all`."""
-        query = ScheduleQuery(
+        request = ListSchedules(
             kind=KIND,
             status=None if status == "all" else status or "pending",
             due_from=read_time_of(self._call, None, from_, "from_"),
             due_to=read_time_of(self._call, None, to, "to"),
-            by_time=True,
+            order="time",
+            limit=MAX_LIMIT,
+            count_to=0,
         )
-        return [_scheduled_task(schedule) for schedule in self._search(query)]
+        pages = pages_of_schedules(self._call, request)
+        return [_scheduled_task(schedule) for page in pages for schedule in page.items]
 
     def update_scheduled_task(self, id: int, fire_at: datetime | None = None, prompt: str | None = None) -> int:
         """Change a pending prompt. Return the number of changed rows: 0 means not found or no longer pending."""

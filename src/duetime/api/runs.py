@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from duetime.api.base import Base
@@ -11,10 +10,10 @@ from duetime.api.types import Id, RunReport
 from duetime.api.values import Schedule, find_run, history, run_of, runs_of, started, wait, wait_for_run
 from duetime.engine.store import RunQuery
 from duetime.service.answers import Message, Run
-from duetime.service.dead_letters import Action, DeadLetterQuery, change_dead
-from duetime.service.errors import unwrap
-from duetime.service.history import deliveries_of, run_details
-from duetime.service.inbox import Mark, Show, mark_all_read, mark_messages, message_views, messages
+from duetime.service.operations import dead_letters, inbox
+from duetime.service.operations.dead_letters import ChangeDeadLetters, Dismiss
+from duetime.service.operations.history import deliveries_of, run_details
+from duetime.service.operations.inbox import Mark, Show
 from duetime.service.operations.run import Retry, RunAgain, RunNow, Stop, retry, run_again, run_now, stop
 from duetime.service.options import Time
 from duetime.service.services import Call, pages_of
@@ -71,8 +70,8 @@ class Running(Base):
         """Return a run with its input, its earlier attempts, the traceback of an exception, and the messages about its
         end."""
         run = find_run(self._call, run_id)
-        details = run_details(self.scheduler, self.caller, run, self.zone)
-        return RunReport({**details, "deliveries": deliveries_of(self.scheduler, run)}.copy, self.zone)
+        details = run_details(self._call, run)
+        return RunReport({**details, "deliveries": deliveries_of(self._call, run)}.copy, self.zone)
 
     def run_again(
         self,
@@ -108,9 +107,6 @@ class _Group:
     def __init__(self, call: Call) -> None:
         self._call = call
 
-    def _read(self, query: RunQuery) -> Sequence[Any]:
-        return unwrap(self._call.scheduler.runs(self._call.caller, query)).items
-
 
 class Inbox(_Group):
     """The notifications that were delivered, through any channel."""
@@ -118,18 +114,17 @@ class Inbox(_Group):
     def messages(self, topic: str | None = None, *, show: Show = "kept", limit: int = 100) -> list[Message]:
         """Return messages, the latest first. `show` is kept (those that were not dismissed), unread or dismissed."""
         call = self._call
-        query = messages(call.services, call.caller, show, topic=topic)
-        runs = [] if query is None else self._read(replace(query, limit=limit))
-        return [Message(each.copy, call.zone) for each in message_views(call.services, call.caller, runs, call.zone)]
+        runs = inbox.inbox(call, inbox.Inbox(topic=topic, show=show, limit=limit)).value.items
+        return [Message(each.copy, call.zone) for each in inbox.message_views(call, runs)]
 
     def mark(self, run_ids: Sequence[int], mark: Mark = "read") -> int:
         """Mark messages as read, dismiss them (they stay in the history), or restore dismissed ones. `mark` is read,
         dismiss or restore. Return how many were marked; those of others are not."""
-        return mark_messages(self._call.services, self._call.caller, run_ids, mark)
+        return inbox.mark_messages(self._call, inbox.MarkMessages(ids=run_ids, mark=mark)).value
 
     def mark_all_read(self) -> int:
         """Mark all unread messages as read, and return how many they were."""
-        return mark_all_read(self._call.services, self._call.caller)
+        return inbox.mark_messages(self._call, inbox.MarkMessages(everything=True)).value
 
 
 class DeadLetters(_Group):
@@ -137,16 +132,16 @@ class DeadLetters(_Group):
 
     def runs(self, *, kind: str | None = None, text: str = "", dismissed: bool = False, limit: int = 100) -> list[Run]:
         """Return them, or those that were dismissed; the latest first. `text` is part of the name or of the error."""
-        query = DeadLetterQuery(kind=kind, text=text, dismissed=dismissed)
-        return runs_of(self._call, self._read(query.runs(limit)))
+        request = dead_letters.DeadLetters(kind=kind, text=text, dismissed=dismissed, limit=limit)
+        return runs_of(self._call, dead_letters.dead_letters(self._call, request).value.items)
 
     def dismiss(self, run_id: int) -> Run:
         """Take a run off the dead letters. It stays in the history."""
-        return run_of(self._call, unwrap(self._call.scheduler.dismiss(self._call.caller, run_id)))
+        return run_of(self._call, dead_letters.dismiss(self._call, Dismiss(run=run_id)).value)
 
     def restore(self, run_id: int) -> Run:
         """Put a dead letter that was dismissed back on the list."""
-        return run_of(self._call, unwrap(self._call.scheduler.dismiss(self._call.caller, run_id, undo=True)))
+        return run_of(self._call, dead_letters.dismiss(self._call, Dismiss(run=run_id, undo=True)).value)
 
     def retry_all(self, *, kind: str | None = None, text: str = "", every_run: bool = False) -> list[Run]:
         """Retry all dead letters, or those of a kind or with this text in their name or error, and return them.
@@ -155,19 +150,19 @@ class DeadLetters(_Group):
         one after the other in the order in which they were due, whatever its overlap policy and its queue limit. Dead
         letters of deleted and cancelled schedules cannot be retried and stay.
         """
-        return self._change("retry", DeadLetterQuery(kind=kind, text=text, every_run=every_run))
+        return self._change(ChangeDeadLetters(action="retry", kind=kind, text=text, every_run=every_run))
 
     def dismiss_all(self, *, kind: str | None = None, text: str = "") -> list[Run]:
         """Take all dead letters, or those that match, off the list and return them. They stay in the history."""
-        return self._change("dismiss", DeadLetterQuery(kind=kind, text=text))
+        return self._change(ChangeDeadLetters(action="dismiss", kind=kind, text=text))
 
     def restore_all(self, *, kind: str | None = None, text: str = "") -> list[Run]:
         """Put all dead letters that were dismissed, or those that match, back on the list and return them."""
-        return self._change("restore", DeadLetterQuery(kind=kind, text=text))
+        return self._change(ChangeDeadLetters(action="restore", kind=kind, text=text))
 
-    def _change(self, action: Action, query: DeadLetterQuery) -> list[Run]:
+    def _change(self, request: ChangeDeadLetters) -> list[Run]:
         call = self._call
-        done = unwrap(change_dead(call.services, call.caller, query, action)).done
+        done = dead_letters.change_dead(call, request).value.done
         parts = (tuple(done[start : start + _PART]) for start in range(0, len(done), _PART))
         queries = (RunQuery(ids=ids, limit=_PART, count_to=0) for ids in parts)
         pages = (page for query in queries for page in pages_of(call.scheduler.runs, call.caller, query))

@@ -14,23 +14,19 @@ from duetime.api.edit import edit_schedule, is_naive, read_time_of
 from duetime.api.types import EditOptions, Id
 from duetime.engine import model
 from duetime.engine.clock import SystemClock
-from duetime.engine.errors import InvalidInput, NotFound
-from duetime.engine.queries import NO_RUN
-from duetime.engine.result import Err
-from duetime.engine.store import FAILED_OR_LOST, RunQuery
+from duetime.engine.errors import NotFound
 from duetime.service.answers import Created, Run
-from duetime.service.errors import error_of, refuse, unwrap
-from duetime.service.history import STATUSES
-from duetime.service.kind_spec import check_kind
-from duetime.service.lookup import find_schedule
+from duetime.service.errors import refuse
 from duetime.service.operations.change import Cancel, ChangeRequest, Delete, Pause, Resume, change
 from duetime.service.operations.declaration import Answer
+from duetime.service.operations.history import History, ShowRun, run_views, show_run
+from duetime.service.operations.history import history as read_history
 from duetime.service.operations.run import RunNow, Stop, run_now, stop
+from duetime.service.operations.schedules import Show, detail_of, details_of, show
+from duetime.service.operations.waiting import has_ended, waited_for
 from duetime.service.options import Time
-from duetime.service.presenters import run_shapes, schedule_shape
-from duetime.service.run_control import has_ended, waited_for
+from duetime.service.presenters import schedule_shape
 from duetime.service.services import Call
-from duetime.service.state_details import detail_of, details_of
 from duetime.service.warnings import warning_facts
 
 T = TypeVar("T")
@@ -122,10 +118,10 @@ class Schedule(ScheduleValue):
 
 
 def find(call: Call, id: Id, *, deleted: bool = False) -> model.Schedule:
-    result = find_schedule(call.scheduler, call.caller, id, deleted=deleted)
-    if isinstance(result, Err) and result.code == "not_found":
-        raise refuse("not_found", _missing(id))
-    return unwrap(result)
+    try:
+        return show(call, Show(schedule=id, deleted=deleted)).value
+    except NotFound:
+        raise refuse("not_found", _missing(id)) from None
 
 
 def _missing(id: object) -> str:
@@ -134,11 +130,11 @@ def _missing(id: object) -> str:
 
 def schedule_of(call: Call, schedule: model.Schedule, **further: Any) -> Schedule:
     """Return a schedule with its payload as it was given: a program may have to send it back."""
-    return _schedule(call, schedule, detail_of(call.scheduler, schedule), further)
+    return _schedule(call, schedule, detail_of(call, schedule), further)
 
 
 def schedules_of(call: Call, schedules: Sequence[model.Schedule]) -> list[Schedule]:
-    details = details_of(call.scheduler, schedules)
+    details = details_of(call, schedules)
     return [_schedule(call, each, details.get(each.definition.id), {}) for each in schedules]
 
 
@@ -178,15 +174,12 @@ def edit(call: Call, id: Id, changes: EditOptions) -> Schedule:
 
 
 def find_run(call: Call, run_id: int) -> model.Run:
-    run = call.scheduler.run(call.caller, run_id)
-    if run is None:
-        raise error_of(NO_RUN)
-    return run
+    return show_run(call, ShowRun(run=run_id)).value
 
 
 def runs_of(call: Call, runs: Sequence[model.Run], **further: Any) -> list[Run]:
     """Return runs with their results unchanged."""
-    shapes = run_shapes(call.scheduler, runs, call.zone)
+    shapes = run_views(call, runs)
     results = [None if run.result is None else json.loads(run.result) for run in runs]
     pairs = zip(shapes, results, strict=True)
     return [Run({**shape, "result": result, **further}.copy, call.zone) for shape, result in pairs]
@@ -204,7 +197,7 @@ def started(call: Call, answer: Answer[model.Run], seconds: float = 0) -> Run:
 
 def wait_for_run(call: Call, run_id: int, seconds: float | None, **further: Any) -> Run:
     run = wait_for(lambda: find_run(call, run_id), has_ended, seconds)
-    return run_of(call, run, **waited_for(call.services, run), **further)
+    return run_of(call, run, **waited_for(call, run), **further)
 
 
 def wait(call: Call, id: Id, seconds: float | None) -> Schedule:
@@ -234,16 +227,13 @@ def history(
     since: Time | None = None,
     until: Time | None = None,
 ) -> list[Run]:
-    check_kind(kind)
-    if status is not None and status not in STATUSES:
-        raise InvalidInput(field="status", problem=f"there is no {status!r}; choose from {', '.join(STATUSES)}")
     schedule = None if id is None else find(call, id, deleted=True)
-    query = RunQuery(
-        schedule=None if schedule is None else schedule.definition.id,
+    request = History(
+        schedule=schedule,
         kind=kind,
-        status=FAILED_OR_LOST if status == "failed" else status,
-        due_from=read_time_of(call, schedule, since, "since", past=True),
-        due_to=read_time_of(call, schedule, until, "until", last=True, past=True),
+        status=status,
+        since=read_time_of(call, schedule, since, "since", past=True),
+        until=read_time_of(call, schedule, until, "until", last=True, past=True),
         limit=limit,
     )
-    return runs_of(call, unwrap(call.scheduler.runs(call.caller, query)).items)
+    return runs_of(call, read_history(call, request).value.items)

@@ -10,10 +10,12 @@ from starlette.responses import Response
 
 from duetime.dashboard.request import Form, PageRequest
 from duetime.dashboard.undo import RESTORE
-from duetime.service.dead_letters import (
-    MOST,
+from duetime.service.errors import refuse
+from duetime.service.operations.dead_letters import (
+    MAX_NAMED,
     Action,
-    DeadLetterQuery,
+    ChangeDeadLetters,
+    DeadLetters,
     Dealt,
     Group,
     PlannedRetry,
@@ -23,8 +25,8 @@ from duetime.service.dead_letters import (
     group,
     plan_retry,
 )
-from duetime.service.errors import refuse, unwrap
-from duetime.service.presenters import View, instant_view, run_shapes
+from duetime.service.operations.history import run_views
+from duetime.service.presenters import View, instant_view
 from duetime.service.text import whole_number
 
 PLACE: Final = ("kind", "text", "show", "page")
@@ -49,8 +51,8 @@ class Problem(NamedTuple):
 
 def dead_letters_page(request: PageRequest) -> Response:
     """Render what failed for good or was lost, until somebody retries or dismisses it; or what was dismissed."""
-    specs, asked = request.call.services.specs, _asked(request)
-    found = find_dead(request.call.services, request.caller, asked)
+    specs, asked = request.call.services.specs, _filter(request)
+    found = find_dead(request.reader, asked)
     groups = group(found)
     page = whole_number(request.parameter("page"), 6) or 1
     here = groups[(page - 1) * GROUPS : page * GROUPS]
@@ -61,7 +63,7 @@ def dead_letters_page(request: PageRequest) -> Response:
         first_page=f"?{filters}" if page > 1 else None,
         next_page=f"?{filters}&page={page + 1}" if len(groups) > page * GROUPS else None,
         number=len(found),
-        total=f"{len(found):,}" if len(found) < MOST else f"{MOST:,}+",
+        total=f"{len(found):,}" if len(found) < MAX_NAMED else f"{MAX_NAMED:,}+",
         dismissed=asked.dismissed,
         problem_number=len(groups),
         kind_asked=asked.kind or "",
@@ -71,9 +73,9 @@ def dead_letters_page(request: PageRequest) -> Response:
     )
 
 
-def _asked(request: PageRequest) -> DeadLetterQuery:
+def _filter(request: PageRequest) -> DeadLetters:
     kind = request.parameter("kind")
-    return DeadLetterQuery(
+    return DeadLetters(
         kind=kind if kind in request.call.services.specs else None,
         text=request.parameter("text"),
         dismissed=request.parameter("show") == DISMISSED,
@@ -81,7 +83,7 @@ def _asked(request: PageRequest) -> DeadLetterQuery:
 
 
 def _problem(request: PageRequest, each: Group) -> Problem:
-    shapes = run_shapes(request.scheduler, each.runs[:RUNS], request.zone, brief=True)
+    shapes = run_views(request.reader, each.runs[:RUNS], brief=True)
     first, last = ended_at(each.runs[-1]), ended_at(each.latest)
     views = instant_view(first, request.zone), instant_view(last, request.zone)
     return Problem(each.key, shapes[0], len(each.runs), *views, shapes)
@@ -91,9 +93,9 @@ def change_dead_letters(request: PageRequest, form: Form) -> Response:
     """Retry, dismiss or restore: one problem (`one`), all that match (`all`), or what was selected (`action`). A retry
     of several runs at once is confirmed first."""
     back = form.back(*PLACE)
-    asked = DeadLetterQuery(kind=back.get("kind") or None, text=back.get("text", ""))
     one, _, key = form.get("one").partition(":")
     action = _action(one or form.get("all") or form.get("action"))
+    change = ChangeDeadLetters(action=action, kind=back.get("kind") or None, text=back.get("text", ""))
     groups = [key] if key else form.all("group")
     numbers = (whole_number(text, 18) for text in form.all("run"))
     ids = [id for id in dict.fromkeys(numbers) if id is not None]
@@ -103,18 +105,17 @@ def change_dead_letters(request: PageRequest, form: Form) -> Response:
     dealt = Dealt([], [], set())
     if everything or groups:
         dismissed = back.get("show") == DISMISSED
-        asked = replace(asked, groups=[] if form.get("all") else groups, dismissed=dismissed)
-        planned = plan_retry(request.call.services, request.caller, asked) if action == "retry" else []
+        change = replace(change, groups=[] if form.get("all") else groups, dismissed=dismissed)
+        planned = plan_retry(request.call, change) if action == "retry" else []
         number = sum(each.number for each in planned)
         if number > 1 and form.get("sure") != str(number):  # by now, others may match
             return _confirm(request, form, planned)
-        asked = replace(asked, every_run=bool(form.get("every_run")))
-        dealt = unwrap(change_dead(request.call.services, request.caller, asked, action))
+        dealt = change_dead(request.call, replace(change, every_run=bool(form.get("every_run")))).value
     known = set(dealt.done)
     if single := [] if everything else [id for id in ids if id not in known]:
-        more = unwrap(change_dead(request.call.services, request.caller, DeadLetterQuery(ids=single), action))
+        more = change_dead(request.call, ChangeDeadLetters(action=action, ids=single)).value
         dealt = Dealt(dealt.done + more.done, dealt.refused + more.refused, dealt.kinds | more.kinds)
-    can_undo = action == "dismiss" and len(dealt.done) <= MOST
+    can_undo = action == "dismiss" and len(dealt.done) <= MAX_NAMED
     undo = request.offer_undo(*((str(id), RESTORE) for id in dealt.done if can_undo))
     result = request.outcome(_DONE[action], len(dealt.done), len(dealt.refused), dealt.reasons())
     return request.redirect("/dead-letters", **back, **result, **undo)
@@ -126,7 +127,7 @@ def _confirm(request: PageRequest, form: Form, planned: Sequence[PlannedRetry]) 
     return request.render(
         "confirm_retry.html",
         planned=planned,
-        rows=run_shapes(request.scheduler, runs, request.zone, brief=True),
+        rows=run_views(request.reader, runs, brief=True),
         chosen=[(name, value) for name in ("one", "all", "action", "group", "run") for value in form.all(name)],
         back=form.get("back"),
     )

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 
 from starlette.responses import Response
 
 from duetime.dashboard.filters import instant_from
-from duetime.dashboard.queries import ReadLimits, coming_row, first_steps, occurrences_in, runs
+from duetime.dashboard.queries import coming_row, first_steps, occurrences_in, runs
 from duetime.dashboard.request import PageRequest, at
 from duetime.dashboard.timeline.axis import Zoom, window
 from duetime.dashboard.timeline.charts import chart, line
 from duetime.engine.clock import DAY, MINUTE, SECOND
-from duetime.engine.model import READ, Run, RunId, RunStatus, Schedule, ScheduleState
-from duetime.engine.policy.finish import was_paused_by_engine
-from duetime.engine.store import FAILED_OR_LOST, RunQuery, ScheduleQuery
-from duetime.service.dead_letters import count_dead
-from duetime.service.errors import unwrap
-from duetime.service.history import next_attempt
-from duetime.service.presenters import View, moment_view, run_shapes, schedule_shape, worker_shape
-from duetime.service.services import pages_of
-from duetime.service.status import DayFigures, day_figures
-from duetime.service.text import COUNTED, span
+from duetime.engine.model import RunStatus, Schedule
+from duetime.service.operations.dead_letters import count_dead
+from duetime.service.operations.history import History, history, next_attempt, run_views
+from duetime.service.operations.overview import count_alike, failing_runs, missed_runs, stopped_schedules, untaken_runs
+from duetime.service.operations.status import DayFigures, day_figures, worker_views, workers
+from duetime.service.operations.upcoming import coming
+from duetime.service.presenters import View, moment_view, schedule_shape
+from duetime.service.text import span
 
 HORIZON: Final = Zoom("horizon", "the hour around now", 60 * MINUTE, 30 * MINUTE, 1 * MINUTE, 600)
 HORIZON_HEIGHT: Final = 84
-AROUND: Final = ReadLimits(schedules=150, runs=300, all_until=False)
+AROUND: Final[Mapping[str, Any]] = {"max_schedules": 150, "max_runs": 300, "all_until": False}
 """Lower limits than on the timeline, because this page is reloaded whenever something happens."""
 SOON: Final = 9
 LIVE: Final = 12
@@ -40,8 +39,8 @@ def home_page(request: PageRequest) -> Response:
     live = [run for run in _live(request) if not _is_untaken(run)]
     under_way = sum(run["status"] in (RunStatus.RUNNING, RunStatus.WAITING) for run in live)
     view = window(HORIZON, request.zone, request.now)
-    seen = occurrences_in(request, view, AROUND)
-    workers = request.scheduler.workers() if request.sees_workers else []
+    seen = occurrences_in(request, view, **AROUND)
+    rows = workers(request.call).value if request.sees_workers else []
     figures = day_figures(request.call)
     return request.render(
         "home.html",
@@ -58,10 +57,10 @@ def home_page(request: PageRequest) -> Response:
         lateness_line=line(figures.lateness.parts, least=0),
         coming=[
             coming_row(request, each.progress.next, each)
-            for each in request.scheduler.coming(request.caller, None, SOON)
+            for each in coming(request.call, SOON)
             if each.progress.next is not None
         ],
-        latest=by_schedule(runs(request, limit=LOOKED_BACK))[:LATEST],
+        latest=by_schedule(runs(request, LOOKED_BACK))[:LATEST],
         horizon=view,
         chart=chart(seen.density, HORIZON_HEIGHT, request.now),
         zoom_at=lambda bar: bar.start // SECOND - 10 * 60,
@@ -69,16 +68,16 @@ def home_page(request: PageRequest) -> Response:
         more_coming=seen.more_schedules,
         about=seen.density.about,
         here=view.place(request.now),
-        workers=[worker_shape(each, request.now, request.zone) for each in workers[:WORKERS]],
+        workers=worker_views(request.reader, rows[:WORKERS]),
     )
 
 
 def _live(request: PageRequest) -> list[View]:
     """Return the unfinished runs, each with the time of its next attempt if it waits for one."""
-    found = unwrap(request.scheduler.runs(request.caller, RunQuery(status="live", limit=LOOKED_LIVE, count_to=0))).items
-    shapes = run_shapes(request.scheduler, found, request.zone, brief=True)
+    found = history(request.reader, History(status="live", limit=LOOKED_LIVE, count_to=0)).value.items
+    shapes = run_views(request.reader, found, brief=True)
     for place, (run, shape) in enumerate(zip(found, shapes, strict=True)):
-        at = next_attempt(request.scheduler, run) if place < LIVE else None
+        at = next_attempt(request.call, run) if place < LIVE else None
         shape["next_attempt"] = moment_view(at, request.zone)
     return shapes
 
@@ -98,16 +97,6 @@ def _about(figures: DayFigures, request: PageRequest) -> str:
 
 SHOWN: Final = 4
 """Maximum number of rows in each group; the group links to all of them."""
-LOOKED_AT: Final = 40
-"""Number of schedules or runs that are read for a group, and merged by schedule."""
-PAGES: Final = 25
-"""Number of pages of failing schedules that are read to find those that were paused automatically."""
-LATELY: Final = 20_000
-"""Number of latest runs, of all owners, that are searched for missed ones."""
-NEWS: Final = 7 * DAY
-"""How long a missed run is shown, unless it is dismissed or a later run completes."""
-PATIENCE: Final = 2 * MINUTE
-"""How long a prompt may wait for an agent before it needs attention."""
 
 
 class Action(NamedTuple):
@@ -167,26 +156,8 @@ def _group(title: str, found: Found, address: str) -> Group:
 
 def _paused(request: PageRequest) -> Found:
     """Return schedules that were paused after failures, or that cannot be planned, and need somebody."""
-    failing, some_left = _stopped(request, "failed")
-    broken, others_left = _stopped(request, "broken")
-    known = {each.definition.id for each in failing}
-    found = failing + [each for each in broken if each.definition.id not in known]
-    return Found([_paused_item(request, each) for each in found], some_left or others_left)
-
-
-def _stopped(request: PageRequest, status: str) -> tuple[list[Schedule], bool]:
-    """Return the newest schedules of a status that stopped by themselves, and whether there may be more of them."""
-    found: list[Schedule] = []
-    query = ScheduleQuery(status=status, newest_first=True, limit=LOOKED_AT, count_to=0)
-    for number, page in enumerate(pages_of(request.scheduler.search, request.caller, query), 1):
-        found += [
-            each
-            for each in page.items
-            if each.progress.state == ScheduleState.BROKEN or was_paused_by_engine(each.progress)
-        ]
-        if len(found) >= LOOKED_AT or number == PAGES:
-            return found, page.cursor is not None and bool(found)
-    return found, False
+    stopped = stopped_schedules(request.call).value
+    return Found([_paused_item(request, each) for each in stopped.items], stopped.is_cut)
 
 
 def _paused_item(request: PageRequest, schedule: Schedule) -> Item:
@@ -196,79 +167,37 @@ def _paused_item(request: PageRequest, schedule: Schedule) -> Item:
     return Item(shape, shape["id"], shape["last_run"], text, 0, [Action("Resume", "play", f"{place}/resume")])
 
 
-def _read(request: PageRequest, query: RunQuery) -> tuple[list[Run], bool]:
-    page = unwrap(request.scheduler.runs(request.caller, query))
-    return page.items, page.cursor is not None
-
-
 def _untaken(request: PageRequest) -> Found:
-    query = RunQuery(free_at=request.now, oldest_first=True, limit=LOOKED_AT, count_to=0)
-    found, is_cut = _read(request, query)
-    waiting = [run for run in found if run.due < request.now - PATIENCE]
-    items = []
-    for run, more in by_schedule(run_shapes(request.scheduler, waiting, request.zone, brief=True)):
+    waiting, items = untaken_runs(request.call).value, []
+    for run, more in by_schedule(run_views(request.reader, waiting.items, brief=True)):
         dismiss = Action("Dismiss", "close", f"/waiting/{run['run_id']}/dismiss")
         items.append(Item(run, run["schedule"], run["due"], "", more, [dismiss], run["run_id"], grave=False))
-    return Found(items, is_cut and len(waiting) == len(found))
-
-
-def _unhealed(request: PageRequest, runs: list[Run]) -> list[tuple[Run, Schedule | None]]:
-    """Return the runs after which no run of the same schedule has completed, each with its schedule if that exists."""
-    schedules = {run.schedule: request.scheduler.schedule_of(request.caller, run) for run in runs}
-    pairs = [(run, schedules[run.schedule]) for run in runs]
-    return [pair for pair in pairs if pair[1] is None or pair[1].progress.last_status != RunStatus.COMPLETED]
+    return Found(items, waiting.is_cut)
 
 
 def _failing(request: PageRequest) -> Found:
-    """Return the latest dead letters, and the latest ones of schedules that fail, which newer dead letters may hide."""
-    query = RunQuery(status="dead", limit=LOOKED_AT, count_to=0)
-    latest, is_cut = _read(request, query)
-    dead, known = [run for run, _ in _unhealed(request, latest)], {run.schedule for run in latest}
-    for schedule in _last_failed(request) if is_cut else ():
-        if schedule.definition.id not in known:
-            query = RunQuery(schedule=schedule.definition.id, status=FAILED_OR_LOST, limit=1, count_to=0)
-            dead += [run for run in _read(request, query)[0] if not run.stop]
-    items: list[Item] = []
-    for run, others in by_schedule(run_shapes(request.scheduler, dead, request.zone, brief=True)):
-        unread = is_cut and len(items) < SHOWN  # not all of its runs were read
-        more = _dead_like(request, run) - 1 if unread else others
+    dead, items = failing_runs(request.call).value, list[Item]()
+    of = {run.id: run for run in dead.items}
+    for run, others in by_schedule(run_views(request.reader, dead.items, brief=True)):
+        unread = dead.is_cut and len(items) < SHOWN  # not all of its runs were read
+        more = count_alike(request.call, of[run["run_id"]]) - 1 if unread else others
         place = f"/runs/{run['run_id']}"
         actions = [Action("Retry", "retry", f"{place}/retry"), Action("Dismiss", "close", f"{place}/dismiss")]
         since = run["finished"] or run["due"]
         items.append(Item(run, run["schedule"], since, run["error"] or "", more, actions, run["run_id"]))
-    return Found(items, is_cut)
-
-
-def _last_failed(request: PageRequest) -> list[Schedule]:
-    query = ScheduleQuery(status="failed", newest_first=True, limit=LOOKED_AT, count_to=0)
-    found = unwrap(request.scheduler.search(request.caller, query)).items
-    return [each for each in found if each.progress.last_status in (RunStatus.FAILED, RunStatus.LOST)]
-
-
-def _dead_like(request: PageRequest, run: View) -> int:
-    """Count the runs of the same schedule that ended like this one and that nobody has dealt with."""
-    one = request.scheduler.run(request.caller, run["run_id"])
-    if one is None:
-        return 1
-    query = RunQuery(schedule=one.schedule, status=one.status, mark_below=READ, limit=1, count_to=COUNTED)
-    return unwrap(request.scheduler.runs(request.caller, query)).total
+    return Found(items, dead.is_cut)
 
 
 def _missed(request: PageRequest) -> Found:
-    lately = RunId(max(0, request.scheduler.store.newest_run() - LATELY))
-    query = RunQuery(status=RunStatus.MISSED, above=lately, mark_below=READ, limit=LOOKED_AT, count_to=0)
-    found, is_cut = _read(request, query)
-    fresh = [run for run in found if (run.last or run.due) > request.now - NEWS]
-    unhealed = _unhealed(request, fresh)
-    living = {run.id for run, schedule in unhealed if schedule is not None}
-    items = []
-    for run, more in by_schedule(run_shapes(request.scheduler, [run for run, _ in unhealed], request.zone, brief=True)):
+    missed, items = missed_runs(request.call).value, []
+    living = {run.id for run, schedule in missed.items if schedule is not None}
+    for run, more in by_schedule(run_views(request.reader, [run for run, _ in missed.items], brief=True)):
         again = Action("Run now", "play", f"{at(str(run['schedule']))}/run")
         dismiss = Action("Dismiss", "close", f"/runs/{run['run_id']}/dismiss")
         actions = [again, dismiss] if run["run_id"] in living else [dismiss]
         since = str(run.get("last") or run["due"])
         items.append(Item(run, run["schedule"], since, run["error"] or "", more, actions, run["run_id"], grave=False))
-    return Found(items, is_cut and len(fresh) == len(found))
+    return Found(items, missed.is_cut)
 
 
 def shown_time(run: View) -> str:

@@ -7,7 +7,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, metadata
 from typing import Final, NamedTuple
 
-from duetime.service.dead_letters import count_dead
+from duetime.service.operations.dead_letters import count_dead
 from duetime.service.services import Call
 from duetime.service.text import Count
 

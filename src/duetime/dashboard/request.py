@@ -29,8 +29,6 @@ from duetime.engine.clock import Instant
 from duetime.engine.encoding import clean_text
 from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import Caller
-from duetime.engine.result import err_of
-from duetime.engine.scheduler import Scheduler
 from duetime.http.auth import WebContext
 from duetime.http.bodies import alone
 from duetime.http.browser_sessions import SESSION, Browsers, is_page
@@ -56,10 +54,6 @@ class PageRequest:
     call: Call
 
     @property
-    def scheduler(self) -> Scheduler:
-        return self.call.scheduler
-
-    @property
     def caller(self) -> Caller:
         return self.call.caller
 
@@ -74,7 +68,7 @@ class PageRequest:
 
     @cached_property
     def now(self) -> Instant:
-        return self.scheduler.clock.now()
+        return self.call.now
 
     @cached_property
     def zone_choice(self) -> str | None:
@@ -91,6 +85,11 @@ class PageRequest:
         """The time zone in which the page shows times: the chosen one, else the browser's. What is typed is read in the
         zone of the call, as on every interface."""
         return self.zone_choice or self.browser_zone or self.call.zone
+
+    @cached_property
+    def reader(self) -> Call:
+        """The call with the zone in which the page shows times, for reads."""
+        return self.call._replace(zone=self.zone)
 
     @property
     def session(self) -> str | None:
@@ -154,14 +153,14 @@ class PageRequest:
     def _with_undo(self, notice: Notice | None) -> Notice | None:
         """Return a notice about the last change, with what reverses that change if it can still be reversed."""
         key = self.http.query_params.get("undo", "")
-        if notice is None or UNDO.find(self.scheduler.clock, self.session or "", key) is None:
+        if notice is None or UNDO.find(self.call.scheduler.clock, self.session or "", key) is None:
             return notice
         return notice._replace(undo=key)
 
     def offer_undo(self, *changes: tuple[str, ReverseChange | None]) -> dict[str, str]:
         """Return the parameter for `redirect` that lets the viewer undo a change of schedules or runs, if it can be:
         each one's id with what reverses its change."""
-        return UNDO.offer(self.scheduler.clock, self.session or "", changes)
+        return UNDO.offer(self.call.scheduler.clock, self.session or "", changes)
 
     def outcome(self, done: str, number: int, failed: int, reasons: Sequence[str]) -> dict[str, object]:
         """Return the parameters for `redirect` that describe a change of many, with why some of them were refused."""
@@ -273,11 +272,10 @@ def respond(view: Show, request: PageRequest) -> Response:
     try:
         return view(request)
     except DuetimeError as error:
-        err = err_of(error)
-    status = shown(err.code).status
-    if err.code in STORE_ERRORS:
-        return request.render("refusal.html", status, alarms=[], code=status, message=STORE_MESSAGE)
-    return request.render("refusal.html", status, code=status, message=err.message)
+        status = shown(error.code).status
+        if error.code in STORE_ERRORS:
+            return request.render("refusal.html", status, alarms=[], code=status, message=STORE_MESSAGE)
+        return request.render("refusal.html", status, code=status, message=error.message)
 
 
 def at(public_id: str, *more: str) -> str:

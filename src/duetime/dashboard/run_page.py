@@ -12,13 +12,20 @@ from duetime.dashboard.filters import instant_from
 from duetime.dashboard.request import Form, PageRequest, goal_of
 from duetime.dashboard.undo import RESTORE
 from duetime.engine.clock import Instant
-from duetime.engine.errors import DuetimeError
+from duetime.engine.errors import DuetimeError, NotFound
 from duetime.engine.model import DISMISSABLE, LIVE, Run, RunStatus, Schedule
-from duetime.engine.result import err_of
 from duetime.engine.tracebacks import exceptions_of
-from duetime.service.errors import refuse, shown, unwrap
-from duetime.service.history import deliveries_of, payload_shown, run_details
+from duetime.service.errors import refuse, shown
 from duetime.service.masking import masking_of
+from duetime.service.operations.dead_letters import Dismiss, dismiss
+from duetime.service.operations.history import (
+    ShowRun,
+    deliveries_of,
+    payload_shown,
+    run_details,
+    schedule_of,
+    show_run,
+)
 from duetime.service.operations.run import Retry, RunAgain, Stop, retry, run_again, stop
 from duetime.service.presenters import View, policy_shape, result_text, trigger_shape
 from duetime.service.services import Call
@@ -27,23 +34,23 @@ from duetime.service.text import plural, span
 RETRIED: Final = (RunStatus.FAILED, RunStatus.LOST, RunStatus.CANCELLED)
 ACTIONS: Final[dict[str, tuple[str, Callable[[Call, int], object]]]] = {
     "retry": ("retried", lambda call, run: retry(call, Retry(run=run))),
-    "dismiss": ("dismissed", lambda call, run: unwrap(call.scheduler.dismiss(call.caller, run))),
-    "restore": ("restored", lambda call, run: unwrap(call.scheduler.dismiss(call.caller, run, undo=True))),
+    "dismiss": ("dismissed", lambda call, run: dismiss(call, Dismiss(run=run))),
+    "restore": ("restored", lambda call, run: dismiss(call, Dismiss(run=run, undo=True))),
     "cancel": ("stopped", lambda call, run: stop(call, Stop(run=run))),
 }
 
 
 def run_at(request: PageRequest) -> Run:
-    run = request.scheduler.run(request.caller, request.http.path_params["run"])
-    if run is None:
-        raise refuse("not_found", "There is no such run; old ones are deleted after a while.")
-    return run
+    try:
+        return show_run(request.call, ShowRun(run=request.http.path_params["run"])).value
+    except NotFound:
+        raise refuse("not_found", "There is no such run; old ones are deleted after a while.") from None
 
 
 def run_page(request: PageRequest) -> Response:
     run = run_at(request)
-    details = run_details(request.scheduler, request.caller, run, request.zone)
-    schedule = request.scheduler.schedule_of(request.caller, run)
+    details = run_details(request.reader, run)
+    schedule = schedule_of(request.call, run)
     trace = details["traceback"] or next(
         (each["traceback"] for each in reversed(details["attempts"]) if run.status in LIVE), None
     )
@@ -61,7 +68,7 @@ def run_page(request: PageRequest) -> Response:
         exists=schedule is not None,
         zone_there=None if schedule is None else trigger_shape(schedule.definition.trigger).get("timezone"),
         attempts_allowed=_attempts_allowed(schedule),
-        deliveries=deliveries_of(request.scheduler, run),
+        deliveries=deliveries_of(request.call, run),
         commands=_commands(request, run, schedule),
         may_retry=run.status in RETRIED and schedule is not None,
         may_dismiss=run.status in DISMISSABLE and not run.stop,
@@ -145,15 +152,14 @@ def run_edited(request: PageRequest, form: Form) -> Response:
             return _render_form(request, run, typed, name, f"{name}: this is not valid JSON{place}", 422)
     try:
         started = run_again(request.call, RunAgain(run=run.id, fields=fields)).value
-    except DuetimeError as error:
-        err = err_of(error)
+    except DuetimeError as err:
         return _render_form(request, run, typed, err.field or "", err.message, shown(err.code).status)
     return request.redirect(f"/runs/{started.id}", did="fired")
 
 
 def _payload_of(request: PageRequest, run: Run) -> dict[str, Any]:
     """Return the fields of the input that pages show; the others are kept as they are."""
-    schedule = request.scheduler.schedule_of(request.caller, run)
+    schedule = schedule_of(request.call, run)
     payload = None if schedule is None else payload_shown(schedule.definition)
     if not isinstance(payload, dict):
         raise refuse("not_possible", "Its schedule was deleted, so it cannot be run again. Create a new one instead.")
@@ -165,7 +171,7 @@ def _render_form(
     request: PageRequest, run: Run, typed: dict[str, str], wrong: str, problem: str, status: int = 200
 ) -> Response:
     payload = _payload_of(request, run)
-    schedule = request.scheduler.schedule_of(request.caller, run)
+    schedule = schedule_of(request.call, run)
     subject = None if schedule is None else schedule.definition.subject
     fields = []
     for name, value in payload.items():

@@ -211,7 +211,7 @@ def save(request: PageRequest, form: Form) -> Response:
 
 
 def _usual(request: PageRequest, kind: str) -> View:
-    return form_fields.usual_policy(request.scheduler, kind)
+    return form_fields.usual_policy(request.call.scheduler, kind)
 
 
 def _changes(request: PageRequest, schedule: Schedule, values: Values, version: str) -> Changes | None:
@@ -334,4 +334,4 @@ def _preview(request: PageRequest, values: Values) -> View:
 def _previewed(request: PageRequest, values: Values, count: int) -> tuple[Preview, str]:
     zone = values["timezone"].strip() or request.call.zone
     timing = form_fields.timing(values)
-    return unwrap(request.scheduler.preview(timing.type, timing.config, timezone=zone, count=count)), zone
+    return unwrap(request.call.scheduler.preview(timing.type, timing.config, timezone=zone, count=count)), zone

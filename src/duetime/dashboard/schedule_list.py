@@ -15,14 +15,19 @@ from duetime.dashboard.queries import first_steps
 from duetime.dashboard.request import Form, PageRequest
 from duetime.dashboard.timeline.charts import SPARKS, Spark, sparks
 from duetime.dashboard.undo import reverse_of
-from duetime.engine.model import Schedule, ScheduleId, ScheduleState
-from duetime.engine.store import Page, ScheduleQuery
-from duetime.engine.store_interfaces import Trace
-from duetime.service.errors import refuse, unwrap
+from duetime.engine.model import Schedule, ScheduleState
+from duetime.engine.store import Page
+from duetime.service.errors import refuse
 from duetime.service.operations.change import ACTIONS, MAX_CHANGED, ChangeMany, change_many
+from duetime.service.operations.overview import busy_schedules, latest_traces
+from duetime.service.operations.schedules import (
+    ListSchedules,
+    find_exact,
+    list_schedules,
+    pages_of_schedules,
+    schedule_views,
+)
 from duetime.service.presenters import View, schedule_shape
-from duetime.service.services import pages_of
-from duetime.service.state_details import details_of
 from duetime.service.text import COUNTED, Count
 
 PAGE: Final = 50
@@ -38,15 +43,7 @@ STATUSES: Final = {
 """The statuses that can be asked for, in the words for people: a healthy schedule is not "pending" to them."""
 VIEWS: Final = {"active": "active", "paused": "resting", "done": "over", "all": None}
 """The tabs, and the status of the query behind each."""
-ORDERS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "next": {"firing": True},
-    "name": {"order_by": "name"},
-    "-name": {"order_by": "name", "newest_first": True},
-    "last": {"order_by": "last_run", "newest_first": True},
-    "-last": {"order_by": "last_run"},
-    "newest": {"newest_first": True},
-    "oldest": {},
-}
+ORDERS: Final = ("next", "name", "-name", "last", "-last", "newest", "oldest")
 MOST_CHOSEN: Final = 200
 BUSY: Final = 20
 """Schedules that are shown above those that fire next, because a run of them is under way or they cannot fire."""
@@ -78,8 +75,9 @@ class Asked(NamedTuple):
         return f"/schedules?{query}" if query else "/schedules"
 
 
-def asked_of(given: Mapping[str, str]) -> Asked:
+def asked_of(request: PageRequest, given: Mapping[str, str]) -> Asked:
     known = {name: given.get(name, "") for name in FILTERS}
+    known["owner"] = known["owner"] if request.caller.operator else ""  # only an operator sees those of others
     view = known["view"] if known["view"] in VIEWS else "all" if known["status"] else "active"
     usual = "next" if view == "active" and not known["status"] else "newest"
     order = known["order"] if known["order"] in ORDERS else usual
@@ -88,10 +86,10 @@ def asked_of(given: Mapping[str, str]) -> Asked:
     return Asked(known, view, order)
 
 
-def query_of(asked: Asked, view: str | None = None) -> ScheduleQuery:
-    """Return the query of a tab, without order and place."""
+def request_of(asked: Asked, view: str | None = None) -> ListSchedules:
+    """Return the list of a tab, without order and place."""
     given = asked.given
-    return ScheduleQuery(
+    return ListSchedules(
         owner=given["owner"] or None,
         kind=given["kind"] or None,
         status=given["status"] or VIEWS[view or asked.view],
@@ -103,14 +101,13 @@ def query_of(asked: Asked, view: str | None = None) -> ScheduleQuery:
 
 
 def schedules_page(request: PageRequest) -> Response:
-    asked = asked_of({name: request.parameter(name) for name in FILTERS})
+    asked = asked_of(request, {name: request.parameter(name) for name in FILTERS})
     cursor, trail = request.parameter("cursor"), request.parameter("trail")
-    page = unwrap(
-        request.scheduler.search(
-            request.caller, replace(query_of(asked), **ORDERS[asked.order], cursor=cursor or None, count_to=0)
-        )
-    )
-    busy, is_cut = ([], False) if cursor or asked.order != "next" else _busy(request, asked)
+    wanted = replace(request_of(asked), order=asked.order, cursor=cursor or None, count_to=0)
+    page, _, notes = list_schedules(request.call, wanted)
+    busy, is_cut = list[Schedule](), False
+    if not cursor and asked.order == "next":
+        busy, is_cut = busy_schedules(request.call, request_of(asked), BUSY, MOST_BUSY).value
     items = [*busy, *page.items]
     return request.render(
         "schedules.html",
@@ -120,7 +117,7 @@ def schedules_page(request: PageRequest) -> Response:
         asked=asked,
         tabs=_tabs(request, asked),
         total=_count(request, asked, asked.view),
-        notes=request.call.services.list_notes(asked.given["kind"] or None),
+        notes=notes,
         kinds=list(request.call.services.specs),
         statuses=STATUSES,
         columns=_columns(asked),
@@ -130,24 +127,8 @@ def schedules_page(request: PageRequest) -> Response:
     )
 
 
-def _busy(request: PageRequest, asked: Asked) -> tuple[list[Schedule], bool]:
-    """Return active schedules that have no next time, such as a one-off that runs: they are in no order of starts. And
-    whether there may be more of them."""
-    found: list[Schedule] = []
-    query = replace(query_of(asked), status="running", newest_first=True, count_to=0)
-    read, is_cut = 0, False
-    for page in pages_of(request.scheduler.search, request.caller, query):
-        found += [each for each in page.items if each.progress.next is None and each.progress.state == "active"]
-        read += len(page.items)
-        is_cut = page.cursor is not None
-        if len(found) > BUSY or read >= MOST_BUSY:
-            break
-    return found[:BUSY], is_cut or len(found) > BUSY
-
-
 def _rows(request: PageRequest, items: list[Schedule]) -> list[tuple[View, Any]]:
-    details = details_of(request.scheduler, items)
-    shapes = [schedule_shape(item, request.zone, details.get(item.definition.id), brief=True) for item in items]
+    shapes = schedule_views(request.reader, items, brief=True)
     for item, shape in zip(items, shapes, strict=True):
         shape["paused"] = _is_paused(item)
         payload = shape["payload"] if isinstance(shape["payload"], dict) else {}
@@ -157,15 +138,12 @@ def _rows(request: PageRequest, items: list[Schedule]) -> list[tuple[View, Any]]
 
 def _sparklines(request: PageRequest, schedules: list[Schedule]) -> list[Spark]:
     """Return a sparkline for each schedule. The last runs of all are read with one query."""
-    of: dict[ScheduleId, list[Trace]] = {each.definition.id: [] for each in schedules}
-    for trace in request.scheduler.store.traces(list(of), SPARKS):
-        of[trace.schedule].append(trace)
+    of = latest_traces(request.call, schedules, SPARKS)
     return [sparks(of[each.definition.id], request.now, request.zone) for each in schedules]
 
 
 def _count(request: PageRequest, asked: Asked, view: str) -> Count:
-    query = replace(query_of(asked, view), limit=1)
-    page = unwrap(request.scheduler.search(request.caller, query))
+    page = list_schedules(request.call, replace(request_of(asked, view), order="oldest", limit=1)).value
     return Count(page.total, page.total_exact)
 
 
@@ -227,17 +205,17 @@ def bulk(request: PageRequest, form: Form) -> Response:
     if action not in BULK:
         raise refuse("invalid", "choose what to do: pause, resume or cancel")
     matching = bool(form.get("matching"))
-    ids = _matching(request, asked_of(back)) if matching else list(dict.fromkeys(form.all("id")))[:MOST_CHOSEN]
+    ids = _matching(request, asked_of(request, back)) if matching else list(dict.fromkeys(form.all("id")))[:MOST_CHOSEN]
     if not ids:
         return request.redirect("/schedules", **back, did="nothing")
     sure = form.get("sure")
     confirmed = sure == str(len(ids)) if matching else sure  # by now, others may match
     if action == "cancel" and not confirmed:
-        found = [each for id in ids[:MOST_CHOSEN] if (each := request.scheduler.find(request.caller, id)) is not None]
+        found = [each for id in ids[:MOST_CHOSEN] if (each := find_exact(request.call, id)) is not None]
         rows = [schedule_shape(each, request.zone, brief=True) for each in found]
         number = len(ids) if matching else len(rows)
         return request.render("confirm_many.html", rows=rows, number=number, matching=matching, back=urlencode(back))
-    before = {id: request.scheduler.find(request.caller, id) for id in ids}
+    before = {id: find_exact(request.call, id) for id in ids}
     if action == "pause":  # once more would take away the end and the note of the earlier pause
         ids = [id for id in ids if not _is_paused(before[id])]
         if not ids:
@@ -252,8 +230,7 @@ def bulk(request: PageRequest, form: Form) -> Response:
 def _matching(request: PageRequest, asked: Asked) -> list[str]:
     """Return the ids of all schedules of a list, however many pages it has."""
     ids: list[str] = []
-    query = replace(query_of(asked), limit=500, count_to=0)
-    for page in pages_of(request.scheduler.search, request.caller, query):
+    for page in pages_of_schedules(request.call, replace(request_of(asked), order="oldest", limit=500, count_to=0)):
         ids += [each.definition.public_id for each in page.items]
         if len(ids) > MAX_CHANGED:
             text = f"more than {MAX_CHANGED:,} match, and that many can be changed at once; narrow the list down first"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 from urllib.parse import urlencode
 
@@ -9,32 +10,22 @@ from starlette.responses import Response
 
 from duetime.dashboard.form_fields import usual_policy
 from duetime.dashboard.policy_words import PolicyFact, policy_facts
-from duetime.dashboard.queries import schedule_at, schedule_or_tombstone
+from duetime.dashboard.queries import schedule_at
 from duetime.dashboard.request import Form, PageRequest, at, goal_of
 from duetime.dashboard.schedule_stats import schedule_stats
 from duetime.dashboard.undo import reverse_of
-from duetime.engine.clock import Instant
-from duetime.engine.errors import DuetimeError
+from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.engine.model import OVER, Run, RunStatus, Schedule, ScheduleState
-from duetime.engine.result import Err, err_of
-from duetime.engine.store import FAILED_OR_LOST, RunQuery
-from duetime.engine.times import clock_local, read_instant
-from duetime.service.errors import refuse, shown, unwrap
+from duetime.engine.store import Page
+from duetime.engine.times import clock_local
+from duetime.service.errors import refuse, shown
 from duetime.service.masking import masking_of
 from duetime.service.operations.change import ACTIONS, REQUESTS, Pause, change
+from duetime.service.operations.history import History, earlier_attempts, history, run_views
 from duetime.service.operations.run import RunNow, Stop, run_now, stop
+from duetime.service.operations.schedules import NextTimes, next_times, schedule_views
 from duetime.service.pauses import falls_into_pause
-from duetime.service.presenters import (
-    View,
-    attempt_view,
-    instant_view,
-    next_instants,
-    policy_shape,
-    result_text,
-    run_shapes,
-    schedule_shape,
-)
-from duetime.service.state_details import detail_of
+from duetime.service.presenters import View, attempt_view, instant_view, policy_shape, result_text, schedule_shape
 
 HISTORY: Final = 20
 NEXT: Final = 10
@@ -50,16 +41,15 @@ STATUSES: Final = {
 
 
 def schedule_page(request: PageRequest) -> Response:
-    schedule = schedule_or_tombstone(request)
+    schedule = schedule_at(request, deleted=True)
     state = schedule.progress.state
     asked = {name: request.parameter(name) for name in FILTERS}
     given = {name: value for name, value in asked.items() if value}
-    query, problem = _query(request, schedule, asked)
-    page = unwrap(request.scheduler.runs(request.caller, query))
-    shape = schedule_shape(schedule, request.zone, detail_of(request.scheduler, schedule))
-    instants = next_instants(schedule, request.now, NEXT)
+    page, problem = _history(request, schedule, asked)
+    [shape] = schedule_views(request.reader, [schedule])
+    (_, instants), warnings, _ = next_times(request.call, NextTimes(schedule=schedule, count=NEXT))
     runs = run_rows(request, page.items)
-    stats = schedule_stats(request.scheduler.store, schedule, request.zone, request.now)
+    stats = schedule_stats(request.reader, schedule)
     over, is_once = state in OVER, shape["trigger"]["type"] == "once"
     address = request.http.url.path
     return request.render(
@@ -68,9 +58,9 @@ def schedule_page(request: PageRequest) -> Response:
         stats=stats,
         failing_since=instant_view(stats.failing_since, request.zone),
         payload=masking_of(schedule.definition.kind).hide_on_page(shape["payload"]) or {},
-        policy=_policy(schedule, usual_policy(request.scheduler, schedule.definition.kind)),
+        policy=_policy(schedule, usual_policy(request.call.scheduler, schedule.definition.kind)),
         next=[instant_view(instant, request.zone) for instant in instants],
-        warnings=[each.text for each in request.call.services.schedule_warnings(schedule)] if instants else [],
+        warnings=[each.text for each in warnings],
         only=runs[0] if is_once and len(runs) == 1 and not given and not instants else None,
         charts=not is_once or len(runs) > 1,
         runs=runs,
@@ -88,30 +78,16 @@ def schedule_page(request: PageRequest) -> Response:
     )
 
 
-def _query(request: PageRequest, schedule: Schedule, asked: dict[str, str]) -> tuple[RunQuery, str]:
-    """Return the query of the history, and the reason why a filter was ignored."""
-    problems: list[str] = []
-
-    def time(name: str, *, last: bool = False) -> Instant | None:
-        if not asked[name]:
-            return None
-        try:
-            return read_instant(asked[name], zone=request.zone, now=request.now, last=last, past=True)
-        except DuetimeError as error:
-            problems.append(f"{name}: {error.message}")
-            return None
-
-    status: str | None = asked["status"] if asked["status"] in STATUSES else None
-    query = RunQuery(
-        schedule=schedule.definition.id,
-        status=FAILED_OR_LOST if status == RunStatus.FAILED else status,
-        due_from=time("from"),
-        due_to=time("to", last=True),
-        limit=HISTORY,
-        cursor=request.parameter("cursor") or None,
-        count_to=0,
-    )
-    return query, "; ".join(problems)
+def _history(request: PageRequest, schedule: Schedule, asked: dict[str, str]) -> tuple[Page[Run], str]:
+    """Return a page of the history, and the reason why a filter was ignored."""
+    status = asked["status"] if asked["status"] in STATUSES else None
+    cursor = request.parameter("cursor") or None
+    plain = History(schedule=schedule, status=status, limit=HISTORY, cursor=cursor, count_to=0)
+    wanted, problem = replace(plain, since=asked["from"] or None, until=asked["to"] or None), ""
+    try:
+        return history(request.reader, wanted).value, problem
+    except InvalidInput as error:
+        return history(request.reader, plain).value, error.message
 
 
 def _policy(schedule: Schedule, usual: View) -> list[PolicyFact]:
@@ -121,10 +97,9 @@ def _policy(schedule: Schedule, usual: View) -> list[PolicyFact]:
 
 def run_rows(request: PageRequest, found: list[Run]) -> list[View]:
     """Return views of runs with a text about their result, and with their earlier attempts."""
-    shapes = run_shapes(request.scheduler, found, request.zone)
+    shapes = run_views(request.reader, found)
     for run, shape in zip(found, shapes, strict=True):
-        tried = request.scheduler.earlier_attempts(run)
-        shape["attempts"] = [attempt_view(each, request.zone) for each in tried]
+        shape["attempts"] = [attempt_view(each, request.zone) for each in earlier_attempts(request.call, run)]
         shape["told"] = result_text(run.kind, shape["result"])
     return shapes
 
@@ -141,7 +116,7 @@ def confirm_page(request: PageRequest) -> Response:
 
 
 def _confirm(
-    request: PageRequest, schedule: Schedule, action: str, form: Form | None = None, err: Err | None = None
+    request: PageRequest, schedule: Schedule, action: str, form: Form | None = None, err: DuetimeError | None = None
 ) -> Response:
     """Ask for confirmation; if the input is refused, ask again with the input and the problem."""
     typed = {name: "" if form is None else form.get(name) for name in ("until", "note")}
@@ -172,9 +147,9 @@ def act(request: PageRequest, form: Form) -> Response:
             Pause(schedule=schedule, until=until, note=note) if is_pause else REQUESTS[action](schedule=schedule),
         )
     except DuetimeError as error:
-        if (err := err_of(error)).field != "until":
+        if error.field != "until":
             raise
-        return _confirm(request, schedule, action, form, err)
+        return _confirm(request, schedule, action, form, error)
     undo = request.offer_undo((public_id, reverse_of(action, schedule)))
     usual = "/schedules" if action == "delete" else at(public_id)
     return request.redirect(goal_of(form, usual), did=ACTIONS[action], **undo)

@@ -14,9 +14,10 @@ from typing import Final, NamedTuple
 from duetime.dashboard.filters import day_name, local_time
 from duetime.engine.clock import SECOND, Instant, datetime_of, instant_of
 from duetime.engine.model import Progress, RunStatus, Schedule, executed
-from duetime.engine.store import Store
 from duetime.engine.store_interfaces import PeriodCount, Timing
 from duetime.engine.times.zones import known_zone
+from duetime.service.operations.overview import schedule_figures
+from duetime.service.services import Call
 from duetime.service.text import percent, plural, span
 
 DAYS: Final = 30
@@ -71,11 +72,10 @@ class ScheduleStats(NamedTuple):
     failing_since: Instant | None
 
 
-def schedule_stats(store: Store, schedule: Schedule, zone: str, now: Instant) -> ScheduleStats:
-    number = schedule.definition.id
+def schedule_stats(call: Call, schedule: Schedule) -> ScheduleStats:
+    zone, now = call.zone, call.now
     bounds = day_bounds(now, zone)
-    counts = store.period_counts(number, bounds, EACH)
-    timings = store.timings(number, LATEST)
+    counts, timings = schedule_figures(call, schedule, bounds, EACH, LATEST).value
     took = [value for each in timings if (value := _duration(each)) is not None]
     success, of = _success(counts)
     return ScheduleStats(

@@ -11,14 +11,13 @@ from duetime.dashboard.request import Form, PageRequest, at
 from duetime.dashboard.templates import is_https
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.errors import DuetimeError, InvalidInput
-from duetime.engine.result import err_of
 from duetime.engine.validation import NewSchedule
 from duetime.security.claims import OPERATOR, Grant
 from duetime.security.tokens import Tokens
 from duetime.service.client_configs import CLIENTS, Reach
 from duetime.service.errors import refuse, unwrap
-from duetime.service.presenters import View, instant_view, worker_shape
-from duetime.service.status import limit_text, status
+from duetime.service.operations.status import limit_text, status, worker_views, workers
+from duetime.service.presenters import View, instant_view
 from duetime.service.when import duration
 
 NEVER_SHOWN: Final = "YOUR_TOKEN"
@@ -35,15 +34,15 @@ def settings_page(request: PageRequest) -> Response:
 def _page(
     request: PageRequest, *, issued: str | None = None, problem: str | None = None, typed: Form | None = None
 ) -> Response:
-    found = status(request.call._replace(zone=request.zone))
-    workers = request.scheduler.workers() if request.sees_workers else []
+    found = status(request.reader).value
+    rows = workers(request.call).value if request.sees_workers else []
     page = request.render(
         "settings.html",
         200 if problem is None else 422,
         health=found,
         limits=[limit_text(name, value) for name, value in found["limits"].items()],
         targets=_targets(request),
-        worker_rows=[worker_shape(each, request.now, request.zone) for each in workers[:WORKERS]],
+        worker_rows=worker_views(request.reader, rows[:WORKERS]),
         tokens=_token_rows(request),
         may_issue=_may_issue(request),
         lives=LIVES,
@@ -117,7 +116,7 @@ def change_settings(request: PageRequest, form: Form) -> Response:
     try:
         issued = _issue(request, tokens, form)
     except DuetimeError as error:
-        return _page(request, problem=err_of(error).message, typed=form)
+        return _page(request, problem=error.message, typed=form)
     return _page(request, issued=issued)
 
 

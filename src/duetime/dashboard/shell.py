@@ -14,9 +14,8 @@ from duetime.dashboard.request import UNDO, Form, PageRequest, own_page
 from duetime.dashboard.undo import ReverseChange
 from duetime.engine.errors import DuetimeError
 from duetime.engine.times.zones import known_zone
-from duetime.service.dead_letters import DeadLetterQuery, change_dead
-from duetime.service.errors import unwrap
 from duetime.service.operations.change import ChangeMany, change_many
+from duetime.service.operations.dead_letters import ChangeDeadLetters, change_dead
 
 
 def help_page(request: PageRequest) -> Response:
@@ -42,7 +41,7 @@ def save_preferences(request: PageRequest, form: Form) -> Response:
 def undo(request: PageRequest, form: Form) -> Response:
     """Reverse a change, once."""
     goal = own_page(form.get("to"))
-    found = UNDO.take(request.scheduler.clock, request.session or "", form.get("undo"))
+    found = UNDO.take(request.call.scheduler.clock, request.session or "", form.get("undo"))
     if found is None:
         return request.redirect(goal, did="not_undone")
     results = [_reverse(request, change, ids) for change, ids in found.changes.items()]
@@ -61,10 +60,10 @@ class _Reversed(NamedTuple):
 
 def _reverse(request: PageRequest, change: ReverseChange, ids: Sequence[str]) -> _Reversed:
     """Make a change that reverses another one."""
-    services, caller = request.call.services, request.caller
     if change.action == "restore":
-        dealt = unwrap(change_dead(services, caller, DeadLetterQuery(ids=[int(id) for id in ids]), "restore"))
-        return _Reversed(len(dealt.done), len(ids) - len(dealt.done), dealt.reasons())
+        restore = ChangeDeadLetters(action="restore", ids=[int(id) for id in ids])
+        dealt, _, reasons = change_dead(request.call, restore)
+        return _Reversed(len(dealt.done), len(ids) - len(dealt.done), list(reasons))
     again = ChangeMany(action=change.action, ids=ids, until=change.until, note=change.note)
     done = change_many(request.call, again).value
     return _Reversed(done.changed, len(done.failed), reasons_of(done.failed))

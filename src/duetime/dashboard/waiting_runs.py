@@ -8,31 +8,28 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from duetime.dashboard.request import Form, PageRequest, goal_of
-from duetime.engine.model import Run, RunStatus, ScheduleState
-from duetime.engine.store import RunQuery
-from duetime.service.errors import refuse, unwrap
-from duetime.service.inbox import answer_waiting, hand_over
+from duetime.engine.model import Run, ScheduleState
+from duetime.service.errors import refuse
 from duetime.service.masking import masked_payload
-from duetime.service.presenters import View, author_view, run_shapes
+from duetime.service.operations.history import History, history, run_views, schedule_of
+from duetime.service.operations.inbox import AnswerWaiting, HandOver, answer_waiting, hand_over
+from duetime.service.operations.run import Stop, stop
+from duetime.service.presenters import View, author_view
 
 MOST: Final = 40
-LONGEST: Final = 20_000
-"""Maximum length of an answer, in characters."""
 
 
 def waiting_rows(request: PageRequest, cursor: str | None = None) -> tuple[list[View], str | None]:
     """Return the waiting runs, those that nobody has taken first, each with its text and who could be woken for it; and
     the cursor of the remaining ones."""
-    query = RunQuery(status=RunStatus.WAITING, limit=MOST, cursor=cursor, count_to=0)
-    page = unwrap(request.scheduler.runs(request.caller, query))
-    found = page.items
-    shapes = run_shapes(request.scheduler, found, request.zone)
+    page = history(request.reader, History(status="waiting", limit=MOST, cursor=cursor, count_to=0)).value
+    found, shapes = page.items, run_views(request.reader, page.items)
     rows = [shape | _details(request, run) for run, shape in zip(found, shapes, strict=True)]
     return sorted(rows, key=lambda row: (row["taken_until"] is not None, row["due"])), page.cursor
 
 
 def _details(request: PageRequest, run: Run) -> dict[str, Any]:
-    schedule = request.scheduler.schedule_of(request.caller, run)
+    schedule = schedule_of(request.call, run)
     if schedule is None:
         return {"text": "", "agents": [], "recurs": False, "own": False, "paused": False}
     hooks, definition = request.call.services.hooks(run.kind), schedule.definition
@@ -52,20 +49,15 @@ def _details(request: PageRequest, run: Run) -> dict[str, Any]:
 def act(request: PageRequest, form: Form) -> Response:
     """Answer a waiting run, dismiss it, or wake an agent for it."""
     action, run = request.http.path_params["action"], request.http.path_params["run"]
-    services, caller = request.call.services, request.caller
     match action:
         case "answer":
-            answer = form.get("answer")
-            if len(answer) > LONGEST:
-                text = f"answer: it has {len(answer):,} characters, and {LONGEST:,} are possible; shorten it"
-                raise refuse("invalid", text, "answer")
-            unwrap(answer_waiting(services, caller, run, answer))
+            answer_waiting(request.call, AnswerWaiting(run=run, text=form.get("answer")))
             return request.redirect("/inbox", did="answered")
         case "dismiss":
-            unwrap(request.scheduler.cancel_run(caller, run))
+            stop(request.call, Stop(run=run))
             return request.redirect(goal_of(form, "/inbox"), did="dismissed")
         case "wake":
-            unwrap(hand_over(services, caller, run, form.get("agent")))
+            hand_over(request.call, HandOver(run=run, agent=form.get("agent")))
             return request.redirect(f"/runs/{run}", did="woken")
         case _:
             raise refuse("not_found", "There is no such page.")

@@ -22,6 +22,18 @@ class DuetimeError(Exception):
     def message(self) -> str:
         return str(self)
 
+    @property
+    def field(self) -> str | None:
+        """The argument that the error is about, if it is exactly one."""
+        name: str | None = self.details.get("field")
+        return name
+
+    @property
+    def problem(self) -> str:
+        """The problem with the field, without its name, or the whole message."""
+        text: str = self.details.get("problem", self.message)
+        return text
+
 
 class Refused(DuetimeError):
     """The request was refused, and nothing was changed."""
@@ -58,17 +70,6 @@ class InvalidInput(Refused):
             self.details["field"] = field
         if problem is not None:
             self.details["problem"] = problem
-
-    @property
-    def field(self) -> str | None:
-        name: str | None = self.details.get("field")
-        return name
-
-    @property
-    def problem(self) -> str:
-        """The problem with the field, without its name, or the whole message."""
-        text: str = self.details.get("problem", self.message)
-        return text
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:

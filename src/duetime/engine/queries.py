@@ -61,10 +61,13 @@ class Queries:
     def __init__(self, store: Store, kinds: Mapping[str, Kind], clock: Clock, zone: str) -> None:
         self.store, self.kinds, self.clock, self.zone = store, kinds, clock, zone
 
-    def find(self, caller: Caller, public_id: str, kind: str | None = None) -> Schedule | None:
-        """Return a schedule or None. Another owner's schedule looks exactly like one that does not exist."""
+    def find(
+        self, caller: Caller, public_id: str, kind: str | None = None, *, deleted: bool = False
+    ) -> Schedule | None:
+        """Return a schedule or None. Another owner's schedule looks exactly like one that does not exist. With
+        `deleted`, return what is left of a deleted one too."""
         schedule = self._by_public_id(public_id)
-        if schedule is None or schedule.progress.state == ScheduleState.DELETED:
+        if schedule is None or (schedule.progress.state == ScheduleState.DELETED and not deleted):
             return None
         definition = schedule.definition
         if kind is not None and definition.kind != kind:

@@ -8,8 +8,8 @@ from functools import wraps
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
-from duetime.engine.errors import Refused, StoreUnavailable
-from duetime.engine.result import Err, err_of
+from duetime.engine.errors import DuetimeError, Refused, StoreUnavailable
+from duetime.engine.result import Err
 from duetime.service.errors import STORE_ERRORS
 from duetime.service.services import Call
 from duetime.service.text import listed
@@ -77,15 +77,25 @@ def errors_as_results(answer: Callable[[Call, Arguments], Reply]) -> Callable[[C
         except ToolProblem as problem:
             return Reply({"error": str(problem)})
         except Refused as error:
-            return error_result(err_of(error))
+            return _not_found(error, given) if error.code == "not_found" else error_result(error)
 
     return answered
 
 
-_BESIDES = ("known_tasks", "hint")
+def _not_found(error: Refused, given: Arguments) -> Reply:
+    """Name what was looked for: a run, a schedule, or one of a kind that this server has no tools for."""
+    if (other := error.details.get("found")) is not None:
+        return Reply({"error": f"The tools for a {other['kind']} are switched off on this server."})
+    if "run_id" in error.details:
+        return Reply({"error": f"Run not found: {error.details['run_id']}"})
+    shown = f"{str(given.get('schedule_id', ''))[:100]}. list_upcoming shows what is scheduled."
+    return Reply({"error": f"Not found: {shown}"})
 
 
-def error_result(err: Err) -> Reply:
+_BESIDES = ("known_tasks", "hint", "candidates")
+
+
+def error_result(err: Err | DuetimeError) -> Reply:
     """Return an error as a result; raise store errors, whose messages may name files and belong in the operator's
     log."""
     if err.code in STORE_ERRORS:

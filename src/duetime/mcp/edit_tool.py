@@ -31,16 +31,16 @@ from duetime.mcp.schemas import (
     WARNINGS,
     ZONE,
     flat_schema,
-    lookup_fields,
     options_argument,
     policy_of,
     with_owner,
     with_warnings,
-    zone_of,
 )
-from duetime.mcp.served import Served, find, instant_in
+from duetime.mcp.served import Served
 from duetime.service.edits import EditRequest, NextTime, edit_schedule, read_next
 from duetime.service.kind_spec import KindSpec, load
+from duetime.service.lookup import find
+from duetime.service.operations.declaration import read_time
 from duetime.service.options import TIME_LIMITS
 from duetime.service.payload_model import inputs_of
 from duetime.service.presenters import brief_view
@@ -74,11 +74,8 @@ def fields_of(spec: KindSpec) -> Fields:
 
 
 def _edit(served: Served, of_kind: Mapping[str, Fields], call: Call, given: Arguments) -> Reply:
-    zone = zone_of(call, given)
-    found = find(call, given["schedule_id"], served)
-    if isinstance(found, Err):
-        return Reply({**error_result(found).structured, **lookup_fields(found, "")})
-    schedule = found.value
+    call = served.call(call, given)
+    zone, schedule = call.zone, find(call, given["schedule_id"])
     request = _request(call, given, _payload_fields(of_kind, schedule.definition.kind, given), zone)
     _check_cron(call.services.specs.get(schedule.definition.kind), request.when)
     if request == EditRequest():
@@ -143,7 +140,7 @@ def _request(call: Call, given: Arguments, fields: Mapping[str, Any], zone: str)
             if limits.get("start") is not None:
                 raise ToolProblem("at and start are both the first time of the new rule; give one of them.")
             limits["start"], moved = iso_local(read_next(call.services, moved).instant, zone), None
-        starting = instant_in(call, given, "starting", zone)
+        starting = read_time(call, given.get("starting"), "starting")
     except DuetimeError as error:
         raise ToolProblem(error.message) from error
     return EditRequest(

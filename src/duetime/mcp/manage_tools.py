@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from duetime.engine.errors import DuetimeError
 from duetime.engine.redaction import without_secrets
-from duetime.engine.result import Err, err_of
 from duetime.mcp.definitions import (
     Arguments,
     Reply,
@@ -50,10 +49,10 @@ _SHOWN = 100
 def change(served: Served, request: type[ChangeRequest], call: Call, given: Arguments) -> Reply:
     id = str(given["schedule_id"])
     try:
-        call = call.in_zone(given.get("timezone"))._replace(kinds=kinds_of(served))
+        call = served.call(call, given)
         changed = operations.change(call, request_of(request, given, schedule=id, include_gone=False)).value
     except DuetimeError as error:
-        return _refusal(request.action, id, err_of(error))
+        return _refusal(request.action, id, error)
     is_deleted = request.action == "delete"
     view: dict[str, Any] = {} if is_deleted else {"paused": request.action == "pause"}
     view["confirmation"] = f"Schedule {changed.id} {operations.ACTIONS[request.action]} successfully"
@@ -66,7 +65,7 @@ def change(served: Served, request: type[ChangeRequest], call: Call, given: Argu
     return Reply({"success": True, "schedule_id": changed.id, **view})
 
 
-def _refusal(action: str, id: str, err: Err) -> Reply:
+def _refusal(action: str, id: str, err: DuetimeError) -> Reply:
     if err.field is not None:
         raise ToolProblem(f"{err.message.rstrip('.')}.")
     refused = {"success": False, "schedule_id": id}
@@ -84,19 +83,13 @@ def _refusal(action: str, id: str, err: Err) -> Reply:
 
 def _change_many(served: Served, call: Call, given: Arguments) -> Reply:
     try:
-        call = call.in_zone(given.get("timezone"))._replace(kinds=kinds_of(served))
+        call = served.call(call, given)
         changed = operations.change_many(call, request_of(operations.ChangeMany, given)).value
-    except DuetimeError as error:
-        err = err_of(error)
+    except DuetimeError as err:
         known = err.code not in STORE_ERRORS
         return Reply({"error": without_secrets(err.message) if known else "the store cannot be reached right now"})
     answer = {"action": given["action"], **changed.facts(_SHOWN)}
     return Reply({**answer, "more": True} if len(changed.matched) > _SHOWN else answer)
-
-
-def kinds_of(served: Served) -> Collection[str] | None:
-    """Return the kinds whose schedules may be changed; None for all."""
-    return None if served.is_whole else served.names
 
 
 def manage_tools(served: Served) -> list[Tool]:

@@ -36,7 +36,5 @@ def _schema(argument: Argument) -> Schema:
     bounds = {"enum": choices, "minimum": field.minimum, "maximum": field.maximum, "maxItems": field.max_items}
     schema: Schema = {name: bound for name, bound in bounds.items() if bound is not None}
     description = field.brief or field.description
-    if type_ in _TYPES:
-        return {"type": _TYPES[type_], "description": description, **schema}
     container = "object" if get_origin(type_) is Mapping else "array"
-    return {"type": container, "description": description, **schema}
+    return {"type": "string" if choices else _TYPES.get(type_, container), "description": description, **schema}

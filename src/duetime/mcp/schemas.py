@@ -7,7 +7,6 @@ from typing import Any
 
 from duetime.engine.errors import DuetimeError
 from duetime.engine.result import Err
-from duetime.engine.triggers import known_zone
 from duetime.mcp.definitions import Arguments, Schema, ToolProblem, optional, text
 from duetime.service.json_types import TYPES
 from duetime.service.kind_spec import known_specs
@@ -139,18 +138,7 @@ def _with_options(arguments: Arguments) -> Arguments:
     return {**beside, "options": options}
 
 
-def zone_of(call: Call, arguments: Arguments) -> str:
-    """Return the `timezone` argument or the caller's zone. Raise a ToolProblem that names an unknown zone."""
-    given = arguments.get("timezone")
-    if given is None:
-        return call.zone
-    try:
-        return known_zone(given).key
-    except DuetimeError as error:
-        raise ToolProblem(error.message) from error
-
-
-def lookup_fields(err: Err, tool: str | None = None) -> dict[str, Any]:
+def lookup_fields(err: Err | DuetimeError, tool: str | None = None) -> dict[str, Any]:
     """Return the fields to add to a refusal of `find_schedule`: a tool that accepts the id, or the possible meanings of
     the name. Without `tool`, it is the tool that cancels a schedule of the kind that was found."""
     if (found := err.details.get("found")) is not None:

@@ -1,18 +1,12 @@
-"""The common part of the tools for all kinds: which kinds they serve, and how they read kinds and times."""
+"""The common part of the tools for all kinds: which kinds they serve, and ids."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from duetime.engine.clock import Instant
-from duetime.engine.errors import DuetimeError
-from duetime.engine.model import Run, Schedule
-from duetime.engine.result import Err, Ok, Result
-from duetime.engine.times import read_instant
 from duetime.mcp.definitions import Arguments, Schema, ToolProblem, text
 from duetime.service.kind_spec import KindSpec
-from duetime.service.lookup import find_schedule
 from duetime.service.services import Call
 from duetime.service.text import listed
 
@@ -38,34 +32,9 @@ class Served(NamedTuple):
     def kind_argument(self) -> Schema:
         return text("Only this kind.", enum=list(self.names))
 
-    def kinds(self, given: Arguments) -> tuple[str, ...] | None:
-        """Return the requested kinds; None for all that exist."""
-        kind = given.get("kind")
-        if kind is None:
-            return None if self.is_whole else self.names
-        return (kind,)
-
-    def serves(self, kind: str) -> bool:
-        return self.is_whole or kind in self.names
-
-
-def find(call: Call, given: str | int, served: Served, *, deleted: bool = False) -> Result[Schedule]:
-    """Find a schedule of a served kind; with `deleted`, also one that was deleted, for its history."""
-    found = find_schedule(call.scheduler, call.caller, given, deleted=deleted)
-    if isinstance(found, Err):
-        message = f"Not found: {str(given)[:100]}. list_upcoming shows what is scheduled."
-        return Err("not_found", message) if found.code == "not_found" else found
-    kind = found.value.definition.kind
-    off = Err("not_found", f"The tools for a {kind} are switched off on this server.")
-    return found if served.serves(kind) else off
-
-
-def served_run(call: Call, run_id: int, served: Served) -> Result[Run]:
-    """Find a run of a served kind."""
-    run = call.scheduler.run(call.caller, run_id)
-    if run is None or not served.serves(run.kind):
-        return Err("not_found", f"Run not found: {run_id}")
-    return Ok(run)
+    def call(self, call: Call, arguments: Arguments) -> Call:
+        """Return the call of a tool for all kinds: in the time zone of its arguments, and limited to these kinds."""
+        return call.in_zone(arguments.get("timezone"))._replace(kinds=None if self.is_whole else self.names)
 
 
 def one_of(given: Arguments, *names: str) -> str:
@@ -74,19 +43,6 @@ def one_of(given: Arguments, *names: str) -> str:
     if len(found) != 1:
         raise ToolProblem(f"Give exactly one of {' and '.join(names)}.")
     return found[0]
-
-
-def instant_in(
-    call: Call, given: Arguments, name: str, zone: str, *, last: bool = False, past: bool = False
-) -> Instant | None:
-    """Return the time in an argument. With `last`, it is the end of a range, which includes all of a day without a
-    time. With `past`, it may be `yesterday`, and a weekday is the most recent one."""
-    if name not in given:
-        return None
-    try:
-        return read_instant(given[name], zone, call.scheduler.clock.now(), last=last, past=past)
-    except DuetimeError as error:
-        raise ToolProblem(f"{name}: {error.message} Try 'tomorrow 18:00' or 2026-02-10T18:00:00.") from error
 
 
 def tool_id(public_id: str) -> int | str:

@@ -21,8 +21,8 @@ from duetime.mcp.schemas import checked
 from duetime.mcp.subscriptions import Watcher
 from duetime.service import MOST_SECONDS
 from duetime.service.errors import STORE_MESSAGE
+from duetime.service.operations.waiting import await_handover, await_result
 from duetime.service.owner_limits import OwnerLimits, TooManyRequests
-from duetime.service.run_control import await_handover, await_result
 from duetime.service.services import Call
 
 log = logging.getLogger("duetime.mcp")

@@ -9,7 +9,6 @@ from typing import Any
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import Schedule, executed, status_of
 from duetime.engine.result import Err
-from duetime.engine.store import EVERY_ONE, ScheduleQuery
 from duetime.engine.validation import NewSchedule
 from duetime.mcp.definitions import (
     Arguments,
@@ -49,16 +48,16 @@ from duetime.mcp.schemas import (
     policy_of,
     with_owner,
     with_warnings,
-    zone_of,
 )
-from duetime.service.history import latest_results
 from duetime.service.kind_spec import KindSpec, load
 from duetime.service.lookup import find_schedule
 from duetime.service.masking import masked
+from duetime.service.operations.history import latest_results
+from duetime.service.operations.schedules import COUNT_ALL, ListSchedules, details_of
+from duetime.service.operations.schedules import list_schedules as read_schedules
 from duetime.service.payload_model import PayloadField, inputs_of
 from duetime.service.presenters import instant_view, next_of, reads_as, trigger_shape
 from duetime.service.services import Call
-from duetime.service.state_details import details_of
 from duetime.service.when import When, about_when, asked_when
 
 LIST_INPUT: dict[str, Schema] = {
@@ -133,7 +132,7 @@ def list_output(plural: str, row: Mapping[str, Schema]) -> dict[str, Schema]:
 
 def create(call: Call, given: Arguments, kind: str, payload: Mapping[str, Any], id_name: str = "id") -> Reply:
     """Create a schedule by the arguments that all kinds have in common."""
-    zone = zone_of(call, given)
+    zone = call.in_zone(given.get("timezone")).zone
     when = requested_when(given)
     options = policy_of(given), zone, given.get("idempotency_key")
     new = NewSchedule(kind, given["name"], when.type, when.config, payload, *options)
@@ -172,17 +171,13 @@ def list_schedules(
     id_name: str = "id",
     extras: RowExtras = lambda _schedule, _zone: {},
 ) -> Reply:
-    zone, status = zone_of(call, given), given.get("status")
+    zone, status = call.in_zone(given.get("timezone")).zone, given.get("status")
     if status is not None and status not in STATUSES:
         return Reply({"error": f"Unknown status: {status}"})
     limit, cursor = given.get("limit", 100), given.get("cursor")
-    query = ScheduleQuery(kind=kind, status=status, limit=limit, cursor=cursor, count_to=EVERY_ONE)
-    page = call.scheduler.search(call.caller, query)
-    if isinstance(page, Err):
-        return error_result(page)
-    found = page.value
-    details = details_of(call.scheduler, found.items)
-    results = latest_results(call.scheduler, call.caller, found.items)
+    request = ListSchedules(kind=kind, status=status, order="oldest", limit=limit, cursor=cursor, count_to=COUNT_ALL)
+    found = read_schedules(call, request).value
+    details, results = details_of(call, found.items), latest_results(call, found.items)
     rows = []
     for item in found.items:
         id, owner = item.definition.id, item.definition.owner

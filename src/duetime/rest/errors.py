@@ -17,7 +17,6 @@ from starlette.types import Receive, Scope, Send
 
 from duetime.engine.encoding import clean_text
 from duetime.engine.errors import DuetimeError, InvalidTrigger
-from duetime.engine.result import Err, err_of
 from duetime.http.middleware import SentAnswer
 from duetime.http.problems import problem
 from duetime.service.errors import STORE_ERRORS, STORE_MESSAGE, shown
@@ -31,7 +30,7 @@ _FIELDS: Final = {"trigger_config": "trigger", "trigger_type": "trigger.type", "
 """Field names of the engine that differ from those of a request."""
 
 
-def answer_of(err: Err) -> Response:
+def answer_of(err: DuetimeError) -> Response:
     """Return the problem for an error. Messages of the store may name files, so they are not shown."""
     if err.code in STORE_ERRORS:
         return problem(503, "store_unavailable", STORE_MESSAGE, headers={"Retry-After": "1"})
@@ -62,7 +61,7 @@ def join(app: FastAPI) -> None:
 async def _failed(_request: Request, error: Exception) -> Response:
     assert isinstance(error, DuetimeError)
     clear_frames(error.__traceback__)  # they refer to the body and to each other, and would stay in memory for a while
-    return answer_of(err_of(error))
+    return answer_of(error)
 
 
 async def _too_many(_request: Request, error: Exception) -> Response:

@@ -20,9 +20,10 @@ from duetime.engine.clock import Clock
 from duetime.engine.errors import DuetimeError
 from duetime.engine.store import Store
 from duetime.rest.dependencies import Caller, Threads, problems, router
-from duetime.rest.requests import EventsAsked, owner_of, zone_of
+from duetime.rest.requests import EventsAsked
 from duetime.service.change_feed import Event, Follower, Look, Position, position_of
 from duetime.service.errors import refuse
+from duetime.service.operations.declaration import check_owner
 from duetime.service.owner_limits import TooManyRequests, counted
 
 EVERY: Final = 0.4
@@ -93,8 +94,8 @@ async def events(
     streams: Streams = request.app.state.streams
     with ExitStack() as place:
         place.enter_context(streams.one(call.caller.owner))
-        owner, zone = owner_of(call, asked.owner), zone_of(call, asked.timezone)
-        begin = partial(Follower, call.scheduler, call.caller, owner, zone, position_of(last_event_id))
+        call = call.in_zone(asked.timezone)
+        begin = partial(Follower, call, check_owner(call, asked.owner), position_of(last_event_id))
         look_for = partial(threads.run, call.caller.owner)
         follower = await look_for(begin)
         told = _told(follower, call.scheduler.store, call.scheduler.clock, look_for)

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, Field, create_model
 
-from duetime.rest.requests import Json, Text
+from duetime.rest.requests import Json, Number, Text
 from duetime.rest.requests import Time as TimeText
-from duetime.service.operations.declaration import Argument, Time, arguments_of
+from duetime.service.operations.declaration import Argument, ScheduleReference, Time, arguments_of
 
 R = TypeVar("R")
 
@@ -17,7 +17,7 @@ R = TypeVar("R")
 def model_of(name: str, request: type, base: type[BaseModel], *without: str) -> Any:
     """Return the model of the arguments of an operation, apart from those that the path of the route contains."""
     fields: dict[str, Any] = {each.name: _field(each) for each in arguments_of(request) if each.name not in without}
-    return create_model(name, __base__=base, __module__=__name__, **fields)
+    return create_model(name, __base__=base, __module__=__name__, __doc__=request.__doc__, **fields)
 
 
 def request_of(request: type[R], model: BaseModel, **further: Any) -> R:
@@ -33,7 +33,7 @@ def _field(argument: Argument) -> tuple[Any, Any]:
     bounds = {"ge": declared.minimum, "le": declared.maximum, "max_length": declared.max_length}
     given: dict[str, Any] = {name: bound for name, bound in bounds.items() if bound is not None}
     if is_text:
-        type_ = Annotated[type_, Field(min_length=1, **given)]
+        type_ = Annotated[type_, Field(min_length=0 if default == "" else 1, **given)]
         given = {}
     optional = type_ | None if default is None else type_
     if isinstance(default, tuple):
@@ -45,11 +45,15 @@ def _type(argument: Argument) -> Any:
     type_ = argument.type
     if type_ == Time:
         return TimeText
+    if type_ == ScheduleReference:
+        return Annotated[Text, Field(min_length=1, max_length=200)]
     if type_ is str:
         return Literal[argument.field.choices] if argument.field.choices else Text
     if get_origin(type_) is Mapping:
         return Json
     if get_origin(type_) is Sequence:
-        item = Annotated[Text, Field(max_length=200)] if str in get_args(get_args(type_)[0]) else get_args(type_)[0]
-        return Annotated[list[item], Field(max_length=argument.field.max_items, fail_fast=True)]  # type: ignore[valid-type]
+        declared = argument.field
+        bounds = Field(min_length=declared.min_items, max_length=declared.max_items, fail_fast=True)
+        item = Annotated[Text, Field(max_length=200)] if str in get_args(get_args(type_)[0]) else Number
+        return Annotated[list[item], bounds]  # type: ignore[valid-type]
     return type_

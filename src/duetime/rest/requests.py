@@ -22,7 +22,6 @@ from duetime.service import when as service
 from duetime.service.errors import refuse
 from duetime.service.kind_spec import known_specs
 from duetime.service.options import PolicyOption, policy_options
-from duetime.service.services import Call
 
 KINDS = " or ".join(", ".join(known_specs()).rsplit(", ", 1))
 _DEEPEST = 50
@@ -260,18 +259,6 @@ class EditGiven(Given):
     )
 
 
-class DeadGiven(Given):
-    """Which dead letters: `ids`, or all that match the filters; without any, all of the caller's own. All are changed,
-    however many they are."""
-
-    ids: Annotated[list[Number], Field(min_length=1, max_length=10_000, fail_fast=True)] | None = Field(
-        default=None, description="Numbers of runs, instead of a filter."
-    )
-    kind: Key | None = Field(default=None, description=f"Filter by kind: {KINDS}.")
-    text: Annotated[Text, Field(max_length=200)] = Field(default="", description="Filter by part of the name or error.")
-    every_run: bool = Field(default=False, description="Retry every run of a recurring schedule, not only its newest.")
-
-
 class PreviewGiven(Given):
     when: When | None = None
     trigger: TriggerUnlessWhen = None
@@ -281,16 +268,11 @@ class PreviewGiven(Given):
 
 # -- query parameters: filters, pages and zones; unknown names are refused, as in bodies -----------------------------
 
-ScheduleStatus = Literal["pending", "running", "completed", "failed", "cancelled", "paused", "broken"]
-RunStatus = Literal[
-    "pending", "queued", "running", "waiting", "completed", "failed", "cancelled", "missed", "skipped", "lost"
-]
 Name = Annotated[Text, Field(min_length=1, max_length=200)]
 Cursor = Annotated[Text, Field(max_length=200, description="`next_cursor` of the previous page.")]
 
 
 Limit = Annotated[int, Field(ge=1, le=1000, description="Maximum number of results.")]
-OF_KIND = f"{KINDS}; by default, all of them."
 OF_OWNER = "Only this owner; for operators, who otherwise see all."
 
 
@@ -309,63 +291,9 @@ class Owned(Paged):
     owner: Name | None = Field(default=None, description=OF_OWNER)
 
 
-class OfKind(Owned):
-    kind: Key | None = Field(default=None, description=OF_KIND)
-
-
-class DeadAsked(OfKind):
-    text: Name | None = Field(default=None, description="Part of the name or of the error.")
-    dismissed: bool = Field(default=False, description="Those that were dismissed, instead of those that were not.")
-
-
-class SchedulesAsked(OfKind):
-    status: ScheduleStatus | None = Field(
-        default=None, description="The current status; `failed` includes recurring schedules whose latest run failed."
-    )
-    text: Name | None = Field(default=None, description="Part of the name.")
-    subject: Name | None = Field(default=None, description="The task, agent, topic or host.")
-    order: Literal["newest", "oldest", "next"] = Field(
-        default="newest", description="By creation; with `next`, only schedules that will fire, soonest first."
-    )
-
-
-class RunsAsked(OfKind):
-    status: RunStatus | None = Field(
-        default=None, description="The status; `missed` and `skipped` runs were due but did not run, and say why."
-    )
-    schedule: Name | None = Field(default=None, description="The id of a schedule, which may be deleted.")
-    from_: Time | None = Field(default=None, alias="from", description="Due at or after this time.")
-    to: Time | None = Field(default=None, description="Due until this time; a date includes the whole day.")
-
-
 class RunAsked(Asked):
     wait_seconds: float = Field(default=0, ge=0, le=MOST_SECONDS, description="How long to wait for the run to end.")
 
 
-class NextAsked(Asked):
-    count: Annotated[int, Field(ge=1, le=100, description="How many times.")] = 10
-
-
 class EventsAsked(Asked):
     owner: Name | None = Field(default=None, description=OF_OWNER)
-
-
-class UpcomingAsked(Asked):
-    count: Annotated[int, Field(ge=1, le=100, description="Maximum number of times.")] = 20
-    from_: Time | None = Field(default=None, alias="from", description="Only from this time on; by default, now.")
-    until: Time | None = Field(default=None, description="Only up to this time; a date includes the whole day.")
-    kind: Key | None = Field(default=None, description=OF_KIND)
-    topic: Name | None = Field(default=None, description="Only schedules that send or report to this topic.")
-    include_paused: bool = Field(default=False, description="Include times at which paused schedules would fire.")
-    owner: Name | None = Field(default=None, description=OF_OWNER)
-
-
-def zone_of(call: Call, given: str | None) -> str:
-    return call.in_zone(given).zone
-
-
-def owner_of(call: Call, given: str | None) -> str | None:
-    """Return the owner to filter by, or None for all that the caller may see; only operators may name another owner."""
-    if given is not None and not call.caller.operator and given != call.caller.owner:
-        raise refuse("operators_only", "owner: needs a token with the scope operator; leave it out", "owner")
-    return given

@@ -54,6 +54,7 @@ class ChangedShape(Shape):
 
 class RunsShape(PageShape):
     runs: list[answers.Run]
+    notes: list[str] = Field(default=[], description="Which failures are kept elsewhere and therefore not listed.")
 
 
 class RefusedRun(Shape):

@@ -2,97 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from enum import Enum
 from typing import Annotated, Any
 
 from fastapi import Body, Depends, Path, Query
 from starlette.responses import JSONResponse, Response
 
-from duetime.engine.model import DISMISSABLE, Run, RunStatus, ScheduleId
-from duetime.engine.result import Err
-from duetime.engine.store import RunQuery
+from duetime.engine.errors import NotFound
+from duetime.engine.model import Run
+from duetime.engine.store import Page
 from duetime.rest.dependencies import Caller, json_only, page_of, problems, router
 from duetime.rest.operation_models import model_of, request_of
-from duetime.rest.requests import Asked, DeadAsked, DeadGiven, Given, RunsAsked, owner_of, zone_of
+from duetime.rest.requests import Asked, Given, Paged
 from duetime.rest.responses import DealtShape, RunsShape
 from duetime.service import answers
-from duetime.service.dead_letters import Action, DeadLetterQuery, change_dead
-from duetime.service.errors import refuse, unwrap
-from duetime.service.history import run_details
-from duetime.service.kind_spec import check_kind
-from duetime.service.lookup import find_schedule
-from duetime.service.operations.declaration import Answer, read_time
+from duetime.service.operations import dead_letters, history
+from duetime.service.operations.dead_letters import Action, ChangeDeadLetters, DeadLetters, Dismiss
+from duetime.service.operations.declaration import Answer
+from duetime.service.operations.history import History, ShowRun, run_details, run_views, show_run
 from duetime.service.operations.run import Retry, RunAgain, Stop, run_again, stop
 from duetime.service.operations.run import retry as retry_run
-from duetime.service.presenters import run_shapes
 from duetime.service.services import Call
 from duetime.service.warnings import warning_facts
 
 AgainGiven: Any = model_of("AgainGiven", RunAgain, Given, "run_id")
+RunsAsked: Any = model_of("RunsAsked", History, Paged, "limit", "cursor")
+DeadAsked: Any = model_of("DeadAsked", DeadLetters, Paged, "limit", "cursor")
+DeadGiven: Any = model_of("DeadGiven", ChangeDeadLetters, Given, "owner", "dismissed", "limit", "cursor")
 routes = router("runs")
 Id = Annotated[int, Path(description="The number of a run.", ge=1, le=2**63 - 1)]
-_NOWHERE = ScheduleId(0)
 _DEAD: list[str | Enum] = ["dead letters"]
 _JSON = [Depends(json_only)]
 
 
-def found_run(call: Call, run_id: int) -> Run:
-    run = call.scheduler.run(call.caller, run_id)
-    if run is None:
-        raise refuse("not_found", "there is no such run")
-    return run
-
-
 def answer_run(call: Call, run: Run, status: int = 200) -> Response:
-    [shape] = run_shapes(call.scheduler, [run], call.zone)
-    return JSONResponse(shape, status)
+    return JSONResponse(run_views(call, [run])[0], status)
 
 
 def started_shape(call: Call, started: Answer[Run]) -> dict[str, Any]:
     """Return a run that was started, with the reasons why it might not begin."""
-    [shape] = run_shapes(call.scheduler, [started.value], call.zone)
+    [shape] = run_views(call, [started.value])
     notes = {"notes": list(started.notes)} if started.notes else {}
     return shape | (warning_facts(started.warnings) if started.warnings else {}) | notes
 
 
-@routes.get("/runs", response_model=RunsShape)
+@routes.get("/runs", response_model=RunsShape, responses=problems(409))
 def search(call: Caller, asked: Annotated[RunsAsked, Query()]) -> Response:
-    """List runs, latest first, page by page."""
-    check_kind(asked.kind)
+    """List runs, latest first, page by page; none of a schedule that does not exist."""
     call = call.in_zone(asked.timezone)
-    query = RunQuery(
-        owner=owner_of(call, asked.owner),
-        kind=asked.kind,
-        status=asked.status,
-        schedule=_schedule(call, asked.schedule),
-        due_from=read_time(call, asked.from_, "from", past=True),
-        due_to=read_time(call, asked.to, "to", last=True, past=True),
-        limit=asked.limit,
-        cursor=asked.cursor,
-    )
-    return _page(call, query, call.zone)
+    try:
+        return answer_runs(call, history.history(call, request_of(History, asked)))
+    except NotFound:
+        return answer_runs(call, Answer(Page([], None, 0)))
 
 
-def _schedule(call: Call, public_id: str | None) -> ScheduleId | None:
-    """Return the internal number. A missing schedule, or one of another owner, gets a number that has no runs."""
-    if public_id is None:
-        return None
-    found = find_schedule(call.scheduler, call.caller, public_id, deleted=True)
-    return _NOWHERE if isinstance(found, Err) and found.code == "not_found" else unwrap(found).definition.id
-
-
-def _page(call: Call, query: RunQuery, zone: str) -> Response:
-    page = unwrap(call.scheduler.runs(call.caller, query))
-    return page_of("runs", run_shapes(call.scheduler, page.items, zone, brief=True), page)
+def answer_runs(call: Call, answer: Answer[Page[Run]]) -> Response:
+    """Return a page of runs."""
+    notes = {"notes": list(answer.notes)} if answer.notes else {}
+    return page_of("runs", run_views(call, answer.value.items, brief=True), answer.value, **notes)
 
 
 @routes.get("/runs/{id}", response_model=answers.RunDetails, responses=problems(404))
 def get(call: Caller, id: Id, asked: Annotated[Asked, Query()]) -> Response:
     """Return one run with its input, its earlier attempts and the traceback of an exception."""
-    zone = zone_of(call, asked.timezone)
-    run = found_run(call, id)
-    return JSONResponse(run_details(call.scheduler, call.caller, run, zone))
+    call = call.in_zone(asked.timezone)
+    return JSONResponse(run_details(call, show_run(call, ShowRun(run=id)).value))
 
 
 @routes.post("/runs/{id}/retry", status_code=202, response_model=answers.Run, responses=problems(404, 409))
@@ -125,11 +99,8 @@ def cancel(call: Caller, id: Id) -> Response:
 @routes.get("/dead", response_model=RunsShape, tags=_DEAD)
 def dead(call: Caller, asked: Annotated[DeadAsked, Query()]) -> Response:
     """List runs of every kind that failed for good or were lost, and were not dismissed; or those that were."""
-    check_kind(asked.kind)
-    wanted = DeadLetterQuery(
-        owner=owner_of(call, asked.owner), kind=asked.kind, text=asked.text or "", dismissed=asked.dismissed
-    )
-    return _page(call, wanted.runs(asked.limit, asked.cursor), zone_of(call, asked.timezone))
+    call = call.in_zone(asked.timezone)
+    return answer_runs(call, dead_letters.dead_letters(call, request_of(DeadLetters, asked)))
 
 
 @routes.post("/dead/retry", response_model=DealtShape, dependencies=_JSON, responses=problems(404, 415), tags=_DEAD)
@@ -152,8 +123,8 @@ def restore_many(call: Caller, body: Annotated[DeadGiven, Body()]) -> Response:
 
 def _change_dead(call: Call, body: DeadGiven, action: Action) -> Response:
     """Change the caller's own dead letters. An operator reaches those of others by their ids."""
-    asked = DeadLetterQuery(owner=call.caller.owner, **body.model_dump())
-    dealt = unwrap(change_dead(call.services, call.caller, asked, action))
+    request = request_of(ChangeDeadLetters, body, action=action, owner=call.caller.owner)
+    dealt = dead_letters.change_dead(call, request).value
     errors = [{"run_id": id, "code": err.code, "message": err.message} for id, err in dealt.refused]
     return JSONResponse({"runs": dealt.done, "refused": errors})
 
@@ -161,25 +132,16 @@ def _change_dead(call: Call, body: DeadGiven, action: Action) -> Response:
 @routes.post("/dead/{id}/retry", status_code=202, response_model=answers.Run, responses=problems(404, 409), tags=_DEAD)
 def retry_dead(call: Caller, id: Id) -> Response:
     """Retry a dead letter. Other runs are not found here."""
-    _dead_letter(call, id)
-    return JSONResponse(started_shape(call, retry_run(call, Retry(run=id))), 202)
+    return JSONResponse(started_shape(call, retry_run(call, Retry(run=id, only_dead=True))), 202)
 
 
 @routes.post("/dead/{id}/dismiss", response_model=answers.Run, responses=problems(404, 409), tags=_DEAD)
 def dismiss_dead(call: Caller, id: Id) -> Response:
     """Dismiss a dead letter, or a run that was missed. It stays in the history and can still be retried or restored."""
-    _dead_letter(call, id, DISMISSABLE)
-    return answer_run(call, unwrap(call.scheduler.dismiss(call.caller, id)))
+    return answer_run(call, dead_letters.dismiss(call, Dismiss(run=id, only_dead=True)).value)
 
 
 @routes.post("/dead/{id}/restore", response_model=answers.Run, responses=problems(404, 409), tags=_DEAD)
 def restore_dead(call: Caller, id: Id) -> Response:
     """Put a dead letter that was dismissed back on the list."""
-    _dead_letter(call, id, DISMISSABLE)
-    return answer_run(call, unwrap(call.scheduler.dismiss(call.caller, id, undo=True)))
-
-
-def _dead_letter(call: Call, id: int, statuses: Collection[str] = (RunStatus.FAILED, RunStatus.LOST)) -> None:
-    run = found_run(call, id)
-    if run.status not in statuses:
-        raise refuse("not_found", "there is no such run among those that failed")
+    return answer_run(call, dead_letters.dismiss(call, Dismiss(run=id, only_dead=True, undo=True)).value)

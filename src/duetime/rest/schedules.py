@@ -14,31 +14,23 @@ from starlette.responses import JSONResponse, Response
 
 from duetime.engine.model import Schedule
 from duetime.engine.result import Err
-from duetime.engine.store import RunQuery, ScheduleQuery
-from duetime.engine.triggers import trigger_from_json, warnings_for
 from duetime.engine.validation import NewSchedule
-from duetime.rest.dependencies import Caller, Threads, json_only, page_of, page_of_texts, problems, router, to_json
+from duetime.rest.dependencies import Caller, Threads, json_only, page_of_texts, problems, router, to_json
 from duetime.rest.operation_models import model_of, request_of
 from duetime.rest.requests import (
     Asked,
     EditGiven,
     GivenInZone,
     NewScheduleGiven,
-    NextAsked,
     Paged,
     RunAsked,
-    SchedulesAsked,
-    owner_of,
     when_of,
-    zone_of,
 )
 from duetime.rest.responses import ChangedShape, RunsShape, SchedulesShape, StoppedShape
-from duetime.rest.runs import started_shape
+from duetime.rest.runs import answer_runs, started_shape
 from duetime.service import answers
 from duetime.service.edits import EditRequest, NextTime, edit_schedule
 from duetime.service.errors import refuse, unwrap
-from duetime.service.kind_spec import check_kind
-from duetime.service.lookup import find_schedule
 from duetime.service.masking import unmasked_payload
 from duetime.service.operations.change import (
     Cancel,
@@ -51,16 +43,29 @@ from duetime.service.operations.change import (
     change_many,
 )
 from duetime.service.operations.declaration import read_time
+from duetime.service.operations.history import History, run_views
+from duetime.service.operations.history import history as read_history
 from duetime.service.operations.run import RunNow, Stop, run_now
 from duetime.service.operations.run import stop as stop_runs
-from duetime.service.presenters import next_instants, preview_view, reads_as, run_shapes, schedule_shape
-from duetime.service.run_control import await_result, has_ended, look_again, waited_for
+from duetime.service.operations.schedules import (
+    ListSchedules,
+    NextTimes,
+    Show,
+    detail_of,
+    details_of,
+    list_schedules,
+    next_times,
+    show,
+)
+from duetime.service.operations.waiting import await_result, has_ended, look_again, waited_for
+from duetime.service.presenters import schedule_shape
 from duetime.service.services import Call
-from duetime.service.state_details import detail_of, details_of
 from duetime.service.warnings import warning_facts
 from duetime.service.when import LIMITS, When, about_when, read_policy
 
 BulkGiven: Any = model_of("BulkGiven", ChangeMany, GivenInZone)
+SchedulesAsked: Any = model_of("SchedulesAsked", ListSchedules, Paged, "limit", "cursor")
+NextAsked: Any = model_of("NextAsked", NextTimes, Asked)
 PauseAsked: Any = model_of("PauseAsked", Pause, Asked, "schedule")
 routes = router("schedules")
 Id = Annotated[str, Path(description="The id or number of a schedule, or an unambiguous name.", max_length=200)]
@@ -79,12 +84,12 @@ def _answer(call: Call, schedule: Schedule, zone: str, status: int = 200, **more
     headers = {"ETag": f'"{schedule.definition.version}"'}
     if status == 201:
         headers["Location"] = f"/api/v1/schedules/{quote(schedule.definition.public_id, safe='')}"
-    detail = detail_of(call.scheduler, schedule)
+    detail = detail_of(call, schedule)
     return JSONResponse(schedule_shape(schedule, zone, detail) | more, status, headers)
 
 
 def _found(call: Call, id: str) -> Schedule:
-    return unwrap(find_schedule(call.scheduler, call.caller, id))
+    return show(call, Show(schedule=id)).value
 
 
 # -- create ---------------------------------------------------------------------------------------------------------
@@ -104,7 +109,7 @@ def create(call: Caller, body: Annotated[NewScheduleGiven, Body()], idempotency_
     result = call.services.create(call.caller, new)
     made = unwrap(about_when(result, body.when) if isinstance(result, Err) else result)
     more = {**made.warning_facts, "limits": call.services.limits(made.schedule)}
-    return _answer(call, made.schedule, zone_of(call, body.timezone), 201 if made.fresh else 200, **more)
+    return _answer(call, made.schedule, call.in_zone(body.timezone).zone, 201 if made.fresh else 200, **more)
 
 
 def _asked(call: Call, body: NewScheduleGiven, header: str | None) -> NewSchedule:
@@ -125,24 +130,11 @@ def _asked(call: Call, body: NewScheduleGiven, header: str | None) -> NewSchedul
 @routes.get("/schedules", response_model=SchedulesShape)
 def search(call: Caller, asked: Annotated[SchedulesAsked, Query()]) -> Response:
     """List schedules in a stable order, page by page. Above 10,000 matches, the total only says that there are more."""
-    check_kind(asked.kind)
-    query = ScheduleQuery(
-        owner=owner_of(call, asked.owner),
-        kind=asked.kind,
-        status=asked.status,
-        text=asked.text,
-        subject=asked.subject,
-        firing=asked.order == "next",
-        newest_first=asked.order == "newest",
-        limit=asked.limit,
-        cursor=asked.cursor,
-    )
-    zone = zone_of(call, asked.timezone)
-    page = unwrap(call.scheduler.search(call.caller, query))
-    notes = call.services.list_notes(asked.kind)
-    details = details_of(call.scheduler, page.items)
-    texts = [_listed(item, zone, details.get(item.definition.id)) for item in page.items]
-    return page_of_texts("schedules", texts, page, **({"notes": notes} if notes else {}))
+    call = call.in_zone(asked.timezone)
+    page, _, notes = list_schedules(call, request_of(ListSchedules, asked))
+    details = details_of(call, page.items)
+    texts = [_listed(item, call.zone, details.get(item.definition.id)) for item in page.items]
+    return page_of_texts("schedules", texts, page, **({"notes": list(notes)} if notes else {}))
 
 
 def _listed(schedule: Schedule, zone: str, detail: str | None) -> str:
@@ -159,26 +151,23 @@ def _short_listed(schedule: Schedule, zone: str, detail: str | None) -> str:
 @routes.get("/schedules/{id}", response_model=answers.Schedule, responses=_ONE)
 def get(call: Caller, id: Id, asked: Annotated[Asked, Query()]) -> Response:
     """Return one schedule; its ETag is its version."""
-    return _answer(call, _found(call, id), zone_of(call, asked.timezone))
+    call = call.in_zone(asked.timezone)
+    return _answer(call, _found(call, id), call.zone)
 
 
 @routes.get("/schedules/{id}/runs", response_model=RunsShape, responses=_ONE)
 def history(call: Caller, id: Id, asked: Annotated[Paged, Query()]) -> Response:
     """List the runs of a schedule, the latest first; also of one that was deleted."""
-    zone = zone_of(call, asked.timezone)
-    number = unwrap(find_schedule(call.scheduler, call.caller, id, deleted=True)).definition.id
-    page = unwrap(call.scheduler.runs(call.caller, RunQuery(schedule=number, limit=asked.limit, cursor=asked.cursor)))
-    return page_of("runs", run_shapes(call.scheduler, page.items, zone, brief=True), page)
+    call = call.in_zone(asked.timezone)
+    return answer_runs(call, read_history(call, request_of(History, asked, schedule=id)))
 
 
 @routes.get("/schedules/{id}/next", response_model=answers.Preview, responses=_ONE)
 def following(call: Caller, id: Id, asked: Annotated[NextAsked, Query()]) -> Response:
     """List the next times of a schedule; none while it is paused, broken or over."""
-    schedule, now = _found(call, id), call.scheduler.clock.now()
-    instants = next_instants(schedule, now, asked.count)
-    warnings = warnings_for(trigger_from_json(schedule.definition.trigger), now) if instants else []
-    view = preview_view(reads_as(schedule.definition.trigger), instants, warnings, zone_of(call, asked.timezone))
-    return JSONResponse(view)
+    call = call.in_zone(asked.timezone)
+    times, warnings, _ = next_times(call, request_of(NextTimes, asked, schedule=id))
+    return JSONResponse(times.facts(call.zone, warnings))
 
 
 # -- change ---------------------------------------------------------------------------------------------------------
@@ -205,7 +194,7 @@ def edit(call: Caller, id: Id, body: Annotated[EditGiven, Body()], if_match: IfM
         raise refuse("changed", result.message)
     edited, warnings, *_ = unwrap(result)
     limits = call.services.limits(edited)
-    return _answer(call, edited, zone_of(call, body.timezone), 200, **warning_facts(warnings), limits=limits)
+    return _answer(call, edited, call.in_zone(body.timezone).zone, 200, **warning_facts(warnings), limits=limits)
 
 
 def _expected(if_match: str | None, version: int) -> int | None:
@@ -217,7 +206,7 @@ def _expected(if_match: str | None, version: int) -> int | None:
 
 
 def _edit_asked(call: Call, schedule: Schedule, body: EditGiven, version: int | None) -> EditRequest:
-    zone, trigger, payload, name = zone_of(call, body.timezone), body.trigger, body.payload, body.name
+    zone, trigger, payload, name = call.in_zone(body.timezone).zone, body.trigger, body.payload, body.name
     if payload is not None:
         name = schedule.definition.name if name is None else name  # it does not change with the payload
         stored = json.loads(schedule.definition.payload)
@@ -278,9 +267,9 @@ async def run(call: Caller, threads: Threads, id: Id, asked: Annotated[RunAsked,
     in_thread = partial(threads.run, call.caller.owner)
     with threads.waiting(call.caller.owner) if asked.wait_seconds else nullcontext():
         started = await in_thread(partial(run_now, call, RunNow(schedule=id)))
-        look = lambda seen: in_thread(partial(look_again, call.scheduler, seen, call.caller))  # noqa: E731
+        look = lambda seen: in_thread(partial(look_again, call, seen))  # noqa: E731
         run = await await_result(started.value, look, has_ended, asked.wait_seconds)
-    waited = await in_thread(partial(waited_for, call.services, run)) if asked.wait_seconds else {}
+    waited = await in_thread(partial(waited_for, call, run)) if asked.wait_seconds else {}
     shape = await in_thread(partial(started_shape, call, started._replace(value=run)))
     return JSONResponse(shape | waited, 200 if has_ended(run) else 202)
 
@@ -290,7 +279,7 @@ def stop(call: Caller, id: Id) -> Response:
     """Stop the runs of a schedule that are in progress or waiting; the schedule continues."""
     (stopped, schedule), _, notes = stop_runs(call, Stop(schedule=_found(call, id)))
     shape = None if schedule is None else schedule_shape(schedule, call.zone)
-    runs = run_shapes(call.scheduler, stopped, call.zone)
+    runs = run_views(call, stopped)
     return JSONResponse({"runs": runs, "schedule": shape, "confirmation": " ".join(notes)}, 202)
 
 

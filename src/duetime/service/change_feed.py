@@ -12,13 +12,12 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from duetime.engine.clock import SECOND, Clock, Instant
-from duetime.engine.kind import Caller
 from duetime.engine.model import LIVE, Run, RunId, Schedule, ScheduleId, ScheduleState, status_of
-from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import Page, RunQuery, ScheduleQuery
 from duetime.service.errors import unwrap
+from duetime.service.operations.schedules import detail_of
 from duetime.service.presenters import run_shape, schedule_shape
-from duetime.service.state_details import detail_of
+from duetime.service.services import Call
 
 # -- runs that started or ended since the last poll; ids only grow, and runs that were live are queried again --------
 
@@ -161,10 +160,9 @@ class Follower:
     """The change feed of one listener, used by one thread at a time. `owner` is None for an operator who follows all
     owners."""
 
-    def __init__(
-        self, scheduler: Scheduler, caller: Caller, owner: str | None, zone: str, since: Position | None = None
-    ) -> None:
-        self._scheduler, self._caller, self._zone = scheduler, caller, zone
+    def __init__(self, call: Call, owner: str | None, since: Position | None = None) -> None:
+        scheduler = call.scheduler
+        self._call, self._scheduler, self._caller, self._zone = call, scheduler, call.caller, call.zone
         self._query = RunQuery(owner=owner, limit=BATCH, count_to=0)
         self._owner = owner
         now, newest = scheduler.clock.now(), scheduler.store.newest_run()
@@ -208,7 +206,7 @@ class Follower:
         if schedule.progress.state == ScheduleState.DELETED:
             return Event("schedule.deleted", {"id": definition.public_id, "kind": definition.kind})
         made = fresh and definition.updated == definition.created
-        detail = detail_of(self._scheduler, schedule)
+        detail = detail_of(self._call, schedule)
         return Event("schedule.created" if made else "schedule.changed", schedule_shape(schedule, self._zone, detail))
 
     # -- runs -----------------------------------------------------------------------------------------------------

@@ -12,8 +12,10 @@ from duetime.engine.queries import NOT_FOUND, could_be_an_id, expected, seen_by
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import ScheduleQuery
+from duetime.service.errors import error_of, unwrap
 from duetime.service.kind_spec import KindHooks
 from duetime.service.masking import masked
+from duetime.service.services import Call
 from duetime.service.text import plural
 
 MOST_NAMED = 5
@@ -69,6 +71,17 @@ def _find(
         if matching:
             return _ambiguous(text, matching)
     return _of_others(scheduler, caller, text) if caller.operator else NOT_FOUND
+
+
+def find(call: Call, reference: str | int | Schedule, kind: str | None = None, *, deleted: bool = False) -> Schedule:
+    """Return a schedule as `find_schedule` does, unless it was read already. One of a kind that the call does not serve
+    is not found, with that schedule as `found` in the details of the error."""
+    if isinstance(reference, Schedule):
+        return reference
+    schedule = unwrap(find_schedule(call.scheduler, call.caller, reference, kind, deleted=deleted))
+    if not call.serves(schedule.definition.kind):
+        raise error_of(Err(NOT_FOUND.code, NOT_FOUND.message, {"found": candidate(schedule)}))
+    return schedule
 
 
 def short_id(definition: Definition) -> str:

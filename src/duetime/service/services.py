@@ -306,6 +306,15 @@ class Call(NamedTuple):
     def scheduler(self) -> Scheduler:
         return self.services.scheduler
 
+    @property
+    def now(self) -> Instant:
+        """The present instant of the scheduler's clock."""
+        return self.scheduler.clock.now()
+
+    def serves(self, kind: str) -> bool:
+        """Return whether schedules of this kind may be read and changed."""
+        return self.kinds is None or kind in self.kinds
+
     def in_zone(self, timezone: str | None) -> Call:
         """Return the call with the time zone that its request names. Raises UnknownZone."""
         return self if timezone is None else self._replace(zone=known_zone(timezone).key)

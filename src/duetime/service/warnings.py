@@ -32,6 +32,10 @@ EXPLANATIONS: Final = {
         "The rule is valid, but may fire at unexpected times: on dates that not every month has, on either of two "
         "conditions, or around a clock change. `preview_schedule` shows its next times."
     ),
+    "incomplete": (
+        "A list of upcoming times may lack some: so many schedules or such expensive rules were found that not all "
+        "could be evaluated. Ask for one kind or topic, or for a shorter time."
+    ),
     TIME: "The time can be read in several ways. The warning says which one was chosen; otherwise give it in full.",
     "moved": (
         "The next time of a recurring schedule was moved past other times of its rule. Those are neither run nor "

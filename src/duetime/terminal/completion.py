@@ -71,36 +71,40 @@ def _safe(found: str | tuple[str, str]) -> str | tuple[str, str] | None:
 
 def _schedules(app: Application, ctx: Any, incomplete: str) -> Found:
     """Return short ids with names, and names that begin with what was typed."""
-    from duetime.engine.store import ScheduleQuery
     from duetime.service.lookup import short_id
+    from duetime.service.operations.schedules import ListSchedules, list_schedules
 
     path = ctx.command_path.split()
     kind = next((spec.name for spec in known_specs().values() if spec.command in path), None)
-    query = ScheduleQuery(
-        kind=kind, status=None if "history" in path else "living", by_time=True, limit=MOST, count_to=0
-    )
-    definitions = [each.definition for each in app.store.search(query).items]
+    status = None if "history" in path else "living"
+    request = ListSchedules(kind=kind, status=status, order="time", limit=MOST, count_to=0)
+    definitions = [each.definition for each in list_schedules(app.call, request).value.items]
     names = [
         each.name for each in definitions if incomplete and each.name.startswith(incomplete) and " " not in each.name
     ]
     return [*((short_id(each), each.name) for each in definitions), *names]
 
 
-def _runs(status: str | None) -> Finder:
-    def find(app: Application, _ctx: Any, _incomplete: str) -> Found:
-        from duetime.engine.store import RunQuery
+def _runs(app: Application, _ctx: Any, _incomplete: str) -> Found:
+    from duetime.service.operations.history import History, history
 
-        found = app.store.runs(RunQuery(status=status, limit=MOST, count_to=0)).items
-        return [(str(run.id), f"{run.status}: {run.name}") for run in found]
+    runs = history(app.call, History(limit=MOST, count_to=0)).value.items
+    return [(str(run.id), f"{run.status}: {run.name}") for run in runs]
 
-    return find
+
+def _dead_runs(app: Application, _ctx: Any, _incomplete: str) -> Found:
+    from duetime.service.operations.dead_letters import DeadLetters, dead_letters
+
+    runs = dead_letters(app.call, DeadLetters(limit=MOST)).value.items
+    return [(str(run.id), f"{run.status}: {run.name}") for run in runs]
 
 
 def _topics(app: Application, _ctx: Any, _incomplete: str) -> Found:
     from duetime.engine.kind import LOCAL
-    from duetime.engine.store import ScheduleQuery
+    from duetime.service.operations.schedules import ListSchedules, list_schedules
 
-    living = app.store.search(ScheduleQuery(status="living", limit=1000, count_to=0)).items
+    request = ListSchedules(status="living", order="oldest", limit=1000, count_to=0)
+    living = list_schedules(app.call, request).value.items
     used = (app.services.topic_of(each.definition) for each in living)
     return sorted({topic for topic in (*used, *app.services.delivery_topics(LOCAL)) if topic})
 
@@ -111,7 +115,7 @@ def _zones(incomplete: str) -> Sequence[str]:
     return sorted(name for name in available_timezones() if name.startswith(incomplete))
 
 
-IDS, RUNS, DEAD_RUNS = (from_store(each) for each in (_schedules, _runs(None), _runs("dead")))
+IDS, RUNS, DEAD_RUNS = (from_store(each) for each in (_schedules, _runs, _dead_runs))
 TOPICS, ZONES = from_store(_topics), completed_by(_zones)
 Zone = Annotated[str | None, option("--tz ZONE", "IANA time zone, such as Europe/Berlin.", **ZONES)]
 STATUSES = one_of("scheduled", "running", "completed", "failed", "cancelled", "paused", "broken")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from duetime.engine.clock import Clock
     from duetime.engine.scheduler import Scheduler
     from duetime.engine.store import Store
-    from duetime.service.services import Services
+    from duetime.service.services import Call, Services
     from duetime.service.warnings import ScheduleWarning
     from duetime.settings import Settings
 
@@ -44,6 +44,9 @@ class Application(Protocol):
 
     @property
     def services(self) -> Services: ...
+
+    @property
+    def call(self) -> Call: ...
 
     def close(self) -> None: ...
 

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 _SAME = (
     "agent", "attach", "click", "delay", "end", "every", "filename", "icon", "jitter", "label", "max_dollars_per_day",
-    "max_runs_per_day", "max_tokens_per_day", "priority", "start", "starting", "title", "topic",
+    "max_runs_per_day", "max_tokens_per_day", "priority", "start", "starting", "title", "topic", "from",
+    "until", "note",
 )  # fmt: skip
 # The engine names fields of triggers, payloads and policies; the user knows them as options.
 _OPTIONS = {
@@ -29,6 +30,7 @@ _OPTIONS = {
     "expected_count": "--expected",
     "trigger_config": "the trigger",
     "payload": "the arguments",
+    "to": "--until",
     **{name: "--" + name.replace("_", "-") for name in _SAME},
 }
 
@@ -38,6 +40,7 @@ _IN_TEXTS = {
     "dry_run": "--dry-run",
     "so say how many;": "so say how many, or pass --yes;",
     "this idempotency_key": "this --key",
+    "the time of from;": "the time of --from;",
 }
 """The names of options within the messages for other interfaces."""
 
@@ -59,15 +62,17 @@ def worded(error: DuetimeError) -> str:
         message = option + message.removeprefix(field)
     if field == "when" and message.startswith("give exactly one of"):
         message = "give exactly one of --at, --delay, --every, --cron and --rrule, or --when"
-    if field in ("ids", "expected_count", "idempotency_key") or code == "key_reused":
+    if field in ("ids", "expected_count", "idempotency_key", "until", "to") or code == "key_reused":
         for name, option in _IN_TEXTS.items():
             message = message.replace(name, option)
     if message.startswith("Invalid cron"):
         from duetime.engine.triggers.cron import with_cron_fault
 
         message = with_cron_fault(message)
-    if message.startswith("Unknown status") and "Choose one of" not in message:
-        message += ". Choose one of: scheduled (or pending), running, completed, failed, cancelled, paused, broken"
+    if field == "status":
+        message = message.replace(
+            "Choose one of: pending, running, paused", "Choose one of: scheduled (or pending), running, paused"
+        ).removesuffix(", living")
     if code == "store_unavailable":
         message = message.removesuffix("; work continues when it is back").removesuffix("; it will be retried")
         message += "; check --db, and try again"

@@ -185,7 +185,7 @@ def test_all_of_them_are_named_to_whoever_asks(app: App) -> None:
 
 def test_an_agent_cannot_finish_the_run_that_it_is(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is looked a few times whether the run was handed over: a webhook may be quicker than its own first answer."""
-    monkeypatch.setattr("duetime.service.run_control.CHECKS", 1)
+    monkeypatch.setattr("duetime.service.operations.waiting.CHECKS", 1)
     number, now = said(app, agent="coder", at="now")[1]["id"], app.clock.now()
     [worker] = app.store.workers()
     [claim] = app.store.record_and_claim(worker.id, now, [], [ClaimRequest("prompt", 1, now)]).claims

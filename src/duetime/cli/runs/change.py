@@ -11,13 +11,12 @@ from duetime.engine.clock import Instant
 from duetime.engine.times import clock_local
 from duetime.service.errors import FAILED, OK
 from duetime.service.operations.change import ACTIONS, FINAL, BulkChange, ChangeMany, change_many
-from duetime.service.services import operator_call
+from duetime.service.operations.declaration import read_time
 from duetime.terminal import output
 from duetime.terminal.completion import IDS, one_of
 from duetime.terminal.context import Application, Db, Json, opened
 from duetime.terminal.input import agreed, is_interactive
 from duetime.terminal.output import clean, plural
-from duetime.terminal.schedules.change import instant_given
 from duetime.terminal.schedules.commands import Expected, Note, Until, Yes
 from duetime.terminal.schedules.display import short_of
 from duetime.terminal.typer_ext import PlainCommand, argument, option, single
@@ -53,7 +52,7 @@ def change(
     """Pause, resume, cancel or delete many schedules: those with these ids, or all that match a filter. To cancel or
     delete is final, so that it is confirmed first."""
     with opened(db) as app:
-        call, ends = operator_call(app.services), instant_given(app, until, "--until")
+        call, ends = app.call, read_time(app.call, until, "until")
         request = ChangeMany(
             action=action, ids=ids or (), kind=known_kind(kind), topic=topic, label=label,
             everything=everything, until=ends, note=note, dry_run=dry_run, expected_count=expected, is_confirmed=yes,
@@ -91,7 +90,7 @@ def _text(app: Application, action: str, done: BulkChange, *, until: Instant | N
     others = [each for each in done.matched if "owner" in each]
     shown = done.matched if done.dry_run else done.matched[:_NAMED] if action == "pause" else others
     rows = [_row(app, each) for each in shown]
-    end = "" if until is None else f" until {clock_local(until, app.scheduler.zone)}"
+    end = "" if until is None else f" until {clock_local(until, app.call.zone)}"
     rows.append(f"{plural(number, 'schedule')} {verb} {ACTIONS[action]}{end}.")
     rows += [f"{short_of(app, each['id'])}: {clean(str(each['error']))}" for each in done.failed]
     return "\n".join(rows)

@@ -12,9 +12,17 @@ from duetime.cli.runs.runs import OVER, Kind, found_run, known_kind, over, paylo
 from duetime.engine.clock import Instant
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import Run, Schedule
-from duetime.service.dead_letters import Action, DeadLetterQuery, Dealt, change_dead, plan_retry
-from duetime.service.errors import REFUSED, refuse, unwrap
-from duetime.service.services import OPERATOR
+from duetime.service.errors import REFUSED, refuse
+from duetime.service.operations.dead_letters import (
+    Action,
+    ChangeDeadLetters,
+    DeadLetters,
+    Dealt,
+    change_dead,
+    dead_letters,
+    plan_retry,
+)
+from duetime.service.operations.history import schedule_of
 from duetime.service.warnings import ScheduleWarning
 from duetime.terminal import output
 from duetime.terminal.completion import DEAD_RUNS, RUNS
@@ -58,11 +66,11 @@ def list_(
     json_: Json = False,
 ) -> None:
     """List dead letters that were neither retried nor dismissed, newest first."""
-    asked = DeadLetterQuery(kind=known_kind(kind), text=text or "", dismissed=dismissed)
+    request = DeadLetters(kind=known_kind(kind), text=text or "", dismissed=dismissed, limit=limit, cursor=cursor)
     with opened(db) as app:
-        page = unwrap(app.scheduler.runs(OPERATOR, asked.runs(limit, cursor)))
-        letters = [(run, app.scheduler.schedule_of(OPERATOR, run)) for run in page.items]
-        zone, now = app.scheduler.zone, app.clock.now()
+        page, _, notes = dead_letters(app.call, request)
+        letters = [(run, schedule_of(app.call, run)) for run in page.items]
+        zone, now = app.call.zone, app.call.now
         alive = next((run for run, schedule in letters if over(schedule) is None), None)
         if dismissed and letters:
             advice = f"Put one back: {again(app, 'dead', 'restore', str(letters[0][0].id))}"
@@ -70,10 +78,9 @@ def list_(
             advice = f"Dismiss them: {again(app, 'dead', 'dismiss', '--all')}"
         else:
             advice = f"Retry: {again(app, 'dead', 'retry', str(alive.id))}"
-        notes = app.services.failure_notes(kind)
     if json_:
         views = [whole_view(run, schedule, zone) for run, schedule in letters]
-        more = {"notes": notes} if notes else {}
+        more = {"notes": list(notes)} if notes else {}
         output.print_json({"dead": views, "total": page.total, "next_cursor": page.cursor, **more})
         return
     if not letters:
@@ -123,16 +130,14 @@ def retry(
     other, in the order in which they were due. The exit code is 4 if one is refused. --all leaves out the runs of
     schedules that were deleted or cancelled, and asks first."""
     with opened(db) as app:
-        asked = replace(_asked(app, run, chosen), every_run=every_run)
+        request = replace(_request(app, "retry", run, chosen), every_run=every_run)
         if not chosen.all_ and (every_run or expected is not None):
             raise InvalidInput(
                 "--every-run and --expected go with --all; leave them out where you give numbers of runs"
             )
-        if chosen.all_ and (expected is not None or not yes) and not _agreed(app, asked, expected, json_):
+        if chosen.all_ and (expected is not None or not yes) and not _agreed(app, request, expected, json_):
             return
-        dealt = _changed(app, asked, "retry")
-        found = [app.services.worker_warnings(name) for name in sorted(dealt.kinds)]
-        warnings = list(dict.fromkeys(each for warned in found for each in warned))
+        dealt, warnings = _change(app, request)
         if chosen.all_ and (left_out := [item for item in dealt.refused if item[1].details.get("state") in OVER]):
             refused = [item for item in dealt.refused if item[1].details.get("state") not in OVER]
             dealt = dealt._replace(refused=refused)
@@ -171,12 +176,13 @@ def forget(chosen: Chosen, run: Runs = None, db: Db = None, json_: Json = False)
 
 def _mark(action: Action, key: str, run: list[str] | None, chosen: Chosen, db: str | None, json_: bool) -> None:
     with opened(db) as app:
-        _print_changed(app, key, _DONE[action], _changed(app, _asked(app, run, chosen), action), [], json_)
+        dealt, warnings = _change(app, _request(app, action, run, chosen))
+        _print_changed(app, key, _DONE[action], dealt, warnings, json_)
 
 
-def _agreed(app: Application, asked: DeadLetterQuery, expected: int | None, json_: bool) -> bool:
+def _agreed(app: Application, request: ChangeDeadLetters, expected: int | None, json_: bool) -> bool:
     """Return whether as many runs as expected are retried or, if no number is expected, whether a person agrees."""
-    planned = plan_retry(app.services, OPERATOR, asked)
+    planned = plan_retry(app.call, request)
     number = sum(each.retried for each in planned)
     if expected not in (None, number):
         raise refuse("conflict", f"--expected: {plural(number, 'run')} would be retried, not {expected}")
@@ -192,20 +198,21 @@ def _agreed(app: Application, asked: DeadLetterQuery, expected: int | None, json
     return agreed(f"Retry {plural(number, 'run')}?")
 
 
-def _asked(app: Application, given: list[str] | None, chosen: Chosen) -> DeadLetterQuery:
+def _request(app: Application, action: Action, given: list[str] | None, chosen: Chosen) -> ChangeDeadLetters:
     if bool(given) == chosen.all_:
         raise InvalidInput("give the numbers of runs, or --all")
     if given and (chosen.kind or chosen.text):
         raise InvalidInput("--kind and --text choose among --all; leave them out where you give numbers of runs")
     if not given:
-        return DeadLetterQuery(kind=known_kind(chosen.kind), text=chosen.text or "")
+        return ChangeDeadLetters(action=action, kind=known_kind(chosen.kind), text=chosen.text or "")
     numbers, where = [run_number(text, "`dead list`") for text in given], again(app, "dead", "list")
-    return DeadLetterQuery(ids=[found_run(app, id, where).id for id in numbers])
+    return ChangeDeadLetters(action=action, ids=[found_run(app, id, where).id for id in numbers])
 
 
-def _changed(app: Application, asked: DeadLetterQuery, action: Action) -> Dealt:
-    with output.bar(_DONE[action].removesuffix("ed") + "ing") as told:
-        return unwrap(change_dead(app.services, OPERATOR, asked, action, told))
+def _change(app: Application, request: ChangeDeadLetters) -> tuple[Dealt, list[ScheduleWarning]]:
+    with output.bar(_DONE[request.action].removesuffix("ed") + "ing") as report:
+        dealt, warnings, _ = change_dead(app.call, request, report)
+    return dealt, list(warnings)
 
 
 def _print_changed(

@@ -7,18 +7,16 @@ from typing import Annotated, Any
 
 from duetime.cli.runs.runs import Kind, known_kind
 from duetime.engine.clock import instant_of
-from duetime.engine.store import ScheduleQuery
 from duetime.engine.times import clock_local
-from duetime.service.kind_spec import Window
-from duetime.service.services import OPERATOR, Call
-from duetime.service.status import limit_text
-from duetime.service.status import status as read_status
-from duetime.service.upcoming import upcoming as read_upcoming
+from duetime.service.operations.schedules import ListSchedules
+from duetime.service.operations.status import limit_text
+from duetime.service.operations.status import status as read_status
+from duetime.service.operations.upcoming import Upcoming
+from duetime.service.operations.upcoming import upcoming as read_upcoming
 from duetime.terminal import output
 from duetime.terminal.completion import TOPICS
 from duetime.terminal.context import Application, Cursor, Db, Json, opened, program
 from duetime.terminal.output import ahead, clean, plural
-from duetime.terminal.schedules.change import range_given
 from duetime.terminal.schedules.commands import Everything, Status
 from duetime.terminal.schedules.display import short_of
 from duetime.terminal.schedules.kind_view import ANY_KIND
@@ -48,17 +46,17 @@ def list_(
 ) -> None:
     """List schedules of all kinds, next due first. Those that have ended are left out unless --all or --status asks for
     them."""
-    query = ScheduleQuery(
+    request = ListSchedules(
         kind=known_kind(kind),
         status=status or (None if everything else LIVING),
         text=text,
         subject=subject,
-        by_time=True,
+        order="time",
         limit=limit,
         cursor=cursor,
     )
     with opened(db) as app:
-        list_schedules(app, ANY_KIND, query, json_, everything=everything)
+        list_schedules(app, ANY_KIND, request, json_, everything=everything)
 
 
 upcoming_commands = single()
@@ -83,13 +81,11 @@ def upcoming(
     json_: Json = False,
 ) -> None:
     """List what fires next, of all kinds, in chronological order."""
-    kinds = None if kind is None else (str(known_kind(kind)),)
+    request = Upcoming(start=start, until=until, kind=known_kind(kind), topic=topic, include_paused=paused, count=limit)
     with opened(db) as app:
-        first, last = range_given(app, start, until)
-        window = Window(app.clock.now(), limit, first, last, kinds, topic, paused)
-        found = read_upcoming(app.services, OPERATOR, window, app.scheduler.zone)
+        found, warnings, _ = read_upcoming(app.call, request)
         if json_:
-            output.print_json({"upcoming": found.rows, "more": found.more, "later": found.later})
+            output.print_json({"later": [], **found.facts(app.call.zone, warnings)})
         elif found.rows:
             rows = [_row(app, each) for each in found.rows]
             output.table(
@@ -101,11 +97,11 @@ def upcoming(
         if found.more and not json_:
             left_out = ", ".join(clean(each["name"]) for each in found.later)
             output.say("There is more; --limit shows it." + (f" Not in this list: {left_out}." if left_out else ""))
-        output.warn(found.warnings)
+        output.warn([each.text for each in warnings])
 
 
 def _row(app: Application, row: dict[str, Any]) -> list[object]:
-    zone, at = app.scheduler.zone, instant_of(datetime.fromisoformat(row["at"]))
+    zone, at = app.call.zone, instant_of(datetime.fromisoformat(row["at"]))
     rule = str(row["reads_as"]).replace(f" ({zone})", "")
     name = f"{row['name']}{' (paused)' if row.get('paused') else ''}"
     return [clock_local(at, zone), ahead(at, app.clock.now()), short_of(app, row["id"]), row["kind"], name, rule]
@@ -118,7 +114,7 @@ status_commands = single()
 def status(db: Db = None, json_: Json = False) -> None:
     """Show what is set up and whether it works: workers, channels, topics, agents, limits, usage and failures."""
     with opened(db) as app:
-        view = read_status(Call(app.services, OPERATOR, app.scheduler.zone))
+        view = read_status(app.call).value
     if json_:
         output.print_json(view)
         return

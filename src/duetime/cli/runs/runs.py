@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from duetime.engine.encoding import json_object
-from duetime.engine.errors import InvalidInput, unknown
-from duetime.engine.model import LIVE, Run, RunStatus, Schedule, ScheduleState
-from duetime.engine.store import RunQuery
+from duetime.engine.errors import InvalidInput, NotFound, unknown
+from duetime.engine.model import LIVE, Run, Schedule, ScheduleState
 from duetime.engine.times import clock_local
 from duetime.kinds import load_specs
-from duetime.service.errors import refuse, unwrap
-from duetime.service.history import run_details
+from duetime.service.errors import refuse
 from duetime.service.kind_spec import known_specs
 from duetime.service.lookup import name_of, short_id
-from duetime.service.masking import masked, masked_payload
+from duetime.service.masking import masked_payload
+from duetime.service.operations.history import History, ShowRun, history, run_details, schedule_of, show_run
 from duetime.service.operations.run import RunAgain, Stop, run_again
 from duetime.service.operations.run import stop as stop_run
-from duetime.service.run_control import wait_for_end, waited_for
-from duetime.service.services import OPERATOR, operator_call
+from duetime.service.operations.waiting import wait_for_end, waited_for
 from duetime.terminal import output
 from duetime.terminal.completion import RUNS, completed_by
 from duetime.terminal.context import Application, Cursor, Db, Json, Limit, Tasks, opened, value_of
 from duetime.terminal.context import again as program
 from duetime.terminal.output import clean, counted, local_time, run_document
-from duetime.terminal.schedules.change import exit_after, range_given, run_ending
+from duetime.terminal.schedules.change import exit_after, run_ending
 from duetime.terminal.schedules.commands import Wait
 from duetime.terminal.schedules.display import outcome_text, print_runs, retry_text
 from duetime.terminal.typer_ext import PlainCommand, ReadCommand, argument, formerly, group, option
@@ -54,10 +53,10 @@ def run_number(text: str, where: str) -> int:
 
 
 def found_run(app: Application, id: int, where: str) -> Run:
-    run = app.scheduler.run(OPERATOR, id)
-    if run is None:
-        raise refuse("not_found", f"there is no run {id}; list them: {where}")
-    return run
+    try:
+        return show_run(app.call, ShowRun(run=id)).value
+    except NotFound:
+        raise refuse("not_found", f"there is no run {id}; list them: {where}") from None
 
 
 def over(schedule: Schedule | None) -> str | None:
@@ -82,20 +81,19 @@ def whole_view(run: Run, schedule: Schedule | None, zone: str) -> dict[str, Any]
 
 
 def print_run(app: Application, run: Run, json_: bool) -> None:
-    schedule, zone = app.scheduler.schedule_of(OPERATOR, run), app.scheduler.zone
+    schedule, details = schedule_of(app.call, run), run_details(app.call, run)
     if json_:
-        details = run_details(app.scheduler, OPERATOR, run, zone)
-        output.print_json(whole_view(run, schedule, zone) | {name: details[name] for name in _DETAILS})
+        output.print_json(whole_view(run, schedule, app.call.zone) | {name: details[name] for name in _DETAILS})
         return
     output.facts(run_facts(app, run, schedule))
     print()
     print_runs(app, [run])
-    _print_traceback(app, run)
+    _print_traceback(run, details)
 
 
 def run_facts(app: Application, run: Run, schedule: Schedule | None) -> list[tuple[str, object]]:
     """Return the labels and values that describe a run."""
-    zone = app.scheduler.zone
+    zone = app.call.zone
     return [
         (run.kind, f"{run.name}  (run {run.id})"),
         ("status", output.status_text(run.status)),
@@ -113,13 +111,13 @@ _DETAILS = (
 )  # fmt: skip
 
 
-def _print_traceback(app: Application, run: Run) -> None:
+def _print_traceback(run: Run, details: Mapping[str, Any]) -> None:
     """Print the latest traceback: that of the run, or of its last attempt while it waits for the next one."""
-    latest = [each.traceback for each in app.scheduler.attempts(OPERATOR, run.id)[-1:]] if run.status in LIVE else []
-    for text in latest or [app.scheduler.traceback(run)]:
+    latest = [each["traceback"] for each in details["attempts"][-1:]] if run.status in LIVE else []
+    for text in latest or [details["traceback"]]:
         if text is not None:
             print()
-            print("\n".join(map(clean, masked(text).splitlines())))
+            print("\n".join(map(clean, text.splitlines())))
 
 
 def _shown(value: object) -> object:
@@ -127,7 +125,6 @@ def _shown(value: object) -> object:
 
 
 LIVING = "live"
-STATUSES = (*(status.value for status in RunStatus), LIVING)
 Number = Annotated[int, argument("RUN", "Number of the run, as `runs list` shows it.", min=1, **RUNS)]
 
 commands = group("List, show and stop single runs. `duetime dead` has those that failed.")
@@ -158,18 +155,14 @@ def list_(
     json_: Json = False,
 ) -> None:
     """List runs of all kinds, newest first, including those of deleted schedules."""
-    if status is not None and status not in STATUSES:
-        raise InvalidInput(unknown("status", status, STATUSES))
+    request = History(kind=known_kind(kind), status=status, since=since, until=until, limit=limit, cursor=cursor)
     with opened(db) as app:
-        zone = app.scheduler.zone
-        since_, until_ = range_given(app, since, until, past=True)
-        query = RunQuery(
-            kind=known_kind(kind), status=status, due_from=since_, due_to=until_, limit=limit, cursor=cursor
-        )
-        page = unwrap(app.scheduler.runs(OPERATOR, query))
+        zone = app.call.zone
+        page, _, notes = history(app.call, request)
         if json_:
-            views = [whole_view(run, app.scheduler.schedule_of(OPERATOR, run), zone) for run in page.items]
-            output.print_json({"runs": views, "total": page.total, "next_cursor": page.cursor})
+            views = [whole_view(run, schedule_of(app.call, run), zone) for run in page.items]
+            more = {"notes": list(notes)} if notes else {}
+            output.print_json({"runs": views, "total": page.total, "next_cursor": page.cursor, **more})
         elif not page.items:
             print("No runs were found.")
         else:
@@ -212,11 +205,10 @@ def again(
     with opened(db, tasks, load_tasks=True) as app, naming_known_tasks(app):
         found_run(app, run, program(app, "runs", "list"))
         request = RunAgain(run=run, payload=whole, fields=changed)
-        made = wait_for_end(app.scheduler, run_again(operator_call(app.services), request).value, wait)
-        waited = waited_for(app.services, made)
+        made = wait_for_end(app.call, run_again(app.call, request).value, wait)
+        waited = waited_for(app.call, made)
         if json_:
-            schedule = app.scheduler.schedule_of(OPERATOR, made)
-            output.print_json(whole_view(made, schedule, app.scheduler.zone) | waited)
+            output.print_json(whole_view(made, schedule_of(app.call, made), app.call.zone) | waited)
         else:
             shown = program(app, "runs", "show", str(made.id))
             ending = run_ending(made, wait, waited["reason"])
@@ -244,11 +236,9 @@ def stop(run: Number, db: Db = None, json_: Json = False) -> None:
     to stop. The exit code is 4 if it has already ended."""
     with opened(db) as app:
         found_run(app, run, program(app, "runs", "list", "--status", LIVING))
-        ended = stop_run(operator_call(app.services), Stop(run=run)).value.runs[0]
-        ended = found_run(app, run, program(app, "runs", "list"))
+        [ended], schedule = stop_run(app.call, Stop(run=run)).value
         if json_:
-            schedule = app.scheduler.schedule_of(OPERATOR, ended)
-            output.print_json(whole_view(ended, schedule, app.scheduler.zone) | {"stopping": ended.status in LIVE})
+            output.print_json(whole_view(ended, schedule, app.call.zone) | {"stopping": ended.status in LIVE})
         else:
             state = "was asked to stop" if ended.status in LIVE else f"is {ended.status}"
             print(f"Run {ended.id} of {clean(name_of(ended))} {state}.")

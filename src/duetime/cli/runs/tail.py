@@ -13,6 +13,7 @@ from duetime.engine.model import Run, RunId, RunStatus
 from duetime.engine.store import Page, RunQuery
 from duetime.service.change_feed import BATCH, RunFollower
 from duetime.service.errors import unwrap
+from duetime.service.operations.upcoming import coming
 from duetime.service.services import OPERATOR
 from duetime.terminal import output
 from duetime.terminal.context import Application, Db, Json, opened
@@ -116,11 +117,11 @@ class Stream:
 
     def _print(self, event: str, run: Run) -> None:
         if self._console is None:
-            view = run_document(run, self._app.scheduler.zone)
+            view = run_document(run, self._app.call.zone)
             output.print_json_line({"event": event, "kind": run.kind, "name": run.name, **view})
             return
         moment = run.finished or run.started or self._app.clock.now()
-        line = output.safe(clock_time(moment, self._app.scheduler.zone), "dim")
+        line = output.safe(clock_time(moment, self._app.call.zone), "dim")
         line.append(f"  {event:<9}", output.STYLES.get(event, ""))
         terminal = self._console.is_terminal
         wide = self._console.width >= WIDE
@@ -134,12 +135,12 @@ class Stream:
 
     def _next(self) -> str:
         now = self._app.clock.now()
-        coming = [
+        names = [
             f"{shortened(clean(each.definition.name))} {relative(each.progress.next or now, now)}"
-            for each in self._app.scheduler.coming(OPERATOR, None, 20)
+            for each in coming(self._app.call, 20)
             if not self._kinds or each.definition.kind in self._kinds
         ][:3]
-        return f"Ctrl-C stops  |  next: {', '.join(coming) or 'nothing'}  |  {self.summary()}"
+        return f"Ctrl-C stops  |  next: {', '.join(names) or 'nothing'}  |  {self.summary()}"
 
     def summary(self) -> str:
         return ", ".join(f"{number:,} {event}" for event, number in sorted(self.counts.items())) or "nothing yet"

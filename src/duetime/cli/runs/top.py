@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from duetime.cli.runs.runs import run_facts
 from duetime.cli.runs.top_frame import Frame, Part, Row, frame_of, frame_view, parts_of
 from duetime.cli.serve.shutdown import StopButton
-from duetime.engine.errors import DuetimeError
-from duetime.engine.model import LIVE, ScheduleState
+from duetime.engine.errors import DuetimeError, NotFound
+from duetime.engine.model import LIVE, Schedule, ScheduleState
 from duetime.service.lookup import name_of, short_id
 from duetime.service.operations.change import Pause, Resume, change
+from duetime.service.operations.history import schedule_of
 from duetime.service.operations.run import Retry, RunNow, retry, run_now
-from duetime.service.services import OPERATOR, operator_call
+from duetime.service.operations.schedules import Show, show
+from duetime.service.operations.waiting import look_again
 from duetime.service.workers import is_alive
 from duetime.terminal import output
 from duetime.terminal.context import Application, Db, Json, opened
@@ -77,8 +80,8 @@ class Actions:
         from rich.text import Text
 
         app = self._app
-        run = None if row.run is None else app.scheduler.run(OPERATOR, row.run.id)
-        schedule = app.store.get(row.schedule) if run is None else app.scheduler.schedule_of(OPERATOR, run)
+        run = None if row.run is None else look_again(app.call, row.run)
+        schedule = _schedule(app, row) if run is None else schedule_of(app.call, run)
         pairs: list[tuple[object, object]] = []
         if run is not None:
             pairs += run_facts(app, run, schedule)
@@ -107,11 +110,11 @@ class Actions:
         self._open = False
 
     def _retry(self) -> None:
-        row, call = self._row(), operator_call(self._app.services)
+        row, call = self._row(), self._app.call
         if row is None or row.schedule is None:
             self.message = "Select a row first, with the arrow keys."
         elif row.run is None:
-            schedule = self._app.store.get(row.schedule)
+            schedule = _schedule(self._app, row)
             if schedule is not None:
                 request = RunNow(schedule=schedule)
                 self._do(partial(run_now, call, request), f"{clean(name_of(schedule.definition))} runs now.")
@@ -122,7 +125,7 @@ class Actions:
 
     def _pause(self) -> None:
         row = self._row()
-        schedule = None if row is None or row.schedule is None else self._app.store.get(row.schedule)
+        schedule = None if row is None else _schedule(self._app, row)
         if schedule is None:
             self.message = "Select a row first, with the arrow keys."
             return
@@ -131,7 +134,7 @@ class Actions:
         definition, name = schedule.definition, clean(name_of(schedule.definition))
         how = f"resume it: duetime resume {short_id(definition)}"
         text = f"Resumed {name}." if paused else f"Paused {name}; {how}"
-        self._do(partial(change, operator_call(self._app.services), request), text)
+        self._do(partial(change, self._app.call, request), text)
 
     def _do(self, act: Callable[[], object], text: str) -> None:
         """Carry out an operation, and show the text or why it was refused."""
@@ -140,6 +143,15 @@ class Actions:
             self.message = text
         except DuetimeError as error:
             self.message = error.message
+
+
+def _schedule(app: Application, row: Row) -> Schedule | None:
+    """Return the schedule of a row as it is now; None if the row has none."""
+    if row.schedule is None:
+        return None
+    with suppress(NotFound):
+        return show(app.call, Show(schedule=row.schedule, deleted=True)).value
+    return None
 
 
 def _key(row: Row) -> Key:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from duetime.engine.clock import Instant
 from duetime.engine.model import Run, Schedule, ScheduleId, WorkerId, WorkerRow, was_given_back
-from duetime.engine.store import Health, RunQuery
-from duetime.service.errors import unwrap
-from duetime.service.history import next_attempt
+from duetime.engine.store import Health
 from duetime.service.lookup import short_id
+from duetime.service.operations.dead_letters import DeadLetters, dead_letters
+from duetime.service.operations.history import History, history, next_attempt
+from duetime.service.operations.status import health, workers
+from duetime.service.operations.upcoming import coming
 from duetime.service.presenters import coming_shape, instant_view, reads_as, worker_shape
-from duetime.service.services import OPERATOR
 from duetime.service.workers import is_alive, kinds_taken
 from duetime.terminal import output
 from duetime.terminal.context import Application
@@ -65,24 +66,24 @@ class Frame(NamedTuple):
 
 
 def frame_of(app: Application) -> Frame:
-    scheduler, now = app.scheduler, app.clock.now()
+    call, now = app.call, app.call.now
 
     def runs(status: str, limit: int = _LOOKED_AT) -> list[Run]:
-        return unwrap(scheduler.runs(OPERATOR, RunQuery(status=status, limit=limit, count_to=0))).items
+        return history(call, History(status=status, limit=limit, count_to=0)).value.items
 
     running, pending = runs("running", 1000), runs("pending")
-    dead = unwrap(scheduler.runs(OPERATOR, RunQuery(status="dead", limit=MOST)))
+    dead = dead_letters(call, DeadLetters(limit=MOST)).value
     return Frame(
         now=now,
-        zone=scheduler.zone,
+        zone=call.zone,
         store=app.store.url,
-        health=app.store.health(now),
-        workers=sorted(scheduler.workers(), key=lambda worker: (not is_alive(worker, now), worker.id)),
+        health=health(call).value,
+        workers=sorted(workers(call).value, key=lambda worker: (not is_alive(worker, now), worker.id)),
         running=sorted(running, key=lambda run: run.started or now)[:MOST],
         held=Counter(run.worker for run in running),
-        retrying=[(run, next_attempt(scheduler, run)) for run in pending if run.attempt and run.error][:MOST],
+        retrying=[(run, next_attempt(call, run)) for run in pending if run.attempt and run.error][:MOST],
         waiting=sorted([*runs("waiting"), *filter(was_given_back, pending)], key=lambda run: run.due)[:MOST],
-        next=scheduler.coming(OPERATOR, None, MOST),
+        next=coming(call, MOST),
         failed=sorted(dead.items, key=lambda run: run.finished or run.due, reverse=True),
         failed_total=dead.total,
     )

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from starlette.responses import Response
 
 from duetime.dashboard.filters import in_order, kind_class, plural_of
-from duetime.dashboard.queries import ReadLimits, Shown, occurrences_in
+from duetime.dashboard.queries import occurrences_in
 from duetime.dashboard.request import PageRequest
 from duetime.dashboard.timeline.axis import USUAL, ZOOMS, Window, Zoom, window
 from duetime.dashboard.timeline.bins import BY_NEED, Density
@@ -22,6 +22,8 @@ from duetime.service.text import plural, whole_number
 
 HEIGHT: Final = 150
 ROWS: Final = 24
+LIMITS: Final = {"max_schedules": 500, "max_runs": 1_500}
+"""Beyond these, only the schedules that fire first and the latest runs are shown."""
 _FINER: Final = {"1h": "1h", "6h": "1h", "24h": "6h", "7d": "24h", "week": "24h"}
 _SHADES: Final = (
     ("completed", ("completed",)),
@@ -84,9 +86,8 @@ def timeline_page(request: PageRequest) -> Response:
     start = _start(request)
     view = window(zoom, request.zone, request.now, start)
     given = {name: request.parameter(name) for name in FILTERS}
-    shown = Shown(given["owner"] or None, given["kind"] or None, given["text"] or None)
-    limits = ReadLimits()
-    seen = occurrences_in(request, view, limits, shown)
+    filters = {name: given[name] or None for name in ("owner", "kind", "text")}
+    seen = occurrences_in(request, view, **LIMITS, **filters)
     density = _restricted(seen.density, given["status"])
     lanes = density.sorted(given["sort"])
     drawn = chart(density, HEIGHT, request.now)
@@ -100,7 +101,7 @@ def timeline_page(request: PageRequest) -> Response:
         rows=[(row, strip(row, view, request.now)) for row in lanes[:ROWS]],
         left=max(0, len(lanes) - ROWS),
         more_schedules=seen.more_schedules,
-        most_schedules=limits.schedules,
+        most_schedules=LIMITS["max_schedules"],
         past_from=instant_view(seen.past_from, request.zone),
         here=view.place(request.now),
         starts=_starts(view),

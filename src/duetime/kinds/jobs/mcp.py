@@ -39,7 +39,6 @@ from duetime.mcp.schemas import (
     WHEN,
     ZONE,
     lookup_fields,
-    zone_of,
 )
 from duetime.mcp.standard_tools import (
     CREATED,
@@ -54,9 +53,9 @@ from duetime.mcp.standard_tools import (
 )
 from duetime.service.lookup import find_schedule
 from duetime.service.masking import masked, masking_of
-from duetime.service.presenters import instant_view, preview_view, run_view, trigger_shape
+from duetime.service.operations.schedules import Preview, detail_of, preview
+from duetime.service.presenters import instant_view, run_view, trigger_shape
 from duetime.service.services import Call
-from duetime.service.state_details import detail_of
 from duetime.service.when import about_when
 
 
@@ -72,7 +71,7 @@ def extras(schedule: Schedule, zone: str, *, brief: bool = True) -> dict[str, An
 def detail(call: Call, schedule: Schedule, zone: str) -> dict[str, Any]:
     definition = schedule.definition
     return {
-        **summary(schedule, zone, "job_id", detail_of(call.scheduler, schedule)),
+        **summary(schedule, zone, "job_id", detail_of(call, schedule)),
         **extras(schedule, zone, brief=False),
         "created_at": instant_view(definition.created, zone),
         "max_runs": policy_for_ending(definition.policy).max_runs,
@@ -117,7 +116,7 @@ def cancel_job(call: Call, given: Arguments) -> Reply:
 @errors_as_results
 def job_status(call: Call, given: Arguments) -> Reply:
     """What one job runs and when, and its latest runs with results and errors: tells whether it worked."""
-    zone = zone_of(call, given)
+    zone = call.in_zone(given.get("timezone")).zone
     result = find_schedule(call.scheduler, call.caller, given["job_id"], "job")
     if isinstance(result, Err):
         missing = {"error": f"Job not found: {given['job_id']}"}
@@ -144,16 +143,14 @@ def list_tasks(call: Call, given: Arguments) -> Reply:
 def preview_schedule(call: Call, given: Arguments) -> Reply:
     """What a trigger means, creating nothing: in words, its next times (UTC and local) and warnings. Use it where the
     timing could be misread."""
-    zone, when = zone_of(call, given), requested_when(given)
+    when = requested_when(given)
     try:
         refuse_seconds(str(when.config.get("expression", "")))
     except InvalidTrigger as error:
         return error_result(about_when(err_of(error), given.get("when")))
-    shown = call.scheduler.preview(when.type, when.config, timezone=zone, count=given.get("count", 5))
-    if isinstance(shown, Err):
-        return error_result(about_when(shown, given.get("when")))
-    warnings = [*when.notes(zone, call.scheduler.clock.now()), *shown.value.warnings]
-    return Reply(preview_view(shown.value.english, shown.value.instants, warnings, zone))
+    call = call.in_zone(given.get("timezone"))
+    shown, warnings, _ = preview(call, Preview(when=when, words=given.get("when"), count=given.get("count", 5)))
+    return Reply(shown.facts(call.zone, warnings))
 
 
 # The tools; the docstrings of the functions describe them to agents.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Any, get_args
 
 import typer
@@ -26,7 +26,8 @@ from duetime.kinds.notifications.service import (
     new_notification,
 )
 from duetime.service.errors import FAILED, REFUSED, unwrap
-from duetime.service.inbox import Mark, Show, mark_all_read, mark_messages, message_views, messages
+from duetime.service.operations.inbox import Inbox, Mark, MarkMessages, Show, mark_messages, message_views
+from duetime.service.operations.inbox import inbox as read_inbox
 from duetime.service.presenters import instant_view
 from duetime.service.services import OPERATOR
 from duetime.service.text import whole_number
@@ -267,10 +268,8 @@ def inbox(
             return
         if message or everything:
             raise InvalidInput("say what to do with the messages: read, dismiss or restore")
-        query = messages(app.services, OPERATOR, show, topic=topic)
-        runs = [] if query is None else unwrap(app.scheduler.runs(OPERATOR, replace(query, limit=limit))).items
-        zone = app.scheduler.zone
-        found = message_views(app.services, OPERATOR, runs, zone)
+        runs, zone = read_inbox(app.call, Inbox(topic=topic, show=show, limit=limit)).value.items, app.call.zone
+        found = message_views(app.call, runs)
     if json_:
         output.print_json({"messages": found, "count": len(found)})
         return
@@ -298,8 +297,8 @@ def _mark(app: Application, action: str, given: Sequence[str], everything: bool,
     ids = [id for text in given if (id := whole_number(text, 18)) is not None]
     if len(ids) < len(given):
         raise InvalidInput("MESSAGE: give numbers, as `duetime inbox` shows them")
-    services = app.services
-    number = mark_all_read(services, OPERATOR) if everything else mark_messages(services, OPERATOR, ids, mark)
+    request = MarkMessages(ids=None if everything else ids, everything=everything, mark=mark)
+    number = mark_messages(app.call, request).value
     left = plural(len(set(ids)) - number, "message") if number < len(set(ids)) else None
     output.print_result(json_, {"marked": number}, f"{plural(number, 'message')} {_MARKED[mark]}.")
     if left is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, get_args
 from urllib.parse import urlencode
@@ -15,20 +14,20 @@ from duetime.dashboard.kind_forms import KindForm, Values, number_of
 from duetime.dashboard.request import Form, KindPage, PageRequest
 from duetime.dashboard.waiting_runs import waiting_rows
 from duetime.engine.model import Run
-from duetime.engine.store import RunQuery
 from duetime.kinds.notifications.service import KIND
-from duetime.service.errors import refuse, unwrap
-from duetime.service.inbox import (
+from duetime.service.errors import refuse
+from duetime.service.masking import masked
+from duetime.service.operations.inbox import (
+    Inbox,
     Mark,
+    MarkMessages,
     Show,
-    mark_all_read,
+    inbox,
     mark_messages,
     message_views,
-    messages,
     unread_count,
     waiting_count,
 )
-from duetime.service.masking import masked
 from duetime.service.services import Call
 from duetime.service.text import COUNTED, Count, whole_number
 
@@ -124,10 +123,9 @@ def inbox_page(request: PageRequest) -> Response:
     """Render the notifications that arrived, latest first, and the runs that wait for an agent."""
     topic, asked = request.parameter("topic"), request.parameter("show")
     show: Show = "unread" if asked == "unread" else "dismissed" if asked == "dismissed" else "kept"
-    services, number = request.call.services, unread_count(request.call.services, request.caller)
-    query = messages(services, request.caller, show, topic=topic or None) or RunQuery(ids=())
-    query = replace(query, limit=PAGE, cursor=request.parameter("cursor") or None, count_to=0)
-    page = unwrap(request.scheduler.runs(request.caller, query))
+    services, number = request.call.services, unread_count(request.call)
+    cursor = request.parameter("cursor") or None
+    page = inbox(request.call, Inbox(topic=topic or None, show=show, limit=PAGE, cursor=cursor, count_to=0)).value
     following = {"topic": topic, "show": "" if show == "kept" else show, "cursor": page.cursor}
     waiting, more_waiting = waiting_rows(request, request.parameter("waiting") or None)
     return request.render(
@@ -149,7 +147,7 @@ def inbox_page(request: PageRequest) -> Response:
 
 def _messages(request: PageRequest, runs: Sequence[Run]) -> list[dict[str, Any]]:
     latest_first = sorted(runs, key=lambda run: (run.finished or run.due, run.id), reverse=True)
-    views = message_views(request.call.services, request.caller, latest_first, request.zone)
+    views = message_views(request.reader, latest_first)
     return [view | _for_page(run, view, request.caller.owner) for run, view in zip(latest_first, views, strict=True)]
 
 
@@ -176,22 +174,22 @@ def _grouped(messages: Sequence[dict[str, Any]]) -> list[MessageGroup]:
 
 def change_inbox(request: PageRequest, form: Form) -> Response:
     """Mark messages as read, dismiss or restore them; `all` marks everything as read."""
-    services, back = request.call.services, form.back(*PLACE)
+    back = form.back(*PLACE)
     if form.get("all"):
-        number = mark_all_read(services, request.caller)
+        number = mark_messages(request.call, MarkMessages(everything=True)).value
         return request.redirect("/inbox", **back, did="read", number=number)
     action, _, key = form.get("do").partition(":")
     mark: Mark | None = next((each for each in get_args(Mark) if each == action), None)
     if mark is None:
         raise refuse("invalid", "choose what to do: mark as read, dismiss or restore")
     ids = [id for text in key.split(",") if (id := whole_number(text, 18)) is not None]
-    number = mark_messages(services, request.caller, ids, mark)
+    number = mark_messages(request.call, MarkMessages(ids=ids, mark=mark)).value
     return request.redirect("/inbox", **back, did=_DONE[mark], number=number)
 
 
 def _new(call: Call) -> Count:
     """Count what is new in the inbox: unread messages, and prompts that nobody has taken."""
-    number = unread_count(call.services, call.caller) + waiting_count(call.services, call.caller)
+    number = unread_count(call) + waiting_count(call)
     return Count(min(number, COUNTED), exact=number <= COUNTED)
 
 

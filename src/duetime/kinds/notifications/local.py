@@ -16,8 +16,8 @@ from duetime.engine.triggers import OnceTrigger
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.notifications.delivery import NO_DESTINATIONS, Delivery, Destinations, Inbox
 from duetime.kinds.notifications.service import KIND, PATIENCE, Notification, Sent, in_order, told
-from duetime.service.services import Services, pages_of
-from duetime.service.state_details import details_of
+from duetime.service.operations.schedules import details_of
+from duetime.service.services import Call, Services, pages_of
 from duetime.service.warnings import ScheduleWarning, declare, warning
 from duetime.service.workers import living
 from duetime.settings.sections import INBOX
@@ -135,10 +135,10 @@ class LocalNotifications:
     def scheduled(self, caller: Caller, topic: str | None = None) -> Result[list[Notification]]:
         query = ScheduleQuery(kind=KIND, status="living", subject=topic, limit=500, count_to=0)
         pages = pages_of(self._scheduler.search, caller._replace(operator=False), query)
-        return Ok(in_order(each for page in pages for each in self._with_details(page.items)))
+        return Ok(in_order(each for page in pages for each in self._with_details(caller, page.items)))
 
-    def _with_details(self, schedules: Sequence[Schedule]) -> Iterator[Notification]:
-        details = details_of(self._scheduler, schedules)
+    def _with_details(self, caller: Caller, schedules: Sequence[Schedule]) -> Iterator[Notification]:
+        details = details_of(Call(Services(self._scheduler), caller, self._scheduler.zone), schedules)
         for each in schedules:
             yield notification(each)._replace(detail=details.get(each.definition.id))
 

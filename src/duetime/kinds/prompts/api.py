@@ -18,10 +18,11 @@ from duetime.kinds.prompts.kind import PromptKind
 from duetime.rest.dependencies import Caller, Threads, json_only, problems, router
 from duetime.rest.requests import Anything, Given, Json, Text
 from duetime.rest.responses import AgentsShape
-from duetime.rest.runs import Id, answer_run, found_run
+from duetime.rest.runs import Id, answer_run
 from duetime.service import answers
 from duetime.service.errors import error_of, unwrap
-from duetime.service.run_control import await_handover, is_own_run
+from duetime.service.operations.history import ShowRun, show_run
+from duetime.service.operations.waiting import await_handover, is_own_run
 from duetime.service.services import Call
 
 routes = router()
@@ -88,7 +89,7 @@ async def finish(call: Caller, threads: Threads, id: Id, body: Annotated[FinishG
 
 
 def _finished(call: Call, id: int, body: FinishGiven) -> Response:
-    run = found_run(call, id)
+    run = show_run(call, ShowRun(run=id)).value
     if run.status != RunStatus.WAITING:
         raise error_of(not_possible("finished", run.status))
     caller, handed = call.caller, run_holder(run.id, run.fence)

@@ -119,7 +119,7 @@ def _change(
     if isinstance(result, Ok):
         of = result.value.definition.kind
         is_gone = not include_gone and call.services.hooks(of).is_gone(result.value)
-        return NOT_FOUND if is_gone or not _serves(call, of) else _change_here(call, result.value, effect)
+        return NOT_FOUND if is_gone or not call.serves(of) else _change_here(call, result.value, effect)
     if result.code not in (NOT_FOUND.code, KEPT_ELSEWHERE):
         return result
     is_limited = effect.until is not None or effect.note is not None
@@ -130,10 +130,6 @@ def _change(
         if changed.code != NOT_FOUND.code:
             return changed
     return NOT_FOUND if result.code == KEPT_ELSEWHERE else result
-
-
-def _serves(call: Call, kind: str) -> bool:
-    return call.kinds is None or kind in call.kinds
 
 
 def _change_here(call: Call, schedule: Schedule, effect: _Effect) -> Result[Changed]:
@@ -316,7 +312,7 @@ def _find_each(call: Call, ids: Sequence[str | int]) -> tuple[list[Target], list
     outside = {each.definition.public_id: each for each in (_kept_outside(call) if is_any_outside else ())}
     for id, result in results.items():
         schedule = result.value if isinstance(result, Ok) else outside.get(str(id))
-        if schedule is not None and _serves(call, schedule.definition.kind):
+        if schedule is not None and call.serves(schedule.definition.kind):
             definition = schedule.definition
             owner = {} if definition.owner == call.caller.owner else {"owner": definition.owner}
             targets[definition.public_id] = Target(definition.public_id, candidate(schedule) | owner, schedule)
@@ -346,7 +342,7 @@ def _matching(call: Call, request: ChangeMany) -> Iterator[Target]:
     )
     for page in pages_of(call.scheduler.search, call.caller, query):
         for each in page.items:
-            fits = _serves(call, each.definition.kind) and (states is None or each.progress.state in states)
+            fits = call.serves(each.definition.kind) and (states is None or each.progress.state in states)
             if fits and number <= MAX_CHANGED:
                 number += 1
                 yield Target(each.definition.public_id, candidate(each), each)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import MISSING, dataclass, fields
 from datetime import datetime
 from functools import reduce
 from operator import or_
 from types import NoneType, UnionType
-from typing import Annotated, Any, Generic, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, Generic, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from duetime.engine.clock import Instant, instant_of
 from duetime.engine.errors import DuetimeError, InvalidInput, UnreadableTime
 from duetime.engine.model import Schedule
-from duetime.engine.times import read_instant
+from duetime.engine.times import clock_local, read_instant
+from duetime.service.errors import refuse
+from duetime.service.kind_spec import check_kind
 from duetime.service.services import Call
 from duetime.service.warnings import ScheduleWarning
 
@@ -39,6 +41,7 @@ class Field:
     minimum: float | None = None
     maximum: float | None = None
     max_length: int | None = None
+    min_items: int | None = None
     max_items: int | None = None
     choices: tuple[str, ...] = ()
     name: str | None = None
@@ -49,6 +52,16 @@ Time = str | datetime | Instant
 """A time as it was written, such as `tomorrow 9am`, or one that was read already."""
 ScheduleReference = str | int | Schedule
 """The id, the number or the unambiguous name of a schedule, or a schedule that was read already."""
+
+
+MAX_LIMIT: Final = 1000
+Kind = Annotated[str | None, Field("Filter by kind, such as job.", max_length=200)]
+Owner = Annotated[str | None, Field("Only this owner; for operators, who otherwise see all.", max_length=200)]
+Limit = Annotated[int, Field("Maximum number of results.", brief="At most; default 20.", minimum=1, maximum=MAX_LIMIT)]
+Cursor = Annotated[
+    str | None,
+    Field("`next_cursor` of the previous page.", brief="next_cursor of the last page.", max_length=200),
+]
 
 
 class Argument(NamedTuple):
@@ -109,3 +122,49 @@ def read_time(call: Call, time: Time | None, field: str, *, last: bool = False, 
         raise UnreadableTime(field=field, problem=f"{error.message} {example}") from None
     except DuetimeError as error:
         raise InvalidInput(f"{field}: {error.message}", field=field) from None
+
+
+def read_range(
+    call: Call, start: Time | None, end: Time | None, names: tuple[str, str], *, past: bool = False
+) -> tuple[Instant | None, Instant | None]:
+    """Return the instants of a range, whose end includes all of a day without a time. Refuse a range that ends before
+    it starts. `names` are the arguments for start and end."""
+    first, last = read_time(call, start, names[0], past=past), read_time(call, end, names[1], last=True, past=past)
+    if first is not None and last is not None and last < first:
+        shown = " is before ".join(clock_local(each, call.zone) for each in (last, first))
+        raise InvalidInput(field=names[1], problem=f"{shown}, the time of {names[0]}; give a later time")
+    return first, last
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PagedRequest:
+    """Selects what a list contains by kind and owner, and which page of it."""
+
+    kind: Kind = None
+    owner: Owner = None
+    limit: Limit = 100
+    cursor: Cursor = None
+    count_to: int | None = None
+    """Number up to which all that match are counted; None for the usual one."""
+
+    def query(self, call: Call) -> dict[str, Any]:
+        """Return the part of a query that all lists have in common. Refuse an unknown kind and another's owner."""
+        check_kind(self.kind)
+        kinds = () if call.kinds is None else tuple(call.kinds)
+        count = {} if self.count_to is None else {"count_to": self.count_to}
+        owner = check_owner(call, self.owner)
+        return {"owner": owner, "kind": self.kind, "kinds": kinds, "limit": self.limit, "cursor": self.cursor, **count}
+
+
+def check_owner(call: Call, owner: str | None) -> str | None:
+    """Return the owner to filter by; None for all that the caller may see. Only operators may name another owner."""
+    if owner is not None and not call.caller.operator and owner != call.caller.owner:
+        raise refuse("operators_only", "owner: needs a token with the scope operator; leave it out", "owner")
+    return owner
+
+
+def check_choice(name: str, value: str | None, choices: Collection[str]) -> str | None:
+    """Return the value of an argument that has to be one of several words, if it has one."""
+    if value is not None and value not in choices:
+        raise InvalidInput(f"Unknown {name}: {value[:100]}. Choose one of: {', '.join(choices)}", field=name)
+    return value

@@ -11,15 +11,15 @@ from duetime.engine.encoding import json_object
 from duetime.engine.errors import DuetimeError
 from duetime.engine.model import LIVE, Cause, Definition, Run, RunId, RunStatus, Schedule, ScheduleState
 from duetime.engine.policy.options import policy_for_ending
-from duetime.engine.queries import NO_RUN
 from duetime.engine.result import Err, Result
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.scopes import DELETE
 from duetime.engine.store import RunQuery
 from duetime.service.errors import error_of, refuse, unwrap
-from duetime.service.lookup import find_schedule
+from duetime.service.lookup import find
 from duetime.service.masking import masked, masked_payload, unmasked_payload
 from duetime.service.operations.declaration import Answer, Field, ScheduleReference
+from duetime.service.operations.history import ShowRun, show_run
 from duetime.service.presenters import instant_view, trigger_shape
 from duetime.service.services import Call
 
@@ -56,6 +56,8 @@ class Retry:
     """Another attempt of a run that failed, was lost or was cancelled. It keeps its number."""
 
     run: Annotated[int, Field("The number of the run.", brief="Or a failed run, to try it again.", name="run_id")]
+    only_dead: bool = False
+    """Find no run that neither failed nor was lost."""
 
 
 def run_now(call: Call, request: RunNow) -> Answer[Run]:
@@ -73,9 +75,7 @@ def run_again(call: Call, request: RunAgain) -> Answer[Run]:
     The input is checked like that of a new schedule. Values that are sent back masked are restored, unless the input
     would go to a different destination.
     """
-    run = call.scheduler.run(call.caller, request.run)
-    if run is None:
-        raise error_of(NO_RUN)
+    run = show_run(call, ShowRun(run=request.run)).value
     schedule = call.scheduler.schedule_of(call.caller, run)
     if schedule is None:
         raise refuse("not_possible", "its schedule was deleted; create a new one with this input")
@@ -86,13 +86,14 @@ def run_again(call: Call, request: RunAgain) -> Answer[Run]:
 
 def retry(call: Call, request: Retry) -> Answer[Run]:
     """Retry a run that failed, was lost or was cancelled."""
+    run = show_run(call, ShowRun(run=request.run)).value
+    if request.only_dead and run.status not in (RunStatus.FAILED, RunStatus.LOST):
+        raise refuse("not_found", "there is no such run among those that failed")
     return _started(call, call.scheduler.retry(call.caller, request.run))
 
 
 def _find(call: Call, reference: ScheduleReference, kind: str | None) -> Schedule:
-    if isinstance(reference, Schedule):
-        return reference
-    return unwrap(find_schedule(call.scheduler, call.caller, reference, kind))
+    return find(call, reference, kind)
 
 
 def _run_edited(
@@ -177,10 +178,10 @@ def stop(call: Call, request: Stop) -> Answer[Stopped]:
     if (request.schedule is None) == (request.run is None):
         raise refuse("invalid", "schedule: give either a schedule or a run to stop", "schedule")
     if request.run is not None:
+        one = ShowRun(run=request.run)
+        show_run(call, one)
         unwrap(call.scheduler.cancel_run(call.caller, request.run))
-        run = call.scheduler.run(call.caller, request.run)
-        if run is None:
-            raise error_of(NO_RUN)
+        run = show_run(call, one).value
         stopped = Stopped([run], call.scheduler.schedule_of(call.caller, run))
     else:
         assert request.schedule is not None

@@ -9,22 +9,21 @@ from typing import Any
 
 import typer
 
-from duetime.engine.clock import Instant
-from duetime.engine.errors import DuetimeError, InvalidInput, Refused
+from duetime.engine.errors import InvalidInput, Refused
 from duetime.engine.model import Run, RunStatus, Schedule, ScheduleState
-from duetime.engine.result import Err, err_of
-from duetime.engine.times import clock_local, read_instant
+from duetime.engine.times import clock_local
 from duetime.engine.validation import NewSchedule
 from duetime.service import edits
 from duetime.service.edits import EditRequest
 from duetime.service.errors import FAILED, NOT_FINISHED, refuse, unwrap
-from duetime.service.lookup import find_schedule, is_stored, name_of, short_id
+from duetime.service.lookup import is_stored, name_of, short_id
 from duetime.service.operations.change import ACTIONS, REQUESTS, ChangeRequest, Pause, change
+from duetime.service.operations.declaration import read_time
 from duetime.service.operations.run import RunNow, Stop, run_now, stop
+from duetime.service.operations.schedules import Show, detail_of, show
+from duetime.service.operations.waiting import has_ended, wait_for_end, waited_for
 from duetime.service.pauses import falls_into_pause
-from duetime.service.run_control import has_ended, wait_for_end, waited_for
-from duetime.service.services import OPERATOR, operator_call
-from duetime.service.state_details import detail_of
+from duetime.service.services import OPERATOR
 from duetime.service.warnings import ScheduleWarning, time_warnings
 from duetime.service.when import When
 from duetime.terminal import output
@@ -62,7 +61,7 @@ def edit_schedule(
     given_when, limits = options.changed()
     if name is None and given_when is None and not limits and not policy and not payload:
         raise InvalidInput(f"nothing to change; give at least one option, see duetime {view.command} edit --help")
-    starting = instant_given(app, options.starting, "--starting")
+    starting = read_time(app.call, options.starting, "starting")
     when, moved = edits.time_or_rule(given_when)
     request = EditRequest(
         name=name,
@@ -80,7 +79,7 @@ def edit_schedule(
 
 
 def _document(app: Application, schedule: Schedule) -> dict[str, Any]:
-    document = schedule_document(schedule, app.scheduler.zone, detail_of(app.scheduler, schedule))
+    document = schedule_document(schedule, app.scheduler.zone, detail_of(app.call, schedule))
     return document | {"limits": app.services.limits(schedule)}
 
 
@@ -99,9 +98,9 @@ def run_schedule(app: Application, view: KindView, id: str, wait: float, json_: 
     schedule = find_here(app, view, id)
     definition = schedule.definition
     with _named(definition.kind, short_id(definition)):
-        made, warnings, notes = run_now(operator_call(app.services), RunNow(schedule=schedule))
-    seen = wait_for_end(app.scheduler, made, wait)
-    waited = waited_for(app.services, seen)
+        made, warnings, notes = run_now(app.call, RunNow(schedule=schedule))
+    seen = wait_for_end(app.call, made, wait)
+    waited = waited_for(app.call, seen)
     document = {"id": definition.public_id, "run": run_document(seen, app.scheduler.zone), **waited}
     text = f"Run {made.id} of {clean(name_of(definition))} {run_ending(seen, wait, waited['reason'])}"
     if notes:
@@ -122,7 +121,7 @@ def stop_schedule(app: Application, view: KindView, id: str, json_: bool) -> Non
     """Stop the runs of a schedule that are in progress."""
     found, zone = find_here(app, view, id), app.scheduler.zone
     with _named(found.definition.kind, found.definition.public_id):
-        stopped = stop(operator_call(app.services), Stop(schedule=found))
+        stopped = stop(app.call, Stop(schedule=found))
     document = {"id": found.definition.public_id, "runs": [run_document(run, zone) for run in stopped.value.runs]}
     owner = "" if found.definition.owner == OPERATOR.owner else f" Its owner is {found.definition.owner}."
     output.print_result(json_, document, clean(" ".join(stopped.notes) + owner))
@@ -139,30 +138,6 @@ def run_ending(run: Run, wait: float, reason: str | None) -> str:
     if run.status == RunStatus.QUEUED and reason is not None:
         return f"{reason.removeprefix('it ')}."
     return "is due now." if run.status == RunStatus.PENDING else f"is {run.status}."
-
-
-def instant_given(
-    app: Application, text: str | None, option: str, *, last: bool = False, past: bool = False
-) -> Instant | None:
-    """Read the time of an option. With `last`, it is the end of a range; with `past`, it is about what happened."""
-    if text is None:
-        return None
-    try:
-        return read_instant(text, app.scheduler.zone, app.clock.now(), last=last, past=past)
-    except DuetimeError as error:
-        raise InvalidInput(f"{option}: {error.message}") from error
-
-
-def range_given(
-    app: Application, first: str | None, last: str | None, *, past: bool = False
-) -> tuple[Instant | None, Instant | None]:
-    """Read the times of --from and --until, and refuse a range that ends before it starts."""
-    start = instant_given(app, first, "--from", past=past)
-    end = instant_given(app, last, "--until", last=True, past=past)
-    if start is not None and end is not None and end < start:
-        shown = " is before ".join(clock_local(each, app.scheduler.zone) for each in (end, start))
-        raise InvalidInput(f"--until: {shown}, the time of --from; give a later time")
-    return start, end
 
 
 _ALREADY = {"pause": "Already paused:", "resume": "Not paused:", "cancel": "Already cancelled:"}
@@ -182,20 +157,18 @@ def change_one(
 ) -> None:
     """Pause, resume, cancel or delete a schedule, and print what was done. Without `yes`, ask a person first."""
     if not yes and not json_ and is_interactive():
-        found = find_schedule(app.scheduler, OPERATOR, given, view.kind)
-        one = None if isinstance(found, Err) else found.value.definition
-        name = given if one is None else f"{short_id(one)}  {name_of(one)}"
+        name = _name_in_question(app, view, given)
         if not agreed(f"{action.capitalize()} {clean(name)}? This cannot be undone."):
             return
     request: ChangeRequest = REQUESTS[action](schedule=given, kind=view.kind)
     if isinstance(request, Pause):
-        request = replace(request, until=instant_given(app, until, "--until"), note=note)
+        request = replace(request, until=until, note=note)
     try:
         with _named(view.noun, given):
-            changed = change(operator_call(app.services), request).value
+            changed = change(app.call, request).value
     except Refused as error:
         if error.code in ("not_found", "ambiguous"):
-            raise not_found(app, view, given, err_of(error)) from None
+            raise not_found(app, view, given, error) from None
         raise
     verb = ACTIONS[request.action].capitalize()
     definition, progress = changed.schedule
@@ -219,6 +192,15 @@ def change_one(
     elif request.action == "resume" and progress.note is not None:
         text += f"\nnote   {clean(progress.note)}"
     output.print_result(json_, document, text)
+
+
+def _name_in_question(app: Application, view: KindView, reference: str) -> str:
+    """Return the short id and the name of a schedule, or what was given for one that is kept elsewhere."""
+    try:
+        definition = show(app.call, Show(schedule=reference, kind=view.kind)).value.definition
+    except Refused:
+        return reference
+    return f"{short_id(definition)}  {name_of(definition)}"
 
 
 @contextmanager

@@ -121,12 +121,12 @@ def kind_commands(view: KindView, summary: str, examples: str = "") -> typer.Typ
         db: Db = None,
         json_: Json = False,
     ) -> None:
-        from duetime.engine.store import ScheduleQuery
+        from duetime.service.operations.schedules import ListSchedules
         from duetime.terminal.schedules.read import list_schedules
 
-        query = ScheduleQuery(kind=view.kind, status=status, limit=limit, cursor=cursor, newest_first=True)
+        request = ListSchedules(kind=view.kind, status=status, limit=limit, cursor=cursor)
         with opened(db) as app:
-            list_schedules(app, view, query, json_, everything=everything)
+            list_schedules(app, view, request, json_, everything=everything)
 
     help_ = f"List {view.plural}, newest first, including those that have ended."
     own.command("list", cls=ReadCommand, help=help_)(list_)

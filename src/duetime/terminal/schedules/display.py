@@ -6,18 +6,17 @@ from collections.abc import Mapping
 
 from duetime.engine.actor import is_agents
 from duetime.engine.clock import SECOND, Instant
-from duetime.engine.errors import DuetimeError
+from duetime.engine.errors import DuetimeError, Refused
 from duetime.engine.model import Cause, Run, Schedule, ScheduleId, executed, first_start, status_of
 from duetime.engine.policy.options import policy_from_json
-from duetime.engine.result import Err
-from duetime.engine.store import ScheduleQuery
 from duetime.engine.times import clock_local
-from duetime.service.errors import error_of, refuse
-from duetime.service.history import next_attempt
-from duetime.service.lookup import find_schedule, short_id
+from duetime.service.errors import refuse
+from duetime.service.lookup import short_id
+from duetime.service.operations.history import earlier_attempts, next_attempt
+from duetime.service.operations.schedules import ListSchedules, Show, detail_of, list_schedules, show
 from duetime.service.presenters import actor_view, next_instants, next_of
 from duetime.service.services import OPERATOR
-from duetime.service.state_details import StatusWords, detail_of, status_words
+from duetime.service.state_details import StatusWords, status_words
 from duetime.terminal import output
 from duetime.terminal.context import Application, again
 from duetime.terminal.errors import did_you_mean
@@ -28,16 +27,18 @@ from duetime.terminal.schedules.kind_view import KindView, view_of
 def find_here(app: Application, view: KindView, text: str, *, deleted: bool = False) -> Schedule:
     """Find a schedule of this store by its id, by a unique prefix of its id, or by its name; with `deleted`, also a
     deleted one by its id."""
-    result = find_schedule(app.scheduler, OPERATOR, text, view.kind, deleted=deleted)
-    if isinstance(result, Err):
-        raise not_found(app, view, text, result)
-    return result.value
+    try:
+        return show(app.call, Show(schedule=text, kind=view.kind, deleted=deleted)).value
+    except Refused as error:
+        raise not_found(app, view, text, error) from None
 
 
 def short_of(app: Application, id: str) -> str:
     """Return the short id of a schedule, or the id itself for one that is not in this store."""
-    known = app.store.find(id)
-    return id if known is None else short_id(known.definition)
+    try:
+        return short_id(show(app.call, Show(schedule=id, deleted=True)).value.definition)
+    except Refused:
+        return id
 
 
 NEXT_TIMES = 5
@@ -46,20 +47,20 @@ _COMPARED = 500
 """Number of latest schedules whose names are compared with a mistyped one."""
 
 
-def not_found(app: Application, view: KindView, given: str, err: Err) -> DuetimeError:
+def not_found(app: Application, view: KindView, given: str, error: Refused) -> DuetimeError:
     """Return the error of a lookup as the command line words it."""
     shown = given if len(given) <= 60 else given[:60] + "..."
-    if err.code == "ambiguous":
-        ids = ", ".join(err.details["short_ids"])
+    if error.code == "ambiguous":
+        ids = ", ".join(error.details["short_ids"])
         return refuse("ambiguous", f"{shown!r} could mean several {view.plural}; give the id, such as {ids}")
-    if err.code != "not_found" or "others" in err.details:
-        return error_of(err)
-    query = ScheduleQuery(OPERATOR.owner, view.kind, (), "living", newest_first=True, limit=_COMPARED, count_to=0)
-    names = [each.definition.name[:60] for each in app.store.search(query).items]
+    if error.code != "not_found" or "others" in error.details:
+        return error
+    request = ListSchedules(owner=OPERATOR.owner, kind=view.kind, status="living", limit=_COMPARED, count_to=0)
+    names = [each.definition.name[:60] for each in list_schedules(app.call, request).value.items]
     similar = did_you_mean(shown, names)
     where = again(app, *filter(None, (view.command, "list")))
     message = f"there is no {view.noun} {shown!r}{similar or ';'} list them: {where}"
-    other = err.details.get("found")
+    other = error.details.get("found")
     spec = None if other is None else app.services.specs.get(other["kind"])
     if spec is not None and spec.command:
         message = f"{shown!r} is a {spec.name}; use {again(app, spec.command, '--help')}"
@@ -112,9 +113,9 @@ def _row(kind_view: KindView, item: Schedule, zone: str, now: Instant, detail: s
 
 def schedule_facts(app: Application, schedule: Schedule) -> list[tuple[str, object]]:
     """Return what to show of a schedule, with its next times."""
-    (definition, progress), zone, now = schedule, app.scheduler.zone, app.clock.now()
+    (definition, progress), zone, now = schedule, app.call.zone, app.call.now
     view = schedule_document(schedule, zone)
-    words = _status_words(schedule, detail_of(app.scheduler, schedule))
+    words = _status_words(schedule, detail_of(app.call, schedule))
     instants = next_instants(schedule, now, NEXT_TIMES)
     state = output.status_text(words.word)
     if words.more:
@@ -170,12 +171,12 @@ def _policy_text(stored: str) -> str:
 
 
 def print_runs(app: Application, runs: list[Run]) -> None:
-    zone = app.scheduler.zone
+    zone = app.call.zone
     rows: list[list[object]] = []
     for run in runs:
         text = "; ".join(filter(None, (outcome_text(run), retry_text(app, run))))
         took = "-" if run.started is None or run.finished is None else span(run.finished - run.started)
-        attempts = app.scheduler.earlier_attempts(run)
+        attempts = earlier_attempts(app.call, run)
         first = first_start(run, attempts)
         late = "-" if first is None else span(first - run.due)
         status = output.status_text(run.status)
@@ -193,8 +194,8 @@ def print_runs(app: Application, runs: list[Run]) -> None:
 
 def retry_text(app: Application, run: Run) -> str:
     """Return when a failed run is tried again; nothing for any other run."""
-    at = next_attempt(app.scheduler, run) if run.attempt and run.error else None
-    return "" if at is None else f"next attempt {coming(at, app.scheduler.zone, app.clock.now())}"
+    at = next_attempt(app.call, run) if run.attempt and run.error else None
+    return "" if at is None else f"next attempt {coming(at, app.call.zone, app.call.now)}"
 
 
 def outcome_text(run: Run, *, cause: bool = True) -> str:

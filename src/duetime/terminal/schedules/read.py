@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from duetime.engine.model import Run, Schedule
-from duetime.engine.store import Page, ScheduleQuery
+from duetime.engine.model import Run
 from duetime.service.errors import unwrap
-from duetime.service.history import next_attempt
+from duetime.service.operations.history import History, earlier_attempts, history, next_attempt
+from duetime.service.operations.schedules import ListSchedules, detail_of, details_of, pages_of_schedules
+from duetime.service.operations.schedules import list_schedules as read_schedules
 from duetime.service.presenters import attempt_view, instant_view, moment_view, next_instants
-from duetime.service.services import OPERATOR, pages_of
-from duetime.service.state_details import detail_of, details_of
+from duetime.service.services import OPERATOR, Call
 from duetime.terminal import output
 from duetime.terminal.context import Application, program
 from duetime.terminal.output import clean, counted, run_document, schedule_document
@@ -25,40 +25,42 @@ _STATUSES = {"scheduled": "pending", "failing": "failed", "waiting": "running"}
 """Statuses by the words that people use for them."""
 
 
-def list_schedules(app: Application, view: KindView, query: ScheduleQuery, json_: bool, *, everything: bool) -> None:
+def list_schedules(app: Application, view: KindView, request: ListSchedules, json_: bool, *, everything: bool) -> None:
     """Print a page of schedules, or all of them."""
-    status = _STATUSES.get(query.status or "", query.status)
-    pages = pages_of(
-        app.scheduler.search, OPERATOR, replace(query, status=status, limit=PAGE if everything else query.limit)
-    )
+    call, status = app.call, _STATUSES.get(request.status or "", request.status)
+    request = replace(request, status=status, limit=PAGE if everything else request.limit)
+    pages = pages_of_schedules(call, request)
     read = list(pages) if everything else [next(pages)]
-    items, total, zone = [item for page in read for item in page.items], read[0].total, app.scheduler.zone
+    items, total, zone = [item for page in read for item in page.items], read[0].total, call.zone
     for outside in app.services.outside(view.kind).values() if view.kind is not None else ():
         further = unwrap(outside.schedules(OPERATOR))
         items, total = [*further, *items], total + len(further)
-    details = details_of(app.scheduler, items)
+    details = details_of(call, items)
     if json_:
         views = [schedule_document(item, zone, details.get(item.definition.id)) for item in items]
         output.print_json({view.plural: views, "total": total, "next_cursor": read[-1].cursor})
         return
     if items:
-        print_schedules(view, items, zone, app.clock.now(), details)
+        print_schedules(view, items, zone, call.now, details)
     else:
-        output.say(f"{_nothing(app, view, query)} Add one: {program(view.command or 'notify', 'add', '--help')}")
+        output.say(f"{_nothing(app, view, request)} Add one: {program(view.command or 'notify', 'add', '--help')}")
     if len(items) < total:
         output.say(f"{len(items)} of {counted(read[0]._replace(total=total))}; --all shows every one, --limit more.")
-    for note in app.services.list_notes(query.kind) if view.kind is None else ():
+    for note in app.services.list_notes(request.kind) if view.kind is None else ():
         output.say(note)
 
 
-def _nothing(app: Application, view: KindView, query: ScheduleQuery) -> str:
+def _nothing(app: Application, view: KindView, request: ListSchedules) -> str:
     """Return why a list is empty."""
-    status = None if query.status == LIVING else query.status
+    status = None if request.status == LIVING else request.status
     if view.kind is not None:
         return f"There are no {view.plural} {f'with the status {clean(status)}' if status else 'yet'}."
-    if query.kind or status or query.text or query.subject:
+    if request.kind or status or request.text or request.subject:
         return "No schedules match."
-    ended, cancelled = (app.store.search(ScheduleQuery(status=each, limit=1)).total for each in ("over", "cancelled"))
+    counts = (
+        read_schedules(app.call, ListSchedules(status=each, limit=1)).value.total for each in ("over", "cancelled")
+    )
+    ended, cancelled = counts
     named = f"{ended:,} have ended ({program('list', '--all')})"
     if ended == cancelled:
         named = f"{ended:,} are cancelled ({program('list', '--status', 'cancelled')})"
@@ -66,15 +68,15 @@ def _nothing(app: Application, view: KindView, query: ScheduleQuery) -> str:
 
 
 def show_schedule(app: Application, view: KindView, id: str, runs: int, json_: bool) -> None:
-    schedule, zone = find_here(app, view, id), app.scheduler.zone
-    past = _history(app, schedule, runs).items if runs else []
+    schedule, call = find_here(app, view, id), app.call
+    past = history(call, History(schedule=schedule, limit=runs)).value.items if runs else []
     if json_:
-        instants = next_instants(schedule, app.clock.now(), NEXT_TIMES)
+        instants = next_instants(schedule, call.now, NEXT_TIMES)
         extra = {
-            "next_instants": [instant_view(instant, zone) for instant in instants],
-            "history": [_run_view(app, run) for run in past],
+            "next_instants": [instant_view(instant, call.zone) for instant in instants],
+            "history": [_run_view(call, run) for run in past],
         }
-        output.print_json(schedule_document(schedule, zone, detail_of(app.scheduler, schedule)) | extra)
+        output.print_json(schedule_document(schedule, call.zone, detail_of(call, schedule)) | extra)
         return
     output.facts(schedule_facts(app, schedule))
     if past:
@@ -83,9 +85,9 @@ def show_schedule(app: Application, view: KindView, id: str, runs: int, json_: b
 
 
 def show_history(app: Application, view: KindView, id: str, limit: int, json_: bool) -> None:
-    page = _history(app, find_here(app, view, id, deleted=True), limit)
+    page = history(app.call, History(schedule=find_here(app, view, id, deleted=True), limit=limit)).value
     if json_:
-        output.print_json({"runs": [_run_view(app, run) for run in page.items], "total": page.total})
+        output.print_json({"runs": [_run_view(app.call, run) for run in page.items], "total": page.total})
     elif page.items:
         print_runs(app, page.items)
         if len(page.items) < page.total:
@@ -94,12 +96,7 @@ def show_history(app: Application, view: KindView, id: str, limit: int, json_: b
         print("It has not run yet.")
 
 
-def _history(app: Application, schedule: Schedule, limit: int) -> Page[Run]:
-    return unwrap(app.scheduler.history(OPERATOR, schedule.definition.public_id, limit=limit))
-
-
-def _run_view(app: Application, run: Run) -> dict[str, Any]:
-    zone = app.scheduler.zone
-    following = moment_view(next_attempt(app.scheduler, run), zone)
-    shown = [attempt_view(attempt, zone) for attempt in app.scheduler.earlier_attempts(run)]
-    return run_document(run, zone) | {"attempts": shown, "next_attempt": following}
+def _run_view(call: Call, run: Run) -> dict[str, Any]:
+    following = moment_view(next_attempt(call, run), call.zone)
+    attempts = [attempt_view(attempt, call.zone) for attempt in earlier_attempts(call, run)]
+    return run_document(run, call.zone) | {"attempts": attempts, "next_attempt": following}

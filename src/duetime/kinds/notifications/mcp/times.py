@@ -11,7 +11,6 @@ from duetime.engine.times import iso_local, read_duration, read_time
 from duetime.engine.times.grammar import read_clock, read_iso
 from duetime.engine.triggers import known_zone
 from duetime.mcp.definitions import Arguments, ToolProblem
-from duetime.mcp.schemas import zone_of
 from duetime.service.services import Call
 from duetime.service.when import When
 
@@ -40,7 +39,7 @@ class RequestedTime(NamedTuple):
 
 
 def requested_time(call: Call, given: Arguments) -> RequestedTime:
-    zone = zone_of(call, given)
+    zone = call.in_zone(given.get("timezone")).zone
     chosen = [way for way in _WAYS if way in given]
     if len(chosen) != 1:
         found = f"{' and '.join(chosen)} were" if chosen else "none of them was"

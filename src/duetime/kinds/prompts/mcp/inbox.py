@@ -15,10 +15,9 @@ from duetime.kinds.prompts.kind import KIND, is_for, may_take, named_agent, prom
 from duetime.kinds.prompts.mcp.results import run_of_prompt, whole_view
 from duetime.kinds.prompts.mcp.text import Refusal, accepted, error, number_in, prompt_shown, refusing, shown
 from duetime.mcp.definitions import Arguments, Reply, Resource
-from duetime.mcp.schemas import zone_of
 from duetime.service.masking import masked, shortened
+from duetime.service.operations.waiting import is_own_run
 from duetime.service.presenters import author_view, instant_view
-from duetime.service.run_control import is_own_run
 from duetime.service.services import Call
 from duetime.settings.sections import HEARTBEAT, INBOX
 
@@ -29,7 +28,7 @@ NOTHING = "Nothing is due."
 def take_prompt(call: Call, given: Arguments) -> Reply:
     """Take the oldest due prompt that waits for an agent, and do what it says. It is yours until expires_at; end it
     with finish_prompt."""
-    zone, agent, own = zone_of(call, given), given.get("agent"), _own_agents(call)
+    zone, agent, own = call.in_zone(given.get("timezone")).zone, given.get("agent"), _own_agents(call)
 
     def accepts(definition: Definition) -> bool:
         fitting = (agent is None or is_for(agent, definition)) and takes(given.get("from_agents", True))(definition)

@@ -33,11 +33,11 @@ from duetime.kinds.prompts.mcp.text import (
     task_view,
 )
 from duetime.mcp.definitions import Arguments, Reply
-from duetime.mcp.schemas import STATUSES, policy_of, with_owner, with_warnings, zone_of
+from duetime.mcp.schemas import STATUSES, policy_of, with_owner, with_warnings
 from duetime.service.edits import left_out
+from duetime.service.operations.schedules import detail_of, details_of
 from duetime.service.presenters import instant_view
 from duetime.service.services import Call
-from duetime.service.state_details import detail_of, details_of
 from duetime.service.warnings import TIME, ScheduleWarning
 from duetime.service.when import When, limits_of, parse_when, read_phrase
 
@@ -54,7 +54,7 @@ def schedule(call: Call, given: Arguments) -> Reply:
     """Wake an agent later with instructions: for work that needs one (check, decide, write). Give one of at, cron,
     rrule, every, when. Tell the user the time, the agent and warnings. To message a person use schedule_notification,
     to run a task schedule_job."""
-    zone, now = zone_of(call, given), call.scheduler.clock.now()
+    zone, now = call.in_zone(given.get("timezone")).zone, call.scheduler.clock.now()
     when, first = _when(given, zone, now)
     limits = limits_of(given)
     if twice := next((name for name in limits if name in when.config), None):
@@ -108,7 +108,7 @@ def _agent_and_note(call: Call, made: Schedule, *, asked_for: bool) -> tuple[str
 def schedule_list(call: Call, given: Arguments) -> Reply:
     """The caller's scheduled prompts by fire time: number, local time, status, prompt; pending ones unless another
     status is given. list_upcoming shows all kinds."""
-    zone = zone_of(call, given)
+    zone = call.in_zone(given.get("timezone")).zone
     status = given.get("status", "pending")
     if status != "all" and status not in STATUSES:
         raise error(f'unknown status "{status[:100]}".')
@@ -123,7 +123,7 @@ def schedule_list(call: Call, given: Arguments) -> Reply:
         count_to=EVERY_ONE,
     )
     page, depth = accepted(call.scheduler.search(call.caller, query)), call.caller.depth
-    details = details_of(call.scheduler, page.items)
+    details = details_of(call, page.items)
     view: dict[str, Any] = {
         "tasks": [with_owner(call, _row(found, zone, depth, details), found.definition.owner) for found in page.items],
         "total": page.total,
@@ -168,7 +168,7 @@ def schedule_edit(call: Call, given: Arguments) -> Reply:
             {"hint": "timezone is how times are read; to change it, give the rule too."} if "timezone" in given else {}
         )
         raise Refusal("Error: provide at least one of 'at' or 'prompt' to edit.", **hint)
-    zone, now = zone_of(call, given), call.scheduler.clock.now()
+    zone, now = call.in_zone(given.get("timezone")).zone, call.scheduler.clock.now()
     first, rule = None, None
     if any(name in given for name in ("cron", "rrule", "every")):
         rule, first = _when(given, zone, now)
@@ -234,7 +234,7 @@ def _updated(
         parts.append(f'prompt → "{headline(given["prompt"])}"')
     if "agent" in given:
         parts.append(f"agent → {edited.definition.subject}")
-    detail = detail_of(call.scheduler, edited)
+    detail = detail_of(call, edited)
     view = {**task_view(edited, zone, call.caller.depth, detail), "timezone": zone, **call.services.facts(edited, zone)}
     if note is not None:
         view["note"] = note

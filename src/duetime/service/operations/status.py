@@ -8,15 +8,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from duetime.engine.clock import DAY, SECOND, Instant
+from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import LOCAL
-from duetime.engine.model import RunStatus, ScheduleState
+from duetime.engine.model import RunStatus, ScheduleState, WorkerRow
 from duetime.engine.redaction import without_password
 from duetime.engine.result import Err
-from duetime.engine.store import ScheduleQuery
+from duetime.engine.store import Health, ScheduleQuery
 from duetime.engine.store_interfaces import Timing
-from duetime.service.history import HistoryQuery, history
 from duetime.service.kind_spec import ScheduleWarning
-from duetime.service.presenters import View, instant_view
+from duetime.service.operations.declaration import Answer
+from duetime.service.operations.history import MAX_LISTED_TEXT, History, history, outcomes
+from duetime.service.presenters import View, instant_view, worker_shape
 from duetime.service.services import Call
 from duetime.service.warnings import EXPLANATIONS
 from duetime.service.workers import kinds_taken, living
@@ -33,7 +35,7 @@ _LIVING: Final = (ScheduleState.ACTIVE, ScheduleState.PAUSED, ScheduleState.BROK
 _ALWAYS = "A worker runs without an agent client, so that work is carried out whether or not a client is open."
 
 
-def status(call: Call) -> View:
+def status(call: Call) -> Answer[View]:
     """Return the status. Information for the operator, such as names of machines, is shown only to the operator and to
     the local owner."""
     services, caller = call.services, call.caller
@@ -44,7 +46,7 @@ def status(call: Call) -> View:
         found = services.hooks(kind).status(caller.owner)
         warnings += found.warnings
         kinds |= found.facts
-    return {
+    view = {
         "now": instant_view(now, call.zone),
         "timezone": call.zone,
         "server": _server(call, now),
@@ -56,6 +58,23 @@ def status(call: Call) -> View:
         "warnings": [_explained(each) for each in warnings],
         "warning_codes": dict(EXPLANATIONS),
     }
+    return Answer(view, warnings)
+
+
+def workers(call: Call) -> Answer[list[WorkerRow]]:
+    """Return the workers of this store."""
+    return Answer(call.scheduler.workers())
+
+
+def worker_views(call: Call, rows: Sequence[WorkerRow]) -> list[View]:
+    """Return workers for programs, and whether each is alive."""
+    now = call.now
+    return [worker_shape(each, now, call.zone) for each in rows]
+
+
+def health(call: Call) -> Answer[Health]:
+    """Return the state of the store, as only an operator may see it."""
+    return Answer(call.scheduler.store.health(call.now))
 
 
 def _explained(warning: ScheduleWarning) -> View:
@@ -136,14 +155,15 @@ def limit_text(name: str, value: float) -> str:
 
 
 def _failures(call: Call, now: Instant) -> View:
-    asked = HistoryQuery(status="failed", since=Instant(now - DAY), owner=call.caller.owner, limit=_MOST_FAILURES)
-    found = history(call.scheduler, call.caller, asked, call.zone)
-    if isinstance(found, Err):
+    request = History(status="failed", since=Instant(now - DAY), owner=call.caller.owner, limit=_MOST_FAILURES)
+    try:
+        page = history(call, request).value
+    except DuetimeError:
         return {"count": None, "latest": []}
     shown = ("id", "kind", "name", "run_id", "due", "error")
-    latest = [{name: row[name] for name in shown} for row in found.value.rows]
-    view = {"count": found.value.total, "latest": latest}
-    return view if found.value.total_exact else {**view, "at_least": True}
+    latest = [{name: row[name] for name in shown} for row in outcomes(call, page.items, MAX_LISTED_TEXT)]
+    view = {"count": page.total, "latest": latest}
+    return view if page.total_exact else {**view, "at_least": True}
 
 
 # Figures of the last day.

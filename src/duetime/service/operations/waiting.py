@@ -6,35 +6,62 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 
-from duetime.engine.kind import Caller
-from duetime.engine.model import LIVE, Run, RunStatus, run_holder
-from duetime.engine.scheduler import Scheduler
-from duetime.service.services import NO_WORKER, OPERATOR, Call, Services
-from duetime.service.state_details import why_unfinished
+from duetime.engine.model import LIVE, Run, RunStatus, ScheduleState, names_limit, run_holder
+from duetime.engine.store import RunQuery
+from duetime.service.masking import masked
+from duetime.service.services import NO_WORKER, Call
 
 T = TypeVar("T")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
 
 
-def waited_for(services: Services, run: Run) -> dict[str, Any]:
+def waited_for(call: Call, run: Run) -> dict[str, Any]:
     """Return whether a run has ended and the reason why not, for the answer to somebody who waited for it."""
     if has_ended(run):
         return {"ended": True, "reason": None}
-    reason = why_unfinished(services.scheduler, run)
+    reason = _why_unfinished(call, run)
     if reason is None:
-        idle = any(each.code == NO_WORKER for each in services.worker_warnings(run.kind))
+        idle = any(each.code == NO_WORKER for each in call.services.worker_warnings(run.kind))
         reason = "no worker is running" if idle else "no worker has started it"
     return {"ended": False, "reason": reason}
+
+
+def _why_unfinished(call: Call, run: Run) -> str | None:
+    """Return what a run that has not ended is waiting for, as a clause that follows a colon; None if only for a worker
+    to start it."""
+    if run.status == RunStatus.RUNNING:
+        return "it is still running"
+    if run.status == RunStatus.WAITING:
+        return "no agent has taken it" if run.holder is None else "the agent that took it has not finished it"
+    if run.status == RunStatus.QUEUED:
+        return f"it is queued behind an earlier run{_held_behind(call, run)}"
+    if run.error is None:
+        return None
+    if run.attempt:
+        return f"an attempt failed and is repeated later: {masked(run.error)}"
+    return f"{'it is held back' if names_limit(run.error) else 'no worker can run it'}: {masked(run.error)}"
+
+
+def _held_behind(call: Call, run: Run) -> str:
+    """Return what the earlier runs of a queued run wait for, if that is the end of a pause."""
+    store = call.scheduler.store
+    schedule = store.get(run.schedule)
+    if schedule is None or schedule.progress.state != ScheduleState.PAUSED:
+        return ""
+    query = RunQuery(schedule=run.schedule, status="live", count_to=0)
+    active = [each for each in store.runs(query).items if each.status != RunStatus.QUEUED]
+    held = [each for each in active if each.status == RunStatus.PENDING and store.starts_at(each) is None]
+    return ", which waits until the schedule is resumed" if active and held == active else ""
 
 
 def has_ended(run: Run) -> bool:
     return run.status not in LIVE
 
 
-def look_again(scheduler: Scheduler, run: Run, caller: Caller = OPERATOR) -> Run:
+def look_again(call: Call, run: Run) -> Run:
     """Return the run as it is now, and as the caller sees it."""
-    return scheduler.run(caller, run.id) or run
+    return call.scheduler.run(call.caller, run.id) or run
 
 
 def _pauses(seconds: float) -> Iterator[float]:
@@ -65,13 +92,13 @@ async def await_result(first: T, look: Callable[[T], Awaitable[T]], is_over: Cal
     return seen
 
 
-def wait_for_end(scheduler: Scheduler, run: Run, seconds: float) -> Run:
+def wait_for_end(call: Call, run: Run, seconds: float) -> Run:
     """Block the calling thread until the run has ended or the time has passed; return the run as it is then."""
     for pause in _pauses(seconds):
         if has_ended(run):
             break
         threading.Event().wait(pause)
-        run = look_again(scheduler, run)
+        run = look_again(call, run)
     return run
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Annotated, NamedTuple
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError
@@ -17,9 +17,11 @@ from duetime.engine.result import Err
 from duetime.engine.store import PAGE_BYTES, ScheduleQuery
 from duetime.engine.triggers import Trigger, trigger_from_json
 from duetime.engine.triggers.step_budget import LIST_STEPS, step_budget
-from duetime.service.kind_spec import Window
+from duetime.service.kind_spec import Window, check_kind
+from duetime.service.operations.declaration import Answer, Field, Kind, Owner, Time, check_owner, read_range
 from duetime.service.presenters import View, coming_shape
-from duetime.service.services import Services, pages_of
+from duetime.service.services import Call, Services, pages_of
+from duetime.service.warnings import ScheduleWarning
 
 MOST_READ = 2000
 """Maximum number of schedules that are read for one list."""
@@ -32,7 +34,29 @@ _EXPENSIVE = "Some times are missing: the rules of some schedules take too many 
 Occurrence = tuple[Instant, Schedule]
 
 
-class Upcoming(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upcoming:
+    """What fires next, in time order."""
+
+    start: Annotated[
+        Time | None, Field("Only from this time on; by default, now.", brief="From then: tomorrow.", name="from")
+    ] = None
+    until: Annotated[
+        Time | None, Field("Only up to this time; a date includes the whole day.", brief="Until then: 2026-02-10.")
+    ] = None
+    kind: Kind = None
+    topic: Annotated[
+        str | None,
+        Field("Only schedules that send or report to this topic.", brief="Only to this topic.", max_length=200),
+    ] = None
+    include_paused: Annotated[
+        bool, Field("Include times at which paused schedules would fire.", brief="Paused ones too.")
+    ] = False
+    owner: Owner = None
+    count: Annotated[int, Field("Maximum number of times.", brief="At most; default 20.", minimum=1, maximum=100)] = 20
+
+
+class UpcomingTimes(NamedTuple):
     """Occurrences in the order of their times."""
 
     rows: list[View]
@@ -40,12 +64,40 @@ class Upcoming(NamedTuple):
     """Whether the window has further occurrences that are not among the rows."""
     later: list[View]
     """If so, the schedules without a row, each with its first time in the window."""
-    warnings: list[str]
-    """The reason why something may be missing."""
+
+    def facts(self, zone: str, warnings: Sequence[ScheduleWarning]) -> View:
+        """Return the answer for programs."""
+        facts = {"upcoming": self.rows, "count": len(self.rows), "more": self.more, "timezone": zone}
+        further = {"later": self.later, "warnings": [each.text for each in warnings]}
+        return facts | {name: value for name, value in further.items() if value}
 
 
-def upcoming(services: Services, caller: Caller, asked: Window, zone: str) -> Upcoming:
-    """Return what fires in a window, each row with its owner and its topic."""
+def upcoming(call: Call, request: Upcoming) -> Answer[UpcomingTimes]:
+    """Return what fires in a window, each row with its owner and its topic. Warnings say why something may be
+    missing."""
+    check_kind(request.kind)
+    kinds = call.kinds if request.kind is None else (request.kind,)
+    span = read_range(call, request.start, request.until, ("from", "until"))
+    owner, now = check_owner(call, request.owner), call.scheduler.clock.now()
+    window = Window(now, request.count, *span, kinds, request.topic, request.include_paused, owner)
+    return _upcoming(call.services, call.caller, window, call.zone)
+
+
+def coming(
+    call: Call,
+    limit: int,
+    until: Instant | None = None,
+    *,
+    owner: str | None = None,
+    kind: str | None = None,
+    text: str | None = None,
+) -> list[Schedule]:
+    """Return the schedules that fire next, in the order of their next times, for pages and screens. `text` is a part of
+    the name."""
+    return call.scheduler.coming(call.caller, until, limit, owner, kind=kind, text=text)
+
+
+def _upcoming(services: Services, caller: Caller, asked: Window, zone: str) -> Answer[UpcomingTimes]:
     schedules, whole = _read(services, caller, asked)
     further, unread = _kept_outside(services, caller, asked)
     schedules += further
@@ -57,7 +109,8 @@ def upcoming(services: Services, caller: Caller, asked: Window, zone: str) -> Up
     beyond = sorted([*rows[asked.count :], *later], key=_time)
     more = bool(beyond) or not whole or not evaluated
     shown = [row for _, row in rows[: asked.count]]
-    return Upcoming(shown, more, _without(shown, [row for _, row in beyond]), warnings)
+    times = UpcomingTimes(shown, more, _without(shown, [row for _, row in beyond]))
+    return Answer(times, [ScheduleWarning("incomplete", text) for text in warnings])
 
 
 def _time(row: tuple[Instant, View]) -> Instant:

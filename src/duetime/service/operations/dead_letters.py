@@ -1,0 +1,296 @@
+"""Dead letters: runs that failed for good or were lost. They are grouped into problems, and retried or dismissed
+together."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from hashlib import sha256
+from typing import Annotated, Final, Literal, NamedTuple, get_args
+
+from duetime.engine.clock import Instant
+from duetime.engine.errors import InvalidInput
+from duetime.engine.model import DISMISSABLE, OVER, Run, RunId, ScheduleId, ScheduleState
+from duetime.engine.policy.pauses import is_one_off
+from duetime.engine.result import Err, Ok, Result
+from duetime.engine.scheduler import ordered
+from duetime.engine.store import FAILED_OR_LOST, Page, RunQuery
+from duetime.service.errors import refuse, refuse_many, unwrap
+from duetime.service.operations.declaration import Answer, Field, PagedRequest
+from duetime.service.operations.history import ShowRun, show_run
+from duetime.service.operations.inbox import Mark, MarkMessages, is_message, mark_messages
+from duetime.service.services import Call, pages_of
+from duetime.service.text import COUNTED, Count, plural
+
+MAX_NAMED: Final = 10_000
+"""Maximum number of dead letters that a page shows, or that one call names by id. A filter reaches all that match."""
+_PAGE: Final = 500
+"""Number of dead letters that are read and changed at once."""
+_MOST_BYTES: Final = 4 * 1024 * 1024
+"""Size in bytes at which a page ends early, because results may be long."""
+_COUNTED: Final = 1_000_000
+_NUMBERS: Final = re.compile(r"\b[0-9a-f]{8,}\b|\d+(?:\.\d+)?")
+"""The parts that differ between two occurrences of one problem: durations, ports, ids."""
+Action = Literal["retry", "dismiss", "restore"]
+"""`restore` undoes `dismiss`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetters(PagedRequest):
+    """Dead letters that match every given filter, latest first."""
+
+    text: Annotated[
+        str, Field("Part of the name or of the error, whatever the case of its ASCII letters.", max_length=200)
+    ] = ""
+    dismissed: Annotated[bool, Field("Those that were dismissed, instead of those that were not.")] = False
+    groups: Sequence[str] = ()
+    """Keys of groups, as `group` builds them. Pages do not select by them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeDeadLetters(DeadLetters):
+    """A change of the dead letters with these numbers, or of all that match, however many they are."""
+
+    action: Action
+    ids: Annotated[
+        Sequence[int] | None, Field("Numbers of runs, instead of a filter.", min_items=1, max_items=MAX_NAMED)
+    ] = None
+    every_run: Annotated[bool, Field("Retry every run of a recurring schedule, not only its newest.")] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dismiss:
+    """One dead letter, or a run that was missed, taken off the list; it stays in the history."""
+
+    run: Annotated[int, Field("The number of a run.", name="run_id")]
+    undo: bool = False
+    """Put it back on the list."""
+    only_dead: bool = False
+    """Find no run that can be neither dismissed nor restored."""
+
+
+class Group(NamedTuple):
+    """Dead letters of one schedule with the same error, latest first."""
+
+    runs: list[Run]
+
+    @property
+    def key(self) -> str:
+        """Name of the group in a request."""
+        return _key(self.latest)
+
+    @property
+    def latest(self) -> Run:
+        return self.runs[0]
+
+
+class PlannedRetry(NamedTuple):
+    """The dead letters of one schedule that a retry of many concerns."""
+
+    newest: Run
+    number: int
+    retried: int
+    """How many of them are retried: none if the schedule was cancelled or deleted."""
+    recurs: bool
+    is_paused: bool
+    """What is retried runs nevertheless."""
+
+
+class Dealt(NamedTuple):
+    """The result of retrying, dismissing or restoring dead letters: ids only, since they may be many."""
+
+    done: list[RunId]
+    refused: list[tuple[RunId, Err]]
+    kinds: set[str]
+    """Of those that were changed."""
+
+    def reasons(self) -> list[str]:
+        """Return one line for each reason why some were refused, with their number."""
+        counted = Counter(_reason(err) for _, err in self.refused)
+        return [f"{plural(number, 'run')}: {reason}" for reason, number in counted.most_common()]
+
+    def add(self, runs: Sequence[Run], results: Sequence[Result[Run]]) -> None:
+        for run, result in zip(runs, results, strict=True):
+            if isinstance(result, Ok):
+                self.done.append(run.id)
+                self.kinds.add(run.kind)
+            else:
+                self.refused.append((run.id, result))
+
+
+def ended_at(run: Run) -> Instant:
+    """Return the instant that lists show and by which they sort a dead letter."""
+    return run.due if run.finished is None else run.finished
+
+
+def _query(call: Call, request: DeadLetters) -> RunQuery:
+    """Return the query for the dead letters that match, apart from the filter by group."""
+    status, mark_from = (FAILED_OR_LOST, 1) if request.dismissed else ("dead", None)
+    return RunQuery(**request.query(call), status=status, mark_from=mark_from, text=request.text)
+
+
+def dead_letters(call: Call, request: DeadLetters) -> Answer[Page[Run]]:
+    """Return a page of dead letters. Notes say which failures are not recorded in this store."""
+    page = unwrap(call.scheduler.runs(call.caller, _query(call, request)))
+    return Answer(page, (), call.services.failure_notes(request.kind))
+
+
+def dismiss(call: Call, request: Dismiss) -> Answer[Run]:
+    """Dismiss a dead letter, or put it back on the list."""
+    run = show_run(call, ShowRun(run=request.run)).value
+    if request.only_dead and run.status not in DISMISSABLE:
+        raise refuse("not_found", "there is no such run among those that failed")
+    return Answer(unwrap(call.scheduler.dismiss(call.caller, request.run, undo=request.undo)))
+
+
+def find_dead(call: Call, request: DeadLetters) -> list[Run]:
+    """Return the matching dead letters, latest first; at most the newest MAX_NAMED."""
+    query = replace(_query(call, request), limit=_PAGE, count_to=0, most_bytes=_MOST_BYTES)
+    found: list[Run] = []
+    for page in pages_of(call.scheduler.runs, call.caller, query):
+        # Nobody looks at the result here, and it may be long.
+        found += [run if run.result is None else run._replace(result=None) for run in page.items]
+        if len(found) >= MAX_NAMED:
+            break
+    matching = [run for run in found[:MAX_NAMED] if not request.groups or _key(run) in request.groups]
+    return sorted(matching, key=lambda run: (ended_at(run), run.id), reverse=True)
+
+
+def group(runs: Sequence[Run]) -> list[Group]:
+    """Group by schedule and error, so that one cause is one entry however often it occurred. The latest group comes
+    first."""
+    groups: dict[tuple[ScheduleId, str], Group] = {}
+    for run in runs:
+        same = run.schedule, _without_numbers(run.error or run.status)
+        if same not in groups:
+            groups[same] = Group([])
+        groups[same].runs.append(run)
+    return list(groups.values())
+
+
+def _key(run: Run) -> str:
+    return sha256(f"{run.schedule}\n{_without_numbers(run.error or run.status)}".encode()).hexdigest()[:16]
+
+
+@lru_cache(maxsize=1000)
+def _without_numbers(error: str) -> str:
+    return _NUMBERS.sub("#", error)
+
+
+def change_dead(
+    call: Call, request: ChangeDeadLetters, report: Callable[[float], None] = lambda part: None
+) -> Answer[Dealt]:
+    """Retry, dismiss or restore all matching dead letters, however many, a page at a time, oldest first. `report`
+    receives the fraction that is done, from 0 to 1.
+
+    Each retried run keeps its id. Those of one schedule run one after the other in the order in which they were due,
+    whatever its overlap policy and its queue limit. Unless ids or `every_run` are given, only the newest dead letter of
+    a recurring schedule is retried, because the others are mostly obsolete.
+    """
+    scheduler, dealt, newest = call.scheduler, Dealt([], [], set()), dict[ScheduleId, RunId]()
+    action = request.action
+    change = {"retry": scheduler.retry_all, "dismiss": scheduler.dismiss_all, "restore": scheduler.restore_all}[action]
+    refuse_many(call.caller, f"{action} many runs", "ask a person to do it")
+    if action == "retry" and request.ids is None and not request.every_run:
+        newest = {each.newest.schedule: each.newest.id for each in plan_retry(call, request) if each.recurs}
+    for runs, part in _chosen(call, request if action != "restore" else replace(request, dismissed=True)):
+        chosen = [run for run in runs if newest.get(run.schedule, run.id) == run.id]
+        results = unwrap(change(call.caller, chosen))
+        dealt.add(ordered(chosen), results)
+        report(part)
+    kinds = sorted(dealt.kinds) if action == "retry" else ()
+    warnings = dict.fromkeys(each for kind in kinds for each in call.services.worker_warnings(kind))
+    return Answer(dealt, list(warnings), dealt.reasons())
+
+
+def plan_retry(call: Call, request: ChangeDeadLetters) -> list[PlannedRetry]:
+    """Return what a retry of the matching dead letters concerns, by schedule; the one with the most comes first."""
+    newest, numbers = dict[ScheduleId, Run](), Counter[ScheduleId]()
+    for runs, _ in _chosen(call, request):
+        numbers.update(run.schedule for run in runs)
+        for run in runs:
+            latest = max(run, newest.get(run.schedule, run), key=lambda each: (each.due, each.id))
+            newest[run.schedule] = latest._replace(result=None)
+    planned = []
+    for id, number in numbers.most_common():
+        schedule = call.scheduler.schedule_of(call.caller, newest[id])
+        state = ScheduleState.DELETED if schedule is None else schedule.progress.state
+        recurs = schedule is not None and not is_one_off(schedule.definition)
+        retried = 1 if recurs and not request.every_run else number
+        retried = 0 if state in (ScheduleState.CANCELLED, ScheduleState.DELETED) else retried
+        planned.append(PlannedRetry(newest[id], number, retried, recurs, state == ScheduleState.PAUSED))
+    return planned
+
+
+def _chosen(call: Call, request: ChangeDeadLetters) -> Iterator[tuple[list[Run], float]]:
+    """Yield the runs to change in batches, each with the fraction of the whole that it completes."""
+    if request.ids is not None:
+        named = ordered(_by_ids(call, request.ids))
+        for start in range(0, len(named), _PAGE):
+            yield named[start : start + _PAGE], min(1.0, (start + _PAGE) / len(named))
+        return
+    # Runs that fail from now on are not included: a retried run keeps its id, which the pages have passed by then, and
+    # new runs get higher ids.
+    below = RunId(call.scheduler.store.newest_run() + 1)
+    query = replace(_query(call, request), below=below, ascending=True, limit=_PAGE)
+    query = replace(query, count_to=_COUNTED, most_bytes=_MOST_BYTES)
+    seen = total = 0
+    for page in pages_of(call.scheduler.runs, call.caller, query):
+        total, seen = total or page.total, seen + len(page.items)
+        matching = [run for run in page.items if not request.groups or _key(run) in request.groups]
+        yield matching, min(1.0, seen / max(1, total))
+
+
+def _by_ids(call: Call, ids: Sequence[int]) -> list[Run]:
+    if len(ids) > MAX_NAMED:
+        raise refuse("invalid", f"ids: at most {MAX_NAMED:,}; give a filter instead", "ids")
+    runs = [show_run(call, ShowRun(run=id)).value for id in dict.fromkeys(ids)]
+    return [run._replace(result=None) for run in runs]
+
+
+def _reason(err: Err) -> str:
+    state = err.details.get("state")
+    return f"the schedule was {state}" if state in OVER else err.message or "it no longer exists"
+
+
+def count_dead(call: Call, kind: str | None = None) -> Count:
+    """Count the runs that failed or were lost and that nobody has retried or dismissed."""
+    query = RunQuery(kind=kind, status="dead", limit=1, count_to=COUNTED)
+    page = unwrap(call.scheduler.runs(call.caller, query))
+    return Count(page.total, page.total_exact)
+
+
+MAX_MARKED: Final = 100
+"""Maximum number of runs that one call marks by id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkRuns:
+    """Messages to mark as read, or messages and dead letters that are dealt with."""
+
+    runs: Annotated[
+        Sequence[int],
+        Field("Numbers of runs.", brief="Each run_id, as in history.", max_items=MAX_MARKED, name="run_ids"),
+    ]
+    mark: Annotated[Mark, Field("`restore` undoes `dismiss`.", brief="restore undoes dismiss.", choices=get_args(Mark))]
+
+
+def mark_runs(call: Call, request: MarkRuns) -> Answer[int]:
+    """Mark messages and dead letters, and return how many. Notes say why some were not marked."""
+    ids, mark = request.runs, request.mark
+    if not 1 <= len(ids) <= MAX_MARKED or any(type(id) is not int for id in ids):
+        raise InvalidInput(field="run_ids", problem=f"must be 1 to {MAX_MARKED} whole numbers, such as [12, 15].")
+    runs = [show_run(call, ShowRun(run=id)).value for id in dict.fromkeys(ids)]
+    failed = [run.id for run in runs if not is_message(call, run)]
+    if mark == "read" and failed:
+        text = f"Run {failed[0]} is not a message, so it cannot be marked as read; use dismiss for failed runs."
+        raise InvalidInput(text)
+    messages = [run.id for run in runs if run.id not in failed]
+    marked = mark_messages(call, MarkMessages(ids=messages, mark=mark)).value if messages else 0
+    if mark == "read" or not failed:
+        return Answer(marked)
+    dealt, _, notes = change_dead(call, ChangeDeadLetters(action=mark, ids=failed))
+    return Answer(marked + len(dealt.done), (), notes)

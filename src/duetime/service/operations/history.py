@@ -1,0 +1,271 @@
+"""The history of runs, of one schedule or of all kinds, including deleted schedules; and the details of one run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+from duetime.engine.clock import SECOND, Instant
+from duetime.engine.model import (
+    LIVE,
+    LOCAL,
+    Attempt,
+    Cause,
+    Definition,
+    Run,
+    RunStatus,
+    Schedule,
+    ScheduleId,
+    first_start,
+    status_of,
+)
+from duetime.engine.policy.follow_ups import message_key
+from duetime.engine.queries import NO_RUN
+from duetime.engine.result import Err
+from duetime.engine.store import FAILED_OR_LOST, Page, RunQuery, Store
+from duetime.service.errors import error_of, unwrap
+from duetime.service.lookup import find
+from duetime.service.masking import LONGEST, masked, masked_payload, shortened
+from duetime.service.operations.declaration import (
+    Answer,
+    Field,
+    Limit,
+    PagedRequest,
+    ScheduleReference,
+    Time,
+    check_choice,
+    read_range,
+)
+from duetime.service.presenters import (
+    View,
+    actor_view,
+    attempt_view,
+    instant_view,
+    message_shape,
+    moment_view,
+    run_shape,
+    run_shapes,
+)
+from duetime.service.services import Call
+from duetime.settings.sections import INBOX
+
+STATUSES: Final = (*(status.value for status in RunStatus), "live")
+"""Statuses by which runs can be selected. `live`: all that may still change."""
+MAX_LISTED_TEXT: Final = 1000
+"""Maximum length of a text within a result in a list of runs, in characters."""
+_MAX_SCHEDULE_RESULT: Final = 200
+"""Maximum length of a result in a list of schedules, in characters."""
+_DELIVERED = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.LOST})
+"""Statuses about which a message may have been sent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History(PagedRequest):
+    """The runs of a schedule, which may be deleted, or of all schedules; latest first."""
+
+    schedule: Annotated[ScheduleReference | None, Field("The id or name of a schedule, which may be deleted.")] = None
+    status: Annotated[
+        str | None,
+        Field(
+            "The status; `failed` includes lost runs, `live` is every run that has not ended. `missed` and `skipped` "
+            "runs were due but did not run, and say why.",
+            brief="Only these; live: not over.",
+            choices=STATUSES,
+        ),
+    ] = None
+    since: Annotated[
+        Time | None,
+        Field("Due at or after this time, such as yesterday.", brief="Due from: yesterday.", name="from"),
+    ] = None
+    until: Annotated[
+        Time | None,
+        Field(
+            "Due until this time; a date includes the whole day.", brief="Due until; a date counts whole.", name="to"
+        ),
+    ] = None
+    limit: Limit = 20
+    max_bytes: int | None = None
+    """Maximum size of the results of one page."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowRun:
+    """One run of any kind."""
+
+    run: Annotated[int, Field("The number of a run.", brief="One run, its result whole.", name="run_id")]
+
+
+def history(call: Call, request: History) -> Answer[Page[Run]]:
+    """Return runs with their outcomes. Notes say which failures are not recorded in this store."""
+    check_choice("status", request.status, STATUSES)
+    reference = request.schedule
+    schedule = None if reference is None else find(call, reference, deleted=True).definition.id
+    since, until = read_range(call, request.since, request.until, ("from", "to"), past=True)
+    query = RunQuery(
+        **request.query(call),
+        schedule=schedule,
+        status=FAILED_OR_LOST if request.status == RunStatus.FAILED else request.status,
+        due_from=since,
+        due_to=until,
+        most_bytes=request.max_bytes,
+    )
+    page = unwrap(call.scheduler.runs(call.caller, query))
+    return Answer(page, (), call.services.failure_notes(request.kind) if schedule is None else ())
+
+
+def show_run(call: Call, request: ShowRun) -> Answer[Run]:
+    """Return one run of a kind that the caller may see here."""
+    run = call.scheduler.run(call.caller, request.run)
+    if run is None or not call.serves(run.kind):
+        raise error_of(Err(NO_RUN.code, NO_RUN.message, {"run_id": request.run}))
+    return Answer(run)
+
+
+# Runs as interfaces show them.
+
+
+def run_views(call: Call, runs: Sequence[Run], *, brief: bool = False) -> list[View]:
+    """Return runs for programs. One query maps the schedules' internal numbers to the public ids that users know."""
+    return run_shapes(call.scheduler, runs, call.zone, brief=brief)
+
+
+def outcomes(call: Call, runs: Sequence[Run], longest: int = LONGEST) -> list[View]:
+    """Return runs with their results, errors, durations, attempts, costs and deliveries, for people and agents."""
+    ids = call.scheduler.store.public_ids([run.schedule for run in runs])
+    return [_outcome(call, run, ids, longest) for run in runs]
+
+
+def _outcome(call: Call, run: Run, ids: Mapping[ScheduleId, str], longest: int) -> View:
+    view = run_shape(run, ids, call.zone, brief=True)
+    kept = ("run_id", "kind", "owner", "name", "cause", "status", "state_detail", "due", "started", "finished")
+    row: View = {
+        "id": view["schedule"],
+        **{name: view[name] for name in kept},
+        "due": instant_view(run.due, call.zone),
+        "duration_seconds": view["duration_seconds"],
+        "attempts": run.attempt,
+        "earlier_attempts": [attempt_view(each, call.zone) for each in call.scheduler.earlier_attempts(run)],
+        "result": shortened(_text_of(view["result"]), longest),
+        "error": shortened(view["error"], longest),
+        "report": view["report"] if run.status in LIVE else None,
+        "cost": view["cost"],
+        "deliveries": deliveries_of(call, run),
+    }
+    if run.stop and run.status in LIVE:
+        row["stop_requested"] = True
+    if run.last is not None:
+        last = instant_view(run.last, call.zone)
+        row |= {"last": last, **{name: view[name] for name in ("occurrences", "at_least")}}
+    return row
+
+
+def latest_results(call: Call, schedules: Sequence[Schedule]) -> dict[ScheduleId, Any]:
+    """Return the results of the latest completed runs of these schedules."""
+    done = [each for each in schedules if each.progress.last_status == RunStatus.COMPLETED]
+    found: dict[ScheduleId, Any] = {}
+    for definition, _ in done:
+        query = RunQuery(schedule=definition.id, status=RunStatus.COMPLETED, limit=1, count_to=0)
+        for run in unwrap(call.scheduler.runs(call.caller, query)).items:
+            hidden = masked(None if run.result is None else json.loads(run.result))
+            found[definition.id] = shortened(_text_of(hidden), _MAX_SCHEDULE_RESULT)
+    return found
+
+
+def _text_of(result: Any) -> Any:
+    """Return the text within a result, without anything else that was recorded with it, or the result itself."""
+    text = result.get("text") if isinstance(result, dict) else None
+    return text if isinstance(text, str) else result
+
+
+def deliveries_of(call: Call, run: Run) -> list[View]:
+    """Return the message about the end of a run, if one was created and is still stored."""
+    store = call.scheduler.store
+    messenger = store.messenger
+    if messenger is None or run.kind == messenger.kind or run.status not in _DELIVERED:
+        return []
+    message = store.by_key(run.owner, message_key(run))
+    if message is None:
+        return []
+    definition, progress = message
+    view = {"topic": definition.subject, "message_id": definition.public_id, "status": status_of(progress)}
+    if view["status"] == RunStatus.COMPLETED:
+        view["reached"] = _reached(store, definition.id)
+    return [view if progress.last_error is None else {**view, "error": masked(progress.last_error)}]
+
+
+def _reached(store: Store, message: ScheduleId) -> str:
+    """Return `phone` if a message was sent through a channel, and `inbox` if it is only stored here."""
+    sent = store.runs(RunQuery(schedule=message, limit=1, count_to=0)).items
+    channel = message_shape(sent[0], "UTC")["channel"] if sent else INBOX
+    return INBOX if channel == INBOX else "phone"
+
+
+def run_details(call: Call, run: Run) -> View:
+    """Return a run with all details, for programs and pages. The caller must be allowed to see the run. Only an
+    operator sees its worker. Only operators and `local` itself, not its agents' runs, see tracebacks, which show source
+    code and paths."""
+    scheduler, caller, zone = call.scheduler, call.caller, call.zone
+    sees_code = caller.operator or (caller.owner == LOCAL and caller.depth == 0)
+    [shape] = run_views(call, [run])
+    attempts, own = scheduler.attempts(caller, run.id), scheduler.own_input(run)
+    schedule = scheduler.schedule_of(caller, run)
+    previous, following = scheduler.store.neighbours(run)
+    return shape | {
+        "traceback": masked(scheduler.traceback(run)) if sees_code else None,
+        "attempts": [attempt_details(each if sees_code else each._replace(traceback=None), zone) for each in attempts],
+        "payload": None if schedule is None else payload_shown(schedule.definition),
+        "own_payload": own.payload is not None,
+        "started_by": actor_view(own.actor),
+        "payload_changed": _changed_since(schedule, run),
+        "late_seconds": late_seconds(run, attempts),
+        "next_attempt": moment_view(next_attempt(call, run), zone),
+        "worker": _worker_name(call, run) if caller.operator else None,
+        "previous_run": previous,
+        "following_run": following,
+    }
+
+
+def attempt_details(attempt: Attempt, zone: str) -> View:
+    return attempt_view(attempt, zone) | {"traceback": masked(attempt.traceback)}
+
+
+def payload_shown(definition: Definition) -> Any:
+    """Return the input of a schedule or of its run, with credentials masked."""
+    return masked_payload(definition.kind, json.loads(definition.payload))
+
+
+def _changed_since(schedule: Schedule | None, run: Run) -> bool:
+    """Return whether the schedule was edited after the run began, so that its input may be different now."""
+    if schedule is None or run.started is None:
+        return False
+    return schedule.definition.written > run.started
+
+
+def late_seconds(run: Run, attempts: list[Attempt]) -> float | None:
+    """Return how long after its due time the first attempt began; None for a run that was started manually."""
+    started = first_start(run, attempts)
+    if started is None or run.cause != Cause.TRIGGER:
+        return None
+    return round(max(0, started - run.due) / SECOND, 3)
+
+
+def earlier_attempts(call: Call, run: Run) -> list[Attempt]:
+    """Return the attempts besides the latest one, which a run's own row describes once it has started."""
+    return call.scheduler.earlier_attempts(run)
+
+
+def schedule_of(call: Call, run: Run) -> Schedule | None:
+    """Return the schedule of a run with the input of the run, unless the schedule was deleted."""
+    return call.scheduler.schedule_of(call.caller, run)
+
+
+def next_attempt(call: Call, run: Run) -> Instant | None:
+    """Return the earliest time at which a waiting run, including one that failed before, starts."""
+    return call.scheduler.store.starts_at(run) if run.status == RunStatus.PENDING else None
+
+
+def _worker_name(call: Call, run: Run) -> str | None:
+    """Return the name of the worker that has the run or had it last, as long as that worker is registered."""
+    return next((each.name for each in call.scheduler.workers() if each.id == run.worker), None)

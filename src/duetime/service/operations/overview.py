@@ -1,0 +1,231 @@
+"""Reads for pages that show many schedules and runs at once: what needs attention, the occurrences in a window, and the
+figures of schedules. Each makes few and bounded queries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from duetime.engine.clock import DAY, MINUTE, Instant
+from duetime.engine.model import READ, Run, RunId, RunStatus, Schedule, ScheduleId, ScheduleState
+from duetime.engine.policy.finish import was_paused_by_engine
+from duetime.engine.store import RunQuery
+from duetime.engine.store_interfaces import PeriodCount, Timing, Trace
+from duetime.service.errors import unwrap
+from duetime.service.operations.dead_letters import DeadLetters, dead_letters
+from duetime.service.operations.declaration import Answer
+from duetime.service.operations.history import History, history, schedule_of
+from duetime.service.operations.schedules import ListSchedules, list_schedules, pages_of_schedules
+from duetime.service.operations.upcoming import coming
+from duetime.service.services import Call
+from duetime.service.text import COUNTED
+
+T = TypeVar("T")
+
+
+class Some(NamedTuple, Generic[T]):
+    """The first of those that match."""
+
+    items: list[T]
+    is_cut: bool
+    """Whether some of them were not read."""
+
+
+# What needs attention.
+
+LOOKED_AT: Final = 40
+"""Number of schedules or runs that are read for each of these lists."""
+_MAX_PAGES: Final = 25
+"""Number of pages of failing schedules that are read to find those that were paused automatically."""
+_LATELY: Final = 20_000
+"""Number of latest runs, of all owners, that are searched for missed ones."""
+_NEWS: Final = 7 * DAY
+"""How long a missed run is shown, unless it is dismissed or a later run completes."""
+_PATIENCE: Final = 2 * MINUTE
+"""How long a prompt may wait for an agent before it needs attention."""
+
+
+def stopped_schedules(call: Call) -> Answer[Some[Schedule]]:
+    """Return schedules that were paused after failures, or that cannot be planned, newest first."""
+    failing, broken = _stopped(call, "failed"), _stopped(call, "broken")
+    known = {each.definition.id for each in failing.items}
+    others = [each for each in broken.items if each.definition.id not in known]
+    return Answer(Some([*failing.items, *others], failing.is_cut or broken.is_cut))
+
+
+def _stopped(call: Call, status: str) -> Some[Schedule]:
+    """Return the newest schedules of a status that stopped by themselves."""
+    found: list[Schedule] = []
+    request = ListSchedules(status=status, limit=LOOKED_AT, count_to=0)
+    for number, page in enumerate(pages_of_schedules(call, request), 1):
+        for each in page.items:
+            if each.progress.state == ScheduleState.BROKEN or was_paused_by_engine(each.progress):
+                found.append(each)
+        if len(found) >= LOOKED_AT or number == _MAX_PAGES:
+            return Some(found, page.cursor is not None and bool(found))
+    return Some(found, False)
+
+
+def untaken_runs(call: Call) -> Answer[Some[Run]]:
+    """Return runs that have waited for somebody to take them for a while, oldest first."""
+    now = call.now
+    runs = _runs(call, RunQuery(free_at=now, oldest_first=True, limit=LOOKED_AT, count_to=0))
+    waiting = [run for run in runs.items if run.due < now - _PATIENCE]
+    return Answer(Some(waiting, runs.is_cut and len(waiting) == len(runs.items)))
+
+
+def failing_runs(call: Call) -> Answer[Some[Run]]:
+    """Return the latest dead letters after which nothing completed, and the latest ones of schedules that fail, which
+    newer dead letters may hide."""
+    page = dead_letters(call, DeadLetters(limit=LOOKED_AT, count_to=0)).value
+    is_cut, known = page.cursor is not None, {run.schedule for run in page.items}
+    dead = [run for run, _ in _unhealed(call, page.items)]
+    for schedule in _last_failed(call) if is_cut else ():
+        if schedule.definition.id not in known:
+            request = History(schedule=schedule, status=RunStatus.FAILED, limit=1, count_to=0)
+            dead += [run for run in history(call, request).value.items if not run.stop]
+    return Answer(Some(dead, is_cut))
+
+
+def _last_failed(call: Call) -> list[Schedule]:
+    schedules = list_schedules(call, ListSchedules(status="failed", limit=LOOKED_AT, count_to=0)).value.items
+    return [each for each in schedules if each.progress.last_status in (RunStatus.FAILED, RunStatus.LOST)]
+
+
+def count_alike(call: Call, run: Run) -> int:
+    """Count the runs of the same schedule that ended like this one and that nobody has dealt with."""
+    query = RunQuery(schedule=run.schedule, status=run.status, mark_below=READ, limit=1, count_to=COUNTED)
+    return unwrap(call.scheduler.runs(call.caller, query)).total
+
+
+def missed_runs(call: Call) -> Answer[Some[tuple[Run, Schedule | None]]]:
+    """Return runs that were missed lately, after which nothing completed, each with its schedule if that exists."""
+    lately, now = RunId(max(0, call.scheduler.store.newest_run() - _LATELY)), call.now
+    query = RunQuery(status=RunStatus.MISSED, above=lately, mark_below=READ, limit=LOOKED_AT, count_to=0)
+    runs = _runs(call, query)
+    fresh = [run for run in runs.items if (run.last or run.due) > now - _NEWS]
+    return Answer(Some(_unhealed(call, fresh), runs.is_cut and len(fresh) == len(runs.items)))
+
+
+def _unhealed(call: Call, runs: Sequence[Run]) -> list[tuple[Run, Schedule | None]]:
+    """Return the runs after which no run of the same schedule has completed, each with its schedule if that exists."""
+    schedules = {run.schedule: schedule_of(call, run) for run in runs}
+    pairs = [(run, schedules[run.schedule]) for run in runs]
+    return [pair for pair in pairs if pair[1] is None or pair[1].progress.last_status != RunStatus.COMPLETED]
+
+
+def _runs(call: Call, query: RunQuery) -> Some[Run]:
+    page = unwrap(call.scheduler.runs(call.caller, query))
+    return Some(page.items, page.cursor is not None)
+
+
+def busy_schedules(call: Call, request: ListSchedules, limit: int, most_read: int) -> Answer[Some[Schedule]]:
+    """Return active schedules without a next time, such as a one-off that runs: they are in no order of starts."""
+    found: list[Schedule] = []
+    read, is_cut = 0, False
+    for page in pages_of_schedules(call, replace(request, status="running", order="newest", count_to=0)):
+        found += [each for each in page.items if each.progress.next is None and each.progress.state == "active"]
+        read, is_cut = read + len(page.items), page.cursor is not None
+        if len(found) > limit or read >= most_read:
+            break
+    return Answer(Some(found[:limit], is_cut or len(found) > limit))
+
+
+# The occurrences in a window.
+
+_PAGE: Final = 750
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Occurrences:
+    """The schedules that fire in a window, and the runs that were due in it. Beyond the limits, only the schedules that
+    fire first and the latest runs are included."""
+
+    start: Instant
+    end: Instant
+    past_only: bool = False
+    """Leave out what fires between now and the end of the window."""
+    owner: str | None = None
+    kind: str | None = None
+    text: str | None = None
+    """Part of the name."""
+    max_schedules: int
+    max_runs: int
+    all_until: bool = True
+    """Whether the query itself ends at the end of the window. Among a million schedules of other owners, that takes
+    longer than reading the first few and dropping those beyond the window."""
+
+
+class OccurrencesFound(NamedTuple):
+    coming: list[Schedule]
+    more_coming: bool
+    """Whether further schedules fire in the window."""
+    runs: list[Run]
+    public_ids: Mapping[ScheduleId, str]
+    """The ids of the schedules of the runs."""
+    runs_from: Instant | None
+    """Where the runs begin, if there are too many."""
+
+
+def occurrences(call: Call, request: Occurrences) -> Answer[OccurrencesFound]:
+    now, schedules = call.now, list[Schedule]()
+    if not request.past_only:
+        until, limit = request.end if request.all_until else None, request.max_schedules + 1
+        schedules = coming(call, limit, until, owner=request.owner, kind=request.kind, text=request.text)
+    more = len(schedules) > request.max_schedules and (schedules[-1].progress.next or 0) < request.end
+    runs, runs_from = _past(call, request, now) if request.start < now else ([], None)
+    ids = call.scheduler.store.public_ids([run.schedule for run in runs]) if runs else {}
+    return Answer(OccurrencesFound(schedules[: request.max_schedules], more, runs, ids, runs_from))
+
+
+def _past(call: Call, request: Occurrences, now: Instant) -> tuple[list[Run], Instant | None]:
+    """Return the latest runs back to the start of the window. If there are too many, also return where they start.
+
+    Runs are read in the order of their creation, which is nearly that of their due instants. A range of skipped or
+    missed occurrences may have been created long before its last occurrence, so ranges are read separately.
+    """
+    query = RunQuery(owner=request.owner, kind=request.kind, limit=min(request.max_runs, _PAGE), count_to=0)
+    if request.end < now:
+        query = replace(query, below=call.scheduler.store.first_run_due(request.end))
+    of_ranges = replace(query, below=None, overlapping=(request.start, request.end), limit=_PAGE)
+    ranges = unwrap(call.scheduler.runs(call.caller, of_ranges)).items
+    found: list[Run] = []
+    past_from: Instant | None = None
+    while past_from is None:
+        page = unwrap(call.scheduler.runs(call.caller, query))
+        found += page.items
+        if page.cursor is None or page.items[-1].due < request.start:
+            break
+        past_from = found[-1].due if len(found) >= request.max_runs else None
+        query = replace(query, cursor=page.cursor)
+    whole = {run.id: run for run in (*found, *ranges)}.values()
+    inside = [run for run in whole if run.due < request.end and (run.last or run.due) >= request.start]
+    text = None if request.text is None else request.text.lower()
+    return [run for run in inside if text is None or text in run.name.lower()], past_from
+
+
+# Figures of schedules.
+
+
+class ScheduleFigures(NamedTuple):
+    """The runs of one schedule, counted by day, and the latest of them with their times."""
+
+    counts: Sequence[PeriodCount]
+    timings: Sequence[Timing]
+
+
+def schedule_figures(
+    call: Call, schedule: Schedule, bounds: Sequence[Instant], each: int, latest: int
+) -> Answer[ScheduleFigures]:
+    """Return the figures of a schedule, with at most `each` rows of every period."""
+    store, number = call.scheduler.store, schedule.definition.id
+    return Answer(ScheduleFigures(store.period_counts(number, bounds, each), store.timings(number, latest)))
+
+
+def latest_traces(call: Call, schedules: Sequence[Schedule], number: int) -> dict[ScheduleId, list[Trace]]:
+    """Return the last runs of each schedule, which one query reads for all of them."""
+    of: dict[ScheduleId, list[Trace]] = {each.definition.id: [] for each in schedules}
+    for trace in call.scheduler.store.traces(list(of), number):
+        of[trace.schedule].append(trace)
+    return of

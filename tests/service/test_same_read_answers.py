@@ -1,0 +1,247 @@
+"""Reads: every interface lists the same schedules, runs and times, with the same warnings, notes and error codes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from duetime import Duetime, DuetimeError
+from duetime.engine.errors import InvalidInput
+from duetime.engine.kind import LOCAL, Caller
+from duetime.engine.model import RunStatus
+from duetime.engine.result import Ok
+from duetime.engine.validation import NewSchedule
+from duetime.mcp.definitions import ToolProblem
+from duetime.service.errors import ERRORS
+from tests.support.agent import Agent
+from tests.support.cli import Cli
+from tests.support.web import Site, site
+
+TIMES = {"start": "tomorrow 00:00", "until": "in 60 hours"}
+RULE = "every day at 9:00"
+Facts = Mapping[str, Any]
+
+
+@pytest.fixture(scope="module")
+def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """Two jobs, of which the second was run twice by hand, and both runs were stopped before they began."""
+    with site(tmp_path_factory.mktemp("site")) as made:
+        for name in ("first", "second"):
+            new = NewSchedule("job", name, "cron", {"expression": "0 9 * * *"}, {"task": "echo"}, timezone="UTC")
+            assert isinstance(made.room.scheduler.create(Caller(LOCAL), new), Ok)
+        for _ in range(2):
+            run = made.room.scheduler.run_now(Caller(LOCAL), ids(made)[-1])
+            assert isinstance(run, Ok)
+            assert isinstance(made.room.scheduler.cancel_run(Caller(LOCAL), run.value.id), Ok)
+        yield made
+
+
+def ids(there: Site) -> list[str]:
+    page = there.room.scheduler.search(Caller(LOCAL), _every_one())
+    assert isinstance(page, Ok)
+    return [each.definition.public_id for each in page.value.items]
+
+
+def _every_one() -> Any:
+    from duetime.engine.store import ScheduleQuery
+
+    return ScheduleQuery(kind="job")
+
+
+class Interface:
+    """Asks for the same reads, each in the way of one interface, and returns what they have in common."""
+
+    def __init__(self, there: Site, cli: Cli) -> None:
+        self.there, self.cli = there, cli
+        self.second = ids(there)[-1]
+
+
+class OverMcp(Interface):
+    def _ask(self, tool: str, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        return Agent(self.there.room.services, Caller(LOCAL), "UTC").knows(tool, given or {})
+
+    def schedules(self) -> Facts:
+        answer = self._ask("list_jobs")
+        return {"ids": {each["job_id"] for each in answer["jobs"]}, "total": answer["total"]}
+
+    def history(self, **given: str) -> Facts:
+        return _runs(self._ask("history", {"schedule_id": self.second, **_renamed(given)}))
+
+    def upcoming(self) -> Facts:
+        return _times(self._ask("list_upcoming", {"from": TIMES["start"], "until": TIMES["until"]}))
+
+    def preview(self) -> Facts:
+        return _rule(self._ask("preview_schedule", {"when": RULE, "count": 2, "timezone": "Europe/Berlin"}))
+
+    def status(self) -> Facts:
+        return _status(self._ask("status"))
+
+    def refusal(self, **given: str) -> str | None:
+        try:
+            answer = self._ask("history", _renamed(given))
+        except (ToolProblem, InvalidInput) as problem:
+            return str(problem) and None
+        assert answer["error"]
+        return None
+
+
+class OverHttp(Interface):
+    def _ask(self, path: str, given: Mapping[str, Any] | None = None, body: Any = None) -> dict[str, Any]:
+        headers = self.there.bearer(LOCAL) | ({} if body is None else {"content-type": "application/json"})
+        sent = None if body is None else json.dumps(body).encode()
+        query = f"?{urlencode(given)}" if given else ""
+        reply = self.there.ask("GET" if body is None else "POST", f"/api/v1/{path}{query}", headers, sent)
+        answer: dict[str, Any] = json.loads(reply.body)
+        return answer | {"http": reply.status}
+
+    def schedules(self) -> Facts:
+        answer = self._ask("schedules", {"kind": "job"})
+        return {"ids": {each["id"] for each in answer["schedules"]}, "total": answer["total"]}
+
+    def history(self, **given: str) -> Facts:
+        return _runs(self._ask("runs", {"schedule": self.second, **_renamed(given)}))
+
+    def upcoming(self) -> Facts:
+        return _times(self._ask("upcoming", {"from": TIMES["start"], "until": TIMES["until"], "timezone": "UTC"}))
+
+    def preview(self) -> Facts:
+        return _rule(self._ask("preview", body={"when": RULE, "count": 2, "timezone": "Europe/Berlin"}))
+
+    def status(self) -> Facts:
+        return _status(self._ask("status"))
+
+    def refusal(self, **given: str) -> str | None:
+        path = f"schedules/{given['schedule']}/runs" if "schedule" in given else "runs"
+        problem = self._ask(path, _renamed(_without(given, "schedule")))
+        code = str(problem["type"]).rpartition(":")[2]
+        assert problem["http"] == ERRORS[code].status
+        return code
+
+
+class InPython(Interface):
+    def _with(self, read: Callable[[Any], Any]) -> Any:
+        with closing(Duetime(settings=self.there.room.settings)) as duetime:
+            return read(duetime)
+
+    def history(self, **given: str) -> Facts:
+        rows = self._with(lambda duetime: duetime.history(self.second, **given))
+        return {"runs": [(each.run_id, each.status) for each in rows], "total": len(rows)}
+
+    def schedules(self) -> Facts:
+        rows = self._with(lambda duetime: duetime.schedules(kind="job"))
+        return {"ids": {each.id for each in rows}, "total": len(rows)}
+
+    def upcoming(self) -> Facts:
+        return _times(self._with(lambda duetime: duetime.upcoming(**TIMES).as_dict()))
+
+    def status(self) -> Facts:
+        return _status(self._with(lambda duetime: duetime.server_status().as_dict()))
+
+    def refusal(self, **given: str) -> str | None:
+        with pytest.raises(DuetimeError) as raised:
+            self._with(lambda duetime: duetime.history(given.get("schedule"), **_without(given, "schedule")))
+        return raised.value.code
+
+
+class OnTerminal(Interface):
+    def _ask(self, *words: str) -> Any:
+        return json.loads(self.cli(*words, "--json", "--db", self.there.room.settings.db).out)
+
+    def schedules(self) -> Facts:
+        answer = self._ask("job", "list")
+        return {"ids": {each["id"] for each in answer["jobs"]}, "total": answer["total"]}
+
+    def history(self, **given: str) -> Facts:
+        if not given:
+            return _runs(self._ask("history", self.second))
+        options = [
+            word for name, value in given.items() for word in (f"--{'from' if name == 'since' else name}", value)
+        ]
+        return _runs(self._ask("runs", "list", *options))
+
+    def upcoming(self) -> Facts:
+        return _times(self._ask("upcoming", "--from", TIMES["start"], "--until", TIMES["until"]))
+
+    def preview(self) -> Facts:
+        return _rule(self.cli("next", RULE, "-n", "2", "--tz", "Europe/Berlin", "--json").document)
+
+    def status(self) -> Facts:
+        return _status(self._ask("status"))
+
+
+def _renamed(given: Mapping[str, str]) -> dict[str, str]:
+    names = {"since": "from", "until": "to"}
+    return {names.get(name, name): value for name, value in given.items()}
+
+
+def _without(given: Mapping[str, str], name: str) -> dict[str, str]:
+    return {key: value for key, value in given.items() if key != name}
+
+
+def _runs(answer: Mapping[str, Any]) -> Facts:
+    return {"runs": [(each["run_id"], each["status"]) for each in answer["runs"]], "total": answer["total"]}
+
+
+def _times(answer: Mapping[str, Any]) -> Facts:
+    rows = [(each["id"], each["at"], each["reads_as"]) for each in answer["upcoming"]]
+    return {"upcoming": rows, "more": answer["more"], "warnings": answer.get("warnings", [])}
+
+
+def _rule(answer: Mapping[str, Any]) -> Facts:
+    return {name: answer[name] for name in ("reads_as", "timezone", "next", "warnings")}
+
+
+def _status(answer: Mapping[str, Any]) -> Facts:
+    codes = [each["code"] for each in answer["warnings"]]
+    return {"topics": answer["topics"], "codes": codes, "failures": answer["failures_of_the_last_day"]["count"]}
+
+
+INTERFACES = (OverMcp, OverHttp, InPython, OnTerminal)
+
+
+def everywhere(there: Site, cli: Cli, monkeypatch: pytest.MonkeyPatch, read: str, **given: str) -> list[Any]:
+    monkeypatch.chdir(Path(there.room.settings.db).parent)
+    monkeypatch.setenv("DUETIME_TIMEZONE", "UTC")
+    asked = [interface(there, cli) for interface in INTERFACES if hasattr(interface, read)]
+    return [getattr(each, read)(**given) for each in asked]
+
+
+@pytest.mark.parametrize("read", ["schedules", "history", "upcoming", "preview", "status"])
+def test_all_interfaces_answer_alike(there: Site, cli: Cli, monkeypatch: pytest.MonkeyPatch, read: str) -> None:
+    first, *others = everywhere(there, cli, monkeypatch, read)
+    assert len(others) >= 2 and all(each == first for each in others), others
+    assert all(first[name] for name in ("runs", "upcoming", "next", "codes") if name in first)
+
+
+@pytest.mark.parametrize(
+    "given", [{"status": "cancelled"}, {"status": "failed"}, {"since": "2 hours ago"}, {"until": "yesterday"}]
+)
+def test_all_interfaces_select_the_same_runs(
+    there: Site, cli: Cli, monkeypatch: pytest.MonkeyPatch, given: dict[str, str]
+) -> None:
+    first, *others = everywhere(there, cli, monkeypatch, "history", **given)
+    assert all(each == first for each in others), others
+    expected = [RunStatus.CANCELLED] * (0 if given.get("status") == "failed" or "until" in given else 2)
+    assert [status for _, status in first["runs"]] == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        ({"schedule": "nothing"}, "not_found"),
+        ({"since": "tomorrow", "until": "yesterday"}, "invalid"),
+        ({"since": "whenever"}, "unreadable_time"),
+        ({"kind": "nothing"}, "invalid"),
+    ],
+)
+def test_all_interfaces_refuse_with_the_same_code(
+    there: Site, cli: Cli, monkeypatch: pytest.MonkeyPatch, given: dict[str, str], code: str
+) -> None:
+    codes = everywhere(there, cli, monkeypatch, "refusal", **given)
+    assert [each for each in codes if each is not None] == [code, code]
