@@ -19,10 +19,6 @@ class Ok(Generic[T]):
     def is_ok(self) -> bool:
         return True
 
-    @property
-    def is_err(self) -> bool:
-        return False
-
 
 @dataclass(frozen=True, slots=True)
 class Err:
@@ -45,10 +41,6 @@ class Err:
     @property
     def is_ok(self) -> bool:
         return False
-
-    @property
-    def is_err(self) -> bool:
-        return True
 
 
 Result: TypeAlias = Ok[T] | Err

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -70,24 +70,25 @@ def parameters_of(request: CreateRequest, ids: Sequence[int | None]) -> list[Any
         (id, *draft.definition[1:-1], draft.first, *due[:2])
         for id, draft, due in zip(ids, drafts, entries, strict=True)
     ]
-    numbers_of_owners: Counter[str] = Counter()
-    bytes_of_owners: Counter[str] = Counter()
+    living: dict[str, int] = {}
+    stored: dict[str, int] = {}
     for definition, _ in drafts:
-        numbers_of_owners[definition.owner] += 1
-        if definition.owner in most_bytes:
-            bytes_of_owners[definition.owner] += size_of(definition.payload, definition.policy)
+        owner = definition.owner
+        living[owner] = living.get(owner, 0) + 1
+        if owner in most_bytes:
+            stored[owner] = stored.get(owner, 0) + size_of(definition.payload, definition.policy)
     now = drafts[0].definition.created
     return [
-        *_additions(numbers_of_owners, limits),
+        *_additions(living, limits),
         *counted_between(now),
-        *_additions(bytes_of_owners, most_bytes),
+        *_additions(stored, most_bytes),
         now - MAX_TOTAL_AGE,
-        len(numbers_of_owners),
+        len(living),
         *columns(_DEFINITIONS[:-1] + "ntn", rows),
         len(drafts),
-        len(numbers_of_owners),
-        len(bytes_of_owners),
-        min(row[-1] for row in rows) - now <= SOON,
+        len(living),
+        len(stored),
+        min([row[-1] for row in rows]) - now <= SOON,
     ]
 
 
