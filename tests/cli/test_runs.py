@@ -15,7 +15,7 @@ from duetime.api import Duetime
 from duetime.app import App, build
 from duetime.cli.runs.tail import Stream, Tail
 from duetime.cli.runs.top import Actions, _shares
-from duetime.cli.runs.top_frame import Row
+from duetime.cli.runs.top_frame import TopRow
 from duetime.cli.serve.shutdown import Flag
 from duetime.engine.clock import HOUR, MINUTE, Instant
 from duetime.engine.model import Run
@@ -350,7 +350,7 @@ def test_top_shows_the_input_of_a_run_of_its_own(room: App) -> None:
     schedule = unwrap(room.scheduler.create(OPERATOR, new))
     run = unwrap(room.scheduler.run_with(OPERATOR, schedule, {"task": "echo", "args": ["for once"]}))
     actions = Actions(room)
-    actions.choose([Row(schedule.definition.id, run, ())])
+    actions.choose([TopRow(schedule.definition.id, run, ())])
     actions.press(ENTER)
     console = Console(width=100)
     with console.capture() as shown:
@@ -362,7 +362,7 @@ def test_top_pauses_a_schedule_whose_kind_is_not_installed(room: App) -> None:
     room.store.create([every(HOUR, room.clock.now(), kind="gone", name="left over")])
     [schedule] = room.store.search(ScheduleQuery()).items
     actions = Actions(room)
-    actions.choose([Row(schedule.definition.id, None, ())])
+    actions.choose([TopRow(schedule.definition.id, None, ())])
     actions.press(DOWN)
     actions.press("p")
     how = "resume it: duetime resume g1"

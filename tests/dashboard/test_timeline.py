@@ -12,7 +12,7 @@ import pytest
 from duetime.dashboard.filters import kind_class
 from duetime.dashboard.timeline import page as timeline
 from duetime.dashboard.timeline.axis import ZOOMS, Zoom, window
-from duetime.dashboard.timeline.bins import ORDERS, Density, Row
+from duetime.dashboard.timeline.bins import ORDERS, Density, TimelineRow
 from duetime.dashboard.timeline.charts import bin_label, scale_for, strip
 from duetime.engine.clock import HOUR, MINUTE, SECOND, Instant, datetime_of, instant_of
 from duetime.engine.store import RunQuery
@@ -152,7 +152,7 @@ def test_an_estimate_is_close_and_said_to_be_one(served: Site) -> None:
 def test_the_worst_that_happened_gives_a_line_its_colour(served: Site) -> None:
     now = served.room.clock.now()
     view = window(ZOOMS["6h"], "UTC", now)
-    row = Row("scd_1", "mixed", "job", past={3: Counter({"completed": 5, "failed": 1, "skipped": 2})})
+    row = TimelineRow("scd_1", "mixed", "job", past={3: Counter({"completed": 5, "failed": 1, "skipped": 2})})
     [mark] = strip(row, view, now)
     assert mark.name == "failed"
 
@@ -227,7 +227,7 @@ def test_names_in_a_label_have_one_order_whatever_came_first(served: Site) -> No
 
 
 def test_only_kinds_whose_number_is_an_estimate_are_marked_as_such() -> None:
-    rows = [Row("a", "a", "job", Counter({1: 9}), about=True), Row("b", "b", "prompt", Counter({1: 1}))]
+    rows = [TimelineRow("a", "a", "job", Counter({1: 9}), about=True), TimelineRow("b", "b", "prompt", Counter({1: 1}))]
     density = Density(window(ZOOMS["24h"], "UTC", Instant(0)), dict(enumerate(rows)))  # type: ignore[arg-type]
     assert density.about == {"job"}
 
@@ -282,9 +282,9 @@ def test_heights_are_linear(counts: list[int], most: int, cut: int | None) -> No
 
 
 def test_lanes_are_sorted_by_need_or_as_one_likes() -> None:
-    def row(name: str, first: int, total: int, **past: int) -> Row:
+    def row(name: str, first: int, total: int, **past: int) -> TimelineRow:
         outcomes = {0: Counter(past)} if past else {}
-        return Row(name, name, "job", Counter({first: total}), outcomes)
+        return TimelineRow(name, name, "job", Counter({first: total}), outcomes)
 
     rows = [row("b", 9, 50), row("d", 3, 1, failed=1), row("a", 5, 5, missed=2), row("c", 1, 2, failed=3, completed=1)]
     density = Density(window(ZOOMS["24h"], "UTC", Instant(0)), dict(enumerate(rows)))  # type: ignore[arg-type]

@@ -1,14 +1,17 @@
-"""In the lower packages, values are nouns and functions are verbs."""
+"""Names in `src`: a class name stands once, and in the lower packages values are nouns and functions are verbs."""
 
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 SOURCE = Path(__file__).parents[2] / "src" / "duetime"
+ROWS_AND_ANSWERS = frozenset({"Run", "Schedule"})
+"""Names of rows of the engine that the answers made of them have, too."""
 LOWER = ("engine", "stores", "net", "security", "processes", "settings", "http")
 """Packages without participles as names."""
 PARTICIPLES = frozenset(
@@ -29,6 +32,16 @@ def names_in(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 def participles_in(text: str) -> list[str]:
     return [f"{line}: {name}" for line, name in names_in(ast.parse(text)) if name.strip("_") in PARTICIPLES]
+
+
+def test_every_class_name_stands_once() -> None:
+    places = defaultdict(list)
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(f"{path.relative_to(SOURCE)}:{node.lineno}")
+    assert len(places) > 300, "the classes were read"
+    assert {name: found for name, found in places.items() if len(found) > 1 and name not in ROWS_AND_ANSWERS} == {}
 
 
 @pytest.mark.parametrize("package", LOWER)

@@ -18,7 +18,7 @@ from duetime.engine.outcome import Completed, Waiting
 from duetime.engine.policy.record import Finished
 from duetime.engine.result import Err, Ok
 from duetime.engine.store import ClaimRequest
-from duetime.kinds.prompts.agent import Reply
+from duetime.kinds.prompts.agent import AgentReply
 from duetime.kinds.prompts.inbox import finish_later
 from duetime.service.tokens import runs_under_way
 from duetime.settings import AgentSettings
@@ -150,7 +150,7 @@ def test_what_is_deleted_while_it_answers_is_not_its_own_any_more(stage: Stage) 
     caller = Caller("ada", holder=run_holder(run.id, run.fence))
     schedule = room.scheduler.schedule_of(caller, run)
     assert schedule is not None and room.scheduler.delete(caller, schedule.definition.public_id).is_ok
-    answer = finish_later(room.services, caller, run, Reply("Watered."))
+    answer = finish_later(room.services, caller, run, AgentReply("Watered."))
     assert isinstance(answer, Err) and answer.code == "not_yours"
     assert stage.the(run).status == RunStatus.CANCELLED
 

@@ -16,8 +16,8 @@ from duetime.kinds.jobs.registry import Registry
 from duetime.service.operations import dead_letters
 from duetime.service.operations.dead_letters import (
     ChangeDeadLetters,
-    DeadLetters,
     Dealt,
+    ListDeadLetters,
     change_dead,
     find_dead,
     group,
@@ -56,7 +56,7 @@ class Outage(Simulation):
         return made.id
 
     def dead(self, **asked: Any) -> list[Run]:
-        return find_dead(self.call, DeadLetters(**asked))
+        return find_dead(self.call, ListDeadLetters(**asked))
 
     @property
     def call(self) -> Call:

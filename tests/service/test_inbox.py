@@ -57,7 +57,7 @@ def arrived(there: Site, number: int, owner: str = LOCAL) -> list[RunId]:
 
 
 def shown(services: Services, caller: Caller, show: inbox.Show) -> list[int]:
-    page = inbox.inbox(Call(services, caller, "UTC"), inbox.Inbox(show=show)).value
+    page = inbox.inbox(Call(services, caller, "UTC"), inbox.ListInbox(show=show)).value
     return [run.id for run in page.items]
 
 

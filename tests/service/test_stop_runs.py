@@ -50,7 +50,7 @@ def test_all_that_waits_of_one_schedule(both: Stage, monkeypatch: pytest.MonkeyP
 def test_what_runs_is_stopped_however_long_the_queue_is(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     monkeypatch.setattr(operations, "MAX_STOPPED", most)
     registry, queued, ids = Registry(), 130, list[str]()
-    answers: list[Answer[operations.Stopped]] = []
+    answers: list[Answer[operations.StoppedRuns]] = []
 
     @registry.task
     def work() -> None:

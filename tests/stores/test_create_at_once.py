@@ -21,7 +21,7 @@ from duetime.engine.policy import changes
 from duetime.engine.policy.rows import Draft
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import Scheduler
-from duetime.engine.store import Created, ScheduleQuery
+from duetime.engine.store import Creation, ScheduleQuery
 from duetime.engine.triggers import IntervalTrigger
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.jobs.kind import JobKind
@@ -266,7 +266,7 @@ def gate(counted: BaseStore, monkeypatch: pytest.MonkeyPatch) -> Gate:
     return Gate(counted, monkeypatch)
 
 
-def creating(store: BaseStore, *drafts: Draft, **limits: int) -> Callable[[], Result[Sequence[Created]]]:
+def creating(store: BaseStore, *drafts: Draft, **limits: int) -> Callable[[], Result[Sequence[Creation]]]:
     return lambda: store.create(drafts, ROOM | limits)
 
 
@@ -339,7 +339,7 @@ def test_nothing_is_acknowledged_that_went_into_a_file_which_was_replaced(
     made(store, once())  # by one statement
     gate = Gate(store, monkeypatch)
 
-    def replaced_during_the_first_commit() -> Result[Sequence[Created]]:
+    def replaced_during_the_first_commit() -> Result[Sequence[Creation]]:
         path.with_name("store.db-wal" if change == "log" else "store.db").rename(tmp_path / "gone")
         return store.create([once()], ROOM)
 
@@ -378,7 +378,7 @@ def test_one_key_for_two_requests_among_them_is_refused_to_the_second(
 def test_a_known_key_among_them_returns_the_first(counted: BaseStore, gate: Gate) -> None:
     (first,) = made(counted, once(key="known", fingerprint="a"))
     known, other = gate.together(creating(counted, once(key="known", fingerprint="b")), creating(counted, once()))
-    assert value_of(known) == [Created(first, fresh=False)]
+    assert value_of(known) == [Creation(first, fresh=False)]
     assert value_of(other)[0].fresh
 
 

@@ -13,7 +13,7 @@ from textwrap import dedent
 from typing import Any
 
 from duetime.engine.kind import StopReason
-from duetime.kinds.prompts.agent import AgentRequest, Reply
+from duetime.kinds.prompts.agent import AgentReply, AgentRequest
 from duetime.kinds.prompts.agents.command import CommandAgent
 from duetime.kinds.prompts.agents.gateway_tools import ToolSources
 from duetime.processes.supervisor import LIMITS, ProcessLimits
@@ -61,14 +61,14 @@ class Background:
 
     def __init__(self, woken: CommandAgent, given: AgentRequest | None = None) -> None:
         self.agent_request = given or agent_request()
-        self._replies: list[Reply] = []
+        self._replies: list[AgentReply] = []
         self._thread = threading.Thread(target=lambda: self._replies.append(woken.wake(self.agent_request)))
         self._thread.start()
 
     def stop(self, reason: StopReason) -> None:
         self.agent_request.stop.set(reason)
 
-    def reply(self) -> Reply:
+    def reply(self) -> AgentReply:
         self._thread.join(30)
         assert self._replies, "it did not come back"
         return self._replies[0]

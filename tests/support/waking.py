@@ -11,7 +11,7 @@ from duetime.engine.clock import Instant, SystemClock
 from duetime.engine.kind import StopSignal
 from duetime.engine.model import NOTHING
 from duetime.engine.outcome import Outcome
-from duetime.kinds.prompts.agent import Access, AgentRequest, Reply
+from duetime.kinds.prompts.agent import Access, AgentReply, AgentRequest
 from duetime.kinds.prompts.kind import PromptKind
 from duetime.kinds.prompts.runner import Waking
 from duetime.settings.sections import INBOX
@@ -54,18 +54,18 @@ def over_stdio(folder: Path, *arguments: str) -> Access:
     return Access(None, "", [sys.executable, "-m", "duetime", "mcp", *arguments], own)
 
 
-def replied(answer: Reply | Outcome) -> Reply:
-    assert isinstance(answer, Reply), answer
+def replied(answer: AgentReply | Outcome) -> AgentReply:
+    assert isinstance(answer, AgentReply), answer
     return answer
 
 
-def succeeded(answer: Reply | Outcome) -> Reply:
+def succeeded(answer: AgentReply | Outcome) -> AgentReply:
     reply = replied(answer)
     assert reply.error is None, reply
     return reply
 
 
-def failed(answer: Reply | Outcome) -> str:
+def failed(answer: AgentReply | Outcome) -> str:
     reply = replied(answer)
     assert reply.error is not None, reply
     return reply.error

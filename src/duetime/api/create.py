@@ -163,7 +163,7 @@ class Creating(Base):
         limits = self._services.limits(made.schedule)
         return schedule_of(self._call, made.schedule, created=made.fresh, **made.warning_facts, limits=limits)
 
-    def _created(self, new: NewSchedule, update: bool = False) -> services.Created:
+    def _created(self, new: NewSchedule, update: bool = False) -> services.CreatedSchedule:
         """Create a schedule, or with `update` change the one that has its key; warn once if no worker would run it."""
         if update:
             made = unwrap(create_or_update(self._services, self.caller, new))

@@ -122,7 +122,7 @@ class Overview(Base):
 
         `topic` selects schedules that send or report to it.
         """
-        request = upcoming.Upcoming(
+        request = upcoming.ListUpcoming(
             start=read_time_of(self._call, None, start, "start"),
             until=read_time_of(self._call, None, until, "until", last=True),
             kind=kind,

@@ -14,7 +14,7 @@ from duetime.service.operations import dead_letters, inbox
 from duetime.service.operations.dead_letters import ChangeDeadLetters, Dismiss
 from duetime.service.operations.history import deliveries_of, run_details
 from duetime.service.operations.inbox import Mark, Show
-from duetime.service.operations.run import Retry, RunAgain, RunNow, Stop, retry, run_again, run_now, stop
+from duetime.service.operations.run import RetryRun, RunAgain, RunNow, Stop, retry, run_again, run_now, stop
 from duetime.service.options import Time
 from duetime.service.services import Call, pages_of
 
@@ -90,7 +90,7 @@ class Running(Base):
 
     def retry(self, run_id: int) -> Run:
         """Retry a run that failed, was lost or was cancelled. It keeps its id."""
-        return started(self._call, retry(self._call, Retry(run=run_id)))
+        return started(self._call, retry(self._call, RetryRun(run=run_id)))
 
     def cancel_run(self, run_id: int) -> Run:
         """Stop one run and leave its schedule alone. A run that has started is asked to stop."""
@@ -114,7 +114,7 @@ class Inbox(_Group):
     def messages(self, topic: str | None = None, *, show: Show = "kept", limit: int = 100) -> list[Message]:
         """Return messages, the latest first. `show` is kept (those that were not dismissed), unread or dismissed."""
         call = self._call
-        runs = inbox.inbox(call, inbox.Inbox(topic=topic, show=show, limit=limit)).value.items
+        runs = inbox.inbox(call, inbox.ListInbox(topic=topic, show=show, limit=limit)).value.items
         return [Message(each.copy, call.zone) for each in inbox.message_views(call, runs)]
 
     def mark(self, run_ids: Sequence[int], mark: Mark = "read") -> int:
@@ -132,7 +132,7 @@ class DeadLetters(_Group):
 
     def runs(self, *, kind: str | None = None, text: str = "", dismissed: bool = False, limit: int = 100) -> list[Run]:
         """Return them, or those that were dismissed; the latest first. `text` is part of the name or of the error."""
-        request = dead_letters.DeadLetters(kind=kind, text=text, dismissed=dismissed, limit=limit)
+        request = dead_letters.ListDeadLetters(kind=kind, text=text, dismissed=dismissed, limit=limit)
         return runs_of(self._call, dead_letters.dead_letters(self._call, request).value.items)
 
     def dismiss(self, run_id: int) -> Run:

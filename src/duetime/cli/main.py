@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from duetime.settings import Settings
 
 
-class Failure(NamedTuple):
+class CommandFailure(NamedTuple):
     code: str
     message: str
     exit: int
@@ -81,7 +81,7 @@ def _call(arguments: list[str]) -> int:
             return answer if isinstance(answer, int) else OK
 
 
-def _print_failure(failure: Failure, *, machine: bool) -> int:
+def _print_failure(failure: CommandFailure, *, machine: bool) -> int:
     if failure.code == "help":
         print(failure.message, file=sys.stderr)
     elif machine:
@@ -92,22 +92,22 @@ def _print_failure(failure: Failure, *, machine: bool) -> int:
     return failure.exit
 
 
-def failure_of(error: BaseException) -> Failure:
+def failure_of(error: BaseException) -> CommandFailure:
     if isinstance(error, DuetimeError):
-        return Failure(error.code, worded(error), shown(error.code).exit)
+        return CommandFailure(error.code, worded(error), shown(error.code).exit)
     if isinstance(error, KeyboardInterrupt):
-        return Failure("interrupted", "interrupted", INTERRUPTED)
+        return CommandFailure("interrupted", "interrupted", INTERRUPTED)
     if hasattr(error, "format_message"):  # raised by Typer for a command line that cannot be parsed
         message = error.format_message()
         if type(error).__name__ == "NoArgsIsHelpError":
-            return Failure("help", message, USAGE)
+            return CommandFailure("help", message, USAGE)
         context = getattr(error, "ctx", None)
         text = " ".join(message.split()).rstrip(".")
         where = f"see {context.command_path} --help" if context is not None else ""
         text += f" {where.capitalize()}" if text.endswith("?") else f"; {where}" if where else ""
-        return Failure("usage", text, USAGE)
+        return CommandFailure("usage", text, USAGE)
     kind, message = type(error).__name__, str(error) or "without a message"
-    return Failure("unexpected", f"unexpected {kind}: {message}; repeat it with --debug to see where", FAILED)
+    return CommandFailure("unexpected", f"unexpected {kind}: {message}; repeat it with --debug to see where", FAILED)
 
 
 # Commands. The module of each is imported only when it is called.

@@ -15,9 +15,9 @@ from duetime.service.operations.dead_letters import (
     MAX_NAMED,
     Action,
     ChangeDeadLetters,
-    DeadLetters,
+    DeadLetterGroup,
     Dealt,
-    Group,
+    ListDeadLetters,
     PlannedRetry,
     change_dead,
     ended_at,
@@ -38,7 +38,7 @@ RUNS: Final = 25
 _DONE: Final[dict[Action, str]] = {"retry": "retried", "dismiss": "dismissed", "restore": "restored"}
 
 
-class Problem(NamedTuple):
+class DeadLetterProblem(NamedTuple):
     """A group of dead letters as the page shows it."""
 
     key: str
@@ -73,20 +73,20 @@ def dead_letters_page(request: PageRequest) -> Response:
     )
 
 
-def _filter(request: PageRequest) -> DeadLetters:
+def _filter(request: PageRequest) -> ListDeadLetters:
     kind = request.parameter("kind")
-    return DeadLetters(
+    return ListDeadLetters(
         kind=kind if kind in request.call.services.specs else None,
         text=request.parameter("text"),
         dismissed=request.parameter("show") == DISMISSED,
     )
 
 
-def _problem(request: PageRequest, each: Group) -> Problem:
+def _problem(request: PageRequest, each: DeadLetterGroup) -> DeadLetterProblem:
     shapes = run_views(request.reader, each.runs[:RUNS], brief=True)
     first, last = ended_at(each.runs[-1]), ended_at(each.latest)
     views = instant_view(first, request.zone), instant_view(last, request.zone)
-    return Problem(each.key, shapes[0], len(each.runs), *views, shapes)
+    return DeadLetterProblem(each.key, shapes[0], len(each.runs), *views, shapes)
 
 
 def change_dead_letters(request: PageRequest, form: Form) -> Response:

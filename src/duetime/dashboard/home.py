@@ -120,7 +120,7 @@ class Item(NamedTuple):
     grave: bool = True
 
 
-class Group(NamedTuple):
+class HomeGroup(NamedTuple):
     title: str
     items: list[Item]
     address: str
@@ -129,13 +129,13 @@ class Group(NamedTuple):
     """Whether there are more than these."""
 
 
-class Found(NamedTuple):
+class HomeItems(NamedTuple):
     items: list[Item]
     is_cut: bool = False
     """Whether some of them were not read."""
 
 
-def attention(request: PageRequest) -> list[Group]:
+def attention(request: PageRequest) -> list[HomeGroup]:
     """Return the groups that are not empty, most urgent first."""
     paused = _paused(request)
     own = {item.schedule for item in paused.items}
@@ -150,14 +150,14 @@ def attention(request: PageRequest) -> list[Group]:
     return [group for group in found if group.items]
 
 
-def _group(title: str, found: Found, address: str) -> Group:
-    return Group(title, found.items[:SHOWN], address, found.is_cut or len(found.items) > SHOWN)
+def _group(title: str, found: HomeItems, address: str) -> HomeGroup:
+    return HomeGroup(title, found.items[:SHOWN], address, found.is_cut or len(found.items) > SHOWN)
 
 
-def _paused(request: PageRequest) -> Found:
+def _paused(request: PageRequest) -> HomeItems:
     """Return schedules that were paused after failures, or that cannot be planned, and need somebody."""
     stopped = stopped_schedules(request.call).value
-    return Found([_paused_item(request, each) for each in stopped.items], stopped.is_cut)
+    return HomeItems([_paused_item(request, each) for each in stopped.items], stopped.is_cut)
 
 
 def _paused_item(request: PageRequest, schedule: Schedule) -> Item:
@@ -167,15 +167,15 @@ def _paused_item(request: PageRequest, schedule: Schedule) -> Item:
     return Item(shape, shape["id"], shape["last_run"], text, 0, [Action("Resume", "play", f"{place}/resume")])
 
 
-def _untaken(request: PageRequest) -> Found:
+def _untaken(request: PageRequest) -> HomeItems:
     waiting, items = untaken_runs(request.call).value, []
     for run, more in by_schedule(run_views(request.reader, waiting.items, brief=True)):
         dismiss = Action("Dismiss", "close", f"/waiting/{run['run_id']}/dismiss")
         items.append(Item(run, run["schedule"], run["due"], "", more, [dismiss], run["run_id"], grave=False))
-    return Found(items, waiting.is_cut)
+    return HomeItems(items, waiting.is_cut)
 
 
-def _failing(request: PageRequest) -> Found:
+def _failing(request: PageRequest) -> HomeItems:
     dead, items = failing_runs(request.call).value, list[Item]()
     of = {run.id: run for run in dead.items}
     for run, others in by_schedule(run_views(request.reader, dead.items, brief=True)):
@@ -185,10 +185,10 @@ def _failing(request: PageRequest) -> Found:
         actions = [Action("Retry", "retry", f"{place}/retry"), Action("Dismiss", "close", f"{place}/dismiss")]
         since = run["finished"] or run["due"]
         items.append(Item(run, run["schedule"], since, run["error"] or "", more, actions, run["run_id"]))
-    return Found(items, dead.is_cut)
+    return HomeItems(items, dead.is_cut)
 
 
-def _missed(request: PageRequest) -> Found:
+def _missed(request: PageRequest) -> HomeItems:
     missed, items = missed_runs(request.call).value, []
     living = {run.id for run, schedule in missed.items if schedule is not None}
     for run, more in by_schedule(run_views(request.reader, [run for run, _ in missed.items], brief=True)):
@@ -197,7 +197,7 @@ def _missed(request: PageRequest) -> Found:
         actions = [again, dismiss] if run["run_id"] in living else [dismiss]
         since = str(run.get("last") or run["due"])
         items.append(Item(run, run["schedule"], since, run["error"] or "", more, actions, run["run_id"], grave=False))
-    return Found(items, missed.is_cut)
+    return HomeItems(items, missed.is_cut)
 
 
 def shown_time(run: View) -> str:

@@ -128,7 +128,7 @@ def may_create(spec: KindSpec) -> bool:
     return bool(spec.form or spec.payload) and form_of(spec.name).creates
 
 
-class Input(NamedTuple):
+class FormInput(NamedTuple):
     """A field of the standard form. `type` is text, number, checkbox or json."""
 
     name: str
@@ -179,12 +179,12 @@ def _input_type(field: PayloadField) -> str:
     return "json" if optional and found == "checkbox" else found
 
 
-def _input(field: PayloadField) -> Input:
+def _input(field: PayloadField) -> FormInput:
     label = field.name.replace("_", " ")
     hint = field.description
     if not field.required and _input_type(field) != "checkbox":
         hint = f"{hint} May be left empty: {json.dumps(field.default)}.".strip()
-    return Input(_PREFIX + field.name, label[:1].upper() + label[1:], hint, _input_type(field), field.required)
+    return FormInput(_PREFIX + field.name, label[:1].upper() + label[1:], hint, _input_type(field), field.required)
 
 
 def _value(field: PayloadField, text: str) -> Any:

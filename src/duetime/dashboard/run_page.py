@@ -26,14 +26,14 @@ from duetime.service.operations.history import (
     schedule_of,
     show_run,
 )
-from duetime.service.operations.run import Retry, RunAgain, Stop, retry, run_again, stop
+from duetime.service.operations.run import RetryRun, RunAgain, Stop, retry, run_again, stop
 from duetime.service.presenters import View, policy_shape, result_text, trigger_shape
 from duetime.service.services import Call
 from duetime.service.text import plural, span
 
 RETRIED: Final = (RunStatus.FAILED, RunStatus.LOST, RunStatus.CANCELLED)
 ACTIONS: Final[dict[str, tuple[str, Callable[[Call, int], object]]]] = {
-    "retry": ("retried", lambda call, run: retry(call, Retry(run=run))),
+    "retry": ("retried", lambda call, run: retry(call, RetryRun(run=run))),
     "dismiss": ("dismissed", lambda call, run: dismiss(call, Dismiss(run=run))),
     "restore": ("restored", lambda call, run: dismiss(call, Dismiss(run=run, undo=True))),
     "cancel": ("stopped", lambda call, run: stop(call, Stop(run=run))),
@@ -197,7 +197,7 @@ _NO_ATTEMPT: Final = frozenset({RunStatus.PENDING, RunStatus.QUEUED, RunStatus.M
 """Statuses of a run whose `started` is not that of a current attempt or of its last one."""
 
 
-class Step(NamedTuple):
+class TimeStretch(NamedTuple):
     """A stretch of time: an attempt, or a wait before one."""
 
     label: str
@@ -225,7 +225,7 @@ class Segment(NamedTuple):
 
 
 class RunTrace(NamedTuple):
-    steps: list[Step]
+    steps: list[TimeStretch]
     segments: list[Segment]
     label: str
     """The strip in words."""
@@ -239,31 +239,31 @@ def run_trace(run: View, now: Instant) -> RunTrace:
     return RunTrace(steps, _segments(drawn), "; ".join(words) or "It has not begun")
 
 
-def _steps(run: View, now: Instant) -> Iterator[Step]:
+def _steps(run: View, now: Instant) -> Iterator[TimeStretch]:
     reached, waited = instant_from(run["due"]), "Waited to start"
     for attempt in [*run["attempts"], *_last_attempt(run)]:
         start = instant_from(attempt["started"] or attempt["finished"])  # it may have been cancelled before it began
         if start > reached:
-            yield Step(waited, "rests", reached, start)
+            yield TimeStretch(waited, "rests", reached, start)
         is_open = attempt["finished"] is None
         end = max(start, now if is_open else instant_from(attempt["finished"]))
         label = _attempt_label(attempt, run)
-        yield Step(label, f"is-{attempt['status']}", start, end, attempt, is_open)
+        yield TimeStretch(label, f"is-{attempt['status']}", start, end, attempt, is_open)
         reached, waited = end, "Waited to retry"
         if attempt.get("retried") is not None:
             reached = max(end, instant_from(attempt["retried"]))
-            yield Step("Waited to be retried", "rests", end, reached)
-            yield Step(
+            yield TimeStretch("Waited to be retried", "rests", end, reached)
+            yield TimeStretch(
                 f"Retried by {attempt['retried_by'] or 'unknown'}", "rests", reached, reached, at=attempt["retried"]
             )
     if run["next_attempt"] is not None:
         start = instant_from(run["next_attempt"])
         if start > reached:
             label = "Waiting to retry" if run["attempts"] else "Waiting to start"
-            yield Step(label, "rests", reached, start, open=True)
+            yield TimeStretch(label, "rests", reached, start, open=True)
     elif run["status"] in (RunStatus.QUEUED, RunStatus.PENDING) and now > reached:
         label = "Waiting behind another run" if run["status"] == RunStatus.QUEUED else "Waiting for a worker"
-        yield Step(label, "rests", reached, now, open=True)
+        yield TimeStretch(label, "rests", reached, now, open=True)
 
 
 def _last_attempt(run: View) -> list[dict[str, Any]]:
@@ -280,7 +280,7 @@ def _attempt_label(attempt: View, run: View) -> str:
     return f"Attempt {max(1, attempt['attempt'])} {attempt['status']}"
 
 
-def _segments(steps: list[Step]) -> list[Segment]:
+def _segments(steps: list[TimeStretch]) -> list[Segment]:
     whole = sum(step.end - step.start for step in steps) or 1
     widths = [max(_LEAST, 100 * (step.end - step.start) / whole) for step in steps]
     scale = 100 / sum(widths, 0.0) if widths else 1

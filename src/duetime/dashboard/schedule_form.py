@@ -20,7 +20,7 @@ from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.engine.fingerprint import fingerprint
 from duetime.engine.model import Schedule
-from duetime.engine.queries import Preview
+from duetime.engine.queries import RulePreview
 from duetime.engine.result import Err, err_of
 from duetime.engine.rule_edits import WHOLE_RULE
 from duetime.engine.times import read_time
@@ -331,7 +331,7 @@ def _preview(request: PageRequest, values: Values) -> View:
     return preview_view(preview.english, preview.instants, [*notes, *preview.warnings], zone) | {"problem": None}
 
 
-def _previewed(request: PageRequest, values: Values, count: int) -> tuple[Preview, str]:
+def _previewed(request: PageRequest, values: Values, count: int) -> tuple[RulePreview, str]:
     zone = values["timezone"].strip() or request.call.zone
     timing = form_fields.timing(values)
     return unwrap(request.call.scheduler.preview(timing.type, timing.config, timezone=zone, count=count)), zone

@@ -57,7 +57,7 @@ MOST_BACK: Final = 12
 BULK: Final = ("pause", "resume", "cancel")
 
 
-class Asked(NamedTuple):
+class ListOptions(NamedTuple):
     """Options of the list as they were requested, with the defaults filled in."""
 
     given: dict[str, str]
@@ -75,7 +75,7 @@ class Asked(NamedTuple):
         return f"/schedules?{query}" if query else "/schedules"
 
 
-def asked_of(request: PageRequest, given: Mapping[str, str]) -> Asked:
+def asked_of(request: PageRequest, given: Mapping[str, str]) -> ListOptions:
     known = {name: given.get(name, "") for name in FILTERS}
     known["owner"] = known["owner"] if request.caller.operator else ""  # only an operator sees those of others
     view = known["view"] if known["view"] in VIEWS else "all" if known["status"] else "active"
@@ -83,10 +83,10 @@ def asked_of(request: PageRequest, given: Mapping[str, str]) -> Asked:
     order = known["order"] if known["order"] in ORDERS else usual
     if order == "next":  # only what is active fires next
         order = usual
-    return Asked(known, view, order)
+    return ListOptions(known, view, order)
 
 
-def request_of(asked: Asked, view: str | None = None) -> ListSchedules:
+def request_of(asked: ListOptions, view: str | None = None) -> ListSchedules:
     """Return the list of a tab, without order and place."""
     given = asked.given
     return ListSchedules(
@@ -142,12 +142,12 @@ def _sparklines(request: PageRequest, schedules: list[Schedule]) -> list[Spark]:
     return [sparks(of[each.definition.id], request.now, request.zone) for each in schedules]
 
 
-def _count(request: PageRequest, asked: Asked, view: str) -> Count:
+def _count(request: PageRequest, asked: ListOptions, view: str) -> Count:
     page = list_schedules(request.call, replace(request_of(asked, view), order="oldest", limit=1)).value
     return Count(page.total, page.total_exact)
 
 
-def _tabs(request: PageRequest, asked: Asked) -> list[View]:
+def _tabs(request: PageRequest, asked: ListOptions) -> list[View]:
     """Return the tabs with their counts. A status is a filter within all, so there it takes the place of the tabs."""
     if asked.given["status"]:
         return []
@@ -163,7 +163,7 @@ def _tabs(request: PageRequest, asked: Asked) -> list[View]:
     ]
 
 
-def _columns(asked: Asked) -> list[View]:
+def _columns(asked: ListOptions) -> list[View]:
     """Return the headers; one that can be sorted by leads to that order, or to its reverse."""
 
     def column(label: str, first: str, second: str = "", *, wide: bool = False) -> View:
@@ -185,7 +185,7 @@ def _columns(asked: Asked) -> list[View]:
     ]
 
 
-def _pages(asked: Asked, page: Page[Schedule], cursor: str, trail: str) -> dict[str, Any]:
+def _pages(asked: ListOptions, page: Page[Schedule], cursor: str, trail: str) -> dict[str, Any]:
     """Return the addresses of the pages before and after this one. `trail` holds the cursors that led here."""
     before = [each for each in trail.split(".") if each]
     further = ".".join([*before, cursor][-MOST_BACK:]) if cursor else ""
@@ -227,7 +227,7 @@ def bulk(request: PageRequest, form: Form) -> Response:
     return request.redirect("/schedules", **back, **result, **undo)
 
 
-def _matching(request: PageRequest, asked: Asked) -> list[str]:
+def _matching(request: PageRequest, asked: ListOptions) -> list[str]:
     """Return the ids of all schedules of a list, however many pages it has."""
     ids: list[str] = []
     for page in pages_of_schedules(request.call, replace(request_of(asked), order="oldest", limit=500, count_to=0)):

@@ -32,7 +32,7 @@ _BAD: Final = (RunStatus.FAILED, RunStatus.LOST)
 _NEVER_RAN: Final = (RunStatus.MISSED, RunStatus.SKIPPED)
 
 
-class Day(NamedTuple):
+class StatsDay(NamedTuple):
     style: str
     """CSS class: good, some, bad, missed or none."""
     label: str
@@ -50,7 +50,7 @@ class Column(NamedTuple):
     run: int
 
 
-class Chart(NamedTuple):
+class StatsChart(NamedTuple):
     columns: list[Column]
     most: str
     """The largest value, at the top of the scale."""
@@ -60,9 +60,9 @@ class Chart(NamedTuple):
 
 
 class ScheduleStats(NamedTuple):
-    days: list[Day]
-    durations: Chart | None
-    lateness: Chart | None
+    days: list[StatsDay]
+    durations: StatsChart | None
+    lateness: StatsChart | None
     success: str | None
     success_of: str
     average: str | None
@@ -99,7 +99,7 @@ def day_bounds(now: Instant, zone: str) -> list[Instant]:
     return [instant_of(day.replace(tzinfo=there)) for day in days]
 
 
-def _days(bounds: Sequence[Instant], counts: Sequence[PeriodCount], zone: str, now: Instant) -> list[Day]:
+def _days(bounds: Sequence[Instant], counts: Sequence[PeriodCount], zone: str, now: Instant) -> list[StatsDay]:
     found: list[Counter[str]] = [Counter() for _ in bounds[1:]]
     rows: Counter[int] = Counter()
     spread: list[set[str]] = [set() for _ in bounds[1:]]
@@ -118,7 +118,7 @@ def _days(bounds: Sequence[Instant], counts: Sequence[PeriodCount], zone: str, n
     ]
 
 
-def _day(begin: datetime, today: datetime, counts: Counter[str], spread: set[str], is_cut: bool) -> Day:
+def _day(begin: datetime, today: datetime, counts: Counter[str], spread: set[str], is_cut: bool) -> StatsDay:
     good, bad = counts[RunStatus.COMPLETED], sum(counts[status] for status in _BAD)
     if bad:
         style = "some" if good else "bad"
@@ -129,7 +129,7 @@ def _day(begin: datetime, today: datetime, counts: Counter[str], spread: set[str
     words = [f"{number:,} {status}" for status, number in counts.most_common()]
     words += [f"{status} from an earlier day on" for status in sorted(spread) if not counts[status]]
     told = ("the latest: " if is_cut else "") + ", ".join(words) if words else "no runs"
-    return Day(style, f"{day_name(begin, today)}: {told}", f"{begin:%Y-%m-%d}")
+    return StatsDay(style, f"{day_name(begin, today)}: {told}", f"{begin:%Y-%m-%d}")
 
 
 def _success(counts: Sequence[PeriodCount]) -> tuple[str | None, str]:
@@ -172,7 +172,7 @@ def _duration(timing: Timing) -> int | None:
 
 def _chart(
     timings: Sequence[Timing], measure: Callable[[Timing], int | None], name: str, zone: str, now: Instant
-) -> Chart | None:
+) -> StatsChart | None:
     values = [(each, measure(each)) for each in reversed(timings)]
     known = sorted(value for _, value in values if value is not None)
     if len(known) < 2:
@@ -192,7 +192,7 @@ def _chart(
         columns.append(Column(*box, f"is-{timing.status}{' capped' if value > most else ''}", label, timing.id))
     median = known[len(known) // 2]
     told = f"{name} of the last {plural(len(known), 'run')}: median {span(median)}, at most {span(known[-1])}"
-    return Chart(columns, f"{span(most)}{'+' if known[-1] > most else ''}", span(most // 2), told)
+    return StatsChart(columns, f"{span(most)}{'+' if known[-1] > most else ''}", span(most // 2), told)
 
 
 def _top(known: Sequence[int]) -> int:

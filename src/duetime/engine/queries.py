@@ -38,7 +38,7 @@ NOT_FOUND = Err("not_found", "there is no such schedule")
 NO_RUN = Err("not_found", "there is no such run")
 
 
-class Preview(NamedTuple):
+class RulePreview(NamedTuple):
     english: str
     instants: list[Instant]
     warnings: list[str]
@@ -190,7 +190,7 @@ class Queries:
     @expected
     def preview(
         self, trigger_type: str, config: Mapping[str, Any], *, timezone: str | None = None, count: int = 5
-    ) -> Result[Preview]:
+    ) -> Result[RulePreview]:
         now = self.clock.now()
         with step_budget(CREATION_STEPS):
             zone = known_zone(timezone or self.zone).key
@@ -198,7 +198,7 @@ class Queries:
             self._check_rule(trigger, now)
             cautions = warnings_for(trigger, now)
             after = Instant(now - 1) if trigger.type == "once" else now  # once may mean this instant
-            return Ok(Preview(describe(trigger), upcoming(trigger, after, count), cautions))
+            return Ok(RulePreview(describe(trigger), upcoming(trigger, after, count), cautions))
 
     def _check_rule(self, trigger: Trigger, now: Instant) -> None:
         """Refuse a rule that fires more often than a new schedule may."""

@@ -24,7 +24,7 @@ from duetime.engine.policy.rows import Draft
 from duetime.engine.queries import NO_RUN, NOT_FOUND, expected
 from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scopes import DELETE, WRITE, check
-from duetime.engine.store import Created, Store
+from duetime.engine.store import Creation, Store
 from duetime.engine.triggers import Trigger
 from duetime.engine.validation import Changes, Drafter, NewSchedule
 
@@ -41,7 +41,7 @@ OPERATORS_OWN = "duetime:"
 """Prefix of the idempotency keys of schedules that belong to the operator, such as the heartbeat."""
 
 
-_schedule_of = itemgetter(Created._fields.index("schedule"))
+_schedule_of = itemgetter(Creation._fields.index("schedule"))
 
 
 class Scheduler(Checkout):
@@ -85,14 +85,14 @@ class Scheduler(Checkout):
     @expected
     def create_all(
         self, caller: Caller, news: Sequence[NewSchedule], *, any_request: bool = False
-    ) -> Result[Sequence[Created]]:
+    ) -> Result[Sequence[Creation]]:
         """Create all or none, in one commit. `fresh` says which were created now and not earlier under their keys. With
         `any_request`, a known key returns what was created with it, whatever the request says now."""
         if caller.scopes:
             check(caller.scopes, WRITE, *(f"kind:{new.kind}" for new in news))
         known = None if any_request else self._made_by_keys(caller, news)
         if known is not None:
-            return known if isinstance(known, Err) else Ok([Created(schedule, False) for schedule in known.value])
+            return known if isinstance(known, Err) else Ok([Creation(schedule, False) for schedule in known.value])
         drafts = self.drafts(caller, news)
         if isinstance(drafts, Err):
             return drafts
@@ -163,7 +163,7 @@ class Scheduler(Checkout):
 
     def _create(
         self, drafts: Sequence[Draft], limits: Mapping[str, int], most_bytes: Mapping[str, int] = {}
-    ) -> Result[Sequence[Created]]:
+    ) -> Result[Sequence[Creation]]:
         """Create, with one retry: every draft has a key, so a commit whose acknowledgement was lost is not repeated."""
         try:
             return self.store.create(drafts, limits, most_bytes)

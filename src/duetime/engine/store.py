@@ -48,7 +48,7 @@ EVERY_ONE = 2**62
 """The value of `count_to` for a list whose total must be exact, whatever the cost."""
 
 
-class Created(NamedTuple):
+class Creation(NamedTuple):
     schedule: Schedule
     fresh: bool  # False: the owner's key was known, and this is what was created with it
 
@@ -205,7 +205,7 @@ class Store(Remotes, Revocations, Publication, Figures, Protocol):
 
     def create(
         self, drafts: Sequence[Draft], limits: Mapping[str, int] = {}, most_bytes: Mapping[str, int] = {}
-    ) -> Result[Sequence[Created]]:
+    ) -> Result[Sequence[Creation]]:
         """* Create all or nothing. `limits` caps the number of schedules of an owner that may still fire, `most_bytes`
         its stored bytes."""
 

@@ -46,7 +46,7 @@ class Remote(NamedTuple):
     updated: Instant
 
 
-class Mark(NamedTuple):
+class RemoteMark(NamedTuple):
     """The fields of a record that differ after a change."""
 
     id: str
@@ -80,7 +80,7 @@ class Remotes(Protocol):
     def remotes(self, owner: str, now: Instant, topic: str | None = None) -> list[Remote]:
         """Return an owner's records in order of creation, without one-offs whose time has passed."""
 
-    def remote_marks(self, owner: str, topic: str, now: Instant) -> list[Mark]:
+    def remote_marks(self, owner: str, topic: str, now: Instant) -> list[RemoteMark]:
         """Return the marks of these records; cheap, for callers that poll several times a second."""
 
 

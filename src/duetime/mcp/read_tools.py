@@ -14,7 +14,7 @@ from duetime.mcp.served import ID, Served, tool_id, with_tool_id
 from duetime.service.masking import LONGEST
 from duetime.service.operations.history import MAX_LISTED_TEXT, History, ShowRun, outcomes, show_run
 from duetime.service.operations.history import history as read_history
-from duetime.service.operations.upcoming import Upcoming, upcoming
+from duetime.service.operations.upcoming import ListUpcoming, upcoming
 from duetime.service.services import Call
 
 _STATUSES = ("failed", "completed", "live", "missed", "skipped", "cancelled")
@@ -81,7 +81,7 @@ def _run_row(call: Call, row: dict[str, Any]) -> dict[str, Any]:
 def upcoming_tool(served: Served) -> Tool:
     def list_upcoming(call: Call, given: Arguments) -> Reply:
         call = served.call(call, given)
-        times, warnings, _ = upcoming(call, request_of(Upcoming, given))
+        times, warnings, _ = upcoming(call, request_of(ListUpcoming, given))
         rows, later = ([_row(call, row) for row in part] for part in (times.rows, times.later))
         return Reply(times._replace(rows=rows, later=later).facts(call.zone, warnings))
 
@@ -93,7 +93,7 @@ def upcoming_tool(served: Served) -> Tool:
         list_upcoming,
         "What fires next",
         {
-            **inputs_of(Upcoming, "owner"),
+            **inputs_of(ListUpcoming, "owner"),
             "kind": served.kind_argument,
             "timezone": ZONE,
         },

@@ -19,7 +19,7 @@ from duetime.service.masking import masked
 from duetime.service.operations.dead_letters import MarkRuns
 from duetime.service.operations.dead_letters import mark_runs as mark
 from duetime.service.operations.declaration import Answer
-from duetime.service.operations.run import Retry, RunAgain, RunNow, Stop, retry, run_again, stop
+from duetime.service.operations.run import RetryRun, RunAgain, RunNow, Stop, retry, run_again, stop
 from duetime.service.operations.run import run_now as start_run
 from duetime.service.operations.waiting import has_ended, look_again, waited_for
 from duetime.service.presenters import View, brief_view
@@ -46,7 +46,7 @@ def run_now_tool(served: Served) -> Tool:
         "Run now",
         {
             "schedule_id": ID,
-            **inputs_of(Retry),
+            **inputs_of(RetryRun),
             **inputs_of(RunNow, "schedule"),
             "wait_seconds": {
                 "type": "number",
@@ -73,7 +73,7 @@ def _started(call: Call, given: Arguments) -> Answer[Run]:
         return start_run(call, request_of(RunNow, given, schedule=given["schedule_id"]))
     if given.get("fields"):
         return run_again(call, request_of(RunAgain, given))
-    return retry(call, request_of(Retry, given))
+    return retry(call, request_of(RetryRun, given))
 
 
 def _unfinished(call: Call, run: Run, view: View, started: Answer[Run]) -> Reply:

@@ -38,7 +38,7 @@ class NotDirect(Exception):
     """The framework has to answer the request."""
 
 
-class Argument(NamedTuple):
+class EndpointArgument(NamedTuple):
     """An argument of an endpoint, and how it is validated."""
 
     name: str
@@ -52,15 +52,15 @@ class Argument(NamedTuple):
         return read
 
 
-class Plan(NamedTuple):
+class EndpointPlan(NamedTuple):
     """How the arguments of an endpoint are taken from a request."""
 
     endpoint: Callable[..., Response]
     dependencies: Mapping[str, Any]
-    path: Argument | None
-    query: Argument | None
-    headers: list[Argument]
-    body: Argument | None
+    path: EndpointArgument | None
+    query: EndpointArgument | None
+    headers: list[EndpointArgument]
+    body: EndpointArgument | None
 
 
 class Direct:
@@ -104,7 +104,7 @@ class Direct:
         response: Response = await self._handlers[kind](Request(scope), error)  # type: ignore[misc]
         return response
 
-    def _find(self, scope: Scope) -> tuple[Plan | None, str]:
+    def _find(self, scope: Scope) -> tuple[EndpointPlan | None, str]:
         path: str = scope["path"]
         if not path.startswith(API) or scope["type"] != "http" or scope.get("root_path"):
             return None, ""
@@ -124,7 +124,7 @@ async def _again(read: list[Message], receive: Receive) -> Message:
     return read.pop() if read else await receive()
 
 
-def _values(plan: Plan, scope: Scope, id: str) -> dict[str, Any]:
+def _values(plan: EndpointPlan, scope: Scope, id: str) -> dict[str, Any]:
     values: dict[str, Any] = {}
     if plan.path is not None:
         values[plan.path.name] = plan.path.read(id)
@@ -170,7 +170,7 @@ def _parsed(message: Message) -> Any:
 # -- what the routes say ----------------------------------------------------------------------------------------------
 
 
-def _plans(app: FastAPI) -> Iterator[tuple[tuple[str, str], Plan]]:
+def _plans(app: FastAPI) -> Iterator[tuple[tuple[str, str], EndpointPlan]]:
     """Yield the plans of the routes that can be answered here, by method and path with `{id}`."""
     before: list[APIRoute] = []
     for route in app.routes:
@@ -192,7 +192,7 @@ def _overlap(one: APIRoute, other: APIRoute) -> bool:
     return all(here == there or "{" in here or "{" in there for here, there in zip(mine, theirs, strict=True))
 
 
-def _plan(route: APIRoute) -> Plan | None:
+def _plan(route: APIRoute) -> EndpointPlan | None:
     """Return the plan of a route; None for a route with anything that is not handled here, such as an asynchronous
     endpoint."""
     if not _is_simple(route):
@@ -203,7 +203,9 @@ def _plan(route: APIRoute) -> Plan | None:
         for fields in (needs.path_params, needs.query_params, needs.body_params)
     ]
     dependencies = {each.name: each.call for each in needs.dependencies if each.name is not None}
-    return Plan(route.endpoint, dependencies, path, query, [_argument(each) for each in needs.header_params], body)
+    return EndpointPlan(
+        route.endpoint, dependencies, path, query, [_argument(each) for each in needs.header_params], body
+    )
 
 
 def _is_simple(route: APIRoute) -> bool:
@@ -225,8 +227,8 @@ def _is_simple(route: APIRoute) -> bool:
     )
 
 
-def _argument(field: Any) -> Argument:
-    return Argument(field.name, field.name.replace("_", "-"), field.validate)
+def _argument(field: Any) -> EndpointArgument:
+    return EndpointArgument(field.name, field.name.replace("_", "-"), field.validate)
 
 
 def _is_model(type_: Any) -> bool:

@@ -13,15 +13,15 @@ from duetime.rest.operation_models import model_of, request_of
 from duetime.rest.requests import Asked, PreviewGiven, when_of
 from duetime.rest.responses import CallerShape, StatusShape, UpcomingShape, WorkersShape
 from duetime.service import answers
-from duetime.service.operations.schedules import Preview
+from duetime.service.operations.schedules import PreviewTimes
 from duetime.service.operations.schedules import preview as read_preview
 from duetime.service.operations.status import status as read_status
 from duetime.service.operations.status import worker_views
 from duetime.service.operations.status import workers as read_workers
-from duetime.service.operations.upcoming import Upcoming
+from duetime.service.operations.upcoming import ListUpcoming
 from duetime.service.operations.upcoming import upcoming as coming
 
-UpcomingAsked: Any = model_of("UpcomingAsked", Upcoming, Asked)
+UpcomingAsked: Any = model_of("UpcomingAsked", ListUpcoming, Asked)
 times, standing = router("times"), router("standing")
 
 
@@ -29,7 +29,7 @@ times, standing = router("times"), router("standing")
 def preview(call: Caller, body: Annotated[PreviewGiven, Body()]) -> Response:
     """Explain a trigger in plain English, with its next times and anything unexpected. Nothing is created."""
     call = call.in_zone(body.timezone)
-    request = Preview(when=when_of(body.trigger, body.when), words=body.when, count=body.count)
+    request = PreviewTimes(when=when_of(body.trigger, body.when), words=body.when, count=body.count)
     shown, warnings, _ = read_preview(call, request)
     return JSONResponse(shown.facts(call.zone, warnings))
 
@@ -38,7 +38,7 @@ def preview(call: Caller, body: Annotated[PreviewGiven, Body()]) -> Response:
 def upcoming(call: Caller, asked: Annotated[UpcomingAsked, Query()]) -> Response:
     """List what fires next, in time order: every time within the range, up to the count."""
     call = call.in_zone(asked.timezone)
-    times, warnings, _ = coming(call, request_of(Upcoming, asked))
+    times, warnings, _ = coming(call, request_of(ListUpcoming, asked))
     return JSONResponse(times.facts(call.zone, warnings))
 
 

@@ -13,7 +13,7 @@ for _closed in answers.ANSWERS:
     _closed.__pydantic_config__ = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 
-class Shape(BaseModel):
+class ClosedModel(BaseModel):
     """Closed: what is answered is described."""
 
     model_config = ConfigDict(extra="forbid")
@@ -30,7 +30,7 @@ class Problem(BaseModel):
     errors: list[dict[str, str]] | None = Field(default=None, description="All problems, each with its field.")
 
 
-class PageShape(Shape):
+class PageShape(ClosedModel):
     total: int = Field(description="How many match.")
     total_exact: bool = Field(description="Whether `total` is exact; if false, there are at least that many.")
     next_cursor: str | None = Field(description="Cursor of the next page; null on the last page.")
@@ -41,7 +41,7 @@ class SchedulesShape(PageShape):
     notes: list[str] = Field(default=[], description="What is kept elsewhere and therefore not listed.")
 
 
-class ChangedShape(Shape):
+class ChangedShape(ClosedModel):
     matched: int
     changed: int
     dry_run: bool
@@ -57,18 +57,18 @@ class RunsShape(PageShape):
     notes: list[str] = Field(default=[], description="Which failures are kept elsewhere and therefore not listed.")
 
 
-class RefusedRun(Shape):
+class RefusedRun(ClosedModel):
     run_id: int
     code: str
     message: str
 
 
-class DealtShape(Shape):
+class DealtShape(ClosedModel):
     runs: list[int] = Field(description="Numbers of the runs that were retried, dismissed or restored.")
     refused: list[RefusedRun] = Field(description="Those that were refused, each with the reason.")
 
 
-class StoppedShape(Shape):
+class StoppedShape(ClosedModel):
     runs: list[answers.Run] = Field(description="The stopped runs: cancelled, or still running and asked to stop.")
     schedule: answers.Schedule | None = Field(description="The schedule, which continues.")
     confirmation: str
@@ -78,7 +78,7 @@ class InboxShape(PageShape):
     messages: list[answers.Message]
 
 
-class UpcomingShape(Shape):
+class UpcomingShape(ClosedModel):
     upcoming: list[answers.Occurrence]
     count: int
     more: bool = Field(description="Whether the range has times that are not listed.")
@@ -89,25 +89,25 @@ class UpcomingShape(Shape):
     warnings: list[str] = Field(default=[], description="Why something may be missing.")
 
 
-class TasksShape(Shape):
+class TasksShape(ClosedModel):
     tasks: list[dict[str, Any]]
     total: int
 
 
-class WorkersShape(Shape):
+class WorkersShape(ClosedModel):
     workers: list[answers.WorkerState]
 
 
-class NamedShape(Shape):
+class NamedShape(ClosedModel):
     name: str
     type: str
 
 
-class AgentsShape(Shape):
+class AgentsShape(ClosedModel):
     agents: list[NamedShape]
 
 
-class ChannelsShape(Shape):
+class ChannelsShape(ClosedModel):
     channels: list[NamedShape]
 
 
@@ -127,7 +127,7 @@ class StatusShape(BaseModel):
     warning_codes: dict[str, str] = Field(description="What each warning code means.")
 
 
-class CallerShape(Shape):
+class CallerShape(ClosedModel):
     owner: str
     operator: bool
     timezone: str

@@ -17,17 +17,17 @@ from duetime.rest.requests import Asked, Given, Paged
 from duetime.rest.responses import DealtShape, RunsShape
 from duetime.service import answers
 from duetime.service.operations import dead_letters, history
-from duetime.service.operations.dead_letters import Action, ChangeDeadLetters, DeadLetters, Dismiss
+from duetime.service.operations.dead_letters import Action, ChangeDeadLetters, Dismiss, ListDeadLetters
 from duetime.service.operations.declaration import Answer
 from duetime.service.operations.history import History, ShowRun, run_details, run_views, show_run
-from duetime.service.operations.run import Retry, RunAgain, Stop, run_again, stop
+from duetime.service.operations.run import RetryRun, RunAgain, Stop, run_again, stop
 from duetime.service.operations.run import retry as retry_run
 from duetime.service.services import Call
 from duetime.service.warnings import warning_facts
 
 AgainGiven: Any = model_of("AgainGiven", RunAgain, Given, "run_id")
 RunsAsked: Any = model_of("RunsAsked", History, Paged, "limit", "cursor")
-DeadAsked: Any = model_of("DeadAsked", DeadLetters, Paged, "limit", "cursor")
+DeadAsked: Any = model_of("DeadAsked", ListDeadLetters, Paged, "limit", "cursor")
 DeadGiven: Any = model_of("DeadGiven", ChangeDeadLetters, Given, "owner", "dismissed", "limit", "cursor")
 routes = router("runs")
 Id = Annotated[int, Path(description="The number of a run.", ge=1, le=2**63 - 1)]
@@ -72,7 +72,7 @@ def get(call: Caller, id: Id, asked: Annotated[Asked, Query()]) -> Response:
 @routes.post("/runs/{id}/retry", status_code=202, response_model=answers.Run, responses=problems(404, 409))
 def retry(call: Caller, id: Id) -> Response:
     """Retry a run that failed, was lost or was cancelled. It keeps its id."""
-    return JSONResponse(started_shape(call, retry_run(call, Retry(run=id))), 202)
+    return JSONResponse(started_shape(call, retry_run(call, RetryRun(run=id))), 202)
 
 
 @routes.post(
@@ -100,7 +100,7 @@ def cancel(call: Caller, id: Id) -> Response:
 def dead(call: Caller, asked: Annotated[DeadAsked, Query()]) -> Response:
     """List runs of every kind that failed for good or were lost, and were not dismissed; or those that were."""
     call = call.in_zone(asked.timezone)
-    return answer_runs(call, dead_letters.dead_letters(call, request_of(DeadLetters, asked)))
+    return answer_runs(call, dead_letters.dead_letters(call, request_of(ListDeadLetters, asked)))
 
 
 @routes.post("/dead/retry", response_model=DealtShape, dependencies=_JSON, responses=problems(404, 415), tags=_DEAD)
@@ -132,7 +132,7 @@ def _change_dead(call: Call, body: DeadGiven, action: Action) -> Response:
 @routes.post("/dead/{id}/retry", status_code=202, response_model=answers.Run, responses=problems(404, 409), tags=_DEAD)
 def retry_dead(call: Caller, id: Id) -> Response:
     """Retry a dead letter. Other runs are not found here."""
-    return JSONResponse(started_shape(call, retry_run(call, Retry(run=id, only_dead=True))), 202)
+    return JSONResponse(started_shape(call, retry_run(call, RetryRun(run=id, only_dead=True))), 202)
 
 
 @routes.post("/dead/{id}/dismiss", response_model=answers.Run, responses=problems(404, 409), tags=_DEAD)

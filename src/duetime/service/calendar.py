@@ -211,7 +211,7 @@ _LONGEST = 2000
 _LAST_DAY = date(2038, 1, 1)
 
 
-class Occurrences(NamedTuple):
+class CalendarOccurrences(NamedTuple):
     """Upcoming occurrences of one schedule: a rule that starts at the first instant, or only these instants."""
 
     instants: list[Instant]
@@ -245,25 +245,25 @@ def _describe_zones(made: Calendar, now: Instant) -> None:
     made.add_missing_timezones(first_date=datetime_of(Instant(now - 366 * DAY)).date(), last_date=_LAST_DAY)
 
 
-def occurrences_of(schedule: Schedule, now: Instant, days: int = DAYS) -> Occurrences:
+def occurrences_of(schedule: Schedule, now: Instant, days: int = DAYS) -> CalendarOccurrences:
     definition, progress = schedule
     first = progress.next
     if progress.state != ScheduleState.ACTIVE or first is None:
-        return Occurrences([])
+        return CalendarOccurrences([])
     try:
         trigger, most = trigger_from_json(definition.trigger), policy_from_json(definition.policy).max_runs
         left = None if most is None else max(0, most - progress.run_count)
         return _occurrences(trigger, first, now, days, left)
     except DuetimeError:  # it cannot be read, or takes too many steps
-        return Occurrences([first])
+        return CalendarOccurrences([first])
 
 
-def _occurrences(trigger: Trigger, first: Instant, now: Instant, days: int, left: int | None) -> Occurrences:
+def _occurrences(trigger: Trigger, first: Instant, now: Instant, days: int, left: int | None) -> CalendarOccurrences:
     on_its_rule = trigger.next_after(Instant(first - 1)) == first  # an edit may have moved it off the rule
     rule = rule_of(trigger, first, now) if on_its_rule and left != 0 else None
     if rule is None or isinstance(trigger, OnceTrigger):
-        return Occurrences(_written_out(trigger, first, Instant(max(now, first) + days * DAY), left))
-    return Occurrences([first], rule, _limit(trigger, first, left))
+        return CalendarOccurrences(_written_out(trigger, first, Instant(max(now, first) + days * DAY), left))
+    return CalendarOccurrences([first], rule, _limit(trigger, first, left))
 
 
 def _written_out(trigger: Trigger, first: Instant, until: Instant, left: int | None) -> list[Instant]:

@@ -18,7 +18,7 @@ from duetime.engine.scheduler import KEY_REUSED
 from duetime.engine.times.zones import known_zone
 from duetime.engine.triggers import build_trigger, trigger_to_json
 from duetime.engine.validation import Changes, NewSchedule
-from duetime.service.services import Created, Services
+from duetime.service.services import CreatedSchedule, Services
 from duetime.service.warnings import warning
 
 _ATTEMPTS: Final = 10
@@ -30,7 +30,7 @@ _COUNTED_FROM: Final = ("anchor", "dtstart")
 """The fields of a stored rule that say from when it counts."""
 
 
-def create_or_update(services: Services, caller: Caller, new: NewSchedule) -> Result[Created]:
+def create_or_update(services: Services, caller: Caller, new: NewSchedule) -> Result[CreatedSchedule]:
     """Create a schedule, or change the one that has its key, which keeps its id and its history.
 
     The request that was made last changes nothing, whatever people have changed since. What was cancelled stays
@@ -45,14 +45,14 @@ def create_or_update(services: Services, caller: Caller, new: NewSchedule) -> Re
     return result
 
 
-def _update(services: Services, caller: Caller, new: NewSchedule) -> Result[Created] | None:
+def _update(services: Services, caller: Caller, new: NewSchedule) -> Result[CreatedSchedule] | None:
     """Change the schedule that has the key; None if somebody else changed it meanwhile."""
     scheduler = services.scheduler
     schedule = scheduler.find_by_key(caller, new.idempotency_key or "", new.kind)
     if schedule is None:
         return None
     if schedule.progress.state == ScheduleState.CANCELLED:
-        return Ok(Created(schedule, False, [warning("cancelled")]))
+        return Ok(CreatedSchedule(schedule, False, [warning("cancelled")]))
     drafts = scheduler.drafts(caller, [new])
     if isinstance(drafts, Err):
         return drafts
@@ -62,7 +62,7 @@ def _update(services: Services, caller: Caller, new: NewSchedule) -> Result[Crea
     edited = services.edit(caller, schedule, _changes(services, schedule.definition, drafts.value[0].definition, new))
     if isinstance(edited, Err):
         return None if edited.code in ("conflict", "not_found") else edited
-    return Ok(Created(edited.value, False, services.create_warnings(edited.value, new.payload)))
+    return Ok(CreatedSchedule(edited.value, False, services.create_warnings(edited.value, new.payload)))
 
 
 def _changes(services: Services, stored: Definition, wanted: Definition, new: NewSchedule) -> Changes:

@@ -172,7 +172,7 @@ class BuildContext:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class OccurrenceWindow:
     """Selects upcoming occurrences."""
 
     now: Instant

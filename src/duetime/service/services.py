@@ -47,7 +47,7 @@ OPERATOR = Caller(LOCAL, operator=True, actor=Actor(PERSON, LOCAL, "cli"))
 """The caller of the command line: the local owner, who sees and changes everything."""
 
 
-class Created(NamedTuple):
+class CreatedSchedule(NamedTuple):
     """A schedule and the warnings for its creator. `fresh` is false if its idempotency key was used before."""
 
     schedule: Schedule
@@ -106,7 +106,7 @@ class Services:
 
     # -- creating and editing -----------------------------------------------------------------------------------------
 
-    def create(self, caller: Caller, new: NewSchedule) -> Result[Created]:
+    def create(self, caller: Caller, new: NewSchedule) -> Result[CreatedSchedule]:
         """Create a schedule, or return the one that was created earlier with its idempotency key."""
         refusal = self.hooks(new.kind).refusal()
         if refusal is not None:
@@ -120,14 +120,14 @@ class Services:
         [(schedule, fresh)] = made.value
         return Ok(self._created(schedule, fresh, new))
 
-    def _created(self, schedule: Schedule, fresh: bool, new: NewSchedule) -> Created:
+    def _created(self, schedule: Schedule, fresh: bool, new: NewSchedule) -> CreatedSchedule:
         if not fresh and schedule.progress.state == ScheduleState.CANCELLED:
-            return Created(schedule, fresh, [warning("cancelled")])
+            return CreatedSchedule(schedule, fresh, [warning("cancelled")])
         warnings = self.create_warnings(schedule, new.payload)
         if schedule.definition.version == 1:  # after an edit, its time may be different
             notes = time_notes(new.trigger_config, new.timezone or self.zone, schedule.definition.created)
             warnings = [*time_warnings(notes), *warnings] if notes else warnings
-        return Created(schedule, fresh, warnings)
+        return CreatedSchedule(schedule, fresh, warnings)
 
     def edit(self, caller: Caller, found: Schedule, changes: Changes) -> Result[Schedule]:
         """Edit a schedule that was found. Its kind decides what may change while a run is due."""

@@ -23,7 +23,7 @@ from duetime.engine.policy.follow_ups import Messenger
 from duetime.engine.policy.record import Excuses, Finished, plan_rescue
 from duetime.engine.policy.rows import Completion, Draft, NewRows, RunEvent, Writes
 from duetime.engine.result import Err, Ok, Result
-from duetime.engine.store import Beat, ClaimRequest, Created, Planned, RecordedAndClaimed, RunObserver, Store
+from duetime.engine.store import Beat, ClaimRequest, Creation, Planned, RecordedAndClaimed, RunObserver, Store
 from duetime.engine.triggers.step_budget import within_transaction
 from duetime.stores.byte_limits import NeedsCount, StorageFull, add_bytes, add_bytes_of
 from duetime.stores.create import (
@@ -88,8 +88,8 @@ def _sets_off_soon(writes: Writes, now: Instant) -> bool:
     return bool(writes.new_runs or writes.runs or writes.follow_ups) or is_soon(writes.due_new, now)
 
 
-def _to_created(rows: NewRows) -> Created:
-    created: Created = _new(Created, (_new(Schedule, rows[:2]), True))
+def _to_created(rows: NewRows) -> Creation:
+    created: Creation = _new(Creation, (_new(Schedule, rows[:2]), True))
     return created
 
 
@@ -140,14 +140,14 @@ class BaseStore(ReadsMixin, TrimMixin, Store, ABC):
 
     def create(
         self, drafts: Sequence[Draft], limits: Mapping[str, int] = {}, most_bytes: Mapping[str, int] = {}
-    ) -> Result[Sequence[Created]]:
+    ) -> Result[Sequence[Creation]]:
         request = CreateRequest(drafts, limits, most_bytes)
         try:
             return Ok(self._creates.write(request)) if request.is_few else self._create_many(request)
         except (NotAtOnce, Taken):
             return self._create_in_steps(request)
 
-    def _create_few(self, requests: Sequence[CreateRequest]) -> list[Sequence[Created]]:
+    def _create_few(self, requests: Sequence[CreateRequest]) -> list[Sequence[Creation]]:
         """Create everything that the requests ask for with one statement, if nothing has to be looked up or counted."""
         joined = join_requests(requests)
         drafts = joined.drafts
@@ -159,21 +159,21 @@ class BaseStore(ReadsMixin, TrimMixin, Store, ABC):
         created = map(_to_created, rows)
         return [[next(created) for _ in request.drafts] for request in requests]
 
-    def _create_in_steps(self, request: CreateRequest) -> Result[Sequence[Created]]:
+    def _create_in_steps(self, request: CreateRequest) -> Result[Sequence[Creation]]:
         """Look up keys and count, then create."""
         try:
             return retry_on_conflict(self._create_many)(request, look_up=True)
         except Taken:
             return Err("conflict", "another schedule has this id already")
 
-    def _create_many(self, request: CreateRequest, look_up: bool = False) -> Result[Sequence[Created]]:
+    def _create_many(self, request: CreateRequest, look_up: bool = False) -> Result[Sequence[Creation]]:
         """Create in one transaction. With `look_up`, a draft whose key is known creates nothing; without, it raises
         Taken."""
         limits, most_bytes = request.limits, request.most_bytes
         drafts = drafts_in_columns(request.drafts) if len(request.drafts) >= MANY else request.drafts
         now = drafts[0].definition.created if drafts else Instant(0)
 
-        def create() -> Result[Sequence[Created]]:
+        def create() -> Result[Sequence[Creation]]:
             with self._write() as tx:
                 for owner in sorted(limits):
                     tx.lock_owner(owner)

@@ -16,7 +16,7 @@ from duetime.engine.policy.finish import HeldRun
 from duetime.engine.policy.follow_ups import Messenger, drafts_of
 from duetime.engine.policy.record import Finished, Receipt, plan_settlement
 from duetime.engine.policy.rows import Draft, Writes
-from duetime.engine.store import ClaimRequest, Created
+from duetime.engine.store import ClaimRequest, Creation
 from duetime.stores.transaction import LockedRun, OwnerKey, Transaction, is_soon
 
 
@@ -24,14 +24,14 @@ def key_of(draft: Draft) -> OwnerKey:
     return draft.definition.owner, draft.definition.key
 
 
-def known_by_key(tx: Transaction, drafts: Sequence[Draft]) -> dict[OwnerKey, Created]:
+def known_by_key(tx: Transaction, drafts: Sequence[Draft]) -> dict[OwnerKey, Creation]:
     """Return what was created earlier with the drafts' keys, by a repeated request or one whose acknowledgement was
     lost."""
     schedules = tx.by_keys([key_of(draft) for draft in drafts])
-    return {key: Created(schedule, fresh=False) for key, schedule in schedules.items()}
+    return {key: Creation(schedule, fresh=False) for key, schedule in schedules.items()}
 
 
-def fresh_of(drafts: Sequence[Draft], known: Mapping[OwnerKey, Created]) -> list[Draft]:
+def fresh_of(drafts: Sequence[Draft], known: Mapping[OwnerKey, Creation]) -> list[Draft]:
     """Return the first draft of every key that has not created anything yet."""
     firsts: dict[OwnerKey, Draft] = {}
     for draft in drafts:

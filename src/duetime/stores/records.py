@@ -18,10 +18,10 @@ from duetime.engine.store_interfaces import (
     UNKNOWN,
     Figures,
     Living,
-    Mark,
     PeriodCount,
     Publication,
     Remote,
+    RemoteMark,
     Remotes,
     Revocation,
     Revocations,
@@ -130,8 +130,8 @@ class RecordsMixin(NamedQueries, Remotes, Revocations, Publication, Figures):
         rows = self._named("remotes_of", owner, now) if topic is None else self._named("remotes_on", owner, topic, now)
         return [Remote._make(row) for row in rows]
 
-    def remote_marks(self, owner: str, topic: str, now: Instant) -> list[Mark]:
-        return [Mark._make(row) for row in self._named("remote_marks", owner, topic, now)]
+    def remote_marks(self, owner: str, topic: str, now: Instant) -> list[RemoteMark]:
+        return [RemoteMark._make(row) for row in self._named("remote_marks", owner, topic, now)]
 
     def revoke(self, revocations: Sequence[Revocation], now: Instant) -> list[str]:
         """Return the ids that were not revoked before, neither here nor by another transaction that was faster."""

@@ -93,9 +93,9 @@ def _runs(app: Application, _ctx: Any, _incomplete: str) -> Found:
 
 
 def _dead_runs(app: Application, _ctx: Any, _incomplete: str) -> Found:
-    from duetime.service.operations.dead_letters import DeadLetters, dead_letters
+    from duetime.service.operations.dead_letters import ListDeadLetters, dead_letters
 
-    runs = dead_letters(app.call, DeadLetters(limit=MOST)).value.items
+    runs = dead_letters(app.call, ListDeadLetters(limit=MOST)).value.items
     return [(str(run.id), f"{run.status}: {run.name}") for run in runs]
 
 

@@ -12,7 +12,13 @@ from duetime.engine.kind import Caller
 from duetime.engine.model import LOCAL
 from duetime.engine.outcome import Completed, Returned
 from duetime.kinds import load_specs
-from duetime.kinds.notifications.delivery import Destinations, Inbox, NamedChannel, OutgoingMessage, ServerDelivery
+from duetime.kinds.notifications.delivery import (
+    Destinations,
+    InboxDeliverer,
+    NamedChannel,
+    OutgoingMessage,
+    ServerDelivery,
+)
 from duetime.kinds.notifications.kind import NotificationKind
 from duetime.mcp.catalog import catalog_of
 from duetime.mcp.definitions import Tool, ToolProblem
@@ -99,7 +105,7 @@ SERVER = Destinations("phone", True, {"phone": NamedChannel("https", ("local",))
     ],
 )
 def test_a_message_that_only_the_server_can_deliver_waits_for_it(topic: str, owner: str, channel: str) -> None:
-    delivery = ServerDelivery(Inbox(), SERVER)
+    delivery = ServerDelivery(InboxDeliverer(), SERVER)
     assert delivery.channel_of(topic, owner) == channel
     outcome = delivery.deliver(OutgoingMessage("msg_1", topic, {"message": "Tea"}, 5.0, owner))
     if channel == "inbox":

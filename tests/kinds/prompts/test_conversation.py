@@ -19,7 +19,7 @@ from pydantic_ai.messages import (
 from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.kinds.prompts.agents.builtin import messages_from_json, messages_to_json, recent_messages
-from duetime.kinds.prompts.chat import Sessions
+from duetime.kinds.prompts.chat import ChatSessions
 
 
 def exchange(number: int) -> list[ModelMessage]:
@@ -50,7 +50,7 @@ def test_messages_survive_the_way_through_json() -> None:
 
 
 def test_two_terminals_in_one_conversation_lose_nothing(tmp_path: Path) -> None:
-    here, there = Sessions(tmp_path / "chats"), Sessions(tmp_path / "chats")
+    here, there = ChatSessions(tmp_path / "chats"), ChatSessions(tmp_path / "chats")
     here.add("main", "first", [1], Instant(1))
     there.add("main", "second", [2], Instant(2))
     here.add("main", "third", [3], Instant(3))
@@ -67,12 +67,12 @@ def test_two_terminals_in_one_conversation_lose_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["", ".", "..", "../x", "a/b", ".hidden", "x" * 65, "a\0b", "ä"])
 def test_a_name_that_is_no_file_name_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="--session: "):
-        Sessions(tmp_path / "chats").add(name, "hello", [], Instant(1))
+        ChatSessions(tmp_path / "chats").add(name, "hello", [], Instant(1))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_conversation_that_others_can_read_is_refused(tmp_path: Path) -> None:
-    sessions = Sessions(tmp_path / "chats")
+    sessions = ChatSessions(tmp_path / "chats")
     sessions.add("main", "hello", [1], Instant(1))
     (tmp_path / "chats" / "main.json").chmod(0o644)
     with pytest.raises(DuetimeError, match="can be read by others"):
@@ -81,7 +81,7 @@ def test_a_conversation_that_others_can_read_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("spoiled", ["", "{", "[]", '{"messages": 1}', '{"updated": "x", "first": "", "messages": []}'])
 def test_a_file_that_holds_no_conversation_is_refused(spoiled: str, tmp_path: Path) -> None:
-    sessions = Sessions(tmp_path)
+    sessions = ChatSessions(tmp_path)
     sessions.add("main", "hello", [1], Instant(1))
     (tmp_path / "main.json").write_text(spoiled)
     with pytest.raises(InvalidInput, match="is not a conversation; move it away"):

@@ -25,7 +25,7 @@ from duetime.engine.scheduler import Scheduler
 from duetime.engine.triggers import IntervalTrigger, trigger_from_json
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.kinds.notifications.delivery import MESSENGER
-from duetime.kinds.prompts.agent import AgentRequest, DuePrompt, Reply, Spent
+from duetime.kinds.prompts.agent import AgentReply, AgentRequest, DuePrompt, Spent
 from duetime.kinds.prompts.agents.heartbeat import (
     BEAT,
     KEY,
@@ -48,13 +48,13 @@ CAT = DuePrompt(13, 71, "local", "Feed the cat.", Instant(NOON + MINUTE), Instan
 class Inner:
     """An agent that is woken by the heartbeat."""
 
-    def __init__(self, answer: Reply | Outcome | None = None, does: Callable[[], None] = lambda: None) -> None:
-        self.answer = answer or Reply(text="All is well.")
+    def __init__(self, answer: AgentReply | Outcome | None = None, does: Callable[[], None] = lambda: None) -> None:
+        self.answer = answer or AgentReply(text="All is well.")
         self.does = does
         self.woken: list[AgentRequest] = []
         self.closed = False
 
-    def wake(self, agent_request: AgentRequest) -> Reply | Outcome:
+    def wake(self, agent_request: AgentRequest) -> AgentReply | Outcome:
         self.woken.append(agent_request)
         self.does()
         return self.answer
@@ -75,7 +75,7 @@ class Beating(RunCheckout):
         self.inner, self._due = inner, due
         self.took = 0
         self.held: list[int] = []
-        self.finished: list[tuple[int, Reply]] = []
+        self.finished: list[tuple[int, AgentReply]] = []
         self.given_back: list[tuple[int, str]] = []
         self.agent = HeartbeatAgent(inner, self.file, "local", "Europe/Berlin", self)
 
@@ -85,7 +85,7 @@ class Beating(RunCheckout):
         self.held = [each.run for each in self._due]
         return self._due
 
-    def finish(self, agent_request: AgentRequest, due: DuePrompt, reply: Reply) -> None:
+    def finish(self, agent_request: AgentRequest, due: DuePrompt, reply: AgentReply) -> None:
         self.held.remove(due.run)
         self.finished.append((due.run, reply))
 
@@ -137,7 +137,7 @@ def test_a_beat_reads_its_file_each_time_and_its_answer_finishes_the_one_that_wa
 
 def test_one_answer_finishes_none_of_several(tmp_path: Path) -> None:
     """It may be about one of them alone, and each has a reader of its own. They come back one by one."""
-    beating = Beating(tmp_path, Inner(Reply(text="I did only the first.")), [PLANTS, CAT])
+    beating = Beating(tmp_path, Inner(AgentReply(text="I did only the first.")), [PLANTS, CAT])
     succeeded(beating.agent.wake(agent_request(prompt=BEAT)))
     assert not beating.finished and beating.given_back == [(70, LEFT), (71, LEFT)]
 
@@ -151,7 +151,7 @@ def test_what_a_beat_did_not_come_to_comes_back_together(tmp_path: Path) -> None
 def test_an_agent_that_answers_later_keeps_what_it_was_given(tmp_path: Path) -> None:
     """Its token serves until it has answered, for the prompts too."""
     for due in ([PLANTS], [PLANTS, CAT]):
-        beating = Beating(tmp_path, Inner(Reply(waiting_until=Instant(NOON + HOUR))), due)
+        beating = Beating(tmp_path, Inner(AgentReply(waiting_until=Instant(NOON + HOUR))), due)
         succeeded(beating.agent.wake(agent_request(prompt=BEAT)))
         assert not beating.finished and not beating.given_back and beating.held == [each.run for each in due]
 
@@ -189,7 +189,7 @@ def test_a_beat_is_as_deep_as_what_it_does(tmp_path: Path) -> None:
 
 def test_what_a_beat_took_goes_back_when_its_agent_breaks(tmp_path: Path) -> None:
     class Broken(Inner):
-        def wake(self, agent_request: AgentRequest) -> Reply | Outcome:
+        def wake(self, agent_request: AgentRequest) -> AgentReply | Outcome:
             raise MemoryError
 
     beating = Beating(tmp_path, Broken(), [PLANTS, CAT])
@@ -214,7 +214,7 @@ def test_without_instructions_nothing_is_taken(content: bytes | None, words: str
     else:
         beating.file.write_bytes(content)
     reply = beating.agent.wake(agent_request(prompt=BEAT))
-    assert words in failed(reply) and isinstance(reply, Reply) and reply.permanent
+    assert words in failed(reply) and isinstance(reply, AgentReply) and reply.permanent
     assert str(tmp_path) not in failed(reply)
     assert not beating.took and not beating.inner.woken and not beating.finished
 
@@ -230,14 +230,14 @@ def test_it_is_not_for_others(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("answer", "given_back"),
     [
-        (Reply(error="the model has no room"), True),
+        (AgentReply(error="the model has no room"), True),
         (Retry("slow down", 5), True),
-        (Reply(error="no model is set", permanent=True), True),
-        (Reply(error="it stopped half way", tool_calls=[{"name": "schedule"}]), False),
-        (Reply(error="it stopped half way", spent=Spent(input_tokens=10)), False),
+        (AgentReply(error="no model is set", permanent=True), True),
+        (AgentReply(error="it stopped half way", tool_calls=[{"name": "schedule"}]), False),
+        (AgentReply(error="it stopped half way", spent=Spent(input_tokens=10)), False),
     ],
 )
-def test_what_failed_before_it_began_waits_again(answer: Reply | Retry, given_back: bool, tmp_path: Path) -> None:
+def test_what_failed_before_it_began_waits_again(answer: AgentReply | Retry, given_back: bool, tmp_path: Path) -> None:
     beating = Beating(tmp_path, Inner(answer), [PLANTS])
     assert beating.agent.wake(agent_request(prompt=BEAT)) is answer
     assert beating.given_back == ([(70, f"the heartbeat failed: {answer.error}")] if given_back else [])
@@ -256,7 +256,7 @@ def test_what_was_taken_waits_again_whatever_breaks(tmp_path: Path) -> None:
 @pytest.mark.parametrize("reason", [StopReason.SHUTDOWN, StopReason.LEASE])
 def test_what_a_worker_that_stops_was_at_waits_again(reason: StopReason, tmp_path: Path) -> None:
     woken = agent_request(prompt=BEAT)
-    half = Reply(error="it was stopped", tool_calls=[{"name": "schedule"}])
+    half = AgentReply(error="it was stopped", tool_calls=[{"name": "schedule"}])
     beating = Beating(tmp_path, Inner(half, does=lambda: woken.stop.set(reason)), [PLANTS])
     beating.agent.wake(woken)
     assert not beating.finished and beating.given_back == [(70, f"the heartbeat was stopped ({reason})")]

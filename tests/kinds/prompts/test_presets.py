@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from duetime.kinds.prompts.agent import Access, Reply, Spent
+from duetime.kinds.prompts.agent import Access, AgentReply, Spent
 from duetime.kinds.prompts.agents.presets import PRESETS, Invocation, PresetInput
 from duetime.kinds.prompts.agents.transcript import EventReader, Transcript, read_answer, to_reply
 from duetime.security.redaction import Secrets
@@ -326,7 +326,7 @@ STREAMS: dict[str, list[dict[str, Any]]] = {
 DOLLARS = {"claude": 0.0012, "opencode": 0.5, "goose": 0.0007}
 
 
-def played(name: str, folder: Path, events: list[Any], *, code: int = 0, error: str = "") -> Reply:
+def played(name: str, folder: Path, events: list[Any], *, code: int = 0, error: str = "") -> AgentReply:
     """A program of that name that says this."""
     lines = [each if isinstance(each, str) else json.dumps(each) for each in events]
     (folder / "lines").write_text("".join(line + "\n" for line in lines))

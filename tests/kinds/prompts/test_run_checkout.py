@@ -17,7 +17,7 @@ from duetime.engine.outcome import Outcome
 from duetime.engine.policy.checkout import LEFT
 from duetime.engine.store import RunQuery
 from duetime.engine.validation import NewSchedule
-from duetime.kinds.prompts.agent import AgentRequest, Reply, Spent
+from duetime.kinds.prompts.agent import AgentReply, AgentRequest, Spent
 from duetime.kinds.prompts.agents.heartbeat import BEAT, HeartbeatAgent
 from duetime.kinds.prompts.inbox import ReleasingAgent, RunCheckout
 from duetime.testing import Simulation
@@ -66,10 +66,10 @@ def inbox(monkeypatch: pytest.MonkeyPatch) -> Iterator[Inbox]:
 class Acts:
     """An agent that does something and answers."""
 
-    def __init__(self, does: Callable[[], object], answer: Reply | None = None) -> None:
-        self._does, self._answer = does, answer or Reply(text="Done.")
+    def __init__(self, does: Callable[[], object], answer: AgentReply | None = None) -> None:
+        self._does, self._answer = does, answer or AgentReply(text="Done.")
 
-    def wake(self, agent_request: AgentRequest) -> Reply | Outcome:
+    def wake(self, agent_request: AgentRequest) -> AgentReply | Outcome:
         self._does()
         return self._answer
 
@@ -113,7 +113,7 @@ def test_what_was_left_over_is_handed_over_alone(inbox: Inbox) -> None:
     for prompt in ("plants", "cat", "windows"):
         [due] = inbox.checkout.take(woken)
         assert due.prompt == prompt
-        inbox.checkout.finish(woken, due, Reply(text=f"{prompt}: done."))
+        inbox.checkout.finish(woken, due, AgentReply(text=f"{prompt}: done."))
     assert inbox.taken(woken) == []
     for reason in ("the heartbeat failed: no room", "the heartbeat was stopped (shutdown)"):
         inbox.gets(f"{reason} 1", f"{reason} 2")
@@ -130,14 +130,16 @@ def test_an_answer_is_kept_with_its_calls_and_what_it_used(inbox: Inbox) -> None
     woken = agent_request(prompt=BEAT)
     [due] = inbox.checkout.take(woken)
     calls = [{"name": "schedule", "arguments": {}}]
-    inbox.checkout.finish(woken, due, Reply(text="Wet.", tool_calls=calls, spent=Spent(input_tokens=5)))
+    inbox.checkout.finish(woken, due, AgentReply(text="Wet.", tool_calls=calls, spent=Spent(input_tokens=5)))
     kept = json.loads(inbox.runs()["plants"].result or "")
     assert (kept["text"], kept["agent"]) == ("Wet.", "heartbeat")
     assert kept["tool_calls"] == calls and kept["usage"] == {"input_tokens": 5}
 
 
-@pytest.mark.parametrize("reply", [Reply(text="Alas.", denied=["Bash"]), Reply(error="it broke", permanent=True)])
-def test_an_answer_that_is_no_success_fails_it(inbox: Inbox, reply: Reply) -> None:
+@pytest.mark.parametrize(
+    "reply", [AgentReply(text="Alas.", denied=["Bash"]), AgentReply(error="it broke", permanent=True)]
+)
+def test_an_answer_that_is_no_success_fails_it(inbox: Inbox, reply: AgentReply) -> None:
     inbox.gets("plants")
     woken = agent_request(prompt=BEAT)
     [due] = inbox.checkout.take(woken)
@@ -152,9 +154,9 @@ def test_an_answer_that_comes_too_late_is_said_so(inbox: Inbox, caplog: pytest.L
     inbox.agent.use("finish_prompt", run_id=plants.run, result="wet")
     value_of(inbox.app.scheduler.cancel_run(LOCAL, cat.run))
     with caplog.at_level(logging.WARNING):
-        inbox.checkout.finish(woken, plants, Reply(text="All is done."))
+        inbox.checkout.finish(woken, plants, AgentReply(text="All is done."))
         assert not caplog.messages, "its agent has finished it already"
-        inbox.checkout.finish(woken, cat, Reply(text="All is done."))
+        inbox.checkout.finish(woken, cat, AgentReply(text="All is done."))
     lost = f"the answer of run 7 to the prompt of run {cat.run} is lost: Run {cat.run} is not yours to finish."
     assert caplog.messages == [lost]
     assert inbox.runs()["plants"].result == '"wet"'
@@ -180,7 +182,7 @@ def test_a_run_that_is_over_has_nothing_in_its_hands(inbox: Inbox) -> None:
 
 def test_a_run_that_goes_on_keeps_what_it_took(inbox: Inbox) -> None:
     inbox.gets("plants")
-    later = Reply(waiting_until=Instant(inbox.time.clock.now() + 60 * SECOND))
+    later = AgentReply(waiting_until=Instant(inbox.time.clock.now() + 60 * SECOND))
     ReleasingAgent(Acts(lambda: inbox.agent.use("take_prompt"), later), inbox.checkout).wake(agent_request())
     assert inbox.runs()["plants"].holder == TOKEN.holder
 

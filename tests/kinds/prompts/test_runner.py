@@ -20,7 +20,7 @@ from duetime.engine.policy.claim import Claim
 from duetime.engine.times import format_local
 from duetime.engine.triggers import OnceTrigger, trigger_to_json
 from duetime.kinds.notifications.delivery import MESSENGER
-from duetime.kinds.prompts.agent import Access, AgentRequest, Reply, Spent
+from duetime.kinds.prompts.agent import Access, AgentReply, AgentRequest, Spent
 from duetime.kinds.prompts.kind import PromptKind
 from duetime.kinds.prompts.runner import Waker, Waking
 from duetime.stores.base import BaseStore
@@ -36,12 +36,12 @@ ZONE = "Europe/Berlin"
 class Scripted:
     """An agent that answers what the test says, and remembers its agent_requests."""
 
-    def __init__(self, answer: Reply | Outcome | Callable[[AgentRequest], Reply]) -> None:
+    def __init__(self, answer: AgentReply | Outcome | Callable[[AgentRequest], AgentReply]) -> None:
         self._answer = answer
         self.agent_requests: list[AgentRequest] = []
         self.closed = False
 
-    def wake(self, agent_request: AgentRequest) -> Reply | Outcome:
+    def wake(self, agent_request: AgentRequest) -> AgentReply | Outcome:
         self.agent_requests.append(agent_request)
         return self._answer(agent_request) if callable(self._answer) else self._answer
 
@@ -81,7 +81,7 @@ class Stage:
         self.store: BaseStore = SqliteStore(":memory:", messenger=MESSENGER)
         self.store.migrate()
         self.clock = Stopped()
-        self.agent = Scripted(answer if answer is not None else Reply("done"))
+        self.agent = Scripted(answer if answer is not None else AgentReply("done"))
         wakers = {"coder": Waker(self.agent, 60.0, limit, wakes, failures_count=failures_count)}
         waking = Waking(wakers, self.store, self.clock, ZONE, self._access, runs_per_day, inboxes)
         self.kind = PromptKind(waking)
@@ -160,7 +160,7 @@ def test_a_prompt_cannot_end_its_own_frame() -> None:
 def test_what_came_back_is_kept() -> None:
     spent = Spent(input_tokens=100, output_tokens=20, dollars=0.25)
     calls = [{"name": "list_jobs", "arguments": {}}]
-    stage = Stage(Reply("all is well", {"ok": True}, calls, spent=spent, exit_code=0))
+    stage = Stage(AgentReply("all is well", {"ok": True}, calls, spent=spent, exit_code=0))
     kept = result_of(stage.run(stage.claim()))
     assert kept == {
         "text": "all is well",
@@ -173,21 +173,21 @@ def test_what_came_back_is_kept() -> None:
 
 
 def test_a_failure_keeps_what_there_is() -> None:
-    stage = Stage(Reply("half of it", error="exit code 3", exit_code=3))
+    stage = Stage(AgentReply("half of it", error="exit code 3", exit_code=3))
     outcome = stage.run(stage.claim())
     assert isinstance(outcome, Failed) and not outcome.permanent and outcome.error == "exit code 3"
     assert result_of(outcome)["text"] == "half of it"
 
 
 def test_a_run_that_was_denied_a_tool_did_not_succeed() -> None:
-    stage = Stage(Reply("I could not write the file", denied=["Write", "Bash"]))
+    stage = Stage(AgentReply("I could not write the file", denied=["Write", "Bash"]))
     outcome = stage.run(stage.claim())
     assert isinstance(outcome, Failed) and outcome.permanent and "Write, Bash" in outcome.error
 
 
 def test_an_answer_that_comes_later_waits_in_the_runs_own_hands() -> None:
     until = Instant(T0 + HOUR)
-    stage = Stage(Reply(waiting_until=until))
+    stage = Stage(AgentReply(waiting_until=until))
     claim = stage.claim()
     assert stage.run(claim) == Waiting(until, run_holder(claim.run.id, claim.run.fence))
 
@@ -235,7 +235,7 @@ def test_a_reminder_runs_no_agent_and_is_told() -> None:
     ],
 )
 def test_an_agents_limit_holds_the_next_run_back(limit: Used, words: str) -> None:
-    stage = Stage(Reply("done", spent=Spent(60, 40, 0.25)), limit=limit)
+    stage = Stage(AgentReply("done", spent=Spent(60, 40, 0.25)), limit=limit)
     outcomes = [stage.run(stage.claim()) for _ in range(5)]
     assert [type(outcome) for outcome in outcomes] == [Completed] * 3 + [Returned] * 2
     last = outcomes[-1]
@@ -247,11 +247,11 @@ def test_an_agents_limit_holds_the_next_run_back(limit: Used, words: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "failure", [Reply(error="no model is set"), Retry("slow down", 5), Reply("could not", denied=["Bash"])]
+    "failure", [AgentReply(error="no model is set"), Retry("slow down", 5), AgentReply("could not", denied=["Bash"])]
 )
-def test_failed_beats_do_not_use_up_the_day(failure: Reply | Retry) -> None:
+def test_failed_beats_do_not_use_up_the_day(failure: AgentReply | Retry) -> None:
     """The heartbeat: what a beat used counts, but the run itself does only if it was done."""
-    replies = [failure] * 5 + [Reply("done")] * 3
+    replies = [failure] * 5 + [AgentReply("done")] * 3
     stage = Stage(lambda _: replies.pop(0), limit=Used(runs=2), runs_per_day=2, failures_count=False)
     outcomes = [stage.run(stage.claim()) for _ in range(8)]
     assert [isinstance(each, Returned) for each in outcomes] == [False] * 7 + [True]
@@ -277,7 +277,7 @@ def test_the_limit_of_an_owner_counts_all_agents_and_no_other_owner() -> None:
 
 def test_an_agent_that_wakes_another_keeps_to_the_limits_of_both() -> None:
     """The heartbeat: what it lets another agent do counts for that one too."""
-    stage = Stage(Reply("done", spent=Spent(60, 40)), wakes={"helper": Used(tokens=150)})
+    stage = Stage(AgentReply("done", spent=Spent(60, 40)), wakes={"helper": Used(tokens=150)})
     assert [type(stage.run(stage.claim())) for _ in range(3)] == [Completed, Completed, Returned]
     last = stage.run(stage.claim())
     assert isinstance(last, Returned) and last.reason == "the limit of 150 tokens a day for the agent helper is reached"
@@ -314,7 +314,7 @@ def test_what_waits_in_an_inbox_keeps_to_the_same_limits(
 
 
 def test_a_run_is_told_what_its_limits_leave() -> None:
-    stage = Stage(Reply("done", spent=Spent(60, 40, 0.25)), limit=Used(tokens=1000, micros=10**6))
+    stage = Stage(AgentReply("done", spent=Spent(60, 40, 0.25)), limit=Used(tokens=1000, micros=10**6))
     for payload in ({}, {"max_tokens_per_day": 50, "max_dollars_per_day": 5}, {"max_dollars_per_day": 0.1}):
         stage.run(stage.claim(payload))
     free = Stage()
@@ -328,7 +328,7 @@ def test_a_run_is_told_what_its_limits_leave() -> None:
 
 
 def test_what_an_agent_used_that_answers_later_is_counted() -> None:
-    stage = Stage(Reply(waiting_until=Instant(T0 + HOUR)), limit=Used(tokens=150))
+    stage = Stage(AgentReply(waiting_until=Instant(T0 + HOUR)), limit=Used(tokens=150))
     claim = stage.claim()
     assert isinstance(stage.run(claim), Waiting)
     stage.kind.waking.count(claim.definition, "coder", Spent(100, 50))
@@ -337,7 +337,7 @@ def test_what_an_agent_used_that_answers_later_is_counted() -> None:
 
 
 def test_figures_beyond_all_bounds_reach_a_limit_and_no_more() -> None:
-    stage = Stage(Reply("done", spent=Spent(10**15, 10**15, 9e14)), limit=Used(tokens=100))
+    stage = Stage(AgentReply("done", spent=Spent(10**15, 10**15, 9e14)), limit=Used(tokens=100))
     assert [type(stage.run(stage.claim())) for _ in range(2)] == [Completed, Returned]
 
 
@@ -377,7 +377,7 @@ def test_no_limit_is_never_reached() -> None:
 def test_a_store_that_is_away_when_it_is_counted_loses_nothing_of_what_the_agent_did(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    stage = Stage(Reply("watered", spent=Spent(10, 5)))
+    stage = Stage(AgentReply("watered", spent=Spent(10, 5)))
     monkeypatch.setattr(stage.store, "spend", _away)
     assert result_of(stage.run(stage.claim()))["text"] == "watered"
 

@@ -27,7 +27,7 @@ from duetime.terminal import output
 from duetime.terminal.completion import Zone
 from duetime.terminal.context import MEMORY, Application, Db, Json, Tasks, again, opened, print_warnings, store_file
 from duetime.terminal.schedules.kind_view import headline
-from duetime.terminal.schedules.options import PolicyOptions
+from duetime.terminal.schedules.options import PolicyCommandOptions
 from duetime.terminal.typer_ext import PlainCommand, argument, bundled, group, option
 
 File = Annotated[str, argument("FILE", "File to read; - reads standard input.")]
@@ -56,7 +56,7 @@ def crontab(
     shell: Annotated[bool, option("--shell", "Run commands that need a shell through a shell.")] = False,
     tz: Zone = None,
     *,
-    policy: PolicyOptions,
+    policy: PolicyCommandOptions,
     db: Db = None,
     json_: Json = False,
 ) -> None:

@@ -41,7 +41,7 @@ class Candidate(NamedTuple):
     """The trigger as it was exported, which the draft has to match."""
 
 
-class Row(NamedTuple):
+class ImportRow(NamedTuple):
     candidate: Candidate
     status: str
     trigger: str
@@ -50,7 +50,7 @@ class Row(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    rows: list[Row]
+    rows: list[ImportRow]
     problems: list[Remark]
 
 
@@ -61,13 +61,13 @@ def checked(app: Application, candidates: Sequence[Candidate]) -> Outcome:
         before = Ok(each.present) if each.present is not None else app.scheduler.made_before(each.caller, each.new)
         if isinstance(before, Ok):
             definition, progress = before.value
-            found.rows.append(Row(each, PRESENT, definition.trigger, progress.next, definition.public_id))
+            found.rows.append(ImportRow(each, PRESENT, definition.trigger, progress.next, definition.public_id))
             continue
         draft = before or _draft(app, each)
         if isinstance(draft, Err):
             found.problems.append(Remark(each.line, each.text, _reason(draft)))
         else:
-            found.rows.append(Row(each, NEW, draft.definition.trigger, draft.first))
+            found.rows.append(ImportRow(each, NEW, draft.definition.trigger, draft.first))
     return found
 
 
@@ -108,14 +108,14 @@ def carried_out(app: Application, found: Outcome) -> Outcome:
     return Outcome(sorted(done.rows, key=lambda row: row.candidate.line), sorted(done.problems))
 
 
-def _batches(rows: Sequence[Row]) -> Iterator[list[Row]]:
+def _batches(rows: Sequence[ImportRow]) -> Iterator[list[ImportRow]]:
     """Yield batches of consecutive rows with the same caller."""
     for _, group in groupby(rows, key=lambda row: row.candidate.caller):
         while batch := list(islice(group, BATCH)):
             yield batch
 
 
-def _finished(app: Application, row: Row, made: Schedule) -> Row:
+def _finished(app: Application, row: ImportRow, made: Schedule) -> ImportRow:
     candidate, id = row.candidate, made.definition.public_id
     until = candidate.paused_until
     if candidate.paused and (until is None or until > app.clock.now()):

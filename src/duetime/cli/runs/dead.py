@@ -16,8 +16,8 @@ from duetime.service.errors import REFUSED, refuse
 from duetime.service.operations.dead_letters import (
     Action,
     ChangeDeadLetters,
-    DeadLetters,
     Dealt,
+    ListDeadLetters,
     change_dead,
     dead_letters,
     plan_retry,
@@ -66,7 +66,7 @@ def list_(
     json_: Json = False,
 ) -> None:
     """List dead letters that were neither retried nor dismissed, newest first."""
-    request = DeadLetters(kind=known_kind(kind), text=text or "", dismissed=dismissed, limit=limit, cursor=cursor)
+    request = ListDeadLetters(kind=known_kind(kind), text=text or "", dismissed=dismissed, limit=limit, cursor=cursor)
     with opened(db) as app:
         page, _, notes = dead_letters(app.call, request)
         letters = [(run, schedule_of(app.call, run)) for run in page.items]

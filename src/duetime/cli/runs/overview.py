@@ -11,7 +11,7 @@ from duetime.engine.times import clock_local
 from duetime.service.operations.schedules import ListSchedules
 from duetime.service.operations.status import limit_text
 from duetime.service.operations.status import status as read_status
-from duetime.service.operations.upcoming import Upcoming
+from duetime.service.operations.upcoming import ListUpcoming
 from duetime.service.operations.upcoming import upcoming as read_upcoming
 from duetime.terminal import output
 from duetime.terminal.completion import TOPICS
@@ -81,7 +81,9 @@ def upcoming(
     json_: Json = False,
 ) -> None:
     """List what fires next, of all kinds, in chronological order."""
-    request = Upcoming(start=start, until=until, kind=known_kind(kind), topic=topic, include_paused=paused, count=limit)
+    request = ListUpcoming(
+        start=start, until=until, kind=known_kind(kind), topic=topic, include_paused=paused, count=limit
+    )
     with opened(db) as app:
         found, warnings, _ = read_upcoming(app.call, request)
         if json_:

@@ -8,14 +8,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from duetime.cli.runs.runs import run_facts
-from duetime.cli.runs.top_frame import Frame, Part, Row, frame_of, frame_view, parts_of
+from duetime.cli.runs.top_frame import Frame, Part, TopRow, frame_of, frame_view, parts_of
 from duetime.cli.serve.shutdown import StopButton
 from duetime.engine.errors import DuetimeError, NotFound
 from duetime.engine.model import LIVE, Schedule, ScheduleState
 from duetime.service.lookup import name_of, short_id
 from duetime.service.operations.change import Pause, Resume, change
 from duetime.service.operations.history import schedule_of
-from duetime.service.operations.run import Retry, RunNow, retry, run_now
+from duetime.service.operations.run import RetryRun, RunNow, retry, run_now
 from duetime.service.operations.schedules import Show, show
 from duetime.service.operations.waiting import look_again
 from duetime.service.workers import is_alive
@@ -38,14 +38,14 @@ class Actions:
 
     def __init__(self, app: Application) -> None:
         self._app = app
-        self._rows: Sequence[Row] = ()
+        self._rows: Sequence[TopRow] = ()
         self._selected: Key | None = None
         self._place = 0
         self._open = False
         self.message = ""
         self.quit = False
 
-    def choose(self, rows: Sequence[Row]) -> Row | None:
+    def choose(self, rows: Sequence[TopRow]) -> TopRow | None:
         """Return the selected row among those that are shown now."""
         self._rows = [row for row in rows if row.schedule is not None]
         if self._selected is None or not self._rows:
@@ -92,7 +92,7 @@ class Actions:
         hint = "r retry · p pause · esc back" if run is not None else "r run now · p pause · esc back"
         return Group(shown, Text(), output.safe(self.message or hint, "dim"))
 
-    def _row(self) -> Row | None:
+    def _row(self) -> TopRow | None:
         return self._rows[self._place] if self._selected is not None and self._place < len(self._rows) else None
 
     def _move(self, step: int) -> None:
@@ -121,7 +121,7 @@ class Actions:
         elif row.run.status in LIVE:
             self.message = f"Run {row.run.id} has not ended; only a failed run can be retried."
         else:
-            self._do(partial(retry, call, Retry(run=row.run.id)), f"Requeued run {row.run.id}.")
+            self._do(partial(retry, call, RetryRun(run=row.run.id)), f"Requeued run {row.run.id}.")
 
     def _pause(self) -> None:
         row = self._row()
@@ -145,7 +145,7 @@ class Actions:
             self.message = error.message
 
 
-def _schedule(app: Application, row: Row) -> Schedule | None:
+def _schedule(app: Application, row: TopRow) -> Schedule | None:
     """Return the schedule of a row as it is now; None if the row has none."""
     if row.schedule is None:
         return None
@@ -154,7 +154,7 @@ def _schedule(app: Application, row: Row) -> Schedule | None:
     return None
 
 
-def _key(row: Row) -> Key:
+def _key(row: TopRow) -> Key:
     return row.schedule, None if row.run is None else row.run.id
 
 
@@ -184,7 +184,7 @@ def laid_out(frame: Frame, lines: int, actions: Actions | None = None) -> Render
     return Group(*shown)
 
 
-def _table(part: Part, rows: Sequence[Row], chosen: Row | None) -> RenderableType:
+def _table(part: Part, rows: Sequence[TopRow], chosen: TopRow | None) -> RenderableType:
     """Return a table whose first heading is the title; a narrow screen has no space for the spare columns."""
     columns = [part.title, *part.columns]
     spare = () if output.width() >= NARROW else part.spare

@@ -10,7 +10,7 @@ from duetime.engine.clock import Instant
 from duetime.engine.model import Run, Schedule, ScheduleId, WorkerId, WorkerRow, was_given_back
 from duetime.engine.store import Health
 from duetime.service.lookup import short_id
-from duetime.service.operations.dead_letters import DeadLetters, dead_letters
+from duetime.service.operations.dead_letters import ListDeadLetters, dead_letters
 from duetime.service.operations.history import History, history, next_attempt
 from duetime.service.operations.status import health, workers
 from duetime.service.operations.upcoming import coming
@@ -29,7 +29,7 @@ _LOOKED_AT = 500
 """Maximum number of runs in progress that are read."""
 
 
-class Row(NamedTuple):
+class TopRow(NamedTuple):
     schedule: ScheduleId | None
     """What the keys act on; None for a worker."""
     run: Run | None
@@ -42,7 +42,7 @@ class Part(NamedTuple):
     """The text that is shown if there are no rows; without it, an empty part is left out."""
     columns: Sequence[str]
     """Headings after the first one, which is the title."""
-    rows: Sequence[Row]
+    rows: Sequence[TopRow]
     total: int
     style: str = "bold cyan"
     spare: Sequence[str] = ("KIND",)
@@ -72,7 +72,7 @@ def frame_of(app: Application) -> Frame:
         return history(call, History(status=status, limit=limit, count_to=0)).value.items
 
     running, pending = runs("running", 1000), runs("pending")
-    dead = dead_letters(call, DeadLetters(limit=MOST)).value
+    dead = dead_letters(call, ListDeadLetters(limit=MOST)).value
     return Frame(
         now=now,
         zone=call.zone,
@@ -125,7 +125,7 @@ def _workers(frame: Frame) -> Part:
         stays = "while a client is open" if worker.session else f"up {span(frame.now - worker.started)}"
         kinds = ", ".join(kinds_taken(worker))
         cells = [state, shortened(worker.name), plural(frame.held[worker.id], "run"), lease, stays, kinds]
-        rows.append(Row(None, None, cells))
+        rows.append(TopRow(None, None, cells))
     nothing = "None, so nothing fires: start one with `duetime serve` or `duetime worker`."
     spare = ("LEASE", "SINCE", "LANES")
     return Part("WORKERS", nothing, ["NAME", "BUSY WITH", *spare], rows, len(rows), spare=spare)
@@ -161,8 +161,8 @@ def _holder(run: Run) -> str:
     return "not yet" if run.holder is None else "yes"
 
 
-def _row(run: Run, cells: Sequence[object]) -> Row:
-    return Row(run.schedule, run, [run.id, shortened(run.name), _kind(run.kind), *cells])
+def _row(run: Run, cells: Sequence[object]) -> TopRow:
+    return TopRow(run.schedule, run, [run.id, shortened(run.name), _kind(run.kind), *cells])
 
 
 def _kind(kind: str) -> Text:
@@ -175,7 +175,7 @@ def _next(frame: Frame) -> Part:
         rule = reads_as(each.trigger).replace(f" ({frame.zone})", "")
         due = ahead(progress.next, frame.now)
         late = output.safe(due, "bold yellow" if due.startswith("overdue") else "")
-        rows.append(Row(each.id, None, [short_id(each), shortened(each.name), _kind(each.kind), late, rule]))
+        rows.append(TopRow(each.id, None, [short_id(each), shortened(each.name), _kind(each.kind), late, rule]))
     return Part("NEXT", "Nothing.", ["NAME", "KIND", "WHEN", "RULE"], rows, len(rows), spare=("KIND", "RULE"))
 
 

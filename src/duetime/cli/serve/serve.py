@@ -87,11 +87,11 @@ def serve(
         return
     if not demo and tasks is None:  # who names a task module means the current folder
         settings = leave_folder(settings)
-    shown = Shown(link=not no_link, quiet=quiet, live=live, verbose=verbose, json=json_)
+    shown = ServerOutput(link=not no_link, quiet=quiet, live=live, verbose=verbose, json=json_)
     raise typer.Exit(_listen_and_serve(settings, shown, no_auth=no_auth, demo=demo, wait=not no_wait))
 
 
-class Shown(NamedTuple):
+class ServerOutput(NamedTuple):
     """Parts of the output that the server prints."""
 
     link: bool
@@ -101,7 +101,7 @@ class Shown(NamedTuple):
     json: bool
 
 
-def _listen_and_serve(settings: Settings, shown: Shown, *, no_auth: bool, demo: bool, wait: bool) -> int:
+def _listen_and_serve(settings: Settings, shown: ServerOutput, *, no_auth: bool, demo: bool, wait: bool) -> int:
     from duetime.http.connection_limits import connection_limits
     from duetime.http.server import HttpServer, listen, url_of
 
@@ -131,7 +131,7 @@ def _listen_and_serve(settings: Settings, shown: Shown, *, no_auth: bool, demo: 
                 app.withdraw_address(published)
 
 
-def _introduce(bound: socket.socket, tokens: Tokens | None, shown: Shown) -> None:
+def _introduce(bound: socket.socket, tokens: Tokens | None, shown: ServerOutput) -> None:
     from duetime.http.server import url_of
 
     url = url_of(bound)

@@ -44,7 +44,7 @@ _NONE: Final = Counter[int]()
 
 
 @dataclass
-class Row:
+class TimelineRow:
     """A schedule within the window. Values that only the few drawn rows need are computed only for them."""
 
     id: str | None
@@ -105,7 +105,7 @@ class Row:
 @dataclass
 class Density:
     window: Window
-    rows: dict[ScheduleId, Row] = field(default_factory=dict)
+    rows: dict[ScheduleId, TimelineRow] = field(default_factory=dict)
 
     def add_coming(self, schedules: Sequence[Schedule], now: Instant) -> None:
         share = min(MOST, max(FEWEST, STEPS // max(1, len(schedules))))
@@ -118,7 +118,7 @@ class Density:
                     known[alike] = _counted(schedule, self.window, now, share)
                 bins, about = known[alike]
                 if bins:
-                    row = Row(definition.public_id, definition.name, definition.kind, bins, {}, about)
+                    row = TimelineRow(definition.public_id, definition.name, definition.kind, bins, {}, about)
                     row.owner = definition.owner
                     self.rows[definition.id] = row
 
@@ -130,7 +130,7 @@ class Density:
                 continue
             row = self.rows.get(run.schedule)
             if row is None:
-                row = self.rows[run.schedule] = Row(ids.get(run.schedule), run.name, run.kind, owner=run.owner)
+                row = self.rows[run.schedule] = TimelineRow(ids.get(run.schedule), run.name, run.kind, owner=run.owner)
             rank = RANKS[run.status]
             for bin, number in spread.items():
                 outcomes = row.past.get(bin)
@@ -167,14 +167,14 @@ class Density:
                     inside[status] += number
         return coming, past
 
-    def sorted(self, order: str) -> list[Row]:
+    def sorted(self, order: str) -> list[TimelineRow]:
         """Return the rows in an order of ORDERS."""
         return sorted(self.rows.values(), key=ORDERS.get(order, ORDERS[BY_NEED]))
 
 
 BY_NEED: Final = "need"
 FAILED: Final = ("failed", "lost")
-ORDERS: Final[Mapping[str, Callable[[Row], Any]]] = {
+ORDERS: Final[Mapping[str, Callable[[TimelineRow], Any]]] = {
     BY_NEED: lambda row: row.need,
     "failures": lambda row: (-row.outcomes(*FAILED), row.name.lower()),
     "next": lambda row: (row.next, row.name.lower()),

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from duetime.dashboard.filters import count_of, in_order, kind_class, local_time
 from duetime.dashboard.timeline.axis import Window
-from duetime.dashboard.timeline.bins import OUTCOMES, RANKS, Density, Row
+from duetime.dashboard.timeline.bins import OUTCOMES, RANKS, Density, TimelineRow
 from duetime.engine.clock import Instant
 from duetime.engine.model import Run
 from duetime.engine.store_interfaces import Trace
@@ -193,7 +193,7 @@ def _time_label(window: Window, first: int, last: int, now: Instant) -> str:
     return f"{begin}, {span((last - first + 1) * window.zoom.step)}"
 
 
-class Mark(NamedTuple):
+class ChartMark(NamedTuple):
     x: float
     width: float
     name: str
@@ -217,7 +217,7 @@ class _Stretch:
     worst: Run | None = None
 
 
-def strip(row: Row, window: Window, now: Instant) -> list[Mark]:
+def strip(row: TimelineRow, window: Window, now: Instant) -> list[ChartMark]:
     """Build the marks of one schedule; adjacent bins that look alike share a mark."""
     stretches: list[_Stretch] = []
     for bin, seen in sorted(row.past.items()):
@@ -241,13 +241,13 @@ def _stretch_with(stretches: list[_Stretch], bin: int, name_and_style: tuple[str
     return stretches[-1]
 
 
-def _mark(stretch: _Stretch, window: Window, now: Instant) -> Mark:
+def _mark(stretch: _Stretch, window: Window, now: Instant) -> ChartMark:
     label = bin_label(window, stretch.first, stretch.last, stretch.before, stretch.ahead, now)
     x, width = place(window, stretch.first, stretch.last)
     worst = stretch.worst
     if worst is not None and worst.error:
         label += f"\n{masked(worst.error)[:LONGEST_ERROR]}"
-    return Mark(x, width, *stretch.look, label, None if worst is None else worst.id)
+    return ChartMark(x, width, *stretch.look, label, None if worst is None else worst.id)
 
 
 def _worst(outcomes: Counter[str]) -> tuple[str, str]:

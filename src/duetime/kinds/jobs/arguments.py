@@ -19,7 +19,7 @@ _NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 _WORDS = {"str": str, "int": int, "float": float, "bool": bool, "list": list, "dict": dict, "None": None}
 
 
-class Argument(NamedTuple):
+class TaskArgument(NamedTuple):
     name: str
     kind: Any
     default: Any
@@ -43,7 +43,7 @@ class Arguments:
         parameters = [parameter for parameter in _parameters(function) if parameter.name not in hidden]
         self.context = find_context(parameters)
         given = [p for p in parameters if self.context is None or p.name != self.context.name]
-        listed = [Argument(p.name, p.kind, p.default, json_type_of(p.annotation)) for p in given]
+        listed = [TaskArgument(p.name, p.kind, p.default, json_type_of(p.annotation)) for p in given]
         self.positional = [a for a in listed if a.kind in _POSITIONAL]
         self.named = {a.name: a for a in listed if a.kind in _NAMED}
         self.listed = [a for a in listed if a.kind in _POSITIONAL or a.kind in _NAMED]
@@ -112,7 +112,7 @@ class Arguments:
             argument.shape.check(argument.name, value)
         return {argument.name for argument in self.positional[:count]}
 
-    def _argument(self, task: str, name: str, taken: set[str]) -> Argument:
+    def _argument(self, task: str, name: str, taken: set[str]) -> TaskArgument:
         if name in self.named and name in taken:
             raise InvalidInput(field=name, problem="given twice, by position and by name")
         argument = self._called(name)
@@ -122,10 +122,10 @@ class Arguments:
             raise InvalidInput(field=name, problem=message)
         return argument
 
-    def _at(self, index: int) -> Argument | None:
+    def _at(self, index: int) -> TaskArgument | None:
         return self.positional[index] if index < len(self.positional) else self.rest
 
-    def _called(self, name: str) -> Argument | None:
+    def _called(self, name: str) -> TaskArgument | None:
         return self.named.get(name, self.others)
 
 
@@ -171,11 +171,11 @@ def _partly_resolved(parameter: Parameter) -> Parameter:
     return parameter.replace(annotation=_WORDS.get(annotation, Parameter.empty))
 
 
-def _convert(argument: Argument | None, value: Any) -> Any:
+def _convert(argument: TaskArgument | None, value: Any) -> Any:
     return value if argument is None else argument.shape.converted(argument.name, value)
 
 
-def _property(argument: Argument) -> dict[str, Any]:
+def _property(argument: TaskArgument) -> dict[str, Any]:
     if argument.required:
         return argument.shape.schema
     try:

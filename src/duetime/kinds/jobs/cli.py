@@ -13,7 +13,7 @@ from duetime.terminal.context import Application, Db, Json, Tasks, opened, pair_
 from duetime.terminal.errors import name_fields
 from duetime.terminal.schedules.commands import Id, kind_commands
 from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled
-from duetime.terminal.schedules.options import EditOptions, Key, Name, PolicyOptions, TriggerOptions
+from duetime.terminal.schedules.options import EditCommandOptions, Key, Name, PolicyCommandOptions, TriggerOptions
 from duetime.terminal.typer_ext import PlainCommand, ReadCommand, argument, bundled, first_sentence, under
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def add(
     name: Annotated[str, argument("NAME", "Name of the schedule.")],
     task: Annotated[str, _what("--task TASK", _TASK, **_TASKS)],
     trigger: TriggerOptions,
-    policy: PolicyOptions,
+    policy: PolicyCommandOptions,
     arg: Args = None,
     kwarg: Kwargs = None,
     key: Key = None,
@@ -86,8 +86,8 @@ def add(
 @bundled
 def edit(
     id: Id,
-    trigger: EditOptions,
-    policy: PolicyOptions,
+    trigger: EditCommandOptions,
+    policy: PolicyCommandOptions,
     name: Name = None,
     task: Annotated[str | None, _what("--task TASK", _TASK, **_TASKS)] = None,
     arg: Args = None,

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from duetime.dashboard.kind_forms import KindForm, Values, json_of, number_of, text_of
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller
-from duetime.kinds.jobs.arguments import Argument
+from duetime.kinds.jobs.arguments import TaskArgument
 from duetime.kinds.jobs.kind import JobKind
 from duetime.kinds.jobs.registry import Task
 from duetime.service.services import Services
@@ -132,7 +132,7 @@ def _inputs(task: Task | None, positional: Sequence[Any]) -> list[ArgumentInput]
     return [_input(each) for name, each in task.arguments.named.items() if name not in taken]
 
 
-def _input(argument: Argument) -> ArgumentInput:
+def _input(argument: TaskArgument) -> ArgumentInput:
     schema = argument.shape.schema
     parts = [part for part in schema.get("anyOf", [schema]) if part.get("type") != "null"]
     part = parts[0] if len(parts) == 1 else {}
@@ -150,7 +150,7 @@ def _input(argument: Argument) -> ArgumentInput:
     return ArgumentInput(name, label[:1].upper() + label[1:], type_, hint, argument.required, choices)
 
 
-def _default(argument: Argument) -> str:
+def _default(argument: TaskArgument) -> str:
     try:
         return json.dumps(argument.default, ensure_ascii=False)
     except (TypeError, ValueError):
@@ -179,7 +179,7 @@ def _guessed(text: str) -> Any:
         return text
 
 
-def _argument_problem(task: Task, argument: Argument, given: Mapping[str, Any]) -> list[InvalidInput]:
+def _argument_problem(task: Task, argument: TaskArgument, given: Mapping[str, Any]) -> list[InvalidInput]:
     if argument.name not in given:
         missing = f"missing; the task {task.name} needs it"
         return [InvalidInput(field=argument.name, problem=missing)] if argument.required else []

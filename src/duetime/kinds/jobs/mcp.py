@@ -53,7 +53,7 @@ from duetime.mcp.standard_tools import (
 )
 from duetime.service.lookup import find_schedule
 from duetime.service.masking import masked, masking_of
-from duetime.service.operations.schedules import Preview, detail_of, preview
+from duetime.service.operations.schedules import PreviewTimes, detail_of, preview
 from duetime.service.presenters import instant_view, run_view, trigger_shape
 from duetime.service.services import Call
 from duetime.service.when import about_when
@@ -149,7 +149,7 @@ def preview_schedule(call: Call, given: Arguments) -> Reply:
     except InvalidTrigger as error:
         return error_result(about_when(err_of(error), given.get("when")))
     call = call.in_zone(given.get("timezone"))
-    shown, warnings, _ = preview(call, Preview(when=when, words=given.get("when"), count=given.get("count", 5)))
+    shown, warnings, _ = preview(call, PreviewTimes(when=when, words=given.get("when"), count=given.get("count", 5)))
     return Reply(shown.facts(call.zone, warnings))
 
 

@@ -12,11 +12,11 @@ from duetime.kinds.notifications.kind import NotificationKind
 from duetime.rest.dependencies import Caller, json_only, page_of, problems, router
 from duetime.rest.operation_models import model_of, request_of
 from duetime.rest.requests import Given, Paged
-from duetime.rest.responses import ChannelsShape, InboxShape, Shape
-from duetime.service.operations.inbox import Inbox, Mark, MarkMessages, mark_messages, message_views
+from duetime.rest.responses import ChannelsShape, ClosedModel, InboxShape
+from duetime.service.operations.inbox import ListInbox, Mark, MarkMessages, mark_messages, message_views
 from duetime.service.operations.inbox import inbox as read_inbox
 
-InboxAsked: Any = model_of("InboxAsked", Inbox, Paged, "limit", "cursor", "kind")
+InboxAsked: Any = model_of("InboxAsked", ListInbox, Paged, "limit", "cursor", "kind")
 MarksGiven: Any = model_of("MarksGiven", MarkMessages, Given)
 routes = router()
 _JSON = [Depends(json_only)]
@@ -29,7 +29,7 @@ def channels(call: Caller) -> Response:
     return JSONResponse({"channels": found})
 
 
-class MarkedShape(Shape):
+class MarkedShape(ClosedModel):
     marked: int = Field(description="How many messages were marked. Those of others do not count.")
 
 
@@ -37,7 +37,7 @@ class MarkedShape(Shape):
 def inbox(call: Caller, asked: Annotated[InboxAsked, Query()]) -> Response:
     """List delivered notifications, latest first, each with its channel and its mark."""
     call = call.in_zone(asked.timezone)
-    page = read_inbox(call, request_of(Inbox, asked)).value
+    page = read_inbox(call, request_of(ListInbox, asked)).value
     return page_of("messages", message_views(call, page.items), page)
 
 

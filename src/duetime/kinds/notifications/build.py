@@ -12,9 +12,9 @@ from duetime.engine.result import Err
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import ScheduleQuery
 from duetime.kinds.notifications.delivery import (
-    Delivery,
+    Deliverer,
     Destinations,
-    Inbox,
+    InboxDeliverer,
     ServerDelivery,
     destinations_of,
     read_destinations,
@@ -44,7 +44,7 @@ def build(context: BuildContext) -> NotificationKind:
 
 
 def notification_service(
-    settings: Settings, scheduler: Scheduler, delivery: Delivery, places: Destinations
+    settings: Settings, scheduler: Scheduler, delivery: Deliverer, places: Destinations
 ) -> NotificationService:
     """Return the service that keeps notifications: this store, or QStash if the settings choose it.
 
@@ -66,11 +66,11 @@ def notification_service(
     return service
 
 
-def delivery_of(settings: Settings, clock: Clock) -> Delivery:
+def delivery_of(settings: Settings, clock: Clock) -> Deliverer:
     """Return the delivery of messages. If nothing is set up, nothing has to be imported."""
     given = settings.notifications
     if not given.server and not settings.channels:
-        return Inbox()
+        return InboxDeliverer()
     from duetime.kinds.notifications.channels.ntfy import NtfyServer
     from duetime.kinds.notifications.channels.router import ChannelRouter
 
@@ -95,7 +95,9 @@ def others(scheduler: Scheduler) -> list[tuple[str, str]]:
     return sorted((owner, topic) for owner, topic in seen if owner != LOCAL)
 
 
-def notes_for_others(scheduler: Scheduler, settings: Settings, delivery: Delivery, *, addresses: bool) -> Iterator[str]:
+def notes_for_others(
+    scheduler: Scheduler, settings: Settings, delivery: Deliverer, *, addresses: bool
+) -> Iterator[str]:
     """Yield a sentence about everything that other owners have to be told. Logs leave out `addresses`, because whoever
     knows an address on a public server can read what is sent there."""
     if not settings.channels and not settings.notifications.server:

@@ -26,7 +26,7 @@ from duetime.kinds.notifications.service import (
     new_notification,
 )
 from duetime.service.errors import FAILED, REFUSED, unwrap
-from duetime.service.operations.inbox import Inbox, Mark, MarkMessages, Show, mark_messages, message_views
+from duetime.service.operations.inbox import ListInbox, Mark, MarkMessages, Show, mark_messages, message_views
 from duetime.service.operations.inbox import inbox as read_inbox
 from duetime.service.presenters import instant_view
 from duetime.service.services import OPERATOR
@@ -43,7 +43,13 @@ from duetime.terminal.schedules.change import add_schedule, edit_schedule, time_
 from duetime.terminal.schedules.commands import Id, kind_commands
 from duetime.terminal.schedules.display import short_of
 from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled, one_line
-from duetime.terminal.schedules.options import EditOptions, Key, NamedFields, PolicyOptions, TriggerOptions
+from duetime.terminal.schedules.options import (
+    EditCommandOptions,
+    Key,
+    NamedFields,
+    PolicyCommandOptions,
+    TriggerOptions,
+)
 from duetime.terminal.typer_ext import PlainCommand, argument, bundled, option, reading_if, single, under
 
 Text = Annotated[str, argument("MESSAGE", "Text of the notification; - reads standard input.")]
@@ -180,7 +186,7 @@ def add(
     message: Text,
     trigger: TriggerOptions,
     looks: Looks,
-    policy: PolicyOptions,
+    policy: PolicyCommandOptions,
     topic: Topic = None,
     key: Key = None,
     db: Db = None,
@@ -217,9 +223,9 @@ def _add_elsewhere(app: Application, service: NotificationService, new: NewSched
 @bundled
 def edit(
     id: Id,
-    trigger: EditOptions,
+    trigger: EditCommandOptions,
     looks: Looks,
-    policy: PolicyOptions,
+    policy: PolicyCommandOptions,
     message: Annotated[str | None, option("--message TEXT", "New text.")] = None,
     topic: Annotated[str | None, option("--topic TOPIC", "New topic.", **TOPICS)] = None,
     db: Db = None,
@@ -268,7 +274,7 @@ def inbox(
             return
         if message or everything:
             raise InvalidInput("say what to do with the messages: read, dismiss or restore")
-        runs, zone = read_inbox(app.call, Inbox(topic=topic, show=show, limit=limit)).value.items, app.call.zone
+        runs, zone = read_inbox(app.call, ListInbox(topic=topic, show=show, limit=limit)).value.items, app.call.zone
         found = message_views(app.call, runs)
     if json_:
         output.print_json({"messages": found, "count": len(found)})

@@ -18,7 +18,7 @@ from duetime.kinds.notifications.service import KIND
 from duetime.service.errors import refuse
 from duetime.service.masking import masked
 from duetime.service.operations.inbox import (
-    Inbox,
+    ListInbox,
     Mark,
     MarkMessages,
     Show,
@@ -125,7 +125,7 @@ def inbox_page(request: PageRequest) -> Response:
     show: Show = "unread" if asked == "unread" else "dismissed" if asked == "dismissed" else "kept"
     services, number = request.call.services, unread_count(request.call)
     cursor = request.parameter("cursor") or None
-    page = inbox(request.call, Inbox(topic=topic or None, show=show, limit=PAGE, cursor=cursor, count_to=0)).value
+    page = inbox(request.call, ListInbox(topic=topic or None, show=show, limit=PAGE, cursor=cursor, count_to=0)).value
     following = {"topic": topic, "show": "" if show == "kept" else show, "cursor": page.cursor}
     waiting, more_waiting = waiting_rows(request, request.parameter("waiting") or None)
     return request.render(

@@ -141,7 +141,7 @@ class OutgoingMessage(NamedTuple):
     """True if it must never reach the receiver twice."""
 
 
-class Delivery:
+class Deliverer:
     """Delivers messages. This class delivers all of them to the built-in inbox; `channels.router` has the other one."""
 
     def deliver(self, outgoing: OutgoingMessage) -> Outcome:
@@ -167,7 +167,7 @@ class Delivery:
         """Close connections. The inbox has none, because it is the store."""
 
 
-class Inbox(Delivery):
+class InboxDeliverer(Deliverer):
     """Accepts every message: once it is recorded, a message has arrived, and `duetime inbox` shows it."""
 
 
@@ -194,10 +194,10 @@ def outcome_of(result: Mapping[str, Any]) -> str | None:
     return f"Kept in the inbox, topic {topic}" if channel == INBOX else f"Sent to {topic} by {channel}"
 
 
-class ServerDelivery(Delivery):
+class ServerDelivery(Deliverer):
     """Delivers in a process whose settings differ from the server's: only what both would deliver in the same way."""
 
-    def __init__(self, own: Delivery, places: Destinations) -> None:
+    def __init__(self, own: Deliverer, places: Destinations) -> None:
         """`own` delivers by the settings of this process; `places` is what the server published."""
         self._own, self._places = own, places
 

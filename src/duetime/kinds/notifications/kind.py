@@ -24,9 +24,9 @@ from duetime.kinds.notifications.delivery import (
     ATTEMPTS,
     NO_DESTINATIONS,
     NTFY,
-    Delivery,
+    Deliverer,
     Destinations,
-    Inbox,
+    InboxDeliverer,
     OutgoingMessage,
 )
 from duetime.kinds.notifications.local import SILENT_WARNING
@@ -56,7 +56,7 @@ class NotificationKind(KindHooks):
 
     def __init__(
         self,
-        delivery: Delivery | None = None,
+        delivery: Deliverer | None = None,
         make_service: Callable[[], NotificationService] | None = None,
         places: Destinations = NO_DESTINATIONS,
         differing: Sequence[str] = (),
@@ -64,7 +64,7 @@ class NotificationKind(KindHooks):
         """`make_service` returns the service that keeps notifications, here or elsewhere; it is called on first use.
         `differing` are the settings of this process that differ from `places`."""
         self.places, self._differing = places, differing
-        self.delivery = delivery or Inbox()
+        self.delivery = delivery or InboxDeliverer()
         self._make_service = make_service
 
     @cached_property

@@ -14,7 +14,7 @@ from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import ScheduleQuery
 from duetime.engine.triggers import OnceTrigger
 from duetime.engine.validation import NewSchedule
-from duetime.kinds.notifications.delivery import NO_DESTINATIONS, Delivery, Destinations, Inbox
+from duetime.kinds.notifications.delivery import NO_DESTINATIONS, Deliverer, Destinations, InboxDeliverer
 from duetime.kinds.notifications.service import KIND, PATIENCE, Notification, Sent, in_order, told
 from duetime.service.operations.schedules import details_of
 from duetime.service.services import Call, Services, pages_of
@@ -81,13 +81,13 @@ class LocalNotifications:
         self,
         scheduler: Scheduler,
         *,
-        delivery: Delivery | None = None,
+        delivery: Deliverer | None = None,
         places: Destinations = NO_DESTINATIONS,
         patience: float = PATIENCE,
     ) -> None:
         """`delivery` knows where the messages of a topic go; `places` describes what is set up for an owner."""
         self._scheduler = scheduler
-        self._delivery = delivery or Inbox()
+        self._delivery = delivery or InboxDeliverer()
         self._places = places
         self._patience = patience
         self._topics: set[tuple[str, str]] = set()  # owners and their topics that are known to be in use

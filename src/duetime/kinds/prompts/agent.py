@@ -78,7 +78,7 @@ class Spent:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class AgentReply:
     """An agent's answer. `error` is None if it did what it was asked to do."""
 
     text: str = ""
@@ -101,13 +101,13 @@ class Reply:
 
 CANNOT_START = "cannot be started here; its operator can tell why"
 """The error for owners other than the local one, who must not see paths and variables."""
-NO_REPLY_YET = Reply(error="it broke off")
+NO_REPLY_YET = AgentReply(error="it broke off")
 """Placeholder for an agent's answer until it gives one."""
 
 
-def answers_later(answer: Reply | Outcome) -> bool:
+def answers_later(answer: AgentReply | Outcome) -> bool:
     """Return whether the agent answers later, with the same token, so that the run keeps the prompts it took."""
-    return isinstance(answer, Reply) and answer.waiting_until is not None
+    return isinstance(answer, AgentReply) and answer.waiting_until is not None
 
 
 class DuePrompt(NamedTuple):
@@ -129,7 +129,7 @@ class DuePrompt(NamedTuple):
 
 
 class Agent(Protocol):
-    def wake(self, request: AgentRequest) -> Reply | Outcome:
+    def wake(self, request: AgentRequest) -> AgentReply | Outcome:
         """Run one attempt, in a thread of the pool.
 
         The attempt obeys `request.stop` and `request.patience`, ends everything it started before it returns, and never

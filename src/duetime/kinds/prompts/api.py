@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 from duetime.engine.model import RunStatus, run_holder
 from duetime.engine.policy.checkout import not_yours
 from duetime.engine.policy.decision import not_possible
-from duetime.kinds.prompts.agent import Reply, Spent
+from duetime.kinds.prompts.agent import AgentReply, Spent
 from duetime.kinds.prompts.inbox import finish_later
 from duetime.kinds.prompts.kind import PromptKind
 from duetime.rest.dependencies import Caller, Threads, json_only, problems, router
@@ -62,8 +62,8 @@ class FinishGiven(Given):
     )
     usage: UsageGiven | None = Field(default=None, description="What it used.")
 
-    def reply(self) -> Reply:
-        return Reply(
+    def reply(self) -> AgentReply:
+        return AgentReply(
             text=self.text or "",
             outcome=self.outcome,
             tool_calls=[call.model_dump(exclude_none=True) for call in self.tool_calls],

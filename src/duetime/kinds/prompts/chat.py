@@ -42,7 +42,7 @@ class Session(NamedTuple):
     messages: list[Any]
 
 
-class Sessions:
+class ChatSessions:
     """Conversations on disk: one private file each, which is replaced atomically."""
 
     def __init__(self, folder: Path) -> None:
@@ -104,7 +104,7 @@ def chat(
     from duetime.settings import data_folder
 
     settings = settings_for({"db": db, "tasks": tuple(tasks) if tasks else None, "model": model})
-    sessions = Sessions(data_folder() / "chats")
+    sessions = ChatSessions(data_folder() / "chats")
     if list_:
         _list(sessions, settings, json_)
         return
@@ -118,7 +118,7 @@ def chat(
 
 
 class Chat:
-    def __init__(self, settings: Settings, sessions: Sessions, name: str) -> None:
+    def __init__(self, settings: Settings, sessions: ChatSessions, name: str) -> None:
         from duetime.settings import local_zone
 
         self._settings, self._sessions, self._name = settings, sessions, name
@@ -175,7 +175,7 @@ class Chat:
         return said
 
 
-def _list(sessions: Sessions, settings: Settings, json_: bool) -> None:
+def _list(sessions: ChatSessions, settings: Settings, json_: bool) -> None:
     from duetime.settings import local_zone
 
     zone = local_zone(settings)

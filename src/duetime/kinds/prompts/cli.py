@@ -34,7 +34,14 @@ from duetime.terminal.output import clean, coming
 from duetime.terminal.schedules.change import add_schedule, edit_schedule
 from duetime.terminal.schedules.commands import Id, kind_commands
 from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled, headline, one_line
-from duetime.terminal.schedules.options import EditOptions, Key, Name, NamedFields, PolicyOptions, TriggerOptions
+from duetime.terminal.schedules.options import (
+    EditCommandOptions,
+    Key,
+    Name,
+    NamedFields,
+    PolicyCommandOptions,
+    TriggerOptions,
+)
 from duetime.terminal.typer_ext import PlainCommand, argument, bundled, option, under
 
 
@@ -118,7 +125,7 @@ def add(
     text: Annotated[str, argument("TEXT", "Instructions for the agent; - reads standard input.")],
     trigger: TriggerOptions,
     agent: AgentOptions,
-    policy: PolicyOptions,
+    policy: PolicyCommandOptions,
     name: Name = None,
     key: Key = None,
     db: Db = None,
@@ -136,9 +143,9 @@ def add(
 @bundled
 def edit(
     id: Id,
-    trigger: EditOptions,
+    trigger: EditCommandOptions,
     agent: AgentOptions,
-    policy: PolicyOptions,
+    policy: PolicyCommandOptions,
     text: Annotated[str | None, option("--text TEXT", "New instructions.")] = None,
     name: Name = None,
     db: Db = None,

@@ -14,7 +14,7 @@ from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import RunQuery
 from duetime.kinds.prompts.access import life_of
-from duetime.kinds.prompts.agent import NO_REPLY_YET, Agent, AgentRequest, DuePrompt, Reply, answers_later
+from duetime.kinds.prompts.agent import NO_REPLY_YET, Agent, AgentReply, AgentRequest, DuePrompt, answers_later
 from duetime.kinds.prompts.framing import stored_by
 from duetime.kinds.prompts.kind import KIND, PromptKind, allowance_of, is_for, prompt_of
 from duetime.kinds.prompts.runner import ending_of
@@ -68,7 +68,7 @@ class RunCheckout:
                 break
         return due
 
-    def finish(self, request: AgentRequest, due: DuePrompt, reply: Reply) -> None:
+    def finish(self, request: AgentRequest, due: DuePrompt, reply: AgentReply) -> None:
         """Finish a prompt with the answer to the whole request, unless its agent has finished it already."""
         scheduler, caller = self._scheduler_of(), _caller(request)
         ended = scheduler.finish(caller, due.run, ending_of(reply, self._name), KIND, hold=due.hold)
@@ -100,8 +100,8 @@ class ReleasingAgent:
     def __init__(self, inner: Agent, checkout: RunCheckout) -> None:
         self._inner, self._checkout = inner, checkout
 
-    def wake(self, request: AgentRequest) -> Reply | Outcome:
-        answer: Reply | Outcome = NO_REPLY_YET
+    def wake(self, request: AgentRequest) -> AgentReply | Outcome:
+        answer: AgentReply | Outcome = NO_REPLY_YET
         try:
             answer = self._inner.wake(request)
         finally:
@@ -121,7 +121,7 @@ def _caller(request: AgentRequest) -> Caller:
     return Caller(request.owner, holder=run_holder(request.run, request.fence))
 
 
-def finish_later(services: Services, caller: Caller, run: Run, reply: Reply) -> Result[Run]:
+def finish_later(services: Services, caller: Caller, run: Run, reply: AgentReply) -> Result[Run]:
     """Finish a run with the reply that its agent gave later, on behalf of the holder of the run, and record the usage,
     as if the reply had come at once."""
     scheduler = services.scheduler

@@ -24,7 +24,7 @@ from duetime.engine.policy.options import Untaken, policy_for_ending
 from duetime.engine.store import RunQuery, Store
 from duetime.engine.times.zones import known_zone
 from duetime.engine.triggers.build import readable
-from duetime.kinds.prompts.agent import Access, Agent, AgentRequest, Reply, Spent
+from duetime.kinds.prompts.agent import Access, Agent, AgentReply, AgentRequest, Spent
 from duetime.kinds.prompts.allowance import NOTHING_MORE, Allowance
 from duetime.kinds.prompts.framing import framed, stored_by
 
@@ -42,7 +42,7 @@ BUDGET_OF = "budget_of"
 """Payload field with the task whose daily limits a prompt shares, because a run of that task scheduled it."""
 
 
-def kept(reply: Reply, agent: str) -> str:
+def kept(reply: AgentReply, agent: str) -> str:
     """Return the stored form of an answer, as JSON without empty parts. If it is too long, its parts are cut rather
     than the whole. The text has priority, because people read it; of the calls, the last are kept, because they say
     more than the first."""
@@ -70,7 +70,7 @@ def kept(reply: Reply, agent: str) -> str:
     return encode_whole(whole)
 
 
-def _parts(reply: Reply, agent: str) -> dict[str, Any]:
+def _parts(reply: AgentReply, agent: str) -> dict[str, Any]:
     parts = {
         "text": reply.text,
         "agent": agent,
@@ -161,7 +161,7 @@ class Waking:
             return left
         reply = waker.agent.wake(self._agent_request(work, name, prompt, left))
         refund = 0 if waker.failures_count else _failed_runs(reply)
-        if not isinstance(reply, Reply):
+        if not isinstance(reply, AgentReply):
             self._spend(definition.owner, day, caps, Spent(), refund)
             return reply
         self._spend(definition.owner, day, caps, reply.spent, refund)
@@ -308,9 +308,9 @@ class Waking:
         return instant_of(datetime.combine(date, time(), zone))
 
 
-def _failed_runs(reply: Reply | Outcome) -> int:
+def _failed_runs(reply: AgentReply | Outcome) -> int:
     """Return 1 if the answer is a failure, else 0."""
-    failed = bool(reply.error or reply.denied) if isinstance(reply, Reply) else isinstance(reply, Failed | Retry)
+    failed = bool(reply.error or reply.denied) if isinstance(reply, AgentReply) else isinstance(reply, Failed | Retry)
     return int(failed)
 
 
@@ -325,7 +325,7 @@ def recurs(definition: Definition) -> bool:
     return trigger is not None and trigger.type != "once"
 
 
-def ending_of(reply: Reply, name: str) -> Completed | Failed:
+def ending_of(reply: AgentReply, name: str) -> Completed | Failed:
     """Return the outcome that a reply means for its prompt."""
     result = kept(reply, name)
     if reply.denied:

@@ -14,7 +14,7 @@ from duetime.terminal.context import Db, Json, given_text, opened
 from duetime.terminal.errors import name_fields
 from duetime.terminal.schedules.commands import Id, kind_commands
 from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled, headline
-from duetime.terminal.schedules.options import EditOptions, Key, Name, PolicyOptions, TriggerOptions
+from duetime.terminal.schedules.options import EditCommandOptions, Key, Name, PolicyCommandOptions, TriggerOptions
 from duetime.terminal.typer_ext import PlainCommand, argument, bundled, option
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ Body = Annotated[str | None, option("--body TEXT", "Body to send; - reads standa
 def add(
     url: Annotated[str, argument("URL", "Address to call.")],
     trigger: TriggerOptions,
-    policy: PolicyOptions,
+    policy: PolicyCommandOptions,
     method: Method = None,
     header: Headers = None,
     body: Body = None,
@@ -106,8 +106,8 @@ def _headers(given: Sequence[str] | None) -> dict[str, str] | None:
 @bundled
 def edit(
     id: Id,
-    trigger: EditOptions,
-    policy: PolicyOptions,
+    trigger: EditCommandOptions,
+    policy: PolicyCommandOptions,
     name: Name = None,
     url: Annotated[str | None, option("--url URL", "Address to call.")] = None,
     method: Method = None,

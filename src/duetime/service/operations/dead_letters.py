@@ -39,7 +39,7 @@ Action = Literal["retry", "dismiss", "restore"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetters(PagedRequest):
+class ListDeadLetters(PagedRequest):
     """Dead letters that match every given filter, latest first."""
 
     text: Annotated[
@@ -51,7 +51,7 @@ class DeadLetters(PagedRequest):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeDeadLetters(DeadLetters):
+class ChangeDeadLetters(ListDeadLetters):
     """A change of the dead letters with these numbers, or of all that match, however many they are."""
 
     action: Action
@@ -72,7 +72,7 @@ class Dismiss:
     """Find no run that can be neither dismissed nor restored."""
 
 
-class Group(NamedTuple):
+class DeadLetterGroup(NamedTuple):
     """Dead letters of one schedule with the same error, latest first."""
 
     runs: list[Run]
@@ -126,13 +126,13 @@ def ended_at(run: Run) -> Instant:
     return run.due if run.finished is None else run.finished
 
 
-def _query(call: Call, request: DeadLetters) -> RunQuery:
+def _query(call: Call, request: ListDeadLetters) -> RunQuery:
     """Return the query for the dead letters that match, apart from the filter by group."""
     status, mark_from = (FAILED_OR_LOST, 1) if request.dismissed else ("dead", None)
     return RunQuery(**request.query(call), status=status, mark_from=mark_from, text=request.text)
 
 
-def dead_letters(call: Call, request: DeadLetters) -> Answer[Page[Run]]:
+def dead_letters(call: Call, request: ListDeadLetters) -> Answer[Page[Run]]:
     """Return a page of dead letters. Notes say which failures are not recorded in this store."""
     page = unwrap(call.scheduler.runs(call.caller, _query(call, request)))
     return Answer(page, (), call.services.failure_notes(request.kind))
@@ -146,7 +146,7 @@ def dismiss(call: Call, request: Dismiss) -> Answer[Run]:
     return Answer(unwrap(call.scheduler.dismiss(call.caller, request.run, undo=request.undo)))
 
 
-def find_dead(call: Call, request: DeadLetters) -> list[Run]:
+def find_dead(call: Call, request: ListDeadLetters) -> list[Run]:
     """Return the matching dead letters, latest first; at most the newest MAX_NAMED."""
     query = replace(_query(call, request), limit=_PAGE, count_to=0, most_bytes=_MOST_BYTES)
     found: list[Run] = []
@@ -159,14 +159,14 @@ def find_dead(call: Call, request: DeadLetters) -> list[Run]:
     return sorted(matching, key=lambda run: (ended_at(run), run.id), reverse=True)
 
 
-def group(runs: Sequence[Run]) -> list[Group]:
+def group(runs: Sequence[Run]) -> list[DeadLetterGroup]:
     """Group by schedule and error, so that one cause is one entry however often it occurred. The latest group comes
     first."""
-    groups: dict[tuple[ScheduleId, str], Group] = {}
+    groups: dict[tuple[ScheduleId, str], DeadLetterGroup] = {}
     for run in runs:
         same = run.schedule, _without_numbers(run.error or run.status)
         if same not in groups:
-            groups[same] = Group([])
+            groups[same] = DeadLetterGroup([])
         groups[same].runs.append(run)
     return list(groups.values())
 

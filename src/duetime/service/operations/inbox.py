@@ -38,7 +38,7 @@ Show = Literal["kept", "unread", "dismissed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Inbox(PagedRequest):
+class ListInbox(PagedRequest):
     """Notifications that were delivered, latest first."""
 
     topic: Annotated[str | None, Field("What was sent to this topic alone.", max_length=200)] = None
@@ -72,7 +72,7 @@ class HandOver:
     agent: Annotated[str, Field("Somebody who can be woken.", max_length=200)]
 
 
-def inbox(call: Call, request: Inbox) -> Answer[Page[Run]]:
+def inbox(call: Call, request: ListInbox) -> Answer[Page[Run]]:
     """Return messages; none if no kind delivers messages here."""
     messages = _messages(call, request.show)
     if messages is None:

@@ -13,7 +13,7 @@ from duetime.engine.policy.finish import was_paused_by_engine
 from duetime.engine.store import RunQuery
 from duetime.engine.store_interfaces import PeriodCount, Timing, Trace
 from duetime.service.errors import unwrap
-from duetime.service.operations.dead_letters import DeadLetters, dead_letters
+from duetime.service.operations.dead_letters import ListDeadLetters, dead_letters
 from duetime.service.operations.declaration import Answer
 from duetime.service.operations.history import History, history, schedule_of
 from duetime.service.operations.schedules import ListSchedules, list_schedules, pages_of_schedules
@@ -78,7 +78,7 @@ def untaken_runs(call: Call) -> Answer[Some[Run]]:
 def failing_runs(call: Call) -> Answer[Some[Run]]:
     """Return the latest dead letters after which nothing completed, and the latest ones of schedules that fail, which
     newer dead letters may hide."""
-    page = dead_letters(call, DeadLetters(limit=LOOKED_AT, count_to=0)).value
+    page = dead_letters(call, ListDeadLetters(limit=LOOKED_AT, count_to=0)).value
     is_cut, known = page.cursor is not None, {run.schedule for run in page.items}
     dead = [run for run, _ in _unhealed(call, page.items)]
     for schedule in _last_failed(call) if is_cut else ():

@@ -52,7 +52,7 @@ class RunAgain:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Retry:
+class RetryRun:
     """Another attempt of a run that failed, was lost or was cancelled. It keeps its number."""
 
     run: Annotated[int, Field("The number of the run.", brief="Or a failed run, to try it again.", name="run_id")]
@@ -84,7 +84,7 @@ def run_again(call: Call, request: RunAgain) -> Answer[Run]:
     return _started(call, _run_edited(call, schedule, request.payload, request.fields or {}))
 
 
-def retry(call: Call, request: Retry) -> Answer[Run]:
+def retry(call: Call, request: RetryRun) -> Answer[Run]:
     """Retry a run that failed, was lost or was cancelled."""
     run = show_run(call, ShowRun(run=request.run)).value
     if request.only_dead and run.status not in (RunStatus.FAILED, RunStatus.LOST):
@@ -152,7 +152,7 @@ _IN_TURN: Final = (RunStatus.QUEUED, RunStatus.PENDING, RunStatus.WAITING, RunSt
 _NOT_YET: Final = "It has not ended yet: a task ends when it checks for the request, or at its timeout."
 
 
-class Stopped(NamedTuple):
+class StoppedRuns(NamedTuple):
     """The runs that were stopped, and their schedule, which continues."""
 
     runs: list[Run]
@@ -173,7 +173,7 @@ class Stop:
     """The only kind of schedule that is looked for."""
 
 
-def stop(call: Call, request: Stop) -> Answer[Stopped]:
+def stop(call: Call, request: Stop) -> Answer[StoppedRuns]:
     """Stop runs. One that has not begun ends at once; one that has begun is asked to stop."""
     if (request.schedule is None) == (request.run is None):
         raise refuse("invalid", "schedule: give either a schedule or a run to stop", "schedule")
@@ -182,14 +182,14 @@ def stop(call: Call, request: Stop) -> Answer[Stopped]:
         show_run(call, one)
         unwrap(call.scheduler.cancel_run(call.caller, request.run))
         run = show_run(call, one).value
-        stopped = Stopped([run], call.scheduler.schedule_of(call.caller, run))
+        stopped = StoppedRuns([run], call.scheduler.schedule_of(call.caller, run))
     else:
         assert request.schedule is not None
         stopped = _stop_all(call, _find(call, request.schedule, request.kind))
     return Answer(stopped, (), _sentences(stopped, call.zone))
 
 
-def _stop_all(call: Call, schedule: Schedule) -> Stopped:
+def _stop_all(call: Call, schedule: Schedule) -> StoppedRuns:
     """Stop every run of a schedule that is in progress or waiting. In a very long queue, the oldest runs stay."""
     call.scheduler.check_scopes(call.caller, DELETE, schedule.definition)
     stopped: dict[RunId, Run] = {}
@@ -203,7 +203,7 @@ def _stop_all(call: Call, schedule: Schedule) -> Stopped:
     if not stopped:
         raise refuse("not_possible", "none of its runs is in progress or waits, so there is nothing to stop")
     active_first = sorted(stopped.values(), key=lambda run: run.status not in LIVE)
-    return Stopped(active_first, call.scheduler.find(call.caller, schedule.definition.public_id))
+    return StoppedRuns(active_first, call.scheduler.find(call.caller, schedule.definition.public_id))
 
 
 def _stop_matching(call: Call, query: RunQuery, stopped: dict[RunId, Run]) -> None:
@@ -224,7 +224,7 @@ def _stop_matching(call: Call, query: RunQuery, stopped: dict[RunId, Run]) -> No
         query = replace(query, cursor=page.cursor)
 
 
-def _sentences(stopped: Stopped, zone: str) -> list[str]:
+def _sentences(stopped: StoppedRuns, zone: str) -> list[str]:
     """Return a sentence about each run, and one about when the schedule continues."""
     asked = [run for run in stopped.runs if run.status in LIVE]
     said = [

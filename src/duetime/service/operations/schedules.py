@@ -94,7 +94,7 @@ class NextTimes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Preview:
+class PreviewTimes:
     """The times of a rule."""
 
     when: When
@@ -159,7 +159,7 @@ def next_times(call: Call, request: NextTimes) -> Answer[FiringTimes]:
     return Answer(FiringTimes(reads_as(schedule.definition.trigger), instants), warnings)
 
 
-def preview(call: Call, request: Preview) -> Answer[FiringTimes]:
+def preview(call: Call, request: PreviewTimes) -> Answer[FiringTimes]:
     """Explain a rule, with its next times and anything unexpected. Nothing is created."""
     when = request.when
     result = call.scheduler.preview(when.type, when.config, timezone=when.timezone or call.zone, count=request.count)

@@ -17,7 +17,7 @@ from duetime.engine.result import Err
 from duetime.engine.store import PAGE_BYTES, ScheduleQuery
 from duetime.engine.triggers import Trigger, trigger_from_json
 from duetime.engine.triggers.step_budget import LIST_STEPS, step_budget
-from duetime.service.kind_spec import Window, check_kind
+from duetime.service.kind_spec import OccurrenceWindow, check_kind
 from duetime.service.operations.declaration import Answer, Field, Kind, Owner, Time, check_owner, read_range
 from duetime.service.presenters import View, coming_shape
 from duetime.service.services import Call, Services, pages_of
@@ -35,7 +35,7 @@ Occurrence = tuple[Instant, Schedule]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Upcoming:
+class ListUpcoming:
     """What fires next, in time order."""
 
     start: Annotated[
@@ -72,14 +72,14 @@ class UpcomingTimes(NamedTuple):
         return facts | {name: value for name, value in further.items() if value}
 
 
-def upcoming(call: Call, request: Upcoming) -> Answer[UpcomingTimes]:
+def upcoming(call: Call, request: ListUpcoming) -> Answer[UpcomingTimes]:
     """Return what fires in a window, each row with its owner and its topic. Warnings say why something may be
     missing."""
     check_kind(request.kind)
     kinds = call.kinds if request.kind is None else (request.kind,)
     span = read_range(call, request.start, request.until, ("from", "until"))
     owner, now = check_owner(call, request.owner), call.scheduler.clock.now()
-    window = Window(now, request.count, *span, kinds, request.topic, request.include_paused, owner)
+    window = OccurrenceWindow(now, request.count, *span, kinds, request.topic, request.include_paused, owner)
     return _upcoming(call.services, call.caller, window, call.zone)
 
 
@@ -97,7 +97,7 @@ def coming(
     return call.scheduler.coming(call.caller, until, limit, owner, kind=kind, text=text)
 
 
-def _upcoming(services: Services, caller: Caller, asked: Window, zone: str) -> Answer[UpcomingTimes]:
+def _upcoming(services: Services, caller: Caller, asked: OccurrenceWindow, zone: str) -> Answer[UpcomingTimes]:
     schedules, whole = _read(services, caller, asked)
     further, unread = _kept_outside(services, caller, asked)
     schedules += further
@@ -138,7 +138,7 @@ def _row(services: Services, at: Instant, schedule: Schedule, zone: str) -> View
 # -- reading the schedules --------------------------------------------------------------------------------------------
 
 
-def _read(services: Services, caller: Caller, asked: Window) -> tuple[list[Schedule], bool]:
+def _read(services: Services, caller: Caller, asked: OccurrenceWindow) -> tuple[list[Schedule], bool]:
     """Return the schedules that may fire in the window, and whether these are all of them."""
     kind = next(iter(asked.kinds)) if asked.kinds is not None and len(asked.kinds) == 1 else None
     query = ScheduleQuery(
@@ -149,7 +149,7 @@ def _read(services: Services, caller: Caller, asked: Window) -> tuple[list[Sched
     return found + paused, whole and all_of_them
 
 
-def _kept_outside(services: Services, caller: Caller, asked: Window) -> tuple[list[Schedule], list[str]]:
+def _kept_outside(services: Services, caller: Caller, asked: OccurrenceWindow) -> tuple[list[Schedule], list[str]]:
     """Return the schedules that are kept outside of this store, and why some are missing. Other services list the
     schedules of one owner, so they are queried only for the caller's own."""
     found: list[Schedule] = []
@@ -164,7 +164,9 @@ def _kept_outside(services: Services, caller: Caller, asked: Window) -> tuple[li
     return found, warnings
 
 
-def _matching(services: Services, caller: Caller, asked: Window, query: ScheduleQuery) -> tuple[list[Schedule], bool]:
+def _matching(
+    services: Services, caller: Caller, asked: OccurrenceWindow, query: ScheduleQuery
+) -> tuple[list[Schedule], bool]:
     found: list[Schedule] = []
     read = 0
     for page in pages_of(services.scheduler.search, caller, query):
@@ -178,7 +180,7 @@ def _matching(services: Services, caller: Caller, asked: Window, query: Schedule
     return found, True
 
 
-def _is_asked_for(services: Services, schedule: Schedule, asked: Window) -> bool:
+def _is_asked_for(services: Services, schedule: Schedule, asked: OccurrenceWindow) -> bool:
     """Return whether a schedule has the requested kind and topic, and is not paused indefinitely."""
     definition, progress = schedule
     if asked.kinds is not None and definition.kind not in asked.kinds:
@@ -191,7 +193,7 @@ def _is_asked_for(services: Services, schedule: Schedule, asked: Window) -> bool
 # -- merging their occurrences ----------------------------------------------------------------------------------------
 
 
-def _first(schedules: Sequence[Schedule], asked: Window) -> tuple[list[Occurrence], list[Occurrence], bool]:
+def _first(schedules: Sequence[Schedule], asked: OccurrenceWindow) -> tuple[list[Occurrence], list[Occurrence], bool]:
     """Return the first occurrences, one more than asked for; the first ones of schedules without any of these; and
     whether every rule could be evaluated. Only what is returned is evaluated."""
     found: list[Occurrence] = []
@@ -219,7 +221,7 @@ def _first(schedules: Sequence[Schedule], asked: Window) -> tuple[list[Occurrenc
     return found, rest[:MOST_LATER], evaluated
 
 
-def _instants_of(schedule: Schedule, asked: Window) -> Iterator[Instant]:
+def _instants_of(schedule: Schedule, asked: OccurrenceWindow) -> Iterator[Instant]:
     definition, progress = schedule
     if progress.next is None:
         return
@@ -240,7 +242,7 @@ def _instants_of(schedule: Schedule, asked: Window) -> Iterator[Instant]:
     yield from instants(definition.trigger, following, asked, None if limit is None else limit - progress.run_count)
 
 
-def instants(stored: str, first: Instant, asked: Window, left: int | None = None) -> Iterator[Instant]:
+def instants(stored: str, first: Instant, asked: OccurrenceWindow, left: int | None = None) -> Iterator[Instant]:
     """Yield the occurrences of a stored trigger in a window. The first is given, because an edit may have moved it off
     the rule, or it is overdue. `left` is the maximum number, counted from the first one."""
     following: Instant | None = first

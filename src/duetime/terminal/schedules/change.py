@@ -32,7 +32,7 @@ from duetime.terminal.input import agreed, is_interactive
 from duetime.terminal.output import clean, coming, run_document, schedule_document
 from duetime.terminal.schedules.display import find_here, not_found, outcome_text
 from duetime.terminal.schedules.kind_view import KindView
-from duetime.terminal.schedules.options import EditOptions
+from duetime.terminal.schedules.options import EditCommandOptions
 
 
 def add_schedule(app: Application, new: NewSchedule, json_: bool, *, tasks: Sequence[str] | None = None) -> None:
@@ -47,7 +47,7 @@ def edit_schedule(
     app: Application,
     view: KindView,
     given: str,
-    options: EditOptions,
+    options: EditCommandOptions,
     json_: bool,
     *,
     name: str | None,

@@ -83,7 +83,7 @@ class TriggerOptions:
 
 
 @dataclass(frozen=True)
-class EditOptions(TriggerOptions):
+class EditCommandOptions(TriggerOptions):
     """Options of an edit. A recurring schedule keeps its rule if only a time is given: its next run is moved."""
 
     starting: Annotated[
@@ -117,7 +117,7 @@ class NamedFields:
 
 
 @_having({each.name: _policy_option(each) for each in policy_options().values()})
-class PolicyOptions:
+class PolicyCommandOptions:
     """The policy of a schedule. `none`, and `--no-` before the name of a switch, restore the default."""
 
     def given(self) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from duetime.terminal.context import Db, Json, opened, value_of
 from duetime.terminal.schedules.change import add_schedule, edit_schedule
 from duetime.terminal.schedules.commands import Id, kind_commands
 from duetime.terminal.schedules.kind_view import standard_view
-from duetime.terminal.schedules.options import EditOptions, Key, Name, PolicyOptions, TriggerOptions
+from duetime.terminal.schedules.options import EditCommandOptions, Key, Name, PolicyCommandOptions, TriggerOptions
 from duetime.terminal.typer_ext import PlainCommand, argument, bundled
 
 _RESERVED = {*time_options(), *policy_options(), "tz", "starting", "id", "name", "key", "db", "json_"}
@@ -30,7 +30,7 @@ def standard_commands(spec: KindSpec) -> typer.Typer:
     def add(
         name: Annotated[str, argument("NAME", "Name of the schedule.")],
         trigger: TriggerOptions,
-        policy: PolicyOptions,
+        policy: PolicyCommandOptions,
         key: Key = None,
         db: Db = None,
         json_: Json = False,
@@ -43,8 +43,8 @@ def standard_commands(spec: KindSpec) -> typer.Typer:
 
     def edit(
         id: Id,
-        trigger: EditOptions,
-        policy: PolicyOptions,
+        trigger: EditCommandOptions,
+        policy: PolicyCommandOptions,
         name: Name = None,
         db: Db = None,
         json_: Json = False,

@@ -17,7 +17,7 @@ from duetime.engine.encoding import clean_text, encode_whole
 from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.engine.kind import LOCAL
 from duetime.engine.outcome import Outcome, Retry
-from duetime.kinds.prompts.agent import Access, AgentRequest, Reply
+from duetime.kinds.prompts.agent import Access, AgentReply, AgentRequest
 from duetime.kinds.prompts.agents.environment import TOOLS, mcp_toolset
 from duetime.kinds.prompts.agents.gateway import ToolGateway
 from duetime.kinds.prompts.agents.gateway_tools import ToolSources, gateway_for
@@ -31,7 +31,7 @@ from duetime.kinds.prompts.agents.model_turn import (
     system_prompt,
     take_turn,
 )
-from duetime.kinds.prompts.agents.models import Failure, failure_of, masked, missing_for, model_named
+from duetime.kinds.prompts.agents.models import ModelFailure, failure_of, masked, missing_for, model_named
 from duetime.kinds.prompts.agents.user_servers import ServerUnreachable
 from duetime.kinds.prompts.allowance import Allowance
 
@@ -69,18 +69,18 @@ class BuiltinAgent:
         self._instructions, self._turns = instructions, turns
         self._allowance, self._sources = allowance or Allowance(), sources or ToolSources()
 
-    def wake(self, request: AgentRequest) -> Reply | Outcome:
+    def wake(self, request: AgentRequest) -> AgentReply | Outcome:
         try:
             model = model_named(self._model)
         except InvalidInput as error:
-            return Reply(error=error.message, permanent=True)
+            return AgentReply(error=error.message, permanent=True)
         turn = Turn()
         allowance = self._allowance if request.allowance is None else request.allowance
         gateway = gateway_for(request, allowance, self._sources, os.environ, web=True)
         # The pool's thread has no event loop; one that exists only for the run leaves nothing behind.
         failure = asyncio.run(_with_timeout(self._work(request, model, turn, gateway), request))
         reply = _reply(turn, failure, request)
-        if gateway is not None and isinstance(reply, Reply):
+        if gateway is not None and isinstance(reply, AgentReply):
             reply = replace(reply, denied=gateway.denied)
         return reply
 
@@ -92,7 +92,7 @@ class BuiltinAgent:
 
     async def _work(
         self, request: AgentRequest, model: Model, turn: Turn, gateway: ToolGateway | None
-    ) -> Failure | None:
+    ) -> ModelFailure | None:
         zone, now = request.zone or self._zone, self._clock.now()
         instructions = system_prompt(request.owner, zone, now, WOKEN, self._instructions)
 
@@ -104,9 +104,9 @@ class BuiltinAgent:
             try:
                 tools = await _open_tools(opened, request.access, gateway)
             except ServerUnreachable as error:
-                return Failure(error.message)
+                return ModelFailure(error.message)
             except Exception as error:
-                return Failure(f"its tools cannot be reached: {failure_of(error, self._model).message}")
+                return ModelFailure(f"its tools cannot be reached: {failure_of(error, self._model).message}")
             try:
                 await take_turn(
                     turn, model, instructions, tools, request.text, most=self._turns, left=request.left, on_event=report
@@ -129,7 +129,7 @@ async def _open_tools(stack: AsyncExitStack, access: Access, gateway: ToolGatewa
     return [own, further.prefixed(TOOLS)]
 
 
-async def _with_timeout(work: Coroutine[None, None, Failure | None], request: AgentRequest) -> Failure | None:
+async def _with_timeout(work: Coroutine[None, None, ModelFailure | None], request: AgentRequest) -> ModelFailure | None:
     """Cancel the work when the run is to stop or times out, and wait for the work to end."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + request.patience
@@ -141,12 +141,12 @@ async def _with_timeout(work: Coroutine[None, None, Failure | None], request: Ag
     task.cancel()
     await asyncio.wait({task}, timeout=GRACE)
     if request.stop.is_set():
-        return Failure(f"it was stopped ({request.stop.reason})")
-    return Failure(f"it was not done after {request.patience:g} s")
+        return ModelFailure(f"it was stopped ({request.stop.reason})")
+    return ModelFailure(f"it was not done after {request.patience:g} s")
 
 
-def _reply(turn: Turn, failure: Failure | None, request: AgentRequest) -> Reply | Outcome:
-    done = Reply(text=turn.text, tool_calls=turn.view(), earlier_calls=turn.earlier_calls, spent=turn.spent)
+def _reply(turn: Turn, failure: ModelFailure | None, request: AgentRequest) -> AgentReply | Outcome:
+    done = AgentReply(text=turn.text, tool_calls=turn.view(), earlier_calls=turn.earlier_calls, spent=turn.spent)
     if failure is None:
         return done
     error = masked(failure.message, request.access.token)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from duetime.engine.clock import SystemClock
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import LOCAL, STOPPED, StopReason
-from duetime.kinds.prompts.agent import CANNOT_START, Access, AgentRequest, Reply
+from duetime.kinds.prompts.agent import CANNOT_START, Access, AgentReply, AgentRequest
 from duetime.kinds.prompts.agents.environment import MCP_CONFIG, SERVER, standard_config, visible, write_private
 from duetime.kinds.prompts.agents.gateway import OpeningStopped, opened
 from duetime.kinds.prompts.agents.gateway_tools import ToolSources, gateway_for
@@ -85,13 +85,13 @@ class CommandAgent:
         self._limits = limits
         self._closed = False
 
-    def wake(self, request: AgentRequest) -> Reply:
+    def wake(self, request: AgentRequest) -> AgentReply:
         allowance = self._allowance if request.allowance is None else request.allowance
         env = self._visible(allowance)
         program = shutil.which(self._command[0], path=env.get("PATH", ""))
         problem = self._missing(allowance, program, request.owner) or self._permanent_problem(request)
         if problem is not None or program is None:
-            return Reply(error=problem, permanent=True)
+            return AgentReply(error=problem, permanent=True)
         web = self._preset is None or not self._preset.has_web
         gateway = gateway_for(request, allowance, self._sources, self._environment, web=web)
         began = _clock.monotonic()
@@ -107,12 +107,12 @@ class CommandAgent:
                 woken = Woken(request, allowance, {SERVER: request.access, **tools}, Path(private), env)
                 reply = self._execute(woken, program, stop_request)
         except ServerUnreachable as error:
-            return Reply(error=error.message)
+            return AgentReply(error=error.message)
         except OpeningStopped as stopped:
-            return Reply(error=str(stopped))
+            return AgentReply(error=str(stopped))
         except OSError as error:  # no space for the folder, or no process can be started
             log.warning("agents.%s: %s cannot be started: %s", self._name, self._program, error)
-            return Reply(
+            return AgentReply(
                 error=f"{self._program} cannot be started here: {(error.strerror or 'no reason given').lower()}"
             )
         return reply if gateway is None else replace(reply, denied=[*reply.denied, *gateway.denied])
@@ -152,7 +152,7 @@ class CommandAgent:
             )
         return None
 
-    def _execute(self, woken: Woken, program: str, stop_request: Callable[[], StopRequest | None]) -> Reply:
+    def _execute(self, woken: Woken, program: str, stop_request: Callable[[], StopRequest | None]) -> AgentReply:
         request, private = woken.request, woken.private
         tokens = {f"{name}_token": access.token for name, access in woken.servers.items()}
         secrets = Secrets(request.access.token, woken.env, request.access.env, tokens)

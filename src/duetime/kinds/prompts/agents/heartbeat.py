@@ -23,7 +23,7 @@ from duetime.engine.scheduler import Scheduler
 from duetime.engine.times import format_local, read_duration
 from duetime.engine.triggers import build_trigger, trigger_to_json
 from duetime.engine.validation import Changes, NewSchedule
-from duetime.kinds.prompts.agent import NO_REPLY_YET, Agent, AgentRequest, DuePrompt, Reply, Spent, answers_later
+from duetime.kinds.prompts.agent import NO_REPLY_YET, Agent, AgentReply, AgentRequest, DuePrompt, Spent, answers_later
 from duetime.kinds.prompts.allowance import Allowance
 from duetime.kinds.prompts.inbox import RunCheckout
 from duetime.kinds.prompts.kind import KIND
@@ -52,35 +52,35 @@ class HeartbeatAgent:
         self._inner, self._instructions = inner, instructions
         self._owner, self._zone, self._checkout = owner, zone, checkout
 
-    def wake(self, request: AgentRequest) -> Reply | Outcome:
+    def wake(self, request: AgentRequest) -> AgentReply | Outcome:
         if request.owner != self._owner:  # other owners must not read the standing instructions
-            return Reply(error=f"the heartbeat is {self._owner}'s own; choose another agent", permanent=True)
+            return AgentReply(error=f"the heartbeat is {self._owner}'s own; choose another agent", permanent=True)
         standing = read_standing(self._instructions)
         if isinstance(standing, MissingInstructions):
-            return Reply(error=standing.reason, permanent=True)
+            return AgentReply(error=standing.reason, permanent=True)
         own = []
         if request.prompt != BEAT:
             asked = request.task, request.run, request.owner, request.prompt, request.due, request.stored
             own = [DuePrompt(*asked, author=request.author)]
         taken: list[DuePrompt] = []
-        answer: Reply | Outcome = NO_REPLY_YET
+        answer: AgentReply | Outcome = NO_REPLY_YET
         try:
             taken += self._checkout.take(request)
             text = beat_text(standing, own, taken, self._zone, secrets.token_hex(8))
             answer = self._inner.wake(replace(_limited_by(request, taken), text=text))
-            if isinstance(answer, Reply) and _is_about(own, taken) and _ends_prompt(answer, request):
+            if isinstance(answer, AgentReply) and _is_about(own, taken) and _ends_prompt(answer, request):
                 self._checkout.finish(request, taken[0], answer)
         finally:
             if not answers_later(answer):
                 self._checkout.give_back(request, self._return_reason(answer, request, len(taken)))
         return answer
 
-    def _return_reason(self, answer: Reply | Outcome, request: AgentRequest, taken: int) -> str:
+    def _return_reason(self, answer: AgentReply | Outcome, request: AgentRequest, taken: int) -> str:
         """Return the reason to show. An agent that finished none of several prompts might never do so, so it gets them
         one by one."""
         if request.stop.reason is not None:
             return f"the heartbeat was stopped ({request.stop.reason})"
-        error = answer.error if isinstance(answer, Reply | Retry | Failed) else None
+        error = answer.error if isinstance(answer, AgentReply | Retry | Failed) else None
         if error is not None:
             return shorten_error(f"the heartbeat failed: {error}")
         return NOT_REACHED if taken and self._checkout.left(request) < taken else LEFT
@@ -98,7 +98,7 @@ def _is_about(own: Sequence[DuePrompt], taken: Sequence[DuePrompt]) -> bool:
     return len(taken) == 1 and not own
 
 
-def _ends_prompt(reply: Reply, request: AgentRequest) -> bool:
+def _ends_prompt(reply: AgentReply, request: AgentRequest) -> bool:
     """Return whether a reply ends the prompt. A failure does only if something was done; otherwise (no model, no
     capacity, no program), others may still do it."""
     if answers_later(reply):

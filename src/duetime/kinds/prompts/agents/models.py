@@ -83,7 +83,7 @@ def missing_for(name: str) -> str | None:
     return None
 
 
-class Failure(NamedTuple):
+class ModelFailure(NamedTuple):
     """A failure of a model; the message says what to do and contains no secret."""
 
     message: str
@@ -113,7 +113,7 @@ _KNOWN = (
 )
 
 
-def failure_of(error: BaseException, model: str) -> Failure:
+def failure_of(error: BaseException, model: str) -> ModelFailure:
     from pydantic_ai import exceptions
 
     cause = error
@@ -122,12 +122,12 @@ def failure_of(error: BaseException, model: str) -> Failure:
         cause = cause.exceptions[0]
     said = masked(_provider_message(cause))
     if isinstance(cause, LimitExceeded):
-        return Failure(said, permanent=True)
+        return ModelFailure(said, permanent=True)
     for name, words, permanent in _KNOWN:
         if isinstance(cause, getattr(exceptions, name)):
             message = words.format(model=model, said=said, key=key_of(model))
-            return Failure(message, permanent, getattr(cause, "retry_after", None) or 0.0)
-    return Failure(f"{type(cause).__name__}: {said}" if said else type(cause).__name__)
+            return ModelFailure(message, permanent, getattr(cause, "retry_after", None) or 0.0)
+    return ModelFailure(f"{type(cause).__name__}: {said}" if said else type(cause).__name__)
 
 
 def masked(text: str, token: str = "") -> str:

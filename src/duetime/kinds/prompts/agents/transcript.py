@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from duetime.kinds.prompts.agent import Reply, Spent
+from duetime.kinds.prompts.agent import AgentReply, Spent
 from duetime.kinds.prompts.agents.environment import SERVER, TOOLS
 from duetime.processes.child import signal_name
 from duetime.processes.output import MOST_KEPT, LineBuffer, OutputBuffer
@@ -255,16 +255,16 @@ _STDERR_SHOWN = 300
 
 def reply_of(
     program: str, transcript: Transcript, ended: ExitStatus, why: str | None, stderr: str, secrets: Secrets
-) -> Reply:
+) -> AgentReply:
     """Return the reply. `why` is the reason if the program was stopped; what it did until then is included anyway."""
     error = why or _failure(program, transcript, ended, secrets.without(stderr))
     reply = to_reply(transcript, error, secrets)
     return replace(reply, exit_code=ended.code, permanent=why is None and ended.errno is not None)
 
 
-def to_reply(transcript: Transcript, error: str | None, secrets: Secrets) -> Reply:
+def to_reply(transcript: Transcript, error: str | None, secrets: Secrets) -> AgentReply:
     """Return an agent's answer, with the secrets that it was given redacted."""
-    return Reply(
+    return AgentReply(
         text=secrets.without(transcript.text),
         outcome=secrets.cleaned(transcript.outcome),
         tool_calls=secrets.cleaned(transcript.view()),

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from duetime.engine.clock import SECOND, Clock, Instant, datetime_of
 from duetime.engine.errors import InvalidInput
 from duetime.engine.outcome import Outcome, Retry
-from duetime.kinds.prompts.agent import AgentRequest, Reply
+from duetime.kinds.prompts.agent import AgentReply, AgentRequest
 from duetime.kinds.prompts.agents.transcript import Transcript, answer_problem, read_answer, to_reply
 from duetime.net.calls import retry_after, status_name
 from duetime.net.client import CallFailed, Http, HttpAnswer, HttpCall
@@ -40,7 +40,7 @@ class WebhookAgent:
         self._name, self._url, self._secret = name, url, secret
         self._http, self._clock = http, clock
 
-    def wake(self, request: AgentRequest) -> Reply | Outcome:
+    def wake(self, request: AgentRequest) -> AgentReply | Outcome:
         secrets = Secrets(request.access.token, {"secret": self._secret})
         body = json.dumps(self._message(request)).encode()
         headers = {
@@ -54,12 +54,12 @@ class WebhookAgent:
             answered = self._http.send(HttpCall("POST", self._url, headers, body, patience, request.once))
         except CallFailed as failed:
             reason = secrets.in_short(failed.reason)
-            return Reply(error=reason, permanent=True) if failed.permanent else Retry(reason)
+            return AgentReply(error=reason, permanent=True) if failed.permanent else Retry(reason)
         if answered.status == HTTPStatus.ACCEPTED and request.access.url is None:
             words = "wants to answer later, but there is no server for it to call; start `duetime serve`"
-            return Reply(error=f"the webhook of agents.{self._name} {words}")
+            return AgentReply(error=f"the webhook of agents.{self._name} {words}")
         if answered.status == HTTPStatus.ACCEPTED:
-            return Reply(waiting_until=self._deadline(request))
+            return AgentReply(waiting_until=self._deadline(request))
         if 200 <= answered.status < 300:
             return self._answer(answered, secrets)
         return self._refused(answered, secrets)
@@ -95,11 +95,11 @@ class WebhookAgent:
     def _deadline(self, request: AgentRequest) -> Instant:
         return Instant(self._clock.now() + int(request.patience * SECOND))
 
-    def _answer(self, answered: HttpAnswer, secrets: Secrets) -> Reply:
+    def _answer(self, answered: HttpAnswer, secrets: Secrets) -> AgentReply:
         media_type = answered.headers.get("content-type", "").partition(";")[0].strip().lower()
         if media_type in _PAGES:
             words = "answered with a page for people; check that its address is right and asks for no login"
-            return Reply(error=f"the webhook of agents.{self._name} {words}")
+            return AgentReply(error=f"the webhook of agents.{self._name} {words}")
         transcript = Transcript()
         as_json = media_type == "application/json" or media_type.endswith("+json")
         read_answer(transcript, answered.body.decode("utf-8", "replace"), as_json=as_json)
@@ -107,7 +107,7 @@ class WebhookAgent:
             transcript, transcript.error or answer_problem(f"the webhook of agents.{self._name}", transcript), secrets
         )
 
-    def _refused(self, answered: HttpAnswer, secrets: Secrets) -> Reply | Outcome:
+    def _refused(self, answered: HttpAnswer, secrets: Secrets) -> AgentReply | Outcome:
         status = answered.status
         beginning = answered.body[: 4 * _SHOWN].decode("utf-8", "replace").strip()
         said = f"the webhook of agents.{self._name} answered {status_name(status)}"
@@ -116,7 +116,7 @@ class WebhookAgent:
             return Retry(secrets.in_short(said + because), retry_after(answered.headers))
         if 300 <= status < 400:
             said += "; redirects are not followed, so set the address that it leads to"
-        return Reply(error=secrets.in_short(said + because), permanent=True)
+        return AgentReply(error=secrets.in_short(said + because), permanent=True)
 
 
 def signature(secret: str, timestamp: int, body: bytes) -> str:

@@ -14,9 +14,9 @@ from duetime.engine.scopes import WRITE
 from duetime.engine.store import Page
 from duetime.kinds.requests.qstash_api.call import PREFIX, ApiResponse, Asking, not_found, not_offered
 from duetime.kinds.requests.qstash_api.lookup import (
-    Failure,
+    FailedMessage,
     Filter,
-    Message,
+    QStashMessage,
     Source,
     chosen,
     failure_of,
@@ -48,7 +48,7 @@ _LARGEST_BODY = 4096
 _CALLED_OFF = frozenset({RunStatus.CANCELLED, RunStatus.MISSED, RunStatus.SKIPPED})
 
 
-def told(message: Message, attempts: Sequence[Attempt], depth: int) -> list[View]:
+def told(message: QStashMessage, attempts: Sequence[Attempt], depth: int) -> list[View]:
     view = message_view(*message, depth)
     payload = payload_of(message.schedule)
     shown = body_of(shown_to(depth, payload))
@@ -84,7 +84,7 @@ def _tried(attempts: Sequence[Attempt]) -> Iterator[View]:
         yield _row("RETRY", ended)
 
 
-def _state(message: Message, created: int, depth: int) -> Iterator[View]:
+def _state(message: QStashMessage, created: int, depth: int) -> Iterator[View]:
     run = message.run
     if run is None:
         if message.schedule.progress.state == ScheduleState.CANCELLED:
@@ -140,14 +140,14 @@ def _of_run(asking: Asking, run: Run) -> list[View]:
     return [] if found is None else _of_message(asking, found)
 
 
-def _of_message(asking: Asking, message: Message) -> list[View]:
+def _of_message(asking: Asking, message: QStashMessage) -> list[View]:
     attempts = [] if message.run is None else asking.scheduler.attempts(asking.caller, message.run.id)
     return told(message, attempts, asking.caller.depth)
 
 
 def _of_unbegun(asking: Asking, schedule: Schedule) -> list[View]:
     is_message = schedule.definition.public_id.startswith(ONCE) and not schedule.progress.run_count
-    return told(Message(schedule, None), [], asking.caller.depth) if is_message else []
+    return told(QStashMessage(schedule, None), [], asking.caller.depth) if is_message else []
 
 
 # The dead letter queue: messages whose attempts are used up, until somebody retries or removes them.
@@ -181,7 +181,7 @@ def get_failure(asking: Asking) -> ApiResponse:
     return ApiResponse(dlq_view(*_failure(asking), asking.caller.depth))
 
 
-def _failure(asking: Asking) -> Failure:
+def _failure(asking: Asking) -> FailedMessage:
     id: str = asking.path["dlq_id"]
     found = find_failure(asking, id)
     if found is None:
@@ -214,7 +214,7 @@ def retry_failures(asking: Asking) -> ApiResponse:
     return ApiResponse(without_nulls({"responses": [_retried(each) for each in done], "cursor": cursor}))
 
 
-def _chosen(asking: Asking) -> tuple[Sequence[Failure], str | None]:
+def _chosen(asking: Asking) -> tuple[Sequence[FailedMessage], str | None]:
     """Return the failures that are named or match the filter, and a cursor if there are more; selecting all requires
     `all=true`."""
     cursor = None
@@ -229,7 +229,7 @@ def _chosen(asking: Asking) -> tuple[Sequence[Failure], str | None]:
     return [each for each in found if each is not None], cursor
 
 
-def _retried(found: Failure) -> View:
+def _retried(found: FailedMessage) -> View:
     """Return the id of the message, which a retry keeps so that a receiver can recognize repeats."""
     return {"messageId": message_id(found.schedule.definition.public_id, found.run.id)}
 

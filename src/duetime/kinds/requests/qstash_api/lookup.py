@@ -139,7 +139,7 @@ def chosen(asking: Asking, ids: str, *besides: str) -> tuple[list[str] | None, F
     return named, wanted
 
 
-class Message(NamedTuple):
+class QStashMessage(NamedTuple):
     schedule: Schedule
     run: Run | None
     """None for a one-off that has not started."""
@@ -155,14 +155,14 @@ class Message(NamedTuple):
         return self.run is not None and self.run.status in LIVE
 
 
-class Failure(NamedTuple):
+class FailedMessage(NamedTuple):
     """A message whose attempts are used up."""
 
     schedule: Schedule
     run: Run
 
 
-def find_message(asking: Asking, id: str) -> Message | None:
+def find_message(asking: Asking, id: str) -> QStashMessage | None:
     scheduler, caller = asking.scheduler, asking.caller
     made_by = schedule_and_run(id)
     if made_by is not None:
@@ -177,33 +177,33 @@ def find_message(asking: Asking, id: str) -> Message | None:
     if run is not None:
         return message_of(asking, run)
     schedule = scheduler.find(caller, id, KIND)
-    return None if schedule is None else Message(schedule, None)
+    return None if schedule is None else QStashMessage(schedule, None)
 
 
-def find_living(asking: Asking, id: str) -> Message | None:
+def find_living(asking: Asking, id: str) -> QStashMessage | None:
     """Return an unfinished message; delivered, failed and cancelled ones are only in the logs and the DLQ."""
     found = find_message(asking, id)
     return found if found is not None and found.is_living else None
 
 
-def find_failure(asking: Asking, dlq: str) -> Failure | None:
+def find_failure(asking: Asking, dlq: str) -> FailedMessage | None:
     number = failed_run(dlq)
     run = None if number is None else asking.scheduler.run(asking.caller, number)
     return None if run is None or run.kind != KIND else failure_of(asking, run)
 
 
-def failure_of(asking: Asking, run: Run) -> Failure | None:
+def failure_of(asking: Asking, run: Run) -> FailedMessage | None:
     """Return the failure of a run, or None if it has not failed or was dismissed."""
     found = None if run.status != RunStatus.FAILED or run.stop else message_of(asking, run)
-    return None if found is None else Failure(found.schedule, run)
+    return None if found is None else FailedMessage(found.schedule, run)
 
 
-def message_of(asking: Asking, run: Run) -> Message | None:
+def message_of(asking: Asking, run: Run) -> QStashMessage | None:
     """Return the message of a run, even if its schedule was deleted, because the history outlives it."""
     schedule = asking.scheduler.schedule_of(asking.caller, run, deleted=True)
     if schedule is None or schedule.definition.payload == NO_PAYLOAD:  # deleted by a version that kept nothing
         return None
-    return Message(schedule, run)
+    return QStashMessage(schedule, run)
 
 
 def latest_run(asking: Asking, schedule: ScheduleId) -> Run | None:

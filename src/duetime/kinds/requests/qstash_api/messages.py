@@ -16,7 +16,7 @@ from duetime.engine.result import Err, Result, err_of
 from duetime.engine.rule_edits import WHOLE_RULE
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.scopes import DELETE
-from duetime.engine.store import Created
+from duetime.engine.store import Creation
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.kinds.requests.qstash_api.call import (
     PREFIX,
@@ -33,7 +33,7 @@ from duetime.kinds.requests.qstash_api.call import (
     read_request,
 )
 from duetime.kinds.requests.qstash_api.lookup import (
-    Message,
+    QStashMessage,
     chosen,
     find_living,
     latest_run,
@@ -124,7 +124,7 @@ def cancel_message(asking: Asking) -> ApiResponse:
     return ApiResponse({"cancelled": 1}, 202)
 
 
-def _living(asking: Asking) -> Message:
+def _living(asking: Asking) -> QStashMessage:
     id: str = asking.path["message_id"]
     found = find_living(asking, id)
     if found is None:
@@ -145,16 +145,16 @@ def cancel_messages(asking: Asking) -> ApiResponse:
     return ApiResponse({"cancelled": sum(_cancel(asking, each) for each in few)}, 202)
 
 
-def _all(asking: Asking) -> Iterator[Message]:
+def _all(asking: Asking) -> Iterator[QStashMessage]:
     """Yield every unfinished message, one at a time, because their bodies together may not fit into memory."""
-    yield from (Message(each, None) for each in living_schedules(asking, ONCE))
+    yield from (QStashMessage(each, None) for each in living_schedules(asking, ONCE))
     for run in living_runs(asking):
         message = message_of(asking, run)
         if message is not None and not message.is_once:
             yield message
 
 
-def _cancel(asking: Asking, message: Message) -> bool:
+def _cancel(asking: Asking, message: QStashMessage) -> bool:
     """Cancel a message. Return False if it ended before it could be cancelled."""
     asking.scheduler.check_scopes(asking.caller, DELETE)
     if message.is_once:
@@ -186,13 +186,13 @@ def _new(request: Request, now: Instant) -> NewSchedule:
     return NewSchedule(KIND, request.name, *when[:2], request.payload, request.policy, when.timezone, key)
 
 
-def _answers(before: Sequence[Schedule | None], made: Sequence[Created]) -> list[dict[str, Any]]:
+def _answers(before: Sequence[Schedule | None], made: Sequence[Creation]) -> list[dict[str, Any]]:
     """Return an answer for each message. Within one batch, too, only the first with the same id is sent."""
     created = iter(made)
     answers: list[dict[str, Any]] = []
     known_ids: set[str] = set()
     for known in before:
-        schedule, fresh = next(created) if known is None else Created(known, fresh=False)
+        schedule, fresh = next(created) if known is None else Creation(known, fresh=False)
         id = schedule.definition.public_id
         answers.append({"messageId": id} if fresh and id not in known_ids else {"messageId": id, "deduplicated": True})
         known_ids.add(id)
