@@ -59,7 +59,7 @@ class Schedule(ScheduleValue):
     __slots__ = ("_call",)
     _call: Call
 
-    def __init__(self, call: Call, id: str, plain: Callable[[], Mapping[str, Any]]) -> None:
+    def __init__(self, call: Call, id: str, plain: Callable[[], dict[str, Any]]) -> None:
         super().__init__(plain, call.zone)
         object.__setattr__(self, "_call", call)
         object.__setattr__(self, "id", id)  # so that nothing else has to be read for a change

@@ -6,20 +6,20 @@ describe the data to its users. `presenters` makes their plain form, which JSON 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass, field, fields
 from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 from zoneinfo import ZoneInfo
 
-Plain = Mapping[str, Any]
+Plain = dict[str, Any]
 """A value as JSON has it: instants are texts in ISO 8601 with an offset."""
 
 
 class Value:
-    """A frozen value. Its attributes are read from its plain form when the first one is used: many values are made of
-    which nobody reads more than the id."""
+    """A frozen value. Its attributes are read from its plain form when they are used: many values are made of which
+    nobody reads more than the id."""
 
     __slots__ = ("_plain", "_zone")
     _plain: Callable[[], Plain]
@@ -31,7 +31,7 @@ class Value:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain data, as the HTTP API does: times are texts in ISO 8601 with an offset."""
-        return dict(self._plain())
+        return self._plain().copy()
 
     def __repr__(self) -> str:
         """Return what identifies it, without its payload, which may contain credentials."""
@@ -42,40 +42,41 @@ class Value:
     if not TYPE_CHECKING:  # a type checker would accept every name
 
         def __getattr__(self, name: str) -> Any:
-            readers = _readers(type(self))
-            if name not in readers:
+            """Read an attribute when it is used for the first time, and keep it."""
+            if name not in (readers := _readers(type(self))):
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            read, default = readers[name]
             plain = self._plain()
-            for each, (read, default) in readers.items():
-                object.__setattr__(self, each, read(plain[each], self._zone) if each in plain else default())
-            return object.__getattribute__(self, name)
+            object.__setattr__(self, "_plain", plain.copy)  # is made once
+            value = plain[name] if name in plain else default()
+            value = value if read is None or value is None else read(value, self._zone)
+            object.__setattr__(self, name, value)
+            return value
 
 
 Reader = Callable[[Any, str], Any]
 
 
 @cache
-def _readers(type_: Any) -> dict[str, tuple[Reader, Callable[[], Any]]]:
+def _readers(type_: Any) -> dict[str, tuple[Reader | None, Callable[[], Any]]]:
     """Return how each attribute of a class is read from its plain form, and its value if that does not have it."""
     hints = get_type_hints(type_)
     return {each.name: (_reader(hints[each.name]), _default(each)) for each in fields(type_)}
 
 
-def _reader(hint: Any) -> Reader:
-    if datetime in (hint, *get_args(hint)):
+def _reader(hint: Any) -> Reader | None:
+    """Return the function that reads values of a type; None if they stay as they are."""
+    parts = (hint, *get_args(hint)) if get_origin(hint) is not dict else ()
+    if datetime in parts:
         return _time
-    if str in (hint, *get_args(hint)) and get_origin(hint) not in (list, dict):
-        return lambda value, _: None if value is None else str(value)  # not the member of an enumeration
-    items = get_args(hint)[0] if get_origin(hint) is list else None
-    if isinstance(items, type) and issubclass(items, Value):
-        return lambda values, zone: [items(each.copy, zone) for each in values]
-    return lambda value, _: value
+    if str in parts and get_origin(hint) is not list:
+        return lambda value, _: str(value)  # not the member of an enumeration
+    items = next((each for each in parts if isinstance(each, type) and issubclass(each, Value)), None)
+    return None if items is None else lambda values, zone: [items(each.copy, zone) for each in values]
 
 
-def _time(text: str | None, zone: str) -> datetime | None:
+def _time(text: str, zone: str) -> datetime:
     """Return a time in the zone, or one that is in UTC beside it as it is."""
-    if text is None:
-        return None
     time = datetime.fromisoformat(text)
     local = time.astimezone(ZoneInfo(zone))
     return local if local.utcoffset() == time.utcoffset() else time
