@@ -75,7 +75,7 @@ _RESULTS = (
     answers.Message,
     types.TakenPrompt,
     ScheduledTask,
-    types.ServerStatus,
+    answers.ServerStatus,
     answers.WorkerState,
 )
 _ALIASES = ("Time", "Duration", "Id")

@@ -16,9 +16,9 @@ from typing import Any, assert_type, get_type_hints
 import pytest
 
 from duetime import Duetime, DuetimeError, Run, Schedule
-from duetime.api.types import ServerStatus
 from duetime.engine.policy.options import Policy
 from duetime.kinds.jobs.registry import Registry
+from duetime.service.answers import ServerStatus
 from duetime.service.options import PolicyOptions, TimeOptions
 from duetime.service.when import parse_when
 from duetime.settings import Settings

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.support.agents import serving
@@ -127,6 +128,26 @@ def webhook_agent(folder: Path) -> Iterator[str]:
         try:
             port = Output(process).until(lambda line: line.startswith("listening")).split()[-1]
             yield f"http://127.0.0.1:{port}/"
+        finally:
+            process.kill()
+
+
+def test_a_web_application_schedules_its_own_work(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, str(EXAMPLES / "web_application.py"), "0"],
+        cwd=tmp_path,
+        env=variables(tmp_path),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        try:
+            line = Output(process).until(lambda line: "running on http://" in line)
+            url = f"http://{line.partition('http://')[2].split()[0]}/greetings"
+            created = httpx.post(url, params={"name": "Ann"}).json()
+            assert created["id"].startswith("job_") and "T" in created["next_run"]
+            eventually(lambda: httpx.get(url).json() == ["Hello Ann"], SECONDS, "she was greeted")
+            assert "clean_up" in asked("list", "--db", "web_application.db", folder=tmp_path)
         finally:
             process.kill()
 

@@ -7,11 +7,11 @@ from typing import Literal, Unpack
 
 from duetime.api.base import Base
 from duetime.api.edit import read_time_of
-from duetime.api.types import EditOptions, Id, ServerStatus, Upcoming
+from duetime.api.types import EditOptions, Id, Upcoming
 from duetime.api.values import Schedule, changed, edit, find, pause, schedule_of, schedules_of
 from duetime.engine import model
 from duetime.engine.errors import NotFound
-from duetime.service.answers import WorkerState
+from duetime.service.answers import ServerStatus, WorkerState
 from duetime.service.operations import upcoming
 from duetime.service.operations.change import BulkChange, Cancel, ChangeMany, Delete, Resume, change_many
 from duetime.service.operations.declaration import MAX_LIMIT

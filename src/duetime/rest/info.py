@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 from duetime.rest.dependencies import Caller, Context, json_only, operators_only, problems, router
 from duetime.rest.operation_models import model_of, request_of
 from duetime.rest.requests import Asked, PreviewGiven, when_of
-from duetime.rest.responses import CallerShape, StatusShape, UpcomingShape, WorkersShape
+from duetime.rest.responses import CallerShape, UpcomingShape, WorkersShape
 from duetime.service import answers
 from duetime.service.operations.schedules import PreviewTimes
 from duetime.service.operations.schedules import preview as read_preview
@@ -50,7 +50,7 @@ def workers(call: Caller, context: Context, asked: Annotated[Asked, Query()]) ->
     return JSONResponse({"workers": worker_views(call, read_workers(call).value)})
 
 
-@standing.get("/status", response_model=StatusShape)
+@standing.get("/status", response_model=answers.ServerStatus)
 def status(call: Caller, asked: Annotated[Asked, Query()]) -> Response:
     """Return what is set up, whether it works, usage and failures. Only the operator and the local owner see the names
     of machines."""

@@ -11,6 +11,8 @@ from duetime.service import answers
 _closed: Any
 for _closed in answers.ANSWERS:
     _closed.__pydantic_config__ = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+_open: Any = answers.ServerStatus  # kinds of other packages add to it
+_open.__pydantic_config__ = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
 
 class ClosedModel(BaseModel):
@@ -109,22 +111,6 @@ class AgentsShape(ClosedModel):
 
 class ChannelsShape(ClosedModel):
     channels: list[NamedShape]
-
-
-class StatusShape(BaseModel):
-    """Further parts come from the kinds, such as `agents` and `channels`."""
-
-    model_config = ConfigDict(extra="allow")
-
-    now: str
-    timezone: str
-    server: dict[str, Any] = Field(description="Where it runs, and whether it keeps running without an agent client.")
-    topics: list[str] = Field(description="The topics that schedules of the caller send to.")
-    limits: dict[str, Any]
-    failures_of_the_last_day: dict[str, Any]
-    when_off: str = Field(description="What happens to work that is due while no worker runs.")
-    warnings: list[dict[str, str]]
-    warning_codes: dict[str, str] = Field(description="What each warning code means.")
 
 
 class CallerShape(ClosedModel):

@@ -369,4 +369,36 @@ class WorkerState(Value):
     """How long it may stay silent before others take over."""
 
 
+@dataclass(frozen=True, slots=True, init=False, repr=False, kw_only=True)
+class ServerStatus(Value):
+    """The state of a server: what is set up, whether it works, usage and failures."""
+
+    now: datetime
+    """The current time."""
+    timezone: str
+    """The time zone in use."""
+    server: dict[str, Any]
+    """Where it runs, its workers, and whether it keeps running without an agent client."""
+    topics: list[str]
+    """Topics that schedules send to."""
+    agents: list[dict[str, Any]] = field(default_factory=list)
+    """The agents of the settings."""
+    channels: list[dict[str, Any]] = field(default_factory=list)
+    """The channels of the settings."""
+    default_topic: str | None = None
+    """The topic of notifications that name none."""
+    spent: dict[str, Any] = field(default_factory=dict)
+    """What agents used today and this week."""
+    limits: dict[str, Any]
+    """The limits in force."""
+    failures_of_the_last_day: dict[str, Any]
+    """What failed within the last 24 hours."""
+    when_off: str
+    """What happens to work that is due while no worker runs."""
+    warnings: list[dict[str, str]]
+    """What needs attention, with codes."""
+    warning_codes: dict[str, str]
+    """What each code means."""
+
+
 ANSWERS = (Schedule, Created, Run, RunDetails, EarlierAttempt, Message, Preview, PreviewedTime, Occurrence, WorkerState)

@@ -22,7 +22,7 @@ from duetime.engine.model import Schedule, ScheduleState
 from duetime.engine.redaction import without_password
 from duetime.engine.times import clock_local
 from duetime.service.errors import FAILED, INTERRUPTED, OK
-from duetime.service.presenters import schedule_view
+from duetime.service.presenters import reads_as
 from duetime.service.services import OPERATOR
 from duetime.settings import Settings
 from duetime.settings.working_folder import leave_folder
@@ -64,17 +64,17 @@ def print_start(app: App, name: str, samples: list[Schedule], json_: bool, *, qu
     ])  # fmt: skip
     if samples:
         pairs = zip(SAMPLES, samples, strict=True)
-        rows = [(made.definition.name, sample.shows, _when(made, zone)) for sample, made in pairs]
+        rows = [(made.definition.name, sample.shows, _when(made)) for sample, made in pairs]
         print()
         output.table(["SAMPLE", "SHOWS", "WHEN"], rows)
     print(flush=True)
 
 
-def _when(schedule: Schedule, zone: str) -> str:
+def _when(schedule: Schedule) -> str:
     """Return when a sample fires, or its state if somebody paused, cancelled or deleted it."""
     state = schedule.progress.state
     resting = state in (ScheduleState.PAUSED, ScheduleState.CANCELLED, ScheduleState.DELETED)
-    return state if resting else str(schedule_view(schedule, zone)["reads_as"]).split(" (")[0]
+    return state if resting else reads_as(schedule.definition.trigger).split(" (")[0]
 
 
 def print_stop(stream: Stream | None, left: int, *, demo_db: str | None, json_: bool, quiet: bool = False) -> None:
