@@ -287,10 +287,6 @@ class Paged(Asked):
     cursor: Cursor | None = None
 
 
-class Owned(Paged):
-    owner: Name | None = Field(default=None, description=OF_OWNER)
-
-
 class RunAsked(Asked):
     wait_seconds: float = Field(default=0, ge=0, le=MOST_SECONDS, description="How long to wait for the run to end.")
 

@@ -7,7 +7,7 @@ code.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,7 +18,7 @@ from duetime.engine.scopes import Scopes
 from duetime.service.warnings import ScheduleWarning as ScheduleWarning  # noqa: PLC0414  kinds import it from here
 
 if TYPE_CHECKING:
-    from duetime.engine.clock import Clock, Instant
+    from duetime.engine.clock import Clock
     from duetime.engine.kind import Caller
     from duetime.engine.model import Definition, Schedule
     from duetime.engine.result import Result
@@ -169,22 +169,6 @@ class BuildContext:
 
 
 # -- hooks ------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class OccurrenceWindow:
-    """Selects upcoming occurrences."""
-
-    now: Instant
-    count: int
-    start: Instant | None = None
-    until: Instant | None = None
-    kinds: Collection[str] | None = None
-    """None: all kinds."""
-    topic: str | None = None
-    include_paused: bool = False
-    owner: str | None = None
-    """For operators; None means everything that the caller may see."""
 
 
 class KindStatus(NamedTuple):

@@ -25,7 +25,6 @@ from duetime.engine.model import (
 )
 from duetime.engine.policy.options import policy_from_json
 from duetime.engine.queries import upcoming
-from duetime.engine.scheduler import Scheduler
 from duetime.engine.times import iso_local
 from duetime.engine.triggers import OnceTrigger, describe, trigger_from_json
 from duetime.engine.triggers.base import instant_from
@@ -316,12 +315,6 @@ def next_instants(schedule: Schedule, now: Instant, count: int) -> list[Instant]
     except DuetimeError:
         following = []
     return [progress.next, *following][: max(count, 0)]
-
-
-def run_shapes(scheduler: Scheduler, runs: Sequence[Run], zone: str, *, brief: bool = False) -> list[View]:
-    """Return views of runs. One query maps the schedules' internal numbers to the public ids that users know."""
-    ids = scheduler.store.public_ids([run.schedule for run in runs])
-    return [run_shape(run, ids, zone, brief=brief) for run in runs]
 
 
 def run_shape(run: Run, ids: Mapping[ScheduleId, str], zone: str, *, brief: bool = False) -> View:

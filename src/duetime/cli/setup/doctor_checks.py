@@ -16,15 +16,17 @@ from duetime.engine.clock import MINUTE, SECOND, Clock, Instant, SystemClock
 from duetime.engine.errors import DuetimeError
 from duetime.engine.model import Schedule, ScheduleId, names_limit, was_given_back
 from duetime.engine.redaction import without_password
-from duetime.engine.scheduler import Scheduler
-from duetime.engine.store import EVERY_ONE, Health, Page, RunQuery, ScheduleQuery
+from duetime.engine.store import Health, Page
 from duetime.engine.times import clock_local
 from duetime.service.checks import Check, Checks, Installation
-from duetime.service.errors import unwrap
 from duetime.service.kind_spec import known_specs, load
 from duetime.service.lookup import short_id
 from duetime.service.masking import masked
-from duetime.service.services import OPERATOR
+from duetime.service.operations.history import History, history
+from duetime.service.operations.schedules import COUNT_ALL, ListSchedules, list_schedules
+from duetime.service.operations.status import health as store_health
+from duetime.service.operations.status import workers
+from duetime.service.services import Call
 from duetime.service.workers import is_alive
 from duetime.settings import Settings, local_zone
 from duetime.terminal.context import again, program, store_file
@@ -145,7 +147,7 @@ MAX_RUNS = 1000
 
 def store_checks(settings: Settings, clock: Clock) -> Iterator[Check]:
     with closing(build(settings, clock=clock, tasks=False, use_published=True)) as app:
-        health = app.store.health(clock.now())
+        health = store_health(app.call).value
         yield Check("ok", "store", f"{health.details.get('engine', '')} at {clean(app.store.url)}")
         yield Check("ok", "schema", f"version {health.schema}, {plural(health.schedules, 'schedule')}")
         for warning in app.services.process_warnings():
@@ -155,7 +157,7 @@ def store_checks(settings: Settings, clock: Clock) -> Iterator[Check]:
         alive = yield from _workers(app, clock.now(), demo=bool(samples))
         if alive or not samples:  # the demo is stopped, and what is due waits for its next start
             yield from _overdue(health, alive, clock.now())
-        yield from _troubled(app.scheduler, samples)
+        yield from _troubled(app.call, samples)
         yield from _retrying(app, samples)
         installation = Installation(settings, clock, app.services, samples)
         yield from kind_checks(lambda checks: checks.store(installation))
@@ -176,7 +178,7 @@ def _clock(app: App, clock: Clock) -> Iterator[Check]:
 
 
 def _workers(app: App, now: Instant, *, demo: bool) -> Generator[Check, None, int]:
-    rows = app.scheduler.workers()
+    rows = workers(app.call).value
     alive = [row for row in rows if is_alive(row, now)]
     for row in rows:
         seen = relative(row.seen, now)
@@ -208,8 +210,8 @@ Samples = Collection[ScheduleId]
 """Schedules of the demo, some of which fail on purpose."""
 
 
-def _troubled(scheduler: Scheduler, samples: Samples) -> Iterator[Check]:
-    broken, failed = _some(scheduler, "broken", ()), _some(scheduler, "failed", samples)
+def _troubled(call: Call, samples: Samples) -> Iterator[Check]:
+    broken, failed = _some(call, "broken", ()), _some(call, "failed", samples)
     if broken.items:
         advice = f"fix the trigger with {_command(broken, 'edit ID')}, or delete it"
         yield Check("fail", "broken", f"{_named(broken)}; {advice}")
@@ -225,16 +227,16 @@ def _left_out(samples: Samples) -> str:
     return "; not counting the samples of the demo, some of which fail on purpose" if samples else ""
 
 
-def _some(scheduler: Scheduler, status: str, samples: Samples) -> Page[Schedule]:
-    query = ScheduleQuery(status=status, newest_first=True, limit=3 + len(samples), count_to=EVERY_ONE)
-    page = unwrap(scheduler.search(OPERATOR, query))
+def _some(call: Call, status: str, samples: Samples) -> Page[Schedule]:
+    request = ListSchedules(status=status, limit=3 + len(samples), count_to=COUNT_ALL)
+    page = list_schedules(call, request).value
     others = [each for each in page.items if each.definition.id not in samples]
     return page._replace(items=others[:3], total=page.total - (len(page.items) - len(others)))
 
 
 def _retrying(app: App, samples: Samples) -> Iterator[Check]:
     """Report runs that failed and wait for another attempt, which no status of a schedule shows."""
-    pending = unwrap(app.scheduler.runs(OPERATOR, RunQuery(status="pending", limit=MAX_RUNS, count_to=0))).items
+    pending = history(app.call, History(status="pending", limit=MAX_RUNS, count_to=0)).value.items
     held = [run for run in pending if was_given_back(run) and not names_limit(run.error)]
     if held:
         them = "it" if len(held) == 1 else "them"

@@ -46,7 +46,6 @@ from duetime.service.presenters import (
     message_shape,
     moment_view,
     run_shape,
-    run_shapes,
 )
 from duetime.service.services import Call
 from duetime.settings.sections import INBOX
@@ -128,7 +127,8 @@ def show_run(call: Call, request: ShowRun) -> Answer[Run]:
 
 def run_views(call: Call, runs: Sequence[Run], *, brief: bool = False) -> list[View]:
     """Return runs for programs. One query maps the schedules' internal numbers to the public ids that users know."""
-    return run_shapes(call.scheduler, runs, call.zone, brief=brief)
+    ids = call.scheduler.store.public_ids([run.schedule for run in runs])
+    return [run_shape(run, ids, call.zone, brief=brief) for run in runs]
 
 
 def outcomes(call: Call, runs: Sequence[Run], longest: int = LONGEST) -> list[View]:

@@ -9,7 +9,6 @@ from typing import Annotated, NamedTuple
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError
-from duetime.engine.kind import Caller
 from duetime.engine.model import Schedule, ScheduleState
 from duetime.engine.policy.options import policy_from_json
 from duetime.engine.policy.pauses import is_held
@@ -17,10 +16,10 @@ from duetime.engine.result import Err
 from duetime.engine.store import PAGE_BYTES, ScheduleQuery
 from duetime.engine.triggers import Trigger, trigger_from_json
 from duetime.engine.triggers.step_budget import LIST_STEPS, step_budget
-from duetime.service.kind_spec import OccurrenceWindow, check_kind
+from duetime.service.kind_spec import check_kind
 from duetime.service.operations.declaration import Answer, Field, Kind, Owner, Time, check_owner, read_range
 from duetime.service.presenters import View, coming_shape
-from duetime.service.services import Call, Services, pages_of
+from duetime.service.services import Call, pages_of
 from duetime.service.warnings import ScheduleWarning
 
 MOST_READ = 2000
@@ -72,45 +71,39 @@ class UpcomingTimes(NamedTuple):
         return facts | {name: value for name, value in further.items() if value}
 
 
+class _Window(NamedTuple):
+    """A request whose times were read."""
+
+    now: Instant
+    start: Instant | None
+    until: Instant | None
+    request: ListUpcoming
+
+
 def upcoming(call: Call, request: ListUpcoming) -> Answer[UpcomingTimes]:
     """Return what fires in a window, each row with its owner and its topic. Warnings say why something may be
     missing."""
     check_kind(request.kind)
-    kinds = call.kinds if request.kind is None else (request.kind,)
-    span = read_range(call, request.start, request.until, ("from", "until"))
-    owner, now = check_owner(call, request.owner), call.scheduler.clock.now()
-    window = OccurrenceWindow(now, request.count, *span, kinds, request.topic, request.include_paused, owner)
-    return _upcoming(call.services, call.caller, window, call.zone)
-
-
-def coming(
-    call: Call,
-    limit: int,
-    until: Instant | None = None,
-    *,
-    owner: str | None = None,
-    kind: str | None = None,
-    text: str | None = None,
-) -> list[Schedule]:
-    """Return the schedules that fire next, in the order of their next times, for pages and screens. `text` is a part of
-    the name."""
-    return call.scheduler.coming(call.caller, until, limit, owner, kind=kind, text=text)
-
-
-def _upcoming(services: Services, caller: Caller, asked: OccurrenceWindow, zone: str) -> Answer[UpcomingTimes]:
-    schedules, whole = _read(services, caller, asked)
-    further, unread = _kept_outside(services, caller, asked)
-    schedules += further
+    check_owner(call, request.owner)
+    call = call if request.kind is None else call._replace(kinds=(request.kind,))
+    window = _Window(call.now, *read_range(call, request.start, request.until, ("from", "until")), request)
+    schedules, whole = _read(call, window)
+    further, unread = _kept_outside(call, window)
     with step_budget(LIST_STEPS):
-        found, rest, evaluated = _first(schedules, asked)
+        found, rest, evaluated = _first([*schedules, *further], window)
     warnings = ([] if whole else [_MISSING]) + ([] if evaluated else [_EXPENSIVE]) + unread
-    rows = [(at, _row(services, at, each, zone)) for at, each in found]
-    later = [(at, _row(services, at, each, zone)) for at, each in rest]
-    beyond = sorted([*rows[asked.count :], *later], key=_time)
+    rows, later = ([(at, _row(call, at, each)) for at, each in part] for part in (found, rest))
+    beyond = sorted([*rows[request.count :], *later], key=_time)
     more = bool(beyond) or not whole or not evaluated
-    shown = [row for _, row in rows[: asked.count]]
+    shown = [row for _, row in rows[: request.count]]
     times = UpcomingTimes(shown, more, _without(shown, [row for _, row in beyond]))
     return Answer(times, [ScheduleWarning("incomplete", text) for text in warnings])
+
+
+def coming(call: Call, limit: int, until: Instant | None = None, **filters: str | None) -> list[Schedule]:
+    """Return the schedules that fire next, in the order of their next times, for pages and screens. `filters` are an
+    owner, a kind, and a `text`, which is a part of the name."""
+    return call.scheduler.coming(call.caller, until, limit, **filters)
 
 
 def _time(row: tuple[Instant, View]) -> Instant:
@@ -127,10 +120,10 @@ def _without(shown: Sequence[View], beyond: Sequence[View]) -> list[View]:
     return found[:MOST_LATER]
 
 
-def _row(services: Services, at: Instant, schedule: Schedule, zone: str) -> View:
+def _row(call: Call, at: Instant, schedule: Schedule) -> View:
     definition, progress = schedule
-    row = coming_shape(at, schedule, zone)
-    row |= {"topic": services.topic_of(definition), "owner": definition.owner}
+    row = coming_shape(at, schedule, call.zone)
+    row |= {"topic": call.services.topic_of(definition), "owner": definition.owner}
     until = definition.resume_at
     return {**row, "paused": True} if progress.state == ScheduleState.PAUSED and not (until and at >= until) else row
 
@@ -138,67 +131,61 @@ def _row(services: Services, at: Instant, schedule: Schedule, zone: str) -> View
 # -- reading the schedules --------------------------------------------------------------------------------------------
 
 
-def _read(services: Services, caller: Caller, asked: OccurrenceWindow) -> tuple[list[Schedule], bool]:
+def _read(call: Call, window: _Window) -> tuple[list[Schedule], bool]:
     """Return the schedules that may fire in the window, and whether these are all of them."""
-    kind = next(iter(asked.kinds)) if asked.kinds is not None and len(asked.kinds) == 1 else None
-    query = ScheduleQuery(
-        owner=asked.owner, kind=kind, limit=max(_PAGE, asked.count), count_to=0, most_bytes=8 * PAGE_BYTES
-    )
-    found, whole = _matching(services, caller, asked, replace(query, firing=True, due_to=asked.until))
-    paused, all_of_them = _matching(services, caller, asked, replace(query, status="paused"))
-    return found + paused, whole and all_of_them
+    request = window.request
+    size, kinds = max(_PAGE, request.count), () if request.kind or call.kinds is None else tuple(call.kinds)
+    query = ScheduleQuery(request.owner, request.kind, kinds, limit=size, count_to=0, most_bytes=8 * PAGE_BYTES)
+    firing, whole = _matching(call, window, replace(query, firing=True, due_to=window.until))
+    paused, all_of_them = _matching(call, window, replace(query, status="paused"))
+    return firing + paused, whole and all_of_them
 
 
-def _kept_outside(services: Services, caller: Caller, asked: OccurrenceWindow) -> tuple[list[Schedule], list[str]]:
+def _kept_outside(call: Call, window: _Window) -> tuple[list[Schedule], list[str]]:
     """Return the schedules that are kept outside of this store, and why some are missing. Other services list the
     schedules of one owner, so they are queried only for the caller's own."""
-    found: list[Schedule] = []
-    warnings: list[str] = []
-    for kind, outside in services.outside(kinds=asked.kinds).items() if asked.owner in (None, caller.owner) else ():
-        kept = outside.schedules(caller, asked.topic)
+    schedules, warnings, request = list[Schedule](), list[str](), window.request
+    is_own = request.owner in (None, call.caller.owner)
+    for kind, outside in call.services.outside(kinds=call.kinds).items() if is_own else ():
+        kept = outside.schedules(call.caller, request.topic)
         if isinstance(kept, Err):
-            missing = f"{services.specs[kind].plural.capitalize()} are missing here, for they cannot be listed"
+            missing = f"{call.services.specs[kind].plural.capitalize()} are missing here, for they cannot be listed"
             warnings.append(f"{missing}: {kept.message.rstrip('.')}.")
         else:
-            found += [each for each in kept.value if _is_asked_for(services, each, asked)]
-    return found, warnings
+            schedules += [each for each in kept.value if _is_selected(call, each, request)]
+    return schedules, warnings
 
 
-def _matching(
-    services: Services, caller: Caller, asked: OccurrenceWindow, query: ScheduleQuery
-) -> tuple[list[Schedule], bool]:
-    found: list[Schedule] = []
-    read = 0
-    for page in pages_of(services.scheduler.search, caller, query):
+def _matching(call: Call, window: _Window, query: ScheduleQuery) -> tuple[list[Schedule], bool]:
+    schedules, read, request = list[Schedule](), 0, window.request
+    for page in pages_of(call.scheduler.search, call.caller, query):
         read += len(page.items)
-        found += [each for each in page.items if _is_asked_for(services, each, asked)]
+        schedules += [each for each in page.items if _is_selected(call, each, request)]
         # In the order of their starts, each of them fires in a window without a start, so these are enough.
-        if page.cursor is None or (query.firing and asked.start is None and len(found) > asked.count):
+        if page.cursor is None or (query.firing and window.start is None and len(schedules) > request.count):
             break
         if read >= MOST_READ:
-            return found, False
-    return found, True
+            return schedules, False
+    return schedules, True
 
 
-def _is_asked_for(services: Services, schedule: Schedule, asked: OccurrenceWindow) -> bool:
-    """Return whether a schedule has the requested kind and topic, and is not paused indefinitely."""
+def _is_selected(call: Call, schedule: Schedule, request: ListUpcoming) -> bool:
+    """Return whether a schedule has the requested topic, and is not paused indefinitely."""
     definition, progress = schedule
-    if asked.kinds is not None and definition.kind not in asked.kinds:
+    if progress.state == ScheduleState.PAUSED and definition.resume_at is None and not request.include_paused:
         return False
-    if progress.state == ScheduleState.PAUSED and definition.resume_at is None and not asked.include_paused:
-        return False
-    return asked.topic is None or asked.topic in (services.topic_of(definition), definition.subject)
+    return request.topic is None or request.topic in (call.services.topic_of(definition), definition.subject)
 
 
 # -- merging their occurrences ----------------------------------------------------------------------------------------
 
 
-def _first(schedules: Sequence[Schedule], asked: OccurrenceWindow) -> tuple[list[Occurrence], list[Occurrence], bool]:
-    """Return the first occurrences, one more than asked for; the first ones of schedules without any of these; and
+def _first(schedules: Sequence[Schedule], window: _Window) -> tuple[list[Occurrence], list[Occurrence], bool]:
+    """Return the first occurrences, one more than requested; the first ones of schedules without any of these; and
     whether every rule could be evaluated. Only what is returned is evaluated."""
     found: list[Occurrence] = []
     evaluated, seen = True, set[int]()
-    streams = [_instants_of(schedule, asked) for schedule in schedules]
+    streams = [_instants_of(schedule, window) for schedule in schedules]
     heap: list[tuple[Instant, int]] = []
 
     def advance(place: int) -> bool:
@@ -212,7 +199,7 @@ def _first(schedules: Sequence[Schedule], asked: OccurrenceWindow) -> tuple[list
 
     for place in range(len(schedules)):
         evaluated = advance(place) and evaluated
-    while heap and len(found) <= asked.count:
+    while heap and len(found) <= window.request.count:
         instant, place = heapq.heappop(heap)
         seen.add(place)
         found.append((instant, schedules[place]))
@@ -221,40 +208,40 @@ def _first(schedules: Sequence[Schedule], asked: OccurrenceWindow) -> tuple[list
     return found, rest[:MOST_LATER], evaluated
 
 
-def _instants_of(schedule: Schedule, asked: OccurrenceWindow) -> Iterator[Instant]:
+def _instants_of(schedule: Schedule, window: _Window) -> Iterator[Instant]:
     definition, progress = schedule
     if progress.next is None:
         return
     resumed = definition.resume_at if progress.state == ScheduleState.PAUSED else None
     if resumed is not None and progress.next < resumed and is_held(schedule, resumed):
-        if (asked.start is None or resumed >= asked.start) and (asked.until is None or resumed <= asked.until):
+        if (window.start is None or resumed >= window.start) and (window.until is None or resumed <= window.until):
             yield resumed
         return
-    if progress.state == ScheduleState.PAUSED and progress.next <= asked.now:
-        following = trigger_from_json(definition.trigger).next_after(asked.now)
+    if progress.state == ScheduleState.PAUSED and progress.next <= window.now:
+        following = trigger_from_json(definition.trigger).next_after(window.now)
         if following is None:
             return
     else:
         following = progress.next
-    if resumed is not None and not asked.include_paused:
-        asked = replace(asked, start=max(asked.start or asked.now, resumed))
+    if resumed is not None and not window.request.include_paused:
+        window = window._replace(start=max(window.start or window.now, resumed))
     limit = policy_from_json(definition.policy).max_runs
-    yield from instants(definition.trigger, following, asked, None if limit is None else limit - progress.run_count)
+    yield from instants(definition.trigger, following, window, None if limit is None else limit - progress.run_count)
 
 
-def instants(stored: str, first: Instant, asked: OccurrenceWindow, left: int | None = None) -> Iterator[Instant]:
+def instants(stored: str, first: Instant, window: _Window, left: int | None = None) -> Iterator[Instant]:
     """Yield the occurrences of a stored trigger in a window. The first is given, because an edit may have moved it off
     the rule, or it is overdue. `left` is the maximum number, counted from the first one."""
     following: Instant | None = first
     trigger: Trigger | None = None
-    if asked.start is not None and first < asked.start:
-        trigger, before = trigger_from_json(stored), Instant(asked.start - 1)
+    if window.start is not None and first < window.start:
+        trigger, before = trigger_from_json(stored), Instant(window.start - 1)
         left = None if left is None else left - 1 - trigger.count(first, before, left)
         following = trigger.next_after(before)
-    while following is not None and (asked.until is None or following <= asked.until):
+    while following is not None and (window.until is None or following <= window.until):
         if left is not None and left <= 0:
             return
         yield following
         left = None if left is None else left - 1
         trigger = trigger or trigger_from_json(stored)
-        following = trigger.next_after(max(following, asked.now))
+        following = trigger.next_after(max(following, window.now))
