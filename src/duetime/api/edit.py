@@ -9,7 +9,6 @@ from typing import Any
 from duetime.api.types import EditOptions
 from duetime.engine.clock import Instant, datetime_of
 from duetime.engine.errors import InvalidInput
-from duetime.engine.model import Schedule
 from duetime.service import edits
 from duetime.service.edits import Edited, EditRequest, NextTime, time_or_rule
 from duetime.service.errors import unwrap
@@ -17,6 +16,7 @@ from duetime.service.operations.declaration import read_time
 from duetime.service.options import TIME_LIMITS, PolicyOptions
 from duetime.service.presenters import trigger_shape
 from duetime.service.services import Call
+from duetime.service.vocabulary import Schedule
 from duetime.service.when import WAYS, When, asked_when, parse_when, read_policy, read_seconds, when_of
 
 _POLICY = frozenset(PolicyOptions.__annotations__)

@@ -16,12 +16,10 @@ from duetime.engine.checkout import LEASE
 from duetime.engine.clock import SECOND, Instant, datetime_of
 from duetime.engine.encoding import encode, shorten_error
 from duetime.engine.errors import InvalidInput
-from duetime.engine.model import Schedule, status_of
 from duetime.engine.outcome import Completed, Failed
 from duetime.engine.policy.checkout import hold_of
 from duetime.engine.policy.finish import HeldRun
 from duetime.engine.result import Err, Result
-from duetime.engine.times import iso_local
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.kinds.prompts.framing import takes
 from duetime.kinds.prompts.kind import KIND, prompt_of
@@ -31,6 +29,7 @@ from duetime.service.operations.declaration import MAX_LIMIT
 from duetime.service.operations.schedules import ListSchedules, pages_of_schedules
 from duetime.service.options import Duration
 from duetime.service.presenters import author_view, instant_view
+from duetime.service.vocabulary import Schedule, iso_local, status_of
 from duetime.service.when import read_seconds
 
 

@@ -18,12 +18,11 @@ from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
 from duetime.engine.clock import SECOND, Instant, datetime_of, instant_of
-from duetime.engine.encoding import UNSAFE
 from duetime.engine.errors import DuetimeError
-from duetime.engine.times.zones import known_zone
 from duetime.service.kind_spec import known_specs
 from duetime.service.state_details import status_words
-from duetime.service.text import ahead, compact, gist, percent, plural, relative, span
+from duetime.service.text import UNSAFE, ahead, compact, gist, percent, plural, relative, span
+from duetime.service.vocabulary import known_zone
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")

@@ -13,7 +13,6 @@ from duetime.dashboard.request import Form
 from duetime.engine.clock import SECOND
 from duetime.engine.encoding import json_object
 from duetime.engine.errors import InvalidInput
-from duetime.engine.model import Schedule
 from duetime.engine.policy.options import make_policy, policy_to_json
 from duetime.engine.result import Err
 from duetime.engine.scheduler import Scheduler
@@ -21,6 +20,7 @@ from duetime.service.masking import masked
 from duetime.service.options import PolicyOption, policy_options
 from duetime.service.presenters import View, policy_shape, trigger_shape
 from duetime.service.text import plain_times
+from duetime.service.vocabulary import Schedule
 from duetime.service.when import When, about_when, duration, read_policy, when_of
 
 UNITS: Final = ("seconds", "minutes", "hours", "days", "weeks")

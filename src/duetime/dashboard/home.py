@@ -13,7 +13,6 @@ from duetime.dashboard.request import PageRequest, at
 from duetime.dashboard.timeline.axis import Zoom, window
 from duetime.dashboard.timeline.charts import chart, line
 from duetime.engine.clock import DAY, MINUTE, SECOND
-from duetime.engine.model import RunStatus, Schedule
 from duetime.service.operations.dead_letters import count_dead
 from duetime.service.operations.history import History, history, next_attempt, run_views
 from duetime.service.operations.overview import count_alike, failing_runs, missed_runs, stopped_schedules, untaken_runs
@@ -21,6 +20,7 @@ from duetime.service.operations.status import DayFigures, day_figures, worker_vi
 from duetime.service.operations.upcoming import coming
 from duetime.service.presenters import View, moment_view, schedule_shape
 from duetime.service.text import span
+from duetime.service.vocabulary import RunStatus, Schedule
 
 HORIZON: Final = Zoom("horizon", "the hour around now", 60 * MINUTE, 30 * MINUTE, 1 * MINUTE, 600)
 HORIZON_HEIGHT: Final = 84

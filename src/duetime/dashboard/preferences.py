@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import Scope
 
 from duetime.engine.errors import DuetimeError
-from duetime.engine.times.zones import known_zone
+from duetime.service.vocabulary import known_zone
 
 THEMES: Final = ("auto", "light", "dark")
 THEME_COOKIE: Final = "duetime_theme"

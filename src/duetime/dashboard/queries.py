@@ -9,13 +9,13 @@ from duetime.dashboard.request import PageRequest
 from duetime.dashboard.timeline.axis import Window
 from duetime.dashboard.timeline.bins import Density
 from duetime.engine.clock import Instant
-from duetime.engine.model import Schedule
 from duetime.service.client_configs import CLIENTS, Reach
 from duetime.service.errors import refuse
 from duetime.service.operations.history import History, history, run_views
 from duetime.service.operations.overview import Occurrences, occurrences
 from duetime.service.operations.schedules import ListSchedules, find_exact, list_schedules
 from duetime.service.presenters import View, coming_shape, trigger_shape
+from duetime.service.vocabulary import Schedule
 from duetime.settings.sections import INBOX
 
 

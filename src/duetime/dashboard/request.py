@@ -26,7 +26,6 @@ from duetime.dashboard.notices import ONCE, REFUSALS, Notice, notice_of
 from duetime.dashboard.templates import render
 from duetime.dashboard.undo import ReverseChange, UndoLog
 from duetime.engine.clock import Instant
-from duetime.engine.encoding import clean_text
 from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import Caller
 from duetime.http.auth import WebContext
@@ -35,7 +34,7 @@ from duetime.http.browser_sessions import SESSION, Browsers, is_page
 from duetime.service.errors import STORE_ERRORS, STORE_MESSAGE, refuse, shown
 from duetime.service.kind_spec import load
 from duetime.service.services import Call, Services
-from duetime.service.text import Count
+from duetime.service.text import Count, clean_text
 
 UNDO = UndoLog()
 CSRF_FIELD = "csrf"

@@ -13,7 +13,6 @@ from duetime.dashboard.request import Form, PageRequest, goal_of
 from duetime.dashboard.undo import RESTORE
 from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError, NotFound
-from duetime.engine.model import DISMISSABLE, LIVE, Run, RunStatus, Schedule
 from duetime.engine.tracebacks import exceptions_of
 from duetime.service.errors import refuse, shown
 from duetime.service.masking import masking_of
@@ -30,6 +29,7 @@ from duetime.service.operations.run import RetryRun, RunAgain, Stop, retry, run_
 from duetime.service.presenters import View, policy_shape, result_text, trigger_shape
 from duetime.service.services import Call
 from duetime.service.text import plural, span
+from duetime.service.vocabulary import DISMISSABLE, LIVE, Run, RunStatus, Schedule
 
 RETRIED: Final = (RunStatus.FAILED, RunStatus.LOST, RunStatus.CANCELLED)
 ACTIONS: Final[dict[str, tuple[str, Callable[[Call, int], object]]]] = {

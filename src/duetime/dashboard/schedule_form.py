@@ -19,18 +19,17 @@ from duetime.dashboard.request import Form, PageRequest, at
 from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.engine.fingerprint import fingerprint
-from duetime.engine.model import Schedule
 from duetime.engine.queries import RulePreview
 from duetime.engine.result import Err, err_of
 from duetime.engine.rule_edits import WHOLE_RULE
 from duetime.engine.times import read_time
-from duetime.engine.times.zones import known_zone
 from duetime.engine.triggers.cron import with_cron_fault
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.service.errors import shown, unwrap
 from duetime.service.masking import masked_payload, refuse_other_places
 from duetime.service.presenters import View, preview_view, schedule_shape
 from duetime.service.text import whole_number
+from duetime.service.vocabulary import Schedule, known_zone
 
 FIRST: Final[Values] = {"when": "phrase", "phrase": "in 1 hour", "unit": "minutes"}
 """What a new form contains."""

@@ -15,8 +15,6 @@ from duetime.dashboard.queries import first_steps
 from duetime.dashboard.request import Form, PageRequest
 from duetime.dashboard.timeline.charts import SPARKS, Spark, sparks
 from duetime.dashboard.undo import reverse_of
-from duetime.engine.model import Schedule, ScheduleState
-from duetime.engine.store import Page
 from duetime.service.errors import refuse
 from duetime.service.operations.change import ACTIONS, MAX_CHANGED, ChangeMany, change_many
 from duetime.service.operations.overview import busy_schedules, latest_traces
@@ -29,6 +27,7 @@ from duetime.service.operations.schedules import (
 )
 from duetime.service.presenters import View, schedule_shape
 from duetime.service.text import COUNTED, Count
+from duetime.service.vocabulary import Page, Schedule, ScheduleState
 
 PAGE: Final = 50
 STATUSES: Final = {

@@ -15,9 +15,6 @@ from duetime.dashboard.request import Form, PageRequest, at, goal_of
 from duetime.dashboard.schedule_stats import schedule_stats
 from duetime.dashboard.undo import reverse_of
 from duetime.engine.errors import DuetimeError, InvalidInput
-from duetime.engine.model import OVER, Run, RunStatus, Schedule, ScheduleState
-from duetime.engine.store import Page
-from duetime.engine.times import clock_local
 from duetime.service.errors import refuse, shown
 from duetime.service.masking import masking_of
 from duetime.service.operations.change import ACTIONS, REQUESTS, Pause, change
@@ -26,6 +23,7 @@ from duetime.service.operations.run import RunNow, Stop, run_now, stop
 from duetime.service.operations.schedules import NextTimes, next_times, schedule_views
 from duetime.service.pauses import falls_into_pause
 from duetime.service.presenters import View, attempt_view, instant_view, policy_shape, result_text, schedule_shape
+from duetime.service.vocabulary import OVER, Page, Run, RunStatus, Schedule, ScheduleState, clock_local
 
 HISTORY: Final = 20
 NEXT: Final = 10

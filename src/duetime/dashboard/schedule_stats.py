@@ -13,12 +13,10 @@ from typing import Final, NamedTuple
 
 from duetime.dashboard.filters import day_name, local_time
 from duetime.engine.clock import SECOND, Instant, datetime_of, instant_of
-from duetime.engine.model import Progress, RunStatus, Schedule, executed
-from duetime.engine.store_interfaces import PeriodCount, Timing
-from duetime.engine.times.zones import known_zone
 from duetime.service.operations.overview import schedule_figures
 from duetime.service.services import Call
 from duetime.service.text import percent, plural, span
+from duetime.service.vocabulary import PeriodCount, Progress, RunStatus, Schedule, Timing, executed, known_zone
 
 DAYS: Final = 30
 EACH: Final = 300

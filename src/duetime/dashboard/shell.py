@@ -13,9 +13,9 @@ from duetime.dashboard.notices import reasons_of
 from duetime.dashboard.request import UNDO, Form, PageRequest, own_page
 from duetime.dashboard.undo import ReverseChange
 from duetime.engine.errors import DuetimeError
-from duetime.engine.times.zones import known_zone
 from duetime.service.operations.change import ChangeMany, change_many
 from duetime.service.operations.dead_letters import ChangeDeadLetters, change_dead
+from duetime.service.vocabulary import known_zone
 
 
 def help_page(request: PageRequest) -> Response:

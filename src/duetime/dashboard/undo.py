@@ -9,7 +9,7 @@ from threading import Lock
 from typing import Final, NamedTuple
 
 from duetime.engine.clock import MINUTE, Clock, Instant
-from duetime.engine.model import Schedule, ScheduleState
+from duetime.service.vocabulary import Schedule, ScheduleState
 
 _LIFE: Final = 10 * MINUTE
 _MOST: Final = 200

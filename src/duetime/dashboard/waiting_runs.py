@@ -8,13 +8,13 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from duetime.dashboard.request import Form, PageRequest, goal_of
-from duetime.engine.model import Run, ScheduleState
 from duetime.service.errors import refuse
 from duetime.service.masking import masked_payload
 from duetime.service.operations.history import History, history, run_views, schedule_of
 from duetime.service.operations.inbox import AnswerWaiting, HandOver, answer_waiting, hand_over
 from duetime.service.operations.run import Stop, stop
 from duetime.service.presenters import View, author_view
+from duetime.service.vocabulary import Run, ScheduleState
 
 MOST: Final = 40
 

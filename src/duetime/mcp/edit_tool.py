@@ -8,9 +8,7 @@ from functools import partial
 from typing import Any
 
 from duetime.engine.errors import DuetimeError
-from duetime.engine.model import status_of
 from duetime.engine.result import Err
-from duetime.engine.times import iso_local
 from duetime.mcp.definitions import (
     Arguments,
     Reply,
@@ -45,6 +43,7 @@ from duetime.service.options import TIME_LIMITS
 from duetime.service.payload_model import inputs_of
 from duetime.service.presenters import brief_view
 from duetime.service.services import Call
+from duetime.service.vocabulary import iso_local, status_of
 from duetime.service.when import NONE, When, about_when, parse_when, read_phrase, read_seconds
 
 WHEN: dict[str, Schema] = {

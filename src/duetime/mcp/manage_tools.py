@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 from duetime.engine.errors import DuetimeError
-from duetime.engine.redaction import without_secrets
 from duetime.mcp.definitions import (
     Arguments,
     Reply,
@@ -24,6 +23,7 @@ from duetime.mcp.operation_tools import inputs_of, request_of
 from duetime.mcp.schemas import ERROR, LIMITS_IN_FORCE, LOOKUP, NULLABLE_TIME, ZONE, lookup_fields
 from duetime.mcp.served import Served
 from duetime.service.errors import STORE_ERRORS
+from duetime.service.masking import without_secrets
 from duetime.service.operations import change as operations
 from duetime.service.operations.change import ChangeRequest
 from duetime.service.presenters import brief_view

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from duetime.engine.model import Run
 from duetime.mcp.definitions import Arguments, Reply, Schema, Tool, errors_as_results, number, text, tool
 from duetime.mcp.operation_tools import inputs_of, request_of
 from duetime.mcp.schemas import ERROR, WARNINGS, ZONE, with_owner
@@ -16,6 +15,7 @@ from duetime.service.operations.history import MAX_LISTED_TEXT, History, ShowRun
 from duetime.service.operations.history import history as read_history
 from duetime.service.operations.upcoming import ListUpcoming, upcoming
 from duetime.service.services import Call
+from duetime.service.vocabulary import Run
 
 _STATUSES = ("failed", "completed", "live", "missed", "skipped", "cancelled")
 """The statuses that are suggested; every status of a run is accepted."""

@@ -7,7 +7,6 @@ from contextlib import suppress
 from functools import partial
 
 from duetime.engine.errors import DuetimeError
-from duetime.engine.model import Run
 from duetime.mcp.definitions import Arguments, Reply, Tool, errors_as_results, tool
 from duetime.mcp.manage_tools import BRIEF
 from duetime.mcp.operation_tools import inputs_of, request_of
@@ -24,6 +23,7 @@ from duetime.service.operations.run import run_now as start_run
 from duetime.service.operations.waiting import has_ended, look_again, waited_for
 from duetime.service.presenters import View, brief_view
 from duetime.service.services import Call
+from duetime.service.vocabulary import Run
 
 _SHOWN = 100
 """Maximum number of runs that the answer lists."""

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 from duetime.engine.errors import InvalidInput
-from duetime.engine.model import Schedule, executed, status_of
 from duetime.engine.result import Err
 from duetime.engine.validation import NewSchedule
 from duetime.mcp.definitions import (
@@ -58,6 +57,7 @@ from duetime.service.operations.schedules import list_schedules as read_schedule
 from duetime.service.payload_model import PayloadField, inputs_of
 from duetime.service.presenters import instant_view, next_of, reads_as, trigger_shape
 from duetime.service.services import Call
+from duetime.service.vocabulary import Schedule, executed, status_of
 from duetime.service.when import When, about_when, asked_when
 
 LIST_INPUT: dict[str, Schema] = {

@@ -16,7 +16,6 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.responses import JSONResponse, Response
 
-from duetime.engine.store import Page
 from duetime.http.auth import WebContext
 from duetime.http.bodies import IN_LOOP, parse_json
 from duetime.http.connection_limits import OWNER
@@ -24,6 +23,7 @@ from duetime.http.problems import MEDIA_TYPE
 from duetime.service.errors import refuse
 from duetime.service.owner_limits import NOBODY, OwnerLimits
 from duetime.service.services import Call
+from duetime.service.vocabulary import Page
 
 
 async def context_of(request: Request) -> WebContext:

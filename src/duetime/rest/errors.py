@@ -15,12 +15,12 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
 
-from duetime.engine.encoding import clean_text
 from duetime.engine.errors import DuetimeError, InvalidTrigger
 from duetime.http.middleware import SentAnswer
 from duetime.http.problems import problem
 from duetime.service.errors import STORE_ERRORS, STORE_MESSAGE, shown
 from duetime.service.owner_limits import TooManyRequests
+from duetime.service.text import clean_text
 
 log = logging.getLogger("duetime.http")
 

@@ -9,8 +9,6 @@ from fastapi import Body, Depends, Path, Query
 from starlette.responses import JSONResponse, Response
 
 from duetime.engine.errors import NotFound
-from duetime.engine.model import Run
-from duetime.engine.store import Page
 from duetime.rest.dependencies import Caller, json_only, page_of, problems, router
 from duetime.rest.operation_models import model_of, request_of
 from duetime.rest.requests import Asked, Given, Paged
@@ -23,6 +21,7 @@ from duetime.service.operations.history import History, ShowRun, run_details, ru
 from duetime.service.operations.run import RetryRun, RunAgain, Stop, run_again, stop
 from duetime.service.operations.run import retry as retry_run
 from duetime.service.services import Call
+from duetime.service.vocabulary import Page, Run
 from duetime.service.warnings import warning_facts
 
 AgainGiven: Any = model_of("AgainGiven", RunAgain, Given, "run_id")

@@ -12,7 +12,6 @@ from urllib.parse import quote
 from fastapi import Body, Depends, Header, Path, Query
 from starlette.responses import JSONResponse, Response
 
-from duetime.engine.model import Schedule
 from duetime.engine.result import Err
 from duetime.engine.validation import NewSchedule
 from duetime.rest.dependencies import Caller, Threads, json_only, page_of_texts, problems, router, to_json
@@ -60,6 +59,7 @@ from duetime.service.operations.schedules import (
 from duetime.service.operations.waiting import await_result, has_ended, look_again, waited_for
 from duetime.service.presenters import schedule_shape
 from duetime.service.services import Call
+from duetime.service.vocabulary import Schedule
 from duetime.service.warnings import warning_facts
 from duetime.service.when import LIMITS, When, about_when, read_policy
 

@@ -8,10 +8,18 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from duetime.engine.errors import InvalidInput
-from duetime.engine.redaction import SHORT_TEXT, map_texts, masked, texts_in
+from duetime.engine.redaction import (
+    SHORT_TEXT,
+    map_texts,
+    masked,
+    redacted,
+    texts_in,
+    without_password,
+    without_secrets,
+)
 from duetime.service.kind_spec import known_specs, load
 
-__all__ = ["masked"]  # for interfaces
+__all__ = ["masked", "redacted", "without_password", "without_secrets"]  # for interfaces
 
 LONGEST: Final = 16 * 1024
 """Maximum length in characters of one text in a list; reading a single item shows more of it."""

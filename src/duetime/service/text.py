@@ -8,6 +8,9 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant
+from duetime.engine.encoding import UNSAFE, clean, clean_text
+
+__all__ = ["UNSAFE", "clean", "clean_text"]  # for interfaces
 
 COUNTED: Final = 1_000
 """Maximum that is counted, so that the cost of a count does not depend on how many there are."""

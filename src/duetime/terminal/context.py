@@ -176,7 +176,7 @@ def program(*arguments: str) -> str:
 
 def again(app: Application, *arguments: str) -> str:
     """Return the command line of another command on the same store."""
-    from duetime.engine.redaction import without_password
+    from duetime.service.masking import without_password
 
     settings = app.settings
     named = settings.db if "the command line" in settings.sources else ""

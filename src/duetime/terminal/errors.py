@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from duetime.engine.encoding import clean
 from duetime.engine.errors import DuetimeError
+from duetime.service.text import clean
 
 if TYPE_CHECKING:
     from duetime.engine.result import Err

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from duetime.engine.clock import Clock, SystemClock
-from duetime.engine.encoding import clean
-from duetime.engine.redaction import redacted
 from duetime.engine.tracebacks import frames_of
+from duetime.service.masking import redacted
+from duetime.service.text import clean
 
 LAYOUT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 INDENT = "    "

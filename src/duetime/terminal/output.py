@@ -15,16 +15,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from duetime.engine.clock import Instant, datetime_of
-from duetime.engine.encoding import UNSAFE, clean
-from duetime.service.text import ahead, gist, plain_times, plural, relative, span
+from duetime.service.text import UNSAFE, ahead, clean, gist, plain_times, plural, relative, span
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    from duetime.engine.model import Run, Schedule
-    from duetime.engine.store import Page
+    from duetime.service.vocabulary import Page, Run, Schedule
 
 
 # Selection of the columns that fit the terminal: a table whose names are cut short would be useless.
@@ -67,7 +65,7 @@ def escaped(document: str) -> str:
 
 
 def coming(instant: Instant | None, zone: str, now: Instant) -> str:
-    from duetime.engine.times import clock_local
+    from duetime.service.vocabulary import clock_local
 
     return "-" if instant is None else f"{clock_local(instant, zone)} ({ahead(instant, now)})"
 
@@ -81,7 +79,7 @@ def local_time(instant: Instant, zone: str) -> str:
 
 
 def _in_zone(instant: Instant, zone: str) -> datetime:
-    from duetime.engine.times.zones import known_zone
+    from duetime.service.vocabulary import known_zone
 
     return datetime_of(instant).astimezone(known_zone(zone))
 

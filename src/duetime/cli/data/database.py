@@ -13,11 +13,11 @@ import typer
 from duetime.app import open_store
 from duetime.engine.clock import DAY, Instant, SystemClock, datetime_of
 from duetime.engine.errors import InvalidInput, StoreUnusable
-from duetime.engine.model import Run, names_limit, was_given_back
 from duetime.engine.store import RunQuery, Store
 from duetime.kinds.jobs.build import PRUNE_BATCH
 from duetime.service.errors import FAILED, refuse
 from duetime.service.masking import masked
+from duetime.service.vocabulary import Run, names_limit, was_given_back
 from duetime.service.when import duration
 from duetime.terminal import output
 from duetime.terminal.context import Application, Db, Json, opened, program, settings_for, store_file

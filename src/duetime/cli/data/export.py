@@ -16,13 +16,12 @@ from duetime.engine.actor import actor_from
 from duetime.engine.clock import Instant, instant_of
 from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.engine.kind import Caller
-from duetime.engine.model import Schedule, ScheduleState
 from duetime.engine.store import EVERY_ONE, ScheduleQuery
-from duetime.engine.times import iso_local
 from duetime.engine.validation import NewSchedule
 from duetime.security.private_files import replace_private
 from duetime.service.presenters import trigger_shape
 from duetime.service.services import OPERATOR, pages_of
+from duetime.service.vocabulary import Schedule, ScheduleState, iso_local
 from duetime.terminal.context import Application, Db, Json, opened
 from duetime.terminal.output import bar, clean, escaped, note, plural, progress, warn
 from duetime.terminal.schedules.read import PAGE

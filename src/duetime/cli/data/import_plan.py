@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 from duetime.cli.data.crontab import Remark
 from duetime.engine.clock import Instant
 from duetime.engine.kind import Caller
-from duetime.engine.model import Schedule
 from duetime.engine.policy.rows import Draft
 from duetime.engine.result import Err, Ok
 from duetime.engine.validation import NewSchedule
 from duetime.service.errors import unwrap
 from duetime.service.presenters import instant_view, reads_as, trigger_shape
+from duetime.service.vocabulary import Schedule
 from duetime.terminal import output
 from duetime.terminal.context import Application
 from duetime.terminal.errors import in_a_file

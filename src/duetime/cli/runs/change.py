@@ -8,10 +8,10 @@ from typing import Annotated, Any, Final
 
 from duetime.cli.runs.runs import Kind, known_kind
 from duetime.engine.clock import Instant
-from duetime.engine.times import clock_local
 from duetime.service.errors import FAILED, OK
 from duetime.service.operations.change import ACTIONS, FINAL, BulkChange, ChangeMany, change_many
 from duetime.service.operations.declaration import read_time
+from duetime.service.vocabulary import clock_local
 from duetime.terminal import output
 from duetime.terminal.completion import IDS, one_of
 from duetime.terminal.context import Application, Db, Json, opened

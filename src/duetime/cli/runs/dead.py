@@ -11,7 +11,6 @@ import typer
 from duetime.cli.runs.runs import OVER, Kind, found_run, known_kind, over, payload_of, print_run, run_number, whole_view
 from duetime.engine.clock import Instant
 from duetime.engine.errors import InvalidInput
-from duetime.engine.model import Run, Schedule
 from duetime.service.errors import REFUSED, refuse
 from duetime.service.operations.dead_letters import (
     Action,
@@ -23,6 +22,7 @@ from duetime.service.operations.dead_letters import (
     plan_retry,
 )
 from duetime.service.operations.history import schedule_of
+from duetime.service.vocabulary import Run, Schedule
 from duetime.service.warnings import ScheduleWarning
 from duetime.terminal import output
 from duetime.terminal.completion import DEAD_RUNS, RUNS

@@ -7,12 +7,12 @@ from typing import Annotated, Any
 
 from duetime.cli.runs.runs import Kind, known_kind
 from duetime.engine.clock import instant_of
-from duetime.engine.times import clock_local
 from duetime.service.operations.schedules import ListSchedules
 from duetime.service.operations.status import limit_text
 from duetime.service.operations.status import status as read_status
 from duetime.service.operations.upcoming import ListUpcoming
 from duetime.service.operations.upcoming import upcoming as read_upcoming
+from duetime.service.vocabulary import clock_local
 from duetime.terminal import output
 from duetime.terminal.completion import TOPICS
 from duetime.terminal.context import Application, Cursor, Db, Json, opened, program

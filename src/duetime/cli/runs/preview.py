@@ -9,10 +9,11 @@ from typing import Annotated, Any, NamedTuple
 from duetime.engine.clock import DAY, SECOND, Instant, SystemClock, datetime_of
 from duetime.engine.errors import InvalidInput, UnreadableTime
 from duetime.engine.times import read_time
-from duetime.engine.triggers import OnceTrigger, Trigger, build_trigger, describe, known_zone, warnings_for
+from duetime.engine.triggers import OnceTrigger, Trigger, build_trigger, warnings_for
 from duetime.engine.triggers.base import WallTrigger
 from duetime.engine.triggers.step_budget import CREATION_STEPS, step_budget
 from duetime.service.presenters import instant_view, preview_view
+from duetime.service.vocabulary import describe, known_zone
 from duetime.service.when import read_phrase
 from duetime.settings import local_zone
 from duetime.terminal import output

@@ -8,8 +8,6 @@ from typing import Annotated, Any
 
 from duetime.engine.encoding import json_object
 from duetime.engine.errors import InvalidInput, NotFound, unknown
-from duetime.engine.model import LIVE, Run, Schedule, ScheduleState
-from duetime.engine.times import clock_local
 from duetime.kinds import load_specs
 from duetime.service.errors import refuse
 from duetime.service.kind_spec import known_specs
@@ -19,6 +17,7 @@ from duetime.service.operations.history import History, ShowRun, history, run_de
 from duetime.service.operations.run import RunAgain, Stop, run_again
 from duetime.service.operations.run import stop as stop_run
 from duetime.service.operations.waiting import wait_for_end, waited_for
+from duetime.service.vocabulary import LIVE, Run, Schedule, ScheduleState, clock_local
 from duetime.terminal import output
 from duetime.terminal.completion import RUNS, completed_by
 from duetime.terminal.context import Application, Cursor, Db, Json, Limit, Tasks, opened, value_of

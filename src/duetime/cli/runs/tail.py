@@ -9,12 +9,13 @@ from typing import Annotated, Any
 from duetime.cli.runs.runs import KIND_NAMES, KINDS, known_kind
 from duetime.cli.serve.shutdown import LOOK, StopButton
 from duetime.engine.clock import SECOND, Instant
-from duetime.engine.model import Run, RunId, RunStatus
-from duetime.engine.store import Page, RunQuery
+from duetime.engine.model import RunId
+from duetime.engine.store import RunQuery
 from duetime.service.change_feed import BATCH, RunFollower
 from duetime.service.errors import unwrap
 from duetime.service.operations.upcoming import coming
 from duetime.service.services import OPERATOR
+from duetime.service.vocabulary import Page, Run, RunStatus
 from duetime.terminal import output
 from duetime.terminal.context import Application, Db, Json, opened
 from duetime.terminal.output import clean, clock_time, outcome, plural, relative, run_document, shortened, span

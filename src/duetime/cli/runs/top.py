@@ -11,13 +11,13 @@ from duetime.cli.runs.runs import run_facts
 from duetime.cli.runs.top_frame import Frame, Part, TopRow, frame_of, frame_view, parts_of
 from duetime.cli.serve.shutdown import StopButton
 from duetime.engine.errors import DuetimeError, NotFound
-from duetime.engine.model import LIVE, Schedule, ScheduleState
 from duetime.service.lookup import name_of, short_id
 from duetime.service.operations.change import Pause, Resume, change
 from duetime.service.operations.history import schedule_of
 from duetime.service.operations.run import RetryRun, RunNow, retry, run_now
 from duetime.service.operations.schedules import Show, show
 from duetime.service.operations.waiting import look_again
+from duetime.service.vocabulary import LIVE, Schedule, ScheduleState
 from duetime.service.workers import is_alive
 from duetime.terminal import output
 from duetime.terminal.context import Application, Db, Json, opened

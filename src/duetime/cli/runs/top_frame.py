@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from duetime.engine.clock import Instant
-from duetime.engine.model import Run, Schedule, ScheduleId, WorkerId, WorkerRow, was_given_back
-from duetime.engine.store import Health
+from duetime.engine.model import ScheduleId, WorkerId
 from duetime.service.lookup import short_id
 from duetime.service.operations.dead_letters import ListDeadLetters, dead_letters
 from duetime.service.operations.history import History, history, next_attempt
 from duetime.service.operations.status import health, workers
 from duetime.service.operations.upcoming import coming
 from duetime.service.presenters import coming_shape, instant_view, reads_as, worker_shape
+from duetime.service.vocabulary import Health, Run, Schedule, WorkerRow, was_given_back
 from duetime.service.workers import is_alive, kinds_taken
 from duetime.terminal import output
 from duetime.terminal.context import Application

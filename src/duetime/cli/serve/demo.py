@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 from duetime.app import App
 from duetime.engine.clock import SECOND
-from duetime.engine.model import Schedule, ScheduleState
 from duetime.engine.result import Err, Ok
 from duetime.engine.validation import NewSchedule
 from duetime.service.errors import error_of, unwrap
 from duetime.service.services import OPERATOR
+from duetime.service.vocabulary import Schedule, ScheduleState
 from duetime.settings import Settings
 
 DB = ".duetime/demo.db"

@@ -18,12 +18,11 @@ from duetime.cli.serve.demo import DB, LOG, SAMPLES, create_samples, demo_settin
 from duetime.cli.serve.shutdown import LOOK, StopButton, StoppedAtOnce, log_to
 from duetime.engine.clock import SECOND
 from duetime.engine.errors import StoreUnavailable
-from duetime.engine.model import Schedule, ScheduleState
-from duetime.engine.redaction import without_password
-from duetime.engine.times import clock_local
 from duetime.service.errors import FAILED, INTERRUPTED, OK
+from duetime.service.masking import without_password
 from duetime.service.presenters import reads_as
 from duetime.service.services import OPERATOR
+from duetime.service.vocabulary import Schedule, ScheduleState, clock_local
 from duetime.settings import Settings
 from duetime.settings.working_folder import leave_folder
 from duetime.terminal import output

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from duetime.engine.errors import InvalidInput
-from duetime.engine.redaction import MASK, mask_text, without_password
+from duetime.engine.redaction import MASK, mask_text
 from duetime.service.errors import refuse
+from duetime.service.masking import without_password
 from duetime.settings import FILE, Settings, data_folder, local_zone, user_file
 from duetime.settings.loading import fit_settings, read_file, values_of
 from duetime.settings.locations import TrustedFiles, absolute_paths, read_file_once

@@ -13,8 +13,8 @@ from duetime.cli.setup import client_files
 from duetime.cli.setup.client_files import read_text
 from duetime.cli.setup.json_edit import UnreadableFile
 from duetime.engine.errors import InvalidInput
-from duetime.engine.redaction import redacted, without_password
 from duetime.service.client_configs import CLIENTS, Client, Entry, Machine, Reach, known_client
+from duetime.service.masking import redacted, without_password
 from duetime.settings import PREFIX, Settings, environment_names, user_file
 from duetime.settings.locations import make_folder
 from duetime.settings.own_commands import stdio_command

@@ -14,10 +14,10 @@ from duetime.cli.main import failure_of
 from duetime.cli.setup.doctor_checks import kind_checks, machine_checks, store_checks, store_file_checks
 from duetime.engine.clock import SystemClock
 from duetime.engine.errors import DuetimeError, InvalidInput
-from duetime.engine.redaction import without_password
 from duetime.security.private_files import FILE, VARIABLE
 from duetime.service.checks import Check
 from duetime.service.errors import FAILED
+from duetime.service.masking import without_password
 from duetime.settings import CONFIG, Settings, is_postgres, load_settings
 from duetime.terminal import output
 from duetime.terminal.context import Db, Json, Tasks

@@ -14,19 +14,17 @@ from duetime.app import App, build
 from duetime.cli.serve.demo import existing_samples
 from duetime.engine.clock import MINUTE, SECOND, Clock, Instant, SystemClock
 from duetime.engine.errors import DuetimeError
-from duetime.engine.model import Schedule, ScheduleId, names_limit, was_given_back
-from duetime.engine.redaction import without_password
-from duetime.engine.store import Health, Page
-from duetime.engine.times import clock_local
+from duetime.engine.model import ScheduleId
 from duetime.service.checks import Check, Checks, Installation
 from duetime.service.kind_spec import known_specs, load
 from duetime.service.lookup import short_id
-from duetime.service.masking import masked
+from duetime.service.masking import masked, without_password
 from duetime.service.operations.history import History, history
 from duetime.service.operations.schedules import COUNT_ALL, ListSchedules, list_schedules
 from duetime.service.operations.status import health as store_health
 from duetime.service.operations.status import workers
 from duetime.service.services import Call
+from duetime.service.vocabulary import Health, Page, Schedule, clock_local, names_limit, was_given_back
 from duetime.service.workers import is_alive
 from duetime.settings import Settings, local_zone
 from duetime.terminal.context import again, program, store_file

@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 
 from duetime.engine.errors import DuetimeError, InvalidInput, unknown
 from duetime.engine.policy.options import is_topic
-from duetime.engine.times.zones import known_zone
 from duetime.kinds.prompts.agents.presets import PRESETS
 from duetime.kinds.prompts.kind import REMINDERS
+from duetime.service.vocabulary import known_zone
 from duetime.settings import Settings, local_zone
 from duetime.settings.sections import INBOX
 from duetime.settings.settings_file import Key, value_at

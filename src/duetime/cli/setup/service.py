@@ -15,9 +15,9 @@ import typer
 
 from duetime.cli.setup.service_units import PrivateFile, Unit, launchd_agent, systemd_unit
 from duetime.engine.errors import InvalidInput
-from duetime.engine.redaction import without_password
 from duetime.security.private_files import VARIABLE, replace_private
 from duetime.service.errors import FAILED, refuse
+from duetime.service.masking import without_password
 from duetime.settings import PREFIX, environment_names
 from duetime.settings.locations import config_folder
 from duetime.terminal import output

@@ -14,11 +14,11 @@ from duetime.app import server_url, sign_in_link, tokens_for_command
 from duetime.engine.clock import SECOND, Instant, SystemClock
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import LOCAL
-from duetime.engine.times import clock_local, iso_local
 from duetime.security.claims import Grant, InvalidToken
 from duetime.security.private_files import read_private
 from duetime.security.tokens import Tokens, decode_unverified
 from duetime.service.errors import REFUSED, refuse
+from duetime.service.vocabulary import clock_local, iso_local
 from duetime.service.when import duration
 from duetime.settings import load_settings, local_zone
 from duetime.terminal import output

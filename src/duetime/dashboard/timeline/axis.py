@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from duetime.engine.clock import DAY, HOUR, MINUTE, SECOND, Instant, datetime_of
 from duetime.engine.times.wall_clock import DAY_SECONDS, LATEST, wall_clock
-from duetime.engine.times.zones import known_zone
+from duetime.service.vocabulary import known_zone
 
 
 class Zoom(NamedTuple):

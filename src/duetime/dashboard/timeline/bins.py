@@ -16,11 +16,12 @@ from typing import Any, Final
 from duetime.dashboard.timeline.axis import Window
 from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError
-from duetime.engine.model import Run, Schedule, ScheduleId
+from duetime.engine.model import ScheduleId
 from duetime.engine.policy.options import policy_from_json
 from duetime.engine.triggers import IntervalTrigger, Trigger, trigger_from_json
 from duetime.engine.triggers.step_budget import TooManySteps, step_budget
 from duetime.service.masking import masked
+from duetime.service.vocabulary import Run, Schedule
 
 OUTCOMES: Final = (
     "completed",

@@ -16,10 +16,9 @@ from duetime.dashboard.filters import count_of, in_order, kind_class, local_time
 from duetime.dashboard.timeline.axis import Window
 from duetime.dashboard.timeline.bins import OUTCOMES, RANKS, Density, TimelineRow
 from duetime.engine.clock import Instant
-from duetime.engine.model import Run
-from duetime.engine.store_interfaces import Trace
 from duetime.service.masking import masked
 from duetime.service.text import plural, span
+from duetime.service.vocabulary import Run, Trace
 
 LOWEST: Final = 4
 """The smallest count that may fill the height."""

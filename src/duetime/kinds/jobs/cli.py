@@ -17,8 +17,8 @@ from duetime.terminal.schedules.options import EditCommandOptions, Key, Name, Po
 from duetime.terminal.typer_ext import PlainCommand, ReadCommand, argument, bundled, first_sentence, under
 
 if TYPE_CHECKING:
-    from duetime.engine.model import Definition
     from duetime.kinds.jobs.registry import Registry
+    from duetime.service.vocabulary import Definition
 
 _what = under("What it runs")
 Args = Annotated[list[str] | None, _what("--arg VALUE", "Argument of the task, as JSON or plain text. Repeatable.")]

@@ -6,7 +6,6 @@ from typing import Any
 
 from duetime.engine.encoding import json_object
 from duetime.engine.errors import InvalidTrigger
-from duetime.engine.model import LIVE, Run, Schedule
 from duetime.engine.policy.options import policy_for_ending
 from duetime.engine.result import Err, err_of
 from duetime.engine.store import RunQuery
@@ -56,6 +55,7 @@ from duetime.service.masking import masked, masking_of
 from duetime.service.operations.schedules import PreviewTimes, detail_of, preview
 from duetime.service.presenters import instant_view, run_view, trigger_shape
 from duetime.service.services import Call
+from duetime.service.vocabulary import LIVE, Run, Schedule
 from duetime.service.when import about_when
 
 

@@ -10,10 +10,6 @@ from typing import Annotated, Any, get_args
 import typer
 
 from duetime.engine.errors import InvalidInput, unknown
-from duetime.engine.model import Definition
-from duetime.engine.redaction import without_secrets
-from duetime.engine.times import clock_local
-from duetime.engine.times.zones import known_zone
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.notifications.kind import NotificationKind
 from duetime.kinds.notifications.qstash import PLACE
@@ -26,11 +22,13 @@ from duetime.kinds.notifications.service import (
     new_notification,
 )
 from duetime.service.errors import FAILED, REFUSED, unwrap
+from duetime.service.masking import without_secrets
 from duetime.service.operations.inbox import ListInbox, Mark, MarkMessages, Show, mark_messages, message_views
 from duetime.service.operations.inbox import inbox as read_inbox
 from duetime.service.presenters import instant_view
 from duetime.service.services import OPERATOR
 from duetime.service.text import whole_number
+from duetime.service.vocabulary import Definition, clock_local, known_zone
 from duetime.service.warnings import ScheduleWarning
 from duetime.service.when import When
 from duetime.settings.sections import INBOX

@@ -13,7 +13,6 @@ from starlette.responses import Response
 from duetime.dashboard.kind_forms import KindForm, Values, number_of
 from duetime.dashboard.request import Form, KindPage, PageRequest
 from duetime.dashboard.waiting_runs import waiting_rows
-from duetime.engine.model import Run
 from duetime.kinds.notifications.service import KIND
 from duetime.service.errors import refuse
 from duetime.service.masking import masked
@@ -30,6 +29,7 @@ from duetime.service.operations.inbox import (
 )
 from duetime.service.services import Call
 from duetime.service.text import COUNTED, Count, whole_number
+from duetime.service.vocabulary import Run
 
 
 class NotificationForm(KindForm):

@@ -9,7 +9,7 @@ from fastapi import Body, Depends
 from pydantic import Field
 from starlette.responses import JSONResponse, Response
 
-from duetime.engine.model import RunStatus, run_holder
+from duetime.engine.model import run_holder
 from duetime.engine.policy.checkout import not_yours
 from duetime.engine.policy.decision import not_possible
 from duetime.kinds.prompts.agent import AgentReply, Spent
@@ -24,6 +24,7 @@ from duetime.service.errors import error_of, unwrap
 from duetime.service.operations.history import ShowRun, show_run
 from duetime.service.operations.waiting import await_handover, is_own_run
 from duetime.service.services import Call
+from duetime.service.vocabulary import RunStatus
 
 routes = router()
 

@@ -16,9 +16,9 @@ import typer
 
 from duetime.engine.clock import Instant, SystemClock
 from duetime.engine.errors import InvalidInput
-from duetime.engine.times import clock_local, iso_local
 from duetime.security.private_files import make_private, read_private, replace_private
 from duetime.service.errors import FAILED, INTERRUPTED, OK
+from duetime.service.vocabulary import clock_local, iso_local
 from duetime.terminal import output
 from duetime.terminal.context import Db, Json, Tasks, settings_for
 from duetime.terminal.output import clean, plural

@@ -12,7 +12,6 @@ from duetime.engine.checkout import LEASE
 from duetime.engine.clock import MINUTE
 from duetime.engine.encoding import encode, json_object, shorten_error
 from duetime.engine.errors import DuetimeError, InvalidInput
-from duetime.engine.model import LIVE, Definition
 from duetime.engine.outcome import Completed, Failed
 from duetime.engine.policy.checkout import hold_of
 from duetime.engine.result import Err
@@ -24,6 +23,7 @@ from duetime.service.errors import NOT_FOUND, error_of, refuse, unwrap
 from duetime.service.lookup import short_id
 from duetime.service.presenters import author_view, instant_view
 from duetime.service.services import OPERATOR
+from duetime.service.vocabulary import LIVE, Definition
 from duetime.service.when import duration
 from duetime.settings.sections import INBOX
 from duetime.terminal import output

@@ -18,7 +18,7 @@ from duetime.terminal.schedules.options import EditCommandOptions, Key, Name, Po
 from duetime.terminal.typer_ext import PlainCommand, argument, bundled, option
 
 if TYPE_CHECKING:
-    from duetime.engine.model import Definition
+    from duetime.service.vocabulary import Definition
 
 
 def _facts(_: Definition, payload: Payload) -> Facts:

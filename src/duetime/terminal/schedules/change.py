@@ -10,8 +10,6 @@ from typing import Any
 import typer
 
 from duetime.engine.errors import InvalidInput, Refused
-from duetime.engine.model import Run, RunStatus, Schedule, ScheduleState
-from duetime.engine.times import clock_local
 from duetime.engine.validation import NewSchedule
 from duetime.service import edits
 from duetime.service.edits import EditRequest
@@ -24,6 +22,7 @@ from duetime.service.operations.schedules import Show, detail_of, show
 from duetime.service.operations.waiting import has_ended, wait_for_end, waited_for
 from duetime.service.pauses import falls_into_pause
 from duetime.service.services import OPERATOR
+from duetime.service.vocabulary import Run, RunStatus, Schedule, ScheduleState, clock_local
 from duetime.service.warnings import ScheduleWarning, time_warnings
 from duetime.service.when import When
 from duetime.terminal import output

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from duetime.engine.actor import is_agents
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.errors import DuetimeError, Refused
-from duetime.engine.model import Cause, Run, Schedule, ScheduleId, executed, first_start, status_of
+from duetime.engine.model import ScheduleId
 from duetime.engine.policy.options import policy_from_json
-from duetime.engine.times import clock_local
 from duetime.service.errors import refuse
 from duetime.service.lookup import short_id
 from duetime.service.operations.history import earlier_attempts, next_attempt
@@ -17,6 +15,7 @@ from duetime.service.operations.schedules import ListSchedules, Show, detail_of,
 from duetime.service.presenters import actor_view, next_instants, next_of
 from duetime.service.services import OPERATOR
 from duetime.service.state_details import StatusWords, status_words
+from duetime.service.vocabulary import Cause, Run, Schedule, clock_local, executed, first_start, is_agents, status_of
 from duetime.terminal import output
 from duetime.terminal.context import Application, again
 from duetime.terminal.errors import did_you_mean

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from duetime.service.kind_spec import KindSpec, load
 
 if TYPE_CHECKING:
-    from duetime.engine.model import Definition
+    from duetime.service.vocabulary import Definition
 
 
 Payload = Mapping[str, Any]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from duetime.engine.model import Run
 from duetime.service.errors import unwrap
 from duetime.service.operations.history import History, earlier_attempts, history, next_attempt
 from duetime.service.operations.schedules import ListSchedules, detail_of, details_of, pages_of_schedules
 from duetime.service.operations.schedules import list_schedules as read_schedules
 from duetime.service.presenters import attempt_view, instant_view, moment_view, next_instants
 from duetime.service.services import OPERATOR, Call
+from duetime.service.vocabulary import Run
 from duetime.terminal import output
 from duetime.terminal.context import Application, program
 from duetime.terminal.output import clean, counted, run_document, schedule_document

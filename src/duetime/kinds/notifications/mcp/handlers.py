@@ -11,10 +11,7 @@ from typing import Any, NoReturn
 from duetime.engine.clock import datetime_of
 from duetime.engine.errors import InvalidInput
 from duetime.engine.policy.options import checked_topic
-from duetime.engine.redaction import without_secrets
 from duetime.engine.result import Err
-from duetime.engine.times import format_local, iso_local
-from duetime.engine.triggers import describe, known_zone
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.notifications.kind import NotificationKind
 from duetime.kinds.notifications.mcp import text
@@ -33,9 +30,10 @@ from duetime.mcp.definitions import Arguments, Reply, ToolProblem
 from duetime.mcp.schemas import missing_argument, policy_of, with_warnings
 from duetime.mcp.standard_tools import requested_when
 from duetime.net.outcomes import NOT_RETRIED
-from duetime.service.masking import masked
+from duetime.service.masking import masked, without_secrets
 from duetime.service.presenters import instant_view, reads_as
 from duetime.service.services import Call
+from duetime.service.vocabulary import describe, format_local, iso_local, known_zone
 from duetime.service.warnings import TIME, ScheduleWarning, time_warnings
 from duetime.service.when import When, limits_of
 

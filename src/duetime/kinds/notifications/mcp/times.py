@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from duetime.engine.clock import DAY, HOUR, SECOND, Instant, datetime_of
 from duetime.engine.errors import UnreadableTime
-from duetime.engine.times import iso_local, read_duration, read_time
+from duetime.engine.times import read_duration, read_time
 from duetime.engine.times.grammar import read_clock, read_iso
-from duetime.engine.triggers import known_zone
 from duetime.mcp.definitions import Arguments, ToolProblem
 from duetime.service.services import Call
+from duetime.service.vocabulary import iso_local, known_zone
 from duetime.service.when import When
 
 _WAYS = ("datetime", "time", "delay")

@@ -11,12 +11,12 @@ from zoneinfo import available_timezones
 from duetime.engine.errors import StoreUnavailable, UnknownZone
 from duetime.engine.policy.options import is_topic
 from duetime.engine.result import Err
-from duetime.engine.triggers import known_zone
 from duetime.kinds.notifications.mcp import handlers, text
 from duetime.kinds.notifications.mcp.handlers import listing_view, service_of
 from duetime.mcp.definitions import Recipe, Resource, quoted, tool
 from duetime.mcp.schemas import BRIEF_WHEN, WARNINGS, ZONE
 from duetime.service.services import Call
+from duetime.service.vocabulary import known_zone
 
 _NOW = ("datetime", "date", "time", "timezone", "timestamp_ms")
 _FACTS = ("next_run", "reads_as", "limits", *WARNINGS)

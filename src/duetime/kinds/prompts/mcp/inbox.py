@@ -6,10 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 from duetime.engine.encoding import encode, shorten_error
-from duetime.engine.model import Definition, Run
 from duetime.engine.outcome import Completed, Failed
 from duetime.engine.result import Err
-from duetime.engine.store import EVERY_ONE, Page, RunQuery
+from duetime.engine.store import EVERY_ONE, RunQuery
 from duetime.kinds.prompts.framing import between_marks, stored_by, takes
 from duetime.kinds.prompts.kind import KIND, is_for, may_take, named_agent, prompt_of
 from duetime.kinds.prompts.mcp.results import run_of_prompt, whole_view
@@ -19,6 +18,7 @@ from duetime.service.masking import masked, shortened
 from duetime.service.operations.waiting import is_own_run
 from duetime.service.presenters import author_view, instant_view
 from duetime.service.services import Call
+from duetime.service.vocabulary import Definition, Page, Run
 from duetime.settings.sections import HEARTBEAT, INBOX
 
 NOTHING = "Nothing is due."

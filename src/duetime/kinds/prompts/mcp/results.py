@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from duetime.engine.model import LIVE, Run, RunStatus, ScheduleState
 from duetime.engine.policy.follow_ups import result_text
 from duetime.kinds.prompts.kind import KIND, harmless
 from duetime.kinds.prompts.mcp.text import (
@@ -26,6 +25,7 @@ from duetime.service.masking import masked
 from duetime.service.presenters import attempt_view, instant_view, run_view
 from duetime.service.services import Call
 from duetime.service.state_details import run_detail
+from duetime.service.vocabulary import LIVE, Run, RunStatus, ScheduleState
 
 EARLIER = 10
 """Number of earlier runs that are listed: enough to choose the one that is meant."""

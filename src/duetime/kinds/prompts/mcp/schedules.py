@@ -9,11 +9,11 @@ from typing import Any
 
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.errors import InvalidInput, UnreadableTime
-from duetime.engine.model import Schedule, ScheduleId, ScheduleState, status_of
+from duetime.engine.model import ScheduleId
 from duetime.engine.policy.options import policy_for_ending
 from duetime.engine.result import Err
 from duetime.engine.store import EVERY_ONE, ScheduleQuery
-from duetime.engine.times import ReadTime, format_local, iso_local, read_time
+from duetime.engine.times import ReadTime, read_time
 from duetime.engine.times.parser import midnight_note, read_past_time
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.kinds.prompts.kind import KIND, PARTS, PromptKind, headline, payload_of, prompt_of
@@ -38,6 +38,7 @@ from duetime.service.edits import left_out
 from duetime.service.operations.schedules import detail_of, details_of
 from duetime.service.presenters import instant_view
 from duetime.service.services import Call
+from duetime.service.vocabulary import Schedule, ScheduleState, format_local, iso_local, status_of
 from duetime.service.warnings import TIME, ScheduleWarning
 from duetime.service.when import When, limits_of, parse_when, read_phrase
 

@@ -8,11 +8,9 @@ from typing import Any, TypeVar
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError, InvalidInput
-from duetime.engine.model import Definition, Schedule, status_of
 from duetime.engine.policy.options import policy_for_ending
 from duetime.engine.result import Err, Result
-from duetime.engine.times import format_local
-from duetime.engine.triggers import describe, trigger_from_json
+from duetime.engine.triggers import trigger_from_json
 from duetime.kinds.prompts.framing import is_from_agents
 from duetime.kinds.prompts.kind import CUT, KIND, harmless, headline, payload_of, prompt_of
 from duetime.mcp.definitions import Arguments, Reply, Schema, ToolProblem, id_or_name
@@ -22,6 +20,7 @@ from duetime.service.lookup import find_schedule
 from duetime.service.masking import masked
 from duetime.service.presenters import author_view, instant_view
 from duetime.service.services import Call
+from duetime.service.vocabulary import Definition, Schedule, describe, format_local, status_of
 
 T = TypeVar("T")
 

@@ -1,0 +1,59 @@
+"""The words in which operations answer, for the interfaces that show the answers: rows and their states, pages, and how
+times and zones are written. Interfaces import them from here, and from the engine only clock types, errors and ids."""
+
+from __future__ import annotations
+
+from duetime.engine.actor import is_agents
+from duetime.engine.model import (
+    DISMISSABLE,
+    LIVE,
+    OVER,
+    Cause,
+    Definition,
+    Progress,
+    Run,
+    RunStatus,
+    Schedule,
+    ScheduleState,
+    WorkerRow,
+    executed,
+    first_start,
+    names_limit,
+    status_of,
+    was_given_back,
+)
+from duetime.engine.store import Health, Page
+from duetime.engine.store_interfaces import PeriodCount, Timing, Trace
+from duetime.engine.times import clock_local, format_local, iso_local
+from duetime.engine.times.zones import known_zone
+from duetime.engine.triggers import describe
+
+__all__ = [
+    "DISMISSABLE",
+    "LIVE",
+    "OVER",
+    "Cause",
+    "Definition",
+    "Health",
+    "Page",
+    "PeriodCount",
+    "Progress",
+    "Run",
+    "RunStatus",
+    "Schedule",
+    "ScheduleState",
+    "Timing",
+    "Trace",
+    "WorkerRow",
+    "clock_local",
+    "describe",
+    "executed",
+    "first_start",
+    "format_local",
+    "is_agents",
+    "iso_local",
+    "known_zone",
+    "names_limit",
+    "status_of",
+    "was_given_back",
+]
