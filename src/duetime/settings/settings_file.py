@@ -107,14 +107,14 @@ def with_values(text: str, changes: Mapping[Key, Any]) -> str:
         _put(document, path, value, tomlkit.table)
     changed = tomlkit.dumps(document).strip("\n") + "\n"
     # Values of tables that are partly written with dotted keys can be misplaced.
-    if _without_empty(tomllib.loads(changed)) != _without_empty(expected):
+    if without_empty(tomllib.loads(changed)) != without_empty(expected):
         raise CannotChange
     return changed
 
 
-def _without_empty(document: Mapping[str, Any]) -> dict[str, Any]:
+def without_empty(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return a document without empty tables, whose headings may disappear with their last value."""
-    tables = {name: _without_empty(value) if isinstance(value, Mapping) else value for name, value in document.items()}
+    tables = {name: without_empty(value) if isinstance(value, Mapping) else value for name, value in document.items()}
     return {name: value for name, value in tables.items() if value != {}}
 
 

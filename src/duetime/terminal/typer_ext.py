@@ -134,8 +134,8 @@ class PlainGroup(TyperGroup):
 
     def sections(self, ctx: Any) -> Sequence[tuple[str, Rows]]:
         """Return the subcommands with their summaries, by heading."""
-        shown = [(name, self.commands[name]) for name in self.list_commands(ctx)]
-        return [("Commands", [(name, first_sentence(each.help or "")) for name, each in shown])]
+        commands = [(name, self.commands[name]) for name in self.list_commands(ctx)]
+        return [("Commands", [(name, first_sentence(each.help or "")) for name, each in commands])]
 
     def get_help(self, ctx: Any) -> str:
         return help_text(self, ctx, self.sections(ctx))
@@ -150,12 +150,12 @@ class PlainGroup(TyperGroup):
             named = " or ".join(f"`{ctx.command_path} {each}`" for each in near)
             ctx.fail(f"No such command {args[0]!r}. Did you mean {named}?")
 
-    def suggestions(self, ctx: Any, given: str) -> list[str]:
+    def suggestions(self, ctx: Any, attempt: str) -> list[str]:
         """Return the commands that the user may have meant."""
         names = list(dict.fromkeys([*self.list_commands(ctx), *self.commands]))
         known = {name: name for name in names} | {word: name for word, name in _MEANT.items() if name in names}
-        begin = [name for name in names if len(given) > 1 and (name.startswith(given) or given.startswith(name))]
-        close = [known[word] for word in difflib.get_close_matches(given, known, n=2, cutoff=0.7)]
+        begin = [name for name in names if len(attempt) > 1 and (name.startswith(attempt) or attempt.startswith(name))]
+        close = [known[word] for word in difflib.get_close_matches(attempt, known, n=2, cutoff=0.7)]
         return list(dict.fromkeys([*begin, *close]))[:3]
 
 
@@ -196,22 +196,22 @@ def argument(metavar: str, help: str, **limits: Any) -> Any:
 def bundled(function: Callable[..., None]) -> Callable[..., None]:
     """Show Typer the fields of each dataclass parameter as options of the command, which receives the dataclass."""
     bundles: dict[str, type[Any]] = {}
-    shown: list[inspect.Parameter] = []
+    parameters: list[inspect.Parameter] = []
     for parameter in inspect.signature(function, eval_str=True).parameters.values():
         annotation = parameter.annotation
         if isinstance(annotation, type) and is_dataclass(annotation):
             bundles[parameter.name] = annotation
-            shown += _options(annotation)
+            parameters += _options(annotation)
         else:
-            shown.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
 
     @functools.wraps(function)
-    def call(**given: Any) -> None:
-        made = {name: of(**{each.name: given.pop(each.name) for each in fields(of)}) for name, of in bundles.items()}
-        function(**given, **made)
+    def call(**values: Any) -> None:
+        more = {name: of(**{each.name: values.pop(each.name) for each in fields(of)}) for name, of in bundles.items()}
+        function(**values, **more)
 
-    vars(call)["__signature__"] = inspect.Signature(shown)
-    call.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
+    vars(call)["__signature__"] = inspect.Signature(parameters)
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return call
 
 

@@ -107,10 +107,10 @@ def with_entry(text: str, path: tuple[str, str], entry: Mapping[str, Any], drop:
     else:
         _object_at(servers.node, table)
         changed = _with_member(text, table, name, entry, drop)
-    wanted = dict(before)
-    merged = {**_values(wanted.get(table, {}).get(name), drop), **entry}
-    wanted[table] = {**wanted.get(table, {}), name: merged}
-    return _checked(text, changed, wanted)
+    expected = dict(before)
+    merged = {**_values(expected.get(table, {}).get(name), drop), **entry}
+    expected[table] = {**expected.get(table, {}), name: merged}
+    return _checked(text, changed, expected)
 
 
 def without_entry(text: str, path: tuple[str, str]) -> str:
@@ -118,22 +118,22 @@ def without_entry(text: str, path: tuple[str, str]) -> str:
     table, name = path
     root = parsed(text)
     servers = None if root is None else _member(_object_at(root, "the file"), table)
-    found = None if servers is None else _member(_object_at(servers.node, table), name)
-    if root is None or servers is None or found is None:
+    own = None if servers is None else _member(_object_at(servers.node, table), name)
+    if root is None or servers is None or own is None:
         return text
-    changed = _removed(text, servers.node, found)
+    changed = _removed(text, servers.node, own)
     rest = {key: value for key, value in servers.node.value.items() if key != name}
-    inside = text[found.start : found.node.end]
+    inside = text[own.start : own.node.end]
     return _checked(text, changed, {**root.value, table: rest}, lost=inside)
 
 
 def _with_member(text: str, table: str, name: str, entry: Mapping[str, Any], drop: Sequence[str]) -> str:
     servers = _at(text, table)
-    found = _member(servers, name)
-    if found is None:
+    server = _member(servers, name)
+    if server is None:
         return _inserted(text, servers, name, dict(entry))
-    if found.node.members is None:
-        return _replaced(text, found.node, dict(entry))
+    if server.node.members is None:
+        return _replaced(text, server.node, dict(entry))
     for key, value in entry.items():
         own = _at(text, table, name)
         member = _member(own, key)
@@ -168,10 +168,10 @@ def _object_at(node: Node, what: str) -> Node:
 
 
 def _member(node: Node, key: str) -> Member | None:
-    found = [member for member in node.members or () if member.key == key]
-    if len(found) > 1:
+    members = [member for member in node.members or () if member.key == key]
+    if len(members) > 1:
         raise UnreadableFile(f"it has {key!r} twice")
-    return found[0] if found else None
+    return members[0] if members else None
 
 
 def _values(entry: Any, drop: Sequence[str]) -> dict[str, Any]:
@@ -230,11 +230,11 @@ def _removed(text: str, node: Node, member: Member) -> str:
     return text
 
 
-def _checked(before: str, after: str, wanted: Any, lost: str = "") -> str:
+def _checked(before: str, after: str, expected: Any, lost: str = "") -> str:
     """Return the text after the change. A text with other values, or with a comment missing, is never returned."""
-    made = parsed(after)
+    result = parsed(after)
     missing = _comments(before) - _comments(after) - _comments(lost)
-    if made is None or made.value != wanted or missing:
+    if result is None or result.value != expected or missing:
         raise UnreadableFile("it is written in a way that cannot be changed safely")
     return after
 
@@ -262,5 +262,5 @@ def _begins_line(text: str, position: int) -> bool:
 
 def _unit(text: str) -> str:
     """Return one level of indentation, as used by the first indented name."""
-    found = re.search(r'^([ \t]+)"', text, re.MULTILINE)
-    return found[1] if found else "  "
+    match = re.search(r'^([ \t]+)"', text, re.MULTILINE)
+    return match[1] if match else "  "

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from duetime.cli.setup.json_edit import UnreadableFile
+from duetime.settings.settings_file import without_empty
 
 _HEADER = re.compile(r"\s*\[\[?\s*(?P<name>[^\[\]#]+?)\s*\]\]?\s*(#.*)?$")
 
@@ -19,22 +20,22 @@ def with_entry(text: str, path: tuple[str, str], entry: Mapping[str, Any], drop:
     import tomlkit
 
     before = _loaded(text)
-    found = _entry(before, path)
-    if found is None:
-        made = tomlkit.dumps({path[0]: {path[1]: dict(entry)}}).replace(f"[{path[0]}]\n", "", 1)
+    present = _entry(before, path)
+    if present is None:
+        addition = tomlkit.dumps({path[0]: {path[1]: dict(entry)}}).replace(f"[{path[0]}]\n", "", 1)
         gap = "" if not text.strip() else "\n" if text.endswith("\n") else "\n\n"
-        changed = f"{text}{gap}{made}"
+        changed = f"{text}{gap}{addition}"
     else:
         document = tomlkit.parse(text)
         own: Any = document[path[0]][path[1]]
         for key, value in entry.items():
-            if found.get(key) != value:
+            if present.get(key) != value:
                 own[key] = value
-        for key in set(found) & set(drop) - set(entry):
+        for key in set(present) & set(drop) - set(entry):
             del own[key]
         changed = tomlkit.dumps(document)
-    kept = {key: value for key, value in (found or {}).items() if key not in drop}
-    return _checked(text, changed, _with(before, path, {**kept, **entry}))
+    rest = {key: value for key, value in (present or {}).items() if key not in drop}
+    return _checked(text, changed, _with(before, path, {**rest, **entry}))
 
 
 def without_entry(text: str, path: tuple[str, str]) -> str:
@@ -42,7 +43,7 @@ def without_entry(text: str, path: tuple[str, str]) -> str:
     before = _loaded(text)
     if _entry(before, path) is None:
         return text
-    kept: list[str] = []
+    lines: list[str] = []
     removed: list[str] = []
     waiting: list[str] = []  # blank lines and comments, which belong to the next table if one follows
     inside = False
@@ -50,18 +51,18 @@ def without_entry(text: str, path: tuple[str, str]) -> str:
         header = _HEADER.match(line)
         if header:
             within = _is_within(header["name"], path)
-            kept += [each for each in waiting if each.strip() or not within]
+            lines += [each for each in waiting if each.strip() or not within]
             inside, waiting = within, []
         if not inside:
-            kept.append(line)
+            lines.append(line)
         elif not header and (not line.strip() or line.lstrip().startswith("#")):
             waiting.append(line)
         else:
             removed += [*waiting, line]
             waiting = []
-    if inside and not waiting and kept and not kept[-1].strip():
-        kept.pop()  # the blank line before a table at the end of the file
-    return _checked(text, "".join([*kept, *waiting]), _with(before, path, None), lost="".join(removed))
+    if inside and not waiting and lines and not lines[-1].strip():
+        lines.pop()  # the blank line before a table at the end of the file
+    return _checked(text, "".join([*lines, *waiting]), _with(before, path, None), lost="".join(removed))
 
 
 def _is_within(header: str, path: tuple[str, str]) -> bool:
@@ -78,9 +79,9 @@ def _loaded(text: str) -> dict[str, Any]:
 
 def _entry(document: Mapping[str, Any], path: tuple[str, str]) -> Mapping[str, Any] | None:
     servers = document.get(path[0], {})
-    found = servers.get(path[1]) if isinstance(servers, Mapping) else servers
-    if found is None or isinstance(found, Mapping):
-        return found
+    entry = servers.get(path[1]) if isinstance(servers, Mapping) else servers
+    if entry is None or isinstance(entry, Mapping):
+        return entry
     raise UnreadableFile(f"{'.'.join(path)} is not a table")
 
 
@@ -89,20 +90,15 @@ def _with(document: Mapping[str, Any], path: tuple[str, str], entry: Mapping[str
     return {**document, path[0]: others if entry is None else {**others, path[1]: dict(entry)}}
 
 
-def _without_empty(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out empty tables, because the header of a table disappears with the only table in it."""
-    return {key: value for key, value in document.items() if value != {}}
-
-
-def _checked(before: str, after: str, wanted: Mapping[str, Any], lost: str = "") -> str:
+def _checked(before: str, after: str, expected: Mapping[str, Any], lost: str = "") -> str:
     """Return the text after the change. A text with other values, or with a comment missing, is never returned."""
     try:
-        made = tomllib.loads(after)
+        result = tomllib.loads(after)
     except tomllib.TOMLDecodeError:
-        made = None
+        result = None
     if (
-        made is None
-        or _without_empty(made) != _without_empty(wanted)
+        result is None
+        or without_empty(result) != without_empty(expected)
         or _comments(before) - _comments(after) - _comments(lost)
     ):
         raise UnreadableFile("it is written in a way that cannot be changed safely")
