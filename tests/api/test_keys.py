@@ -12,7 +12,7 @@ import pytest
 
 from duetime import Conflict, Duetime, InvalidInput, Registry, Settings, Simulation
 from duetime.api import Schedule
-from duetime.service import keyed
+from duetime.service.operations import create as operations
 
 START = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 registry = Registry()
@@ -256,7 +256,7 @@ def test_a_change_that_comes_between_is_not_lost(simulation: Simulation, monkeyp
     duetime = simulation.duetime
     first = deploy(duetime)
     calls: list[object] = []
-    decide = keyed._changes
+    decide = operations._changes
 
     def decide_late(*args: Any) -> Any:
         changes = decide(*args)
@@ -264,6 +264,6 @@ def test_a_change_that_comes_between_is_not_lost(simulation: Simulation, monkeyp
             calls.append(duetime.edit(first.id, name="Between"))
         return changes
 
-    monkeypatch.setattr(keyed, "_changes", decide_late)
+    monkeypatch.setattr(operations, "_changes", decide_late)
     changed = deploy(duetime, every="2h")
     assert (changed.version, changed.name) == (3, "clean")

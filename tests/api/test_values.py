@@ -104,7 +104,7 @@ def test_plain_data_is_what_the_http_api_answers(duetime: Duetime) -> None:
     assert json.loads(json.dumps(plain)) == plain
     plain["name"] = "changed"
     assert job.as_dict()["name"] == "shout", "each call returns a dictionary of its own"
-    assert set(plain) == {each.name for each in fields(Schedule)} - {"falls_into_pause", "running"}
+    assert set(plain) == {each.name for each in fields(Schedule)} - {"falls_into_pause", "notes", "running"}
 
 
 def test_every_answer_is_described_field_by_field() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from duetime.engine.clock import Instant, datetime_of, instant_of
 from duetime.engine.rule_edits import beginning
 from duetime.engine.triggers import Trigger, build_trigger, describe
-from duetime.service.when import When, asked_when, parse_when
+from duetime.service.when import When, read_times
 
 ZONE: Final = "America/New_York"
 NOW: Final = datetime(2026, 11, 17, 6, tzinfo=UTC)  # a Tuesday, 01:00 in New York
@@ -72,11 +72,11 @@ def test_weeks_are_counted_from_the_first_such_day_at_or_after_the_start(
     expected = wanted(start, weekdays, PHRASES[text], 6)
     words = phrase(text, weekdays)
     limit = {"start": start.isoformat()}
-    created = built(parse_when(when=words, **limit))
+    created = built(read_times({"when": words, **limit}))
     ways = {
         "created": created,
-        "in words": built(parse_when(when=f"{words} starting {start:%Y-%m-%d %H:%M:%S}")),
-        "by a tool": built(asked_when({"when": words, "trigger_type": "", "trigger_config": {}, **limit})),
+        "in words": built(read_times({"when": f"{words} starting {start:%Y-%m-%d %H:%M:%S}"})),
+        "by a tool": built(read_times({"when": words, **limit}, ("", {}))),
         "edited": _edited(words, limit, None),
         "edited to start later": _edited(words, {}, start),
     }
@@ -88,8 +88,8 @@ def test_weeks_are_counted_from_the_first_such_day_at_or_after_the_start(
 
 def _edited(words: str, limit: dict[str, str], starting: datetime | None) -> Trigger:
     """Build a rule as an edit of a schedule that is due every hour does; `starting` is when it replaces the old one."""
-    old = built(parse_when(when="every hour"))
-    when = parse_when(when=words, **limit)
+    old = built(read_times({"when": "every hour"}))
+    when = read_times({"when": words, **limit})
     moment = None if starting is None else instant_of(starting.replace(tzinfo=ZoneInfo(ZONE)))
     begin, config = beginning(when.type, when.config, old, moment, instant_of(NOW))
     return build_trigger(when.type, config, zone=ZONE, now=begin)
@@ -99,15 +99,15 @@ def _edited(words: str, limit: dict[str, str], starting: datetime | None) -> Tri
 def test_an_edit_to_such_a_rule_counts_from_the_start_that_the_schedule_has(
     weekdays: tuple[int, ...], start: datetime
 ) -> None:
-    old = built(parse_when(when="every day at 9:00", start=start.isoformat()))
-    when = parse_when(when=phrase("every second {} at 4pm", weekdays))
+    old = built(read_times({"when": "every day at 9:00", "start": start.isoformat()}))
+    when = read_times({"when": phrase("every second {} at 4pm", weekdays)})
     begin, config = beginning(when.type, when.config, old, None, instant_of(NOW))
     assert times(build_trigger(when.type, config, zone=ZONE, now=begin), 6) == wanted(start, weekdays, 2, 6)
 
 
 def test_without_a_start_it_begins_with_the_next_such_day() -> None:
     friday = datetime(2026, 11, 20, 12, tzinfo=UTC)
-    trigger = built(parse_when(when="every other monday and thursday at 9:00"), friday)
+    trigger = built(read_times({"when": "every other monday and thursday at 9:00"}), friday)
     assert [each.day for each in times(trigger, 4, friday)] == [23, 26, 7, 10]
 
 
@@ -125,17 +125,15 @@ def test_the_time_of_day_is_that_of_the_start_if_the_rule_names_none() -> None:
 
 def test_a_time_in_a_gap_of_the_clock_is_the_first_one() -> None:
     """On 14 March 2027 the clock goes from 2:00 to 3:00, so that Sunday's run is at 3:00."""
-    trigger = built(parse_when(when="every second sunday at 2:30", start="2027-03-14"))
+    trigger = built(read_times({"when": "every second sunday at 2:30", "start": "2027-03-14"}))
     assert times(trigger, 2) == [datetime(2027, 3, 14, 3, 0), datetime(2027, 3, 28, 2, 30)]
 
 
-@pytest.mark.parametrize(
-    "read", [parse_when, lambda **given: asked_when({"trigger_type": "", "trigger_config": {}, **given})]
-)
-def test_a_start_beside_a_phrase_that_has_one_is_refused(read: Any) -> None:
+@pytest.mark.parametrize("trigger", [None, ("", {})])
+def test_a_start_beside_a_phrase_that_has_one_is_refused(trigger: Any) -> None:
     """The time of such an interval is its start; a second start would replace 9:00 by midnight."""
     with pytest.raises(Exception, match="start: is given twice; give it once"):
-        read(when="every 2 weeks at 9", start="2026-12-08")
-    assert built(parse_when(when="every 2 weeks at 9 starting 2026-12-08")).start == Instant(
+        read_times({"when": "every 2 weeks at 9", "start": "2026-12-08"}, trigger)
+    assert built(read_times({"when": "every 2 weeks at 9 starting 2026-12-08"})).start == Instant(
         instant_of(datetime(2026, 12, 8, 14, tzinfo=UTC))
     )

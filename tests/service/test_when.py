@@ -6,7 +6,7 @@ import pytest
 
 from duetime.engine.clock import DAY
 from duetime.engine.errors import InvalidInput
-from duetime.service.when import duration, parse_when
+from duetime.service.when import duration, read_times
 
 
 @pytest.mark.parametrize("text", ["36525d", "36525 days"])
@@ -26,7 +26,7 @@ def test_anything_longer_is_refused(text: str) -> None:
     [("1 month", "MONTHLY"), ("month", "MONTHLY"), ("a year", "YEARLY"), ("every 3 months", "MONTHLY;INTERVAL=3")],
 )
 def test_an_interval_of_months_is_a_rule(every: str, rule: str) -> None:
-    assert parse_when(every=every, start="tomorrow 9am") == (
+    assert read_times({"every": every, "start": "tomorrow 9am"}) == (
         "rrule",
         {"rrule": f"FREQ={rule}", "start": "tomorrow 9am"},
         None,
@@ -39,4 +39,4 @@ def test_an_interval_of_months_is_a_rule(every: str, rule: str) -> None:
 )
 def test_a_delay_keeps_its_fraction(given: float | str, text: str) -> None:
     """Cut to whole seconds, it would start early."""
-    assert parse_when(delay=given).config == {"run_at": text}
+    assert read_times({"delay": given}).config == {"run_at": text}

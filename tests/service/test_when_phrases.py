@@ -10,7 +10,7 @@ import pytest
 from duetime.engine.clock import Instant, datetime_of, instant_of
 from duetime.engine.errors import InvalidInput
 from duetime.engine.triggers import build_trigger, describe, trigger_from_json, trigger_to_json
-from duetime.service.when import parse_when, read_phrase
+from duetime.service.when import read_phrase, read_times
 
 NEW_YORK, BERLIN, AUCKLAND = "America/New_York", "Europe/Berlin", "Pacific/Auckland"
 LORD_HOWE, KOLKATA = "Australia/Lord_Howe", "Asia/Kolkata"
@@ -26,7 +26,7 @@ def at(text: str) -> Instant:
 
 
 def times(text: str, zone: str, now: str, count: int) -> tuple[str, ...]:
-    when = parse_when(when=text)
+    when = read_times({"when": text})
     trigger = build_trigger(when.type, when.config, zone=zone, now=at(now))
     assert trigger_from_json(trigger_to_json(trigger)) == trigger
     found: list[str] = []
@@ -189,4 +189,4 @@ def test_english() -> None:
 
 def test_one_way_to_say_when_is_enough() -> None:
     with pytest.raises(InvalidInput, match="exactly one of"):
-        parse_when(when="every day", every="1d")
+        read_times({"when": "every day", "every": "1d"})

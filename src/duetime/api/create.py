@@ -7,28 +7,27 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import Any, Unpack
 
 from duetime.api.base import Base, NotStartedWarning
 from duetime.api.types import Allow, ScheduleOptions
 from duetime.api.values import Schedule, schedule_of
-from duetime.engine.errors import InvalidInput, Refused
-from duetime.engine.result import Err, err_of
-from duetime.engine.validation import NewSchedule
-from duetime.service import services
+from duetime.engine.errors import DuetimeError, InvalidInput, Refused
+from duetime.engine.result import err_of
 from duetime.service.answers import Preview
 from duetime.service.errors import error_of, unwrap
-from duetime.service.keyed import create_or_update
 from duetime.service.kind_spec import known_specs
+from duetime.service.operations import create as operations
+from duetime.service.operations.create import CreateSchedule
+from duetime.service.operations.declaration import Answer
 from duetime.service.options import TIME_LIMITS, TimeOptions
 from duetime.service.presenters import preview_view
 from duetime.service.services import NO_WORKER
-from duetime.service.when import WAYS, When, about_when, parse_when, read_policy, read_seconds, when_of
+from duetime.service.warnings import warning_facts
+from duetime.service.when import read_seconds, read_times
 
 TIMES = frozenset(TimeOptions.__annotations__)
 _OPTIONS = frozenset(ScheduleOptions.__annotations__)
-_ARGUMENTS = {"run_at": "at", "expression": "cron", "seconds": "every", "idempotency_key": "key"}
 _OTHER_NAMES = {"tz": "timezone", "zone": "timezone", "label": "name", "idempotency_key": "key", "run_at": "at"}
 
 
@@ -146,7 +145,7 @@ class Creating(Base):
 
     def preview(self, count: int = 5, **times: Unpack[TimeOptions]) -> Preview:
         """Return when a schedule with these times would fire: in words, and the next instants. Nothing is created."""
-        when = _when(dict(times))
+        when = read_times(times)
         shown = unwrap(self.scheduler.preview(when.type, when.config, timezone=when.timezone, count=count))
         zone = when.timezone or self.zone
         return Preview(preview_view(shown.english, shown.instants, shown.warnings, zone).copy, zone)
@@ -155,25 +154,19 @@ class Creating(Base):
 
     def _create(self, kind: str, title: str, payload: Mapping[str, Any], options: ScheduleOptions) -> Schedule:
         try:
-            made = self._created(
-                new_schedule(kind, title, payload, options), "key" in options and options.get("on_change") != "refuse"
-            )
+            (schedule, fresh, limits), warned, _ = self._created(_request(kind, title, payload, options))
         except Refused as error:
-            raise error_of(_about_argument(err_of(error), options)) from None
-        limits = self._services.limits(made.schedule)
-        return schedule_of(self._call, made.schedule, created=made.fresh, **made.warning_facts, limits=limits)
+            raise _about_key(error) from None
+        return schedule_of(self._call, schedule, created=fresh, **warning_facts(warned), limits=limits)
 
-    def _created(self, new: NewSchedule, update: bool = False) -> services.CreatedSchedule:
-        """Create a schedule, or with `update` change the one that has its key; warn once if no worker would run it."""
-        if update:
-            made = unwrap(create_or_update(self._services, self.caller, new))
-        else:
-            made = unwrap(self._services.create(self.caller, new))
-        if self._engine is None and not self._warned and any(each.code == NO_WORKER for each in made.warnings):
+    def _created(self, request: CreateSchedule) -> Answer[operations.CreatedSchedule]:
+        """Create a schedule; warn once if no worker would run it."""
+        answer = operations.create(self._call, request)
+        if self._engine is None and not self._warned and any(each.code == NO_WORKER for each in answer.warnings):
             self._warned = True
             text = "nothing fires yet: call start(), or run `duetime worker` on the same database"
             warnings.warn(text, NotStartedWarning, stacklevel=4)
-        return made
+        return answer
 
     def _name_of(self, task: str | Callable[..., object]) -> str:
         if isinstance(task, str):
@@ -184,34 +177,26 @@ class Creating(Base):
         raise InvalidInput(f"{task!r} is not registered; decorate it with @task", field="task")
 
 
-def new_schedule(kind: str, title: str, payload: Mapping[str, Any], options: ScheduleOptions) -> NewSchedule:
+def _request(kind: str, title: str, payload: Mapping[str, Any], options: ScheduleOptions) -> CreateSchedule:
     """Return the request to create a schedule. `title` is its name, unless the options have one."""
+    if options.keys() <= TIMES:
+        return CreateSchedule(kind, payload, options, name=title)
     given: dict[str, Any] = dict(options)
     if not given.keys() <= _OPTIONS:
         raise _unknown_option(min(given.keys() - _OPTIONS))
-    name, key = given.pop("name", None), given.pop("key", None)
-    policy: dict[str, Any] = {}
-    if not given.keys() <= TIMES:
-        _check_on_change(given.pop("on_change", "update"))
-        policy = read_policy({each: given.pop(each) for each in list(given) if each not in TIMES})
-    when = _when(given)
-    return NewSchedule(kind, name or title, when.type, when.config, payload, policy, when.timezone, key)
+    name, key, on_change = given.pop("name", None), given.pop("key", None), given.pop("on_change", "update")
+    if on_change not in ("update", "refuse"):
+        raise InvalidInput(field="on_change", problem=f"must be update or refuse, not {on_change!r:.60}")
+    policy = {each: given.pop(each) for each in [*given] if each not in TIMES}
+    return CreateSchedule(kind, payload, given, None, policy, name or title, key, on_change)
 
 
-def _check_on_change(value: object) -> None:
-    if value not in ("update", "refuse"):
-        raise InvalidInput(field="on_change", problem=f"must be update or refuse, not {value!r:.60}")
-
-
-def _about_argument(err: Err, options: ScheduleOptions) -> Err:
-    """Return an error with the name of the argument that it is about, where the engine has another name."""
-    err = about_when(err, options.get("when"))
-    argument = _ARGUMENTS.get(err.field or "")
-    if argument is None:
-        return err
-    message, field = err.message.replace("idempotency_key", "key"), f"{err.field}:"
-    message = f"{argument}:{message.removeprefix(field)}" if message.startswith(field) else message
-    return replace(err, message=message, details={**err.details, "field": argument})
+def _about_key(error: Refused) -> DuetimeError:
+    """Return an error about the idempotency key with the name that it has here."""
+    err = err_of(error)
+    if err.field != "idempotency_key":
+        return error
+    return error_of(replace(err, message=err.message.replace("idempotency_key", "key"), details={"field": "key"}))
 
 
 def _unknown_option(name: str) -> InvalidInput:
@@ -220,17 +205,6 @@ def _unknown_option(name: str) -> InvalidInput:
     meant = _OTHER_NAMES.get(name) or next(iter(get_close_matches(name, sorted(_OPTIONS), 1)), None)
     advice = f"did you mean {meant}?" if meant else f"choose from {', '.join(sorted(_OPTIONS))}"
     return InvalidInput(field=name, problem=f"there is no such option; {advice}")
-
-
-def _when(times: dict[str, Any]) -> When:
-    if len(times) == 1:
-        [(way, given)] = times.items()
-        if way in WAYS and given is not None:
-            return when_of(way, given)
-    for name in ("start", "end"):
-        if isinstance(given := times.get(name), datetime):
-            times[name] = given.isoformat()
-    return parse_when(**times)
 
 
 def _soon(options: ScheduleOptions) -> ScheduleOptions:

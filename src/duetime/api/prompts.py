@@ -20,11 +20,12 @@ from duetime.engine.outcome import Completed, Failed
 from duetime.engine.policy.checkout import hold_of
 from duetime.engine.policy.finish import HeldRun
 from duetime.engine.result import Err, Result
-from duetime.engine.validation import Changes, NewSchedule
+from duetime.engine.validation import Changes
 from duetime.kinds.prompts.framing import takes
 from duetime.kinds.prompts.kind import KIND, prompt_of
 from duetime.service.answers import Run
 from duetime.service.errors import error_of, unwrap
+from duetime.service.operations.create import CreateSchedule
 from duetime.service.operations.declaration import MAX_LIMIT
 from duetime.service.operations.schedules import ListSchedules, pages_of_schedules
 from duetime.service.options import Duration
@@ -98,8 +99,8 @@ class Prompting(Creating, Managing):
         _check_text(prompt)
         if not isinstance(fire_at, datetime):
             raise InvalidInput(field="fire_at", problem=f"must be a datetime, not {fire_at!r:.80}")
-        new = NewSchedule(KIND, prompt[:60] or "prompt", "once", {"run_at": fire_at.isoformat()}, {"prompt": prompt})
-        return _scheduled_task(self._created(new).schedule)
+        request = CreateSchedule(KIND, {"prompt": prompt}, {"at": fire_at}, name=prompt[:60] or "prompt")
+        return _scheduled_task(self._created(request).value.schedule)
 
     def list_scheduled_tasks(
         self, status: str | None = None, from_: datetime | None = None, to: datetime | None = None

@@ -161,13 +161,8 @@ def pause(call: Call, id: Id, until: Time | None, note: str | None) -> Schedule:
 
 
 def edit(call: Call, id: Id, changes: EditOptions) -> Schedule:
-    edited = edit_schedule(call, find(call, id), changes)
-    facts = {
-        **warning_facts(edited.warnings),
-        "running": edited.running,
-        "limits": call.services.limits(edited.schedule),
-    }
-    return schedule_of(call, edited.schedule, **facts)
+    (schedule, limits, running, _), warnings, notes = edit_schedule(call, find(call, id), changes)
+    return schedule_of(call, schedule, **warning_facts(warnings), notes=notes, running=running, limits=limits)
 
 
 # -- runs --------------------------------------------------------------------------------------------------------------

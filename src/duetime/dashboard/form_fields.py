@@ -21,7 +21,7 @@ from duetime.service.options import PolicyOption, policy_options
 from duetime.service.presenters import View, policy_shape, trigger_shape
 from duetime.service.text import plain_times
 from duetime.service.vocabulary import Schedule
-from duetime.service.when import When, about_when, duration, read_policy, when_of
+from duetime.service.when import TriggerParts, duration, name_option, read_policy, when_of
 
 UNITS: Final = ("seconds", "minutes", "hours", "days", "weeks")
 _DAYS: Final = {"weeks": 604_800, "days": 86_400}
@@ -60,7 +60,7 @@ _PARTS: Final = {
 """Fields of each type of trigger: those that it needs, and those that may be empty."""
 
 
-def timing(values: Values) -> When:
+def trigger(values: Values) -> TriggerParts:
     type_ = values["when"]
     if type_ not in _PARTS:
         raise InvalidInput(field="when", problem="choose one of once, every, cron, rule and words")
@@ -74,7 +74,13 @@ def timing(values: Values) -> When:
         config[values["unit"] if values["unit"] in UNITS else "minutes"] = number_of(values, "every")
     if values["jitter"].strip():
         config["jitter"] = seconds_of(values, "jitter")
-    return When(type_, config, values["timezone"].strip() or None)
+    return type_, config
+
+
+def zone_option(values: Values) -> dict[str, str]:
+    """Return the option for the time zone, if one was typed."""
+    zone = values["timezone"].strip()
+    return {"timezone": zone} if zone else {}
 
 
 MAIN: Final = {"phrase": "phrase", "once": "run_at", "interval": "every", "cron": "expression", "rrule": "rrule"}
@@ -96,18 +102,9 @@ LABELS: Final = {
 
 def about_times(values: Values, err: Err) -> Err:
     """Return an error about the trigger as one about the input in which it was typed, with times for people."""
-    found = _about_input(values, err)
+    found = name_option(err, "when" if values["when"] == "phrase" else MAIN.get(values["when"], "when"))
     details = {**found.details, "problem": plain_times(found.problem)} if "problem" in found.details else found.details
     return replace(found, message=plain_times(found.message), details=details)
-
-
-def _about_input(values: Values, err: Err) -> Err:
-    if values["when"] == "phrase":
-        return about_when(err, values["phrase"])
-    if err.field not in (*UNITS, "trigger_config"):
-        return err
-    main = MAIN.get(values["when"], "when")
-    return replace(err, message=f"{main}: {err.problem}", details={"field": main, "problem": err.problem})
 
 
 def seconds_of(values: Values, name: str) -> float:
@@ -159,7 +156,7 @@ def usual_policy(scheduler: Scheduler, kind: str) -> View:
 def policy(values: Values, names: tuple[str, ...], usual: View) -> dict[str, Any]:
     """Return these options of a policy; an empty field means the default."""
     asked = {name: _policy_value(values, name) for name in names}
-    return read_policy({name: usual.get(name) if value is None else value for name, value in asked.items()})
+    return {name: usual.get(name) if value is None else value for name, value in asked.items()}
 
 
 def _policy_value(values: Values, name: str) -> Any:
@@ -216,13 +213,13 @@ def policy_problems(values: Values) -> list[InvalidInput]:
     for name in POLICY:
         try:
             given = policy(values, (name,), {})
-            make_policy({} if name in _TOGETHER else given)
+            make_policy({} if name in _TOGETHER else read_policy(given))
         except InvalidInput as error:
             found.append(InvalidInput(field=name, problem=error.problem))
     if found:
         return found
     try:
-        make_policy(policy(values, POLICY, {}))
+        make_policy(read_policy(policy(values, POLICY, {})))
     except InvalidInput as error:
         return [InvalidInput(field=input_of_policy(error.field), problem=error.problem)]
     return []

@@ -16,20 +16,21 @@ from duetime.dashboard import form_fields
 from duetime.dashboard.kind_forms import Values, form_of, may_create
 from duetime.dashboard.queries import schedule_at
 from duetime.dashboard.request import Form, PageRequest, at
-from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.engine.fingerprint import fingerprint
 from duetime.engine.queries import RulePreview
 from duetime.engine.result import Err, err_of
 from duetime.engine.rule_edits import WHOLE_RULE
-from duetime.engine.times import read_time
 from duetime.engine.triggers.cron import with_cron_fault
-from duetime.engine.validation import Changes, NewSchedule
 from duetime.service.errors import shown, unwrap
 from duetime.service.masking import masked_payload, refuse_other_places
+from duetime.service.operations.create import CreateSchedule, new_schedule
+from duetime.service.operations.create import create as create_schedule
+from duetime.service.operations.edit import EditSchedule, edit
 from duetime.service.presenters import View, preview_view, schedule_shape
 from duetime.service.text import whole_number
 from duetime.service.vocabulary import Schedule, known_zone
+from duetime.service.when import read_times
 
 FIRST: Final[Values] = {"when": "phrase", "phrase": "in 1 hour", "unit": "minutes"}
 """What a new form contains."""
@@ -80,8 +81,8 @@ def create(request: PageRequest, form: Form) -> Response:
         return _form(request, kind, values, key=key, carried=_carried(request, form, kind))
 
     def create_now() -> Response:
-        made = unwrap(request.call.services.create(request.caller, _new(request, kind, values, key)))
-        return request.redirect(at(made.schedule.definition.public_id), did="created")
+        created = create_schedule(request.call, _create_request(request, kind, values, key)).value
+        return request.redirect(at(created.schedule.definition.public_id), did="created")
 
     show = partial(_form, request, kind, values, key=key, carried=_carried(request, form, kind))
     return _submitted(request, form, values, create_now, show, partial(_problems, request, kind, values, None))
@@ -173,19 +174,18 @@ def _timing_problems(request: PageRequest, values: Values) -> list[InvalidInput]
     return found
 
 
-def _new(request: PageRequest, kind: str, values: Values, key: str) -> NewSchedule:
-    """Build the schedule. Its idempotency key is form nonce + fingerprint, so a double submit creates one schedule."""
-    timing = form_fields.timing(values)
-    new = NewSchedule(
-        kind=kind,
-        name=values["name"].strip() or form_of(kind).name_of(values) or kind,
-        trigger_type=timing.type,
-        trigger_config=timing.config,
-        payload=form_of(kind).payload(kind, values, {}),
-        policy=form_fields.policy(values, form_fields.POLICY, {}),
-        timezone=timing.timezone or request.call.zone,
+def _create_request(request: PageRequest, kind: str, values: Values, key: str) -> CreateSchedule:
+    """Return the request. Its idempotency key is form nonce + fingerprint, so a double submit creates one schedule."""
+    new = CreateSchedule(
+        kind,
+        form_of(kind).payload(kind, values, {}),
+        form_fields.zone_option(values),
+        form_fields.trigger(values),
+        form_fields.policy(values, form_fields.POLICY, {}),
+        values["name"].strip() or form_of(kind).name_of(values),
     )
-    return new._replace(idempotency_key=f"form-{key}-{fingerprint(new, request.call.zone)}") if key else new
+    identity = fingerprint(new_schedule(request.call, new), request.call.zone)
+    return new._replace(key=f"form-{key}-{identity}") if key else new
 
 
 def edit_page(request: PageRequest) -> Response:
@@ -200,10 +200,10 @@ def save(request: PageRequest, form: Form) -> Response:
     values, version = form_fields.read(form, kind), form.get("version")
 
     def save_now() -> Response:
-        changes = _changes(request, schedule, values, version)
-        if changes is not None:
-            unwrap(request.call.services.edit(request.caller, schedule, changes))
-        return request.redirect(at(public_id), did="unchanged" if changes is None else "saved")
+        changes = _changes(request, schedule, values)
+        if changes:
+            edit(request.call, EditSchedule(schedule=schedule, version=whole_number(version, 18) or 0, **changes))
+        return request.redirect(at(public_id), did="saved" if changes else "unchanged")
 
     show = partial(_form, request, kind, values, schedule=schedule, version=version)
     return _submitted(request, form, values, save_now, show, partial(_problems, request, kind, values, schedule))
@@ -213,38 +213,29 @@ def _usual(request: PageRequest, kind: str) -> View:
     return form_fields.usual_policy(request.call.scheduler, kind)
 
 
-def _changes(request: PageRequest, schedule: Schedule, values: Values, version: str) -> Changes | None:
+def _changes(request: PageRequest, schedule: Schedule, values: Values) -> dict[str, Any]:
     """Return only what differs from the form's initial values, so that the rest keeps details the form cannot show."""
     kind, stored = schedule.definition.kind, json.loads(schedule.definition.payload)
-    usual = _usual(request, kind)
+    usual, fields = _usual(request, kind), form_of(kind)
     before = form_fields.values_of(schedule, usual)
-    given: dict[str, Any] = {}
+    changes: dict[str, Any] = {}
     if values["name"] != before["name"]:
-        given["name"] = values["name"].strip()
+        changes["name"] = values["name"].strip()
     if form_fields.differing(before, values, ("timezone", *form_fields.TRIGGER)):
-        timing = form_fields.timing(values)
-        config = {**WHOLE_RULE, **timing.config}
-        given |= {"trigger_type": timing.type, "trigger_config": config, "timezone": timing.timezone}
+        type_, config = form_fields.trigger(values)
+        changes |= {"trigger": (type_, {**WHOLE_RULE, **config}), "times": form_fields.zone_option(values)}
     if values[form_fields.STARTING].strip():
-        given["starting"] = _starting(request, values)
-    fields = form_of(kind)
+        changes["starting"] = values[form_fields.STARTING]
     further = fields.prefix and any(name.startswith(fields.prefix) for name in values)
     if further or form_fields.differing(before, values, fields.fields):
         payload = fields.payload(kind, values, stored)
         if request.caller.depth and masked_payload(kind, stored) != stored:
             refuse_other_places(kind, payload, stored, request.caller.depth)
-        given |= {"payload": payload} if payload != fields.payload(kind, before, stored) else {}
+        if payload != fields.payload(kind, before, stored):  # the name stays, unless another one was typed
+            changes = {"name": schedule.definition.name, **changes, "payload": payload}
     if changed := form_fields.differing(before, values, form_fields.policy_inputs(fields.waits)):
-        given["policy"] = form_fields.policy(values, changed, usual)
-    return Changes(**given, version=whole_number(version, 18) or 0) if given else None
-
-
-def _starting(request: PageRequest, values: Values) -> Instant:
-    zone = values["timezone"].strip() or request.call.zone
-    try:
-        return read_time(values[form_fields.STARTING], zone=zone, now=request.now).instant
-    except DuetimeError as error:
-        raise InvalidInput(field=form_fields.STARTING, problem=error.message) from error
+        changes["policy"] = form_fields.policy(values, changed, usual)
+    return changes
 
 
 def _for_people(input: str, err: Err) -> str:
@@ -326,11 +317,11 @@ def _preview(request: PageRequest, values: Values) -> View:
     except DuetimeError as error:
         err = form_fields.about_times(values, err_of(error))
         return {"problem": with_cron_fault(err.problem)}
-    notes = form_fields.timing(values).notes(zone, request.now)
+    notes = read_times({}, form_fields.trigger(values)).notes(zone, request.now)
     return preview_view(preview.english, preview.instants, [*notes, *preview.warnings], zone) | {"problem": None}
 
 
 def _previewed(request: PageRequest, values: Values, count: int) -> tuple[RulePreview, str]:
     zone = values["timezone"].strip() or request.call.zone
-    timing = form_fields.timing(values)
-    return unwrap(request.call.scheduler.preview(timing.type, timing.config, timezone=zone, count=count)), zone
+    type_, config = form_fields.trigger(values)
+    return unwrap(request.call.scheduler.preview(type_, config, timezone=zone, count=count)), zone

@@ -11,11 +11,11 @@ from duetime.dashboard.request import Form, PageRequest, at
 from duetime.dashboard.templates import is_https
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.errors import DuetimeError, InvalidInput
-from duetime.engine.validation import NewSchedule
 from duetime.security.claims import OPERATOR, Grant
 from duetime.security.tokens import Tokens
 from duetime.service.client_configs import CLIENTS, Reach
-from duetime.service.errors import refuse, unwrap
+from duetime.service.errors import refuse
+from duetime.service.operations.create import CreateSchedule, create
 from duetime.service.operations.status import limit_text, status, worker_views, workers
 from duetime.service.presenters import View, instant_view
 from duetime.service.when import duration
@@ -151,9 +151,9 @@ def _test(request: PageRequest, target: str) -> Response:
     payload = request.call.services.hooks(kind).trial(name, request.caller.owner) if name in known else None
     if payload is None:
         raise refuse("not_found", "There is nothing of this name to test.")
-    new = NewSchedule(kind, f"Test of {name}", "once", {"run_at": "now"}, payload, {"max_attempts": 1})
-    made = unwrap(request.call.services.create(request.caller, new))
-    return request.redirect(at(made.schedule.definition.public_id), did="testing")
+    trial = CreateSchedule(kind, payload, {"at": "now"}, policy={"max_attempts": 1}, name=f"Test of {name}")
+    created = create(request.call, trial).value
+    return request.redirect(at(created.schedule.definition.public_id), did="testing")
 
 
 def connect_page(request: PageRequest) -> Response:

@@ -100,8 +100,9 @@ def error_result(err: Err | DuetimeError) -> Reply:
     log."""
     if err.code in STORE_ERRORS:
         raise StoreUnavailable(err.message)
-    if err.details.get("field") == "timeout":  # the engine uses microseconds and another name
-        return Reply({"error": f"timeout_seconds: {err.problem}, such as 60"})
+    problem = err.details.get("problem")
+    if err.details.get("field") == "timeout" and problem:  # the engine uses microseconds and another name
+        return Reply({"error": f"timeout_seconds: {problem}, such as 60"})
     return Reply({"error": err.message} | {each: err.details[each] for each in _BESIDES if each in err.details})
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from duetime.engine.errors import DuetimeError
-from duetime.engine.result import Err
+from duetime.engine.errors import Refused
+from duetime.engine.result import Err, err_of
 from duetime.mcp.definitions import (
     Arguments,
     Reply,
@@ -29,29 +29,25 @@ from duetime.mcp.schemas import (
     WARNINGS,
     ZONE,
     flat_schema,
+    new_time_arguments,
     options_argument,
     policy_of,
     with_owner,
     with_warnings,
 )
 from duetime.mcp.served import Served
-from duetime.service.edits import EditRequest, NextTime, edit_schedule, read_next
 from duetime.service.kind_spec import KindSpec, load
 from duetime.service.lookup import find
-from duetime.service.operations.declaration import read_time
-from duetime.service.options import TIME_LIMITS
+from duetime.service.operations.edit import NOTHING, EditSchedule, edit
+from duetime.service.options import time_options
 from duetime.service.payload_model import inputs_of
 from duetime.service.presenters import brief_view
 from duetime.service.services import Call
-from duetime.service.vocabulary import iso_local, status_of
-from duetime.service.when import NONE, When, about_when, parse_when, read_phrase, read_seconds
+from duetime.service.vocabulary import status_of
+from duetime.service.when import when_of
 
 WHEN: dict[str, Schema] = {
-    "at": text("New time, such as tomorrow 9am; of what recurs, its next."),
-    "when": text("New rule: every weekday at 8:30."),
-    "cron": text("New rule: 0 9 * * 1-5."),
-    "every": text("New interval: 2h30m; first at `at`."),
-    "rrule": text("New rule: FREQ=MONTHLY;BYDAY=-1FR."),
+    **new_time_arguments("at", "when", "cron", "every", "rrule"),
     "starting": text("The old rule applies until then."),
 }
 _RULES = ("cron", "every", "rrule", "when")
@@ -74,42 +70,63 @@ def fields_of(spec: KindSpec) -> Fields:
 
 def _edit(served: Served, of_kind: Mapping[str, Fields], call: Call, given: Arguments) -> Reply:
     call = served.call(call, given)
-    zone, schedule = call.zone, find(call, given["schedule_id"])
-    request = _request(call, given, _payload_fields(of_kind, schedule.definition.kind, given), zone)
-    _check_cron(call.services.specs.get(schedule.definition.kind), request.when)
-    if request == EditRequest():
-        alone = " timezone alone is how times are read: to change it, give the rule too." if "timezone" in given else ""
-        raise ToolProblem(f"Nothing to change: give at least one field besides schedule_id, such as at or name.{alone}")
-    result = edit_schedule(call.services, call.caller, schedule, request)
-    if isinstance(result, Err):
-        if result.code == "not_possible":
-            state = result.details.get("state")
-            ended = "its only run has begun" if state == "running" else f"it is {state}"
-            raise ToolProblem(f"It cannot be edited, because {ended}; create a new one.")
-        own = of_kind.get(schedule.definition.kind, {})
-        return error_result(_about_argument(about_when(result, given.get("when")), own, given))
-    edited, warnings, _, applies = result.value
+    schedule = find(call, given["schedule_id"])
+    kind = schedule.definition.kind
+    fields = _payload_fields(of_kind, kind, given)
+    _check_cron(call.services.specs.get(kind), given)
+    request = EditSchedule(
+        schedule=schedule,
+        name=given.get("name"),
+        times=_times(given),
+        starting=given.get("starting"),
+        fields=fields,
+        policy=policy_of(given),
+    )
+    try:
+        answer = edit(call, request)
+    except Refused as error:
+        return _refusal(err_of(error), of_kind.get(kind, {}), given)
+    edited = answer.value.schedule
     view = {
         "schedule_id": edited.definition.public_id,
         "status": status_of(edited.progress),
-        **brief_view(edited, zone),
+        **brief_view(edited, call.zone),
+        "limits": answer.value.limits,
     }
-    view["limits"] = call.services.limits(edited)
-    if applies is not None:
-        view["applies"] = applies
-    return Reply(with_warnings(with_owner(call, view, edited.definition.owner), warnings))
+    if answer.value.applies is not None:
+        view["applies"] = answer.value.applies
+    return Reply(with_warnings(with_owner(call, view, edited.definition.owner), answer.warnings))
 
 
-def _check_cron(spec: KindSpec | None, when: When | None) -> None:
+def _times(given: Arguments) -> dict[str, Any]:
+    """Return the options of times. Without a rule, `timezone` is only how times are read, not the zone of the rule."""
+    times = {name: given[name] for name in time_options() if name in given and name != "timezone"}
+    has_rule = any(name in given for name in _RULES)
+    return {**times, "timezone": given["timezone"]} if has_rule and "timezone" in given else times
+
+
+def _check_cron(spec: KindSpec | None, given: Arguments) -> None:
     """Refuse a cron expression that the tools which create such a schedule would refuse."""
-    if when is None or when.type != "cron" or spec is None or not spec.five_cron_fields:
+    if spec is None or not spec.five_cron_fields:
         return
-    cron = when.config["expression"]
-    if len(cron.split()) != 5:
-        raise ToolProblem(
-            f"Invalid cron expression: {cron[:100]}. A {spec.name} takes 5 fields (minute hour day-of-month month "
-            'day-of-week), for example "0 9 * * 1-5" for 09:00 on weekdays.'
-        )
+    rules = [when_of(name, given[name]) for name in ("cron", "when") if name in given]
+    for cron in (rule.config["expression"] for rule in rules if rule.type == "cron"):
+        if len(cron.split()) != 5:
+            raise ToolProblem(
+                f"Invalid cron expression: {cron[:100]}. A {spec.name} takes 5 fields (minute hour day-of-month month "
+                'day-of-week), for example "0 9 * * 1-5" for 09:00 on weekdays.'
+            )
+
+
+def _refusal(err: Err, fields: Fields, given: Arguments) -> Reply:
+    if err.code == "not_possible":
+        state = err.details.get("state")
+        ended = "its only run has begun" if state == "running" else f"it is {state}"
+        raise ToolProblem(f"It cannot be edited, because {ended}; create a new one.")
+    if err.message.startswith(NOTHING):
+        zone = " timezone alone is how times are read: to change it, give the rule too." if "timezone" in given else ""
+        raise ToolProblem(f"{err.message.capitalize()}.{zone}")
+    return error_result(_about_argument(err, fields, given))
 
 
 def _about_argument(err: Err, fields: Fields, given: Arguments) -> Err:
@@ -129,52 +146,6 @@ def _payload_fields(of_kind: Mapping[str, Fields], kind: str, given: Arguments) 
             has = ", ".join(own) or "none of these"
             raise ToolProblem(f"{name}: a {kind} has no such field; it has {has}, and further ones go into payload.")
     return {**given.get("payload", {}), **{field: given[name] for name, (field, _) in own.items() if name in given}}
-
-
-def _request(call: Call, given: Arguments, fields: Mapping[str, Any], zone: str) -> EditRequest:
-    try:
-        when, moved = _when(given, zone)
-        limits = _limits(given)
-        if when is not None and moved is not None:
-            if limits.get("start") is not None:
-                raise ToolProblem("at and start are both the first time of the new rule; give one of them.")
-            limits["start"], moved = iso_local(read_next(call.services, moved).instant, zone), None
-        starting = read_time(call, given.get("starting"), "starting")
-    except DuetimeError as error:
-        raise ToolProblem(error.message) from error
-    return EditRequest(
-        name=given.get("name"),
-        when=when,
-        limits=limits,
-        zone=zone if limits else None,
-        next=moved,
-        starting=starting,
-        fields=fields,
-        policy=policy_of(given),
-    )
-
-
-def _limits(given: Arguments) -> dict[str, Any]:
-    """Return the new limits of the rule; `none` removes one."""
-    named = {name: given[name] for name in TIME_LIMITS if name in given}
-    limits: dict[str, Any] = {name: None if str(value).lower() == NONE else value for name, value in named.items()}
-    if limits.get("jitter") is not None:
-        limits["jitter"] = read_seconds(limits["jitter"], "jitter")
-    return limits
-
-
-def _when(given: Arguments, zone: str) -> tuple[When | None, NextTime | None]:
-    """Return the new rule, and the next time, which is moved alone if no rule is given."""
-    named = [name for name in _RULES if given.get(name) is not None]
-    time = "at"
-    if "when" in named and read_phrase(given["when"])[0] == "once":  # a time, as in `at`
-        if given.get("at") is not None:
-            raise ToolProblem("when and at are both a time; give one of them.")
-        time = "when"
-        named.remove("when")
-    moved = NextTime(given[time], zone, time) if given.get(time) is not None else None
-    rule = parse_when(**{name: given[name] for name in named}, timezone=given.get("timezone")) if named else None
-    return rule, moved
 
 
 def edit_tool(served: Served) -> Tool:

@@ -14,7 +14,6 @@ from duetime.service.options import TIME_LIMITS, PolicyOption, option_name, poli
 from duetime.service.services import Call
 from duetime.service.state_details import STATE_DETAILS
 from duetime.service.warnings import ScheduleWarning
-from duetime.service.when import read_policy
 
 ZONE = text("User's: Europe/Berlin.")
 KEY = text("Reused, it creates nothing new.")
@@ -27,8 +26,6 @@ TRIGGER_CONFIG: Schema = {
         "mon-fri}; cron {expression: 0 9 * * 1-5}; rrule {rrule: FREQ=MONTHLY;BYDAY=-1FR}."
     ),
 }
-BRIEF_WHEN = text("In words: every weekday at 8:30.")
-WHEN = text("In words: tomorrow at 9, every weekday at 8:30, last friday of the month 5pm.")
 STATUSES = ("pending", "running", "completed", "failed", "cancelled", "paused")
 """Statuses of schedules."""
 STATE_DETAIL: Schema = {"type": ["string", "null"], "description": " | ".join(STATE_DETAILS)}
@@ -80,6 +77,19 @@ UNLISTED: dict[str, Schema] = {
 """Arguments that every tool with the argument `options` accepts, whether it lists them or not."""
 
 
+def time_arguments(*names: str) -> dict[str, Schema]:
+    """Return the arguments for options of times in a create."""
+    options = ((name, time_options()[name]) for name in names)
+    return {name: text(option.brief or option.sentence) for name, option in options}
+
+
+def new_time_arguments(*names: str) -> dict[str, Schema]:
+    """Return the arguments for options of times in an edit."""
+    examples = {name: time_options()[name].example for name in names}
+    own = {"at": "New time: {}; of what recurs, its next.", "every": "New interval: {}; first at `at`."}
+    return {name: text(own.get(name, "New rule: {}.").format(example)) for name, example in examples.items()}
+
+
 def option_arguments(*names: str, **usual: object) -> dict[str, Schema]:
     """Return the arguments for options of the policy, each with its default: that of `usual`, or the engine's."""
     arguments: dict[str, Schema] = {}
@@ -102,6 +112,8 @@ def options_argument(*without: str) -> dict[str, Schema]:
     return {"options": {"type": "object", "description": f"More: {', '.join(named)}."}}
 
 
+WHEN = time_arguments("when")["when"]
+BRIEF_WHEN = text(f"In words: {time_options()['when'].example}.")
 POLICY = option_arguments("max_attempts", "timeout", "catch_up", "overlap")
 DELIVERY = option_arguments("deliver_to")
 MAX_RUNS = option_arguments("max_runs")
@@ -109,12 +121,9 @@ OPTIONS = options_argument(*MAX_RUNS, *POLICY, *DELIVERY)
 
 
 def policy_of(arguments: Arguments) -> dict[str, Any]:
-    """Return the policy arguments of a call in the engine's units. Raise a ToolProblem for an invalid duration."""
+    """Return the options of the policy among the arguments of a call."""
     beside = {name: arguments[name] for name in UNLISTED if name in arguments and name not in TIME_LIMITS}
-    try:
-        return read_policy({**beside, **arguments.get("options", {})})
-    except DuetimeError as error:
-        raise ToolProblem(error.message) from error
+    return {**beside, **arguments.get("options", {})}
 
 
 def _with_options(arguments: Arguments) -> Arguments:

@@ -8,7 +8,6 @@ from typing import Any
 
 from duetime.engine.errors import InvalidInput
 from duetime.engine.result import Err
-from duetime.engine.validation import NewSchedule
 from duetime.mcp.definitions import (
     Arguments,
     Reply,
@@ -51,14 +50,17 @@ from duetime.mcp.schemas import (
 from duetime.service.kind_spec import KindSpec, load
 from duetime.service.lookup import find_schedule
 from duetime.service.masking import masked
+from duetime.service.operations import create as operations
+from duetime.service.operations.create import CreateSchedule
 from duetime.service.operations.history import latest_results
 from duetime.service.operations.schedules import COUNT_ALL, ListSchedules, details_of
 from duetime.service.operations.schedules import list_schedules as read_schedules
+from duetime.service.options import TIME_LIMITS
 from duetime.service.payload_model import PayloadField, inputs_of
 from duetime.service.presenters import instant_view, next_of, reads_as, trigger_shape
 from duetime.service.services import Call
 from duetime.service.vocabulary import Schedule, executed, status_of
-from duetime.service.when import When, about_when, asked_when
+from duetime.service.when import When, read_times
 
 LIST_INPUT: dict[str, Schema] = {
     "status": text("Only this status.", enum=list(STATUSES)),
@@ -132,29 +134,45 @@ def list_output(plural: str, row: Mapping[str, Schema]) -> dict[str, Schema]:
 
 def create(call: Call, given: Arguments, kind: str, payload: Mapping[str, Any], id_name: str = "id") -> Reply:
     """Create a schedule by the arguments that all kinds have in common."""
-    zone = call.in_zone(given.get("timezone")).zone
-    when = requested_when(given)
-    options = policy_of(given), zone, given.get("idempotency_key")
-    new = NewSchedule(kind, given["name"], when.type, when.config, payload, *options)
-    made = call.services.create(call.caller, new)
-    if isinstance(made, Err):
-        return error_result(about_when(made, given.get("when")))
-    schedule = made.value.first_result
-    facts = call.services.facts(schedule, zone)
+    call = call.in_zone(given.get("timezone"))
+    created, warnings, _ = operations.create(call, create_request(given, kind, payload))
+    schedule = created.first_result
     view = {
         id_name: schedule.definition.public_id,
         "name": masked(schedule.definition.name),
-        "next_run": facts["next_run"],
         "status": status_of(schedule.progress),
-        **facts,
+        **created_facts(schedule, call.zone, created.limits),
     }
-    return Reply(with_warnings(view, made.value.warnings))
+    return Reply(with_warnings(view, warnings))
+
+
+def create_request(given: Arguments, kind: str, payload: Mapping[str, Any]) -> CreateSchedule:
+    """Return the request of the arguments that all tools have in common. The time zone is that of the call."""
+    return CreateSchedule(
+        kind,
+        payload,
+        {name: given[name] for name in ("when", *TIME_LIMITS) if name in given},
+        (given.get("trigger_type", ""), given.get("trigger_config", {})) if "trigger_config" in given else None,
+        policy_of(given),
+        given.get("name"),
+        given.get("idempotency_key"),
+    )
+
+
+def created_facts(schedule: Schedule, zone: str, limits: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the answer to every create and edit contains: the next time, the rule in words, the limits."""
+    return {
+        "next_run": instant_view(next_of(schedule.progress), zone),
+        "reads_as": reads_as(schedule.definition.trigger),
+        "limits": dict(limits),
+    }
 
 
 def requested_when(given: Arguments) -> When:
     """Return the trigger that the arguments request, or raise a ToolProblem that names the argument."""
+    request = create_request(given, "", {})
     try:
-        return asked_when(given)
+        return read_times(request.times, request.trigger)
     except InvalidInput as error:
         raise ToolProblem(error.message) from error
 

@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 
 from duetime.rest.dependencies import Caller, Context, json_only, operators_only, problems, router
 from duetime.rest.operation_models import model_of, request_of
-from duetime.rest.requests import Asked, PreviewGiven, when_of
+from duetime.rest.requests import Asked, PreviewGiven, times_in, trigger_parts
 from duetime.rest.responses import CallerShape, UpcomingShape, WorkersShape
 from duetime.service import answers
 from duetime.service.operations.schedules import PreviewTimes
@@ -29,7 +29,7 @@ times, standing = router("times"), router("standing")
 def preview(call: Caller, body: Annotated[PreviewGiven, Body()]) -> Response:
     """Explain a trigger in plain English, with its next times and anything unexpected. Nothing is created."""
     call = call.in_zone(body.timezone)
-    request = PreviewTimes(when=when_of(body.trigger, body.when), words=body.when, count=body.count)
+    request = PreviewTimes(times=times_in(body), trigger=trigger_parts(body.trigger), count=body.count)
     shown, warnings, _ = read_preview(call, request)
     return JSONResponse(shown.facts(call.zone, warnings))
 

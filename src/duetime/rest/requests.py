@@ -18,10 +18,9 @@ from pydantic_core import InitErrorDetails, PydanticKnownError
 
 from duetime.engine.clock import DAY, SECOND
 from duetime.service import MOST_SECONDS
-from duetime.service import when as service
-from duetime.service.errors import refuse
 from duetime.service.kind_spec import known_specs
-from duetime.service.options import PolicyOption, policy_options
+from duetime.service.options import TIME_LIMITS, PolicyOption, policy_options, time_options
+from duetime.service.when import WAYS, TriggerParts
 
 KINDS = " or ".join(", ".join(known_specs()).rsplit(", ", 1))
 _DEEPEST = 50
@@ -89,16 +88,55 @@ class GivenInZone(Given):
     timezone: Zone | None = None
 
 
+# -- options, from `service.options` ----------------------------------------------------------------------------------
+
+_Length = Annotated[Text, Field(max_length=100)] | Annotated[float, Field(ge=0, le=10**10)]
+_TIME_TYPES: dict[str, Any] = {
+    "when": Annotated[Text, Field(max_length=200)],
+    "delay": _Length,
+    "every": _Length,
+    "cron": Annotated[Text, Field(max_length=1000)],
+    "rrule": Annotated[Text, Field(max_length=2000)],
+    "jitter": Annotated[Text, Field(max_length=100)] | Annotated[float, Field(ge=0, le=DAY / SECOND)],
+    "timezone": Zone,
+}
+
+
+def _time_fields(*names: str) -> dict[str, Any]:
+    """Return the fields for options of times; texts and numbers of seconds stay as they are."""
+    options = time_options()
+    return {
+        name: (_TIME_TYPES.get(name, Time) | None, Field(default=None, description=options[name].sentence))
+        for name in names or options
+    }
+
+
+if TYPE_CHECKING:
+
+    class TimesGiven(Given):
+        """Options of times."""
+
+        timezone: Zone | None = None
+
+    class Timed(Given):
+        """The limits of a trigger."""
+else:
+    TimesGiven = create_model("TimesGiven", __base__=Given, __module__=__name__, **_time_fields())
+    _jitter_text = "Maximum random delay of each start, in seconds."
+    _jitter = Annotated[float, Field(ge=0, le=DAY / SECOND)] | None, Field(default=None, description=_jitter_text)
+    _limits = {**_time_fields("timezone", *TIME_LIMITS), "jitter": _jitter}
+    Timed = create_model("Timed", __base__=Given, __module__=__name__, **_limits)
+
+
+def times_in(body: TimesGiven) -> dict[str, Any]:
+    """Return the options of times that a body contains. In an edit, null removes a limit."""
+    return body.model_dump(include=_TIME_NAMES, exclude_unset=True)
+
+
+_TIME_NAMES = set(time_options())
+
+
 # -- triggers -------------------------------------------------------------------------------------------------------
-
-
-class Timed(Given):
-    timezone: Zone | None = None
-    start: Time | None = Field(default=None, description="Not before this time.")
-    end: Time | None = Field(default=None, description="Not after this time; a date alone includes that day.")
-    jitter: Annotated[float, Field(ge=0, le=DAY / SECOND)] | None = Field(
-        default=None, description="Maximum random delay of each start, in seconds."
-    )
 
 
 class Once(Timed):
@@ -145,32 +183,26 @@ class Rrule(Timed):
     dtstart: Time | None = None
 
 
-When = Annotated[
-    Text, Field(max_length=200, description="Instead of `trigger`, in words: `tomorrow at 9`, `every weekday at 8:30`.")
-]
 Trigger = Annotated[Once | Interval | Cron | Rrule, Field(discriminator="type")]
 
 
 def _needed(trigger: Timed | None, info: ValidationInfo) -> Timed | None:
-    """Require a trigger if `when`, which is validated before it, is not given."""
-    if trigger is None and info.data.get("when") is None:
+    """Require a trigger if no option, which are validated before it, says when."""
+    if trigger is None and not any(info.data.get(way) is not None for way in WAYS):
         raise PydanticKnownError("missing")
     return trigger
 
 
-TriggerUnlessWhen = Annotated[Trigger | None, AfterValidator(_needed), Field(validate_default=True)]
+_TRIGGER = "Unless one of the options says when."
+TriggerOrOption = Annotated[Trigger | None, AfterValidator(_needed), Field(validate_default=True, description=_TRIGGER)]
 
 
-def config_of(trigger: Timed) -> dict[str, Any]:
-    return trigger.model_dump(exclude={"type"}, exclude_none=True)
-
-
-def when_of(trigger: Once | Interval | Cron | Rrule | None, when: str | None, **limits: str | None) -> service.When:
-    """Return the trigger of a request, which is given as an object or in words."""
-    if trigger is not None and when is not None:
-        raise refuse("invalid", "when: give it or trigger, not both", "when")
-    own = {} if trigger is None else {"trigger_type": trigger.type, "trigger_config": config_of(trigger)}
-    return service.asked_when({**own, "when": when, **limits})
+def trigger_parts(trigger: Once | Interval | Cron | Rrule | None, *, with_nulls: bool = False) -> TriggerParts | None:
+    """Return the type and the configuration of a trigger. In an edit, null removes a limit."""
+    if trigger is None:
+        return None
+    config = trigger.model_dump(exclude={"type"}, exclude_unset=with_nulls, exclude_none=not with_nulls)
+    return trigger.type, config
 
 
 # -- policies -------------------------------------------------------------------------------------------------------
@@ -218,38 +250,32 @@ _PAYLOAD = (
 )
 
 
-class NewScheduleGiven(Given):
+class NewScheduleGiven(TimesGiven):
     kind: Annotated[Text, Field(min_length=1, max_length=50)] = Field(
         description=f"{KINDS}.", examples=[next(iter(known_specs()), "")]
     )
     name: Annotated[Text, Field(min_length=1, max_length=200)]
-    when: When | None = None
-    trigger: TriggerUnlessWhen = None
-    start: Time | None = Field(default=None, description="Not before this time; as in the trigger.")
-    end: Time | None = Field(default=None, description="Not after this time; as in the trigger.")
+    trigger: TriggerOrOption = None
     max_runs: int | None = Field(default=None, ge=1, le=2**53, description="As in the policy.")
     payload: Json = Field(description=_PAYLOAD, examples=[{"task": "echo", "args": ["hello"]}])
     policy: PolicyGiven = PolicyGiven()
-    timezone: Zone | None = None
     idempotency_key: Key | None = Field(
         default=None,
         description="Repeating a request with the same key returns the first result, like the header Idempotency-Key.",
     )
 
 
-class EditGiven(Given):
+class EditGiven(TimesGiven):
     """Absent fields stay unchanged, and so do fields that are null, except that null removes start, end and jitter. A
-    new trigger keeps these three of the old one. At least one field must change something."""
+    new trigger keeps these three of the old one. A single time moves only the next occurrence of a rule. At least one
+    field must change something."""
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
     name: Annotated[Text, Field(min_length=1, max_length=200)] | None = None
     trigger: Trigger | None = None
-    start: Time | None = Field(default=None, description="Not before this time; of the new trigger or the present one.")
-    end: Time | None = Field(default=None, description="Not after this time; of the new trigger or the present one.")
     payload: Json | None = Field(default=None, description=_PAYLOAD)
     policy: PolicyGiven | None = None
-    timezone: Zone | None = Field(default=None, description="The time zone of the new trigger, or of `next`.")
     next: Time | None = Field(default=None, description="Move only the next occurrence; the rule stays.")
     starting: Time | None = Field(
         default=None, description="With a new trigger: when it takes effect; the old one applies until then."
@@ -259,10 +285,8 @@ class EditGiven(Given):
     )
 
 
-class PreviewGiven(Given):
-    when: When | None = None
-    trigger: TriggerUnlessWhen = None
-    timezone: Zone | None = None
+class PreviewGiven(TimesGiven):
+    trigger: TriggerOrOption = None
     count: int = Field(default=5, ge=1, le=100)
 
 

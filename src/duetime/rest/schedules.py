@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from contextlib import nullcontext
 from functools import lru_cache, partial
@@ -12,8 +11,7 @@ from urllib.parse import quote
 from fastapi import Body, Depends, Header, Path, Query
 from starlette.responses import JSONResponse, Response
 
-from duetime.engine.result import Err
-from duetime.engine.validation import NewSchedule
+from duetime.engine.errors import Conflict
 from duetime.rest.dependencies import Caller, Threads, json_only, page_of_texts, problems, router, to_json
 from duetime.rest.operation_models import model_of, request_of
 from duetime.rest.requests import (
@@ -23,14 +21,13 @@ from duetime.rest.requests import (
     NewScheduleGiven,
     Paged,
     RunAsked,
-    when_of,
+    times_in,
+    trigger_parts,
 )
 from duetime.rest.responses import ChangedShape, RunsShape, SchedulesShape, StoppedShape
 from duetime.rest.runs import answer_runs, started_shape
 from duetime.service import answers
-from duetime.service.edits import EditRequest, NextTime, edit_schedule
-from duetime.service.errors import refuse, unwrap
-from duetime.service.masking import unmasked_payload
+from duetime.service.errors import refuse
 from duetime.service.operations.change import (
     Cancel,
     ChangeMany,
@@ -41,7 +38,10 @@ from duetime.service.operations.change import (
     change,
     change_many,
 )
-from duetime.service.operations.declaration import read_time
+from duetime.service.operations.create import CreateSchedule
+from duetime.service.operations.create import create as create_schedule
+from duetime.service.operations.edit import EditSchedule
+from duetime.service.operations.edit import edit as edit_schedule
 from duetime.service.operations.history import History, run_views
 from duetime.service.operations.history import history as read_history
 from duetime.service.operations.run import RunNow, Stop, run_now
@@ -61,7 +61,7 @@ from duetime.service.presenters import schedule_shape
 from duetime.service.services import Call
 from duetime.service.vocabulary import Schedule
 from duetime.service.warnings import warning_facts
-from duetime.service.when import LIMITS, When, about_when, read_policy
+from duetime.service.when import ways_in
 
 BulkGiven: Any = model_of("BulkGiven", ChangeMany, GivenInZone)
 SchedulesAsked: Any = model_of("SchedulesAsked", ListSchedules, Paged, "limit", "cursor")
@@ -105,23 +105,27 @@ def _found(call: Call, id: str) -> Schedule:
 def create(call: Caller, body: Annotated[NewScheduleGiven, Body()], idempotency_key: IdempotencyKey = None) -> Response:
     """Create a schedule. Repeating a request with the same idempotency key creates nothing. If notifications are kept
     at QStash, they cannot be created here."""
-    new = _asked(call, body, idempotency_key)
-    result = call.services.create(call.caller, new)
-    made = unwrap(about_when(result, body.when) if isinstance(result, Err) else result)
-    more = {**made.warning_facts, "limits": call.services.limits(made.schedule)}
-    return _answer(call, made.schedule, call.in_zone(body.timezone).zone, 201 if made.fresh else 200, **more)
+    call = call.in_zone(body.timezone)
+    created, warnings, _ = create_schedule(call, _create_request(body, idempotency_key))
+    more = {**warning_facts(warnings), "limits": created.limits}
+    return _answer(call, created.schedule, call.zone, 201 if created.fresh else 200, **more)
 
 
-def _asked(call: Call, body: NewScheduleGiven, header: str | None) -> NewSchedule:
+def _create_request(body: NewScheduleGiven, header: str | None) -> CreateSchedule:
     key = body.idempotency_key if header is None else header
     if body.idempotency_key not in (None, key):
         words = "idempotency_key: differs from the header Idempotency-Key; give only one"
         raise refuse("invalid", words, "idempotency_key")
-    when = when_of(body.trigger, body.when, start=body.start, end=body.end)
-    limits = {} if body.max_runs is None else {"max_runs": body.max_runs}
-    policy = read_policy({**body.policy.model_dump(exclude_none=True), **limits})
-    zone = body.timezone or call.zone
-    return NewSchedule(body.kind, body.name, when.type, when.config, body.payload, policy, zone, key)
+    policy = body.policy.model_dump(exclude_none=True)
+    return CreateSchedule(
+        body.kind,
+        body.payload,
+        times_in(body),
+        trigger_parts(body.trigger),
+        policy if body.max_runs is None else {**policy, "max_runs": body.max_runs},
+        body.name,
+        key,
+    )
 
 
 # -- read -----------------------------------------------------------------------------------------------------------
@@ -180,21 +184,21 @@ def edit(call: Caller, id: Id, body: Annotated[EditGiven, Body()], if_match: IfM
     """Change the given fields. With a version, only if nobody else has changed it since. A run in progress keeps its
     values. A one-off that has started cannot be changed, but a waiting prompt can be given another agent."""
     schedule = _found(call, id)
-    given = {name for name in body.model_fields_set if name in LIMITS or getattr(body, name) is not None}
-    if not given - {"version"}:
-        raise refuse("invalid", "give at least one of name, trigger, start, end, payload, policy, next")
-    if body.timezone is not None and body.trigger is None and body.next is None:
+    if body.timezone is not None and body.trigger is None and body.next is None and not ways_in(times_in(body)):
         raise refuse("invalid", "timezone: requires a trigger or next; give that, too", "timezone")
     expected = _expected(if_match, schedule.definition.version)
     if body.version is not None and expected is not None and body.version != expected:
         raise refuse("invalid", "version: differs from the header If-Match; give only one", "version")
-    request = _edit_asked(call, schedule, body, body.version if expected is None else expected)
-    result = edit_schedule(call.services, call.caller, schedule, request)
-    if isinstance(result, Err) and result.code == "conflict" and expected is not None:
-        raise refuse("changed", result.message)
-    edited, warnings, *_ = unwrap(result)
-    limits = call.services.limits(edited)
-    return _answer(call, edited, call.in_zone(body.timezone).zone, 200, **warning_facts(warnings), limits=limits)
+    call = call.in_zone(body.timezone)
+    request = _edit_request(schedule, body, body.version if expected is None else expected)
+    try:
+        edited, warnings, notes = edit_schedule(call, request)
+    except Conflict as error:
+        if error.code != "conflict" or expected is None:
+            raise
+        raise refuse("changed", error.message) from None
+    more = {**warning_facts(warnings), **({"notes": notes} if notes else {}), "limits": edited.limits}
+    return _answer(call, edited.schedule, call.zone, 200, **more)
 
 
 def _expected(if_match: str | None, version: int) -> int | None:
@@ -205,26 +209,21 @@ def _expected(if_match: str | None, version: int) -> int | None:
     return version if version in named else 0
 
 
-def _edit_asked(call: Call, schedule: Schedule, body: EditGiven, version: int | None) -> EditRequest:
-    zone, trigger, payload, name = call.in_zone(body.timezone).zone, body.trigger, body.payload, body.name
-    if payload is not None:
-        name = schedule.definition.name if name is None else name  # it does not change with the payload
-        stored = json.loads(schedule.definition.payload)
-        payload = unmasked_payload(schedule.definition.kind, payload, stored, call.caller.depth)
-        # Masked values were restored from this version, so it must still be the current one.
-        version = schedule.definition.version if version is None and payload != body.payload else version
-    given = (
-        None if trigger is None else trigger.model_dump(exclude={"type"}, exclude_unset=True)
-    )  # null removes a limit
-    return EditRequest(
+def _edit_request(schedule: Schedule, body: EditGiven, version: int | None) -> EditSchedule:
+    """Return the request of a body, in which null removes a limit. A name stays unless it is given."""
+    name = schedule.definition.name if body.name is None and body.payload is not None else body.name
+    times = times_in(body)
+    if body.trigger is None and not ways_in(times):
+        times.pop("timezone", None)  # of `next`
+    return EditSchedule(
+        schedule=schedule,
         name=name,
-        when=None if trigger is None or given is None else When(trigger.type, given, body.timezone),
-        limits=body.model_dump(include=set(LIMITS), exclude_unset=True),
-        zone=zone,
-        payload=payload,
-        policy={} if body.policy is None else read_policy(body.policy.model_dump(exclude_unset=True)),
-        next=None if body.next is None else NextTime(body.next, zone),
-        starting=read_time(call.in_zone(body.timezone), body.starting, "starting"),
+        times=times,
+        trigger=trigger_parts(body.trigger, with_nulls=True),
+        next=body.next,
+        starting=body.starting,
+        payload=body.payload,
+        policy={} if body.policy is None else body.policy.model_dump(exclude_unset=True),
         version=version,
     )
 

@@ -217,6 +217,8 @@ class Created(Schedule):
     """Why it might not fire or not arrive."""
     warning_codes: list[str]
     """The codes of the warnings, in the same order."""
+    notes: list[str] = field(default_factory=list)
+    """After an edit: what becomes of runs that have not ended."""
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False, kw_only=True)

@@ -20,7 +20,7 @@ class Option(NamedTuple):
     sentence: str
     """Describes it in the Python API, the HTTP API and the help of commands. Other options are named in backticks."""
     brief: str = ""
-    """Describes the argument of a tool, for agents."""
+    """Describes the argument of a tool, for agents; by default, the sentence does."""
     example: str = ""
     placeholder: str = ""
     """Stands for the value in the help of commands; by default, it follows from the type."""
@@ -54,17 +54,36 @@ class TimeOptions(TypedDict, total=False):
     """The times at which a schedule fires: exactly one of the first six options, and optional limits."""
 
     when: Annotated[
-        str, Option('In words: "tomorrow at 9", "every weekday at 8:30", "every 2 hours".', placeholder="TEXT")
+        str,
+        Option(
+            'In words: "tomorrow at 9", "every weekday at 8:30", "every 2 hours".',
+            example="every weekday at 8:30",
+            placeholder="TEXT",
+        ),
     ]
-    at: Annotated[Time, Option('Once, at this time: "tomorrow 9am", "in 2 hours" or ISO 8601.')]
-    delay: Annotated[Duration, Option("Once, after this duration: 30m, 2h30m, 1d.")]
+    at: Annotated[Time, Option('Once, at this time: "tomorrow 9am", "in 2 hours" or ISO 8601.', example="tomorrow 9am")]
+    delay: Annotated[Duration, Option("Once, after this duration: 30m, 2h30m, 1d.", example="2h30m")]
     every: Annotated[
-        Duration, Option("At this interval: 30s, 2h30m, 1d. Days and weeks as text keep the wall-clock time.")
+        Duration,
+        Option(
+            "At this interval: 30s, 2h30m, 1d. Days and weeks as text keep the wall-clock time.",
+            "Interval, such as 2h30m; at is its first time.",
+            "2h30m",
+        ),
     ]
-    cron: Annotated[str, Option('By a cron expression: "0 9 * * MON-FRI" or @daily.', placeholder="EXPR")]
-    rrule: Annotated[str, Option('By a recurrence rule: "FREQ=MONTHLY;BYDAY=-1FR".', placeholder="RULE")]
+    cron: Annotated[
+        str, Option('By a cron expression: "0 9 * * MON-FRI" or @daily.', example="0 9 * * 1-5", placeholder="EXPR")
+    ]
+    rrule: Annotated[
+        str,
+        Option(
+            'By a recurrence rule: "FREQ=MONTHLY;BYDAY=-1FR".', example="FREQ=MONTHLY;BYDAY=-1FR", placeholder="RULE"
+        ),
+    ]
     start: Annotated[Time, Option("First possible time of a recurring schedule.", example="monday")]
-    end: Annotated[Time, Option("Last possible time of a recurring schedule.", example="2026-12-31")]
+    end: Annotated[
+        Time, Option("Last possible time of a recurring schedule; a date includes that day.", example="2026-12-31")
+    ]
     jitter: Annotated[Duration, Option("Maximum random delay of each start, such as 5m.", example="5m")]
     timezone: Annotated[
         str, Option("IANA time zone, such as Europe/Berlin; by default, that of the settings.", placeholder="ZONE")

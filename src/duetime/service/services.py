@@ -13,20 +13,17 @@ from duetime.engine.actor import PERSON, Actor
 from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import LOCAL, Caller, Kind
-from duetime.engine.model import Definition, Schedule, ScheduleState, WorkerRow
+from duetime.engine.model import Definition, Schedule, WorkerRow
 from duetime.engine.policy.options import policy_for_ending
-from duetime.engine.policy.rows import first_progress
-from duetime.engine.result import Err, Ok, Result
+from duetime.engine.result import Result
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import Page, RunQuery, ScheduleQuery
 from duetime.engine.triggers import OnceTrigger, known_zone, trigger_from_json, warnings_for
 from duetime.engine.triggers.step_budget import LIST_STEPS, step_budget
-from duetime.engine.validation import Changes, NewSchedule
 from duetime.service.errors import unwrap
 from duetime.service.kind_spec import KindHooks, KindSpec, Outside, known_specs
-from duetime.service.presenters import instant_view, next_of, policy_shape, reads_as
-from duetime.service.warnings import DELIVERY_PREFIX, ScheduleWarning, declare, time_warnings, warning, warning_facts
-from duetime.service.when import time_notes
+from duetime.service.presenters import policy_shape
+from duetime.service.warnings import DELIVERY_PREFIX, ScheduleWarning, declare, warning
 from duetime.service.workers import living, work_entry
 
 K = TypeVar("K", bound=Kind)
@@ -45,28 +42,6 @@ declare(
 )
 OPERATOR = Caller(LOCAL, operator=True, actor=Actor(PERSON, LOCAL, "cli"))
 """The caller of the command line: the local owner, who sees and changes everything."""
-
-
-class CreatedSchedule(NamedTuple):
-    """A schedule and the warnings for its creator. `fresh` is false if its idempotency key was used before."""
-
-    schedule: Schedule
-    fresh: bool
-    warnings: list[ScheduleWarning]
-
-    @property
-    def first_result(self) -> Schedule:
-        """The schedule as it was created, because a repeated key returns the first result, whatever has happened
-        since."""
-        definition = self.schedule.definition
-        if self.fresh or definition.version > 1:
-            return self.schedule
-        return Schedule(definition, first_progress(definition, first_instant(definition)))
-
-    @property
-    def warning_facts(self) -> dict[str, list[str]]:
-        """The warnings and their codes, in the same order."""
-        return warning_facts(self.warnings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,51 +79,12 @@ class Services:
         names = self.kinds if kind is None else [kind]
         return {each: self.hooks(each).outside() for each in names if kinds is None or each in kinds}
 
-    # -- creating and editing -----------------------------------------------------------------------------------------
-
-    def create(self, caller: Caller, new: NewSchedule) -> Result[CreatedSchedule]:
-        """Create a schedule, or return the one that was created earlier with its idempotency key."""
-        refusal = self.hooks(new.kind).refusal()
-        if refusal is not None:
-            before = None if new.idempotency_key is None else self.scheduler.made_before(caller, new)
-            if before is None:
-                return refusal
-            return before if isinstance(before, Err) else Ok(self._created(before.value, False, new))
-        made = self.scheduler.create_all(caller, [new])
-        if isinstance(made, Err):
-            return made
-        [(schedule, fresh)] = made.value
-        return Ok(self._created(schedule, fresh, new))
-
-    def _created(self, schedule: Schedule, fresh: bool, new: NewSchedule) -> CreatedSchedule:
-        if not fresh and schedule.progress.state == ScheduleState.CANCELLED:
-            return CreatedSchedule(schedule, fresh, [warning("cancelled")])
-        warnings = self.create_warnings(schedule, new.payload)
-        if schedule.definition.version == 1:  # after an edit, its time may be different
-            notes = time_notes(new.trigger_config, new.timezone or self.zone, schedule.definition.created)
-            warnings = [*time_warnings(notes), *warnings] if notes else warnings
-        return CreatedSchedule(schedule, fresh, warnings)
-
-    def edit(self, caller: Caller, found: Schedule, changes: Changes) -> Result[Schedule]:
-        """Edit a schedule that was found. Its kind decides what may change while a run is due."""
-        changes = self.hooks(found.definition.kind).adapt_edit(caller, found, changes)
-        return self.scheduler.edit(caller, found.definition.public_id, changes)
-
     # -- answers ------------------------------------------------------------------------------------------------------
 
     def limits(self, schedule: Schedule) -> dict[str, Any]:
         """Return the limits in force for a schedule, by the names under which they are set."""
         definition = schedule.definition
-        return _policy_limits(definition.policy) | self.hooks(definition.kind).limits(definition)
-
-    def facts(self, schedule: Schedule, zone: str) -> dict[str, Any]:
-        """Return the facts that every answer to a create, an edit and a resume contains: the next time, the rule in
-        words, the limits in force."""
-        return {
-            "next_run": instant_view(next_of(schedule.progress), zone),
-            "reads_as": reads_as(schedule.definition.trigger),
-            "limits": self.limits(schedule),
-        }
+        return policy_limits(definition.policy) | self.hooks(definition.kind).limits(definition)
 
     # -- warnings -----------------------------------------------------------------------------------------------------
 
@@ -256,19 +192,11 @@ def process_name() -> str:
 
 
 @lru_cache(maxsize=1024)
-def _policy_limits(stored: str) -> dict[str, Any]:
+def policy_limits(stored: str) -> dict[str, Any]:
+    """Return the limits that a stored policy sets, by their names."""
     shape = policy_shape(stored) or {}
     names = ("max_attempts", "timeout_seconds", "max_runs")
     return {name: shape[name] for name in names if shape.get(name) is not None}
-
-
-def first_instant(definition: Definition) -> Instant | None:
-    """Return when a schedule first fires, as of its creation."""
-    try:
-        trigger = trigger_from_json(definition.trigger)
-        return trigger.next_after(Instant(definition.created - 1) if trigger.type == "once" else definition.created)
-    except DuetimeError:
-        return None
 
 
 def _trigger_warnings(trigger: str, created: Instant) -> list[ScheduleWarning]:

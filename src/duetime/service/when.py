@@ -10,11 +10,12 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from duetime.engine.clock import SECOND, Instant
-from duetime.engine.errors import DuetimeError, InvalidInput, UnreadableTime
-from duetime.engine.result import Err
+from duetime.engine.errors import DuetimeError, InvalidInput, Refused, UnreadableTime
+from duetime.engine.result import Err, err_of
 from duetime.engine.times import LONGEST_DURATION, read_duration, read_time
 from duetime.engine.times.zones import known_zone
-from duetime.engine.triggers.build import unknown_type
+from duetime.engine.triggers.build import UNITS, unknown_type
+from duetime.service.errors import error_of
 from duetime.service.options import IN_SECONDS, TIME_LIMITS, Duration, option_name
 
 WAYS = ("at", "delay", "every", "cron", "rrule", "when")
@@ -22,6 +23,9 @@ LIMITS = ("start", "end")
 NONE = "none"
 """The text that removes a value in an edit whose arguments are texts."""
 _CRON = re.compile(r"@[a-z]+|[0-9*][0-9*/,-]*(?: [0-9*/,-]+){1,2}(?: [0-9A-Za-z*/,#?-]+){3}")
+_TRIGGER_FIELDS = ("run_at", "expression", "rrule", "trigger_config", *UNITS)
+TriggerParts = tuple[str, Mapping[str, Any]]
+"""The type of a trigger and its configuration."""
 _ANY_TIME = Instant(2_000_000_000 * SECOND)
 """A fixed current time, to check whether a text can be read at all, whatever the time is."""
 _EXACT = ("Z", "+00:00")
@@ -95,24 +99,12 @@ def _read_fully(text: str) -> tuple[str, dict[str, Any]]:
     return type_, config
 
 
-def limits_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    limits: dict[str, Any] = {name: given[name] for name in TIME_LIMITS if given.get(name) is not None}
-    return {**limits, "jitter": read_seconds(limits["jitter"], "jitter")} if "jitter" in limits else limits
-
-
-def asked_when(given: Mapping[str, Any]) -> When:
-    """Return the trigger of a request that has either `when`, or `trigger_type` and `trigger_config`; `start` and `end`
-    may limit both. Beside `when`, an empty `trigger_config` is accepted, because the tools' schemas require one."""
-    limits = limits_of(given)
-    phrase = given.get("when")
-    if phrase is not None and given.get("trigger_config"):
-        raise InvalidInput("when: give it, or trigger_type and trigger_config, not both", field="when")
-    if phrase is None and given["trigger_type"] == "changing":
-        raise unknown_type("changing")  # only an import uses this form, which edits with `starting` store
-    found = (given["trigger_type"], given["trigger_config"]) if phrase is None else _read_fully(phrase)
-    type_: str = found[0]
-    config: dict[str, Any] = found[1]
-    return When(type_, with_limits(config, limits) if limits else config)
+def limits_of(times: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the limits among options of times in the form that the engine uses."""
+    limits: dict[str, Any] = {name: times[name] for name in TIME_LIMITS if times.get(name) is not None}
+    if "jitter" in limits:
+        limits["jitter"] = read_seconds(limits["jitter"], "jitter")
+    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in limits.items()}
 
 
 def with_limits(config: Mapping[str, Any], limits: Mapping[str, Any]) -> dict[str, Any]:
@@ -124,37 +116,47 @@ def with_limits(config: Mapping[str, Any], limits: Mapping[str, Any]) -> dict[st
     return {**config, **limits}
 
 
-def about_when(err: Err, phrase: object) -> Err:
-    """Return an error about a trigger as one about `when`, if the trigger was given in words."""
-    if phrase is None or err.field not in ("run_at", "expression", "rrule", "seconds", "trigger_config"):
-        return err
-    return replace(
-        err, message=f"when: {err.problem}", details={**err.details, "field": "when", "problem": err.problem}
-    )
-
-
-def parse_when(
-    *,
-    when: str | None = None,
-    at: datetime | str | None = None,
-    delay: Duration | None = None,
-    every: Duration | None = None,
-    cron: str | None = None,
-    rrule: str | None = None,
-    start: str | None = None,
-    end: str | None = None,
-    jitter: Duration | None = None,
-    timezone: str | None = None,
-) -> When:
-    """Return the trigger of exactly one of `at`, `delay`, `every`, `cron`, `rrule` and `when`, with its limits."""
-    given = {"at": at, "delay": delay, "every": every, "cron": cron, "rrule": rrule, "when": when}
-    named = [name for name, value in given.items() if value is not None]
-    if len(named) != 1:
-        message = f"give exactly one of {', '.join(WAYS)}, not {', '.join(named) or 'none'}"
+def read_times(times: Mapping[str, Any], trigger: TriggerParts | None = None) -> When:
+    """Return the trigger that options of times describe: exactly one of `WAYS`, with its limits. `trigger` is a trigger
+    that was given as such instead; an empty one beside `when` is accepted, because the schemas of tools require it."""
+    if len(times) == 1 and trigger is None:
+        [(way, value)] = times.items()
+        if way in WAYS and value is not None:
+            return when_of(way, value)
+    ways = ways_in(times)
+    if trigger is not None and not (ways and not trigger[1]):
+        if ways:
+            raise InvalidInput(f"{ways[0]}: give it or a trigger, not both", field=ways[0])
+        if trigger[0] == "changing":
+            raise unknown_type("changing")  # only an import uses this form, which edits with `starting` store
+        when = When(trigger[0], dict(trigger[1]))
+    elif len(ways) == 1:
+        when = when_of(ways[0], times[ways[0]])
+    else:
+        message = f"give exactly one of {', '.join(WAYS)}, not {', '.join(ways) or 'none'}"
         raise InvalidInput(message, field="when")
-    type_, config, _ = when_of(named[0], given[named[0]])
-    limits = {"start": start, "end": end, "jitter": None if jitter is None else read_seconds(jitter, "jitter")}
-    return When(type_, with_limits(config, {k: value for k, value in limits.items() if value is not None}), timezone)
+    return When(when.type, with_limits(when.config, limits_of(times)), times.get("timezone"))
+
+
+def ways_in(times: Mapping[str, Any]) -> list[str]:
+    """Return which of `WAYS` are given."""
+    return [name for name in WAYS if times.get(name) is not None]
+
+
+def about_option(error: Refused, option: str | None) -> DuetimeError:
+    """Return an error about a part of a trigger as one about the option of times in which it was given."""
+    err = err_of(error)
+    named = name_option(err, option)
+    return error if named is err else error_of(named)
+
+
+def name_option(err: Err, option: str | None) -> Err:
+    """Do the same for an error that is a value."""
+    if option is None or err.field not in _TRIGGER_FIELDS:
+        return err
+    is_named = option == "when" or err.message.startswith(f"{err.field}: ")
+    details = {**err.details, "field": option, "problem": err.problem}
+    return replace(err, message=f"{option}: {err.problem}" if is_named else err.message, details=details)
 
 
 def when_of(way: str, value: Any) -> When:

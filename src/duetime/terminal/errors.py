@@ -19,6 +19,8 @@ _SAME = (
 )  # fmt: skip
 # The engine names fields of triggers, payloads and policies; the user knows them as options.
 _OPTIONS = {
+    "at": "--at",
+    "cron": "--cron",
     "run_at": "--at",
     "when": "--when",
     "seconds": "--every",

@@ -24,7 +24,7 @@ from duetime.kinds.jobs.declaration_reader import PREFIX
 from duetime.kinds.jobs.declarations import Declarations
 from duetime.kinds.jobs.loading import FILE_PREFIX, TaskModuleError, load, load_file, task_modules
 from duetime.kinds.jobs.registry import InvalidTask, default_registry
-from duetime.service.keyed import create_or_update
+from duetime.service.operations.create import create_new
 
 PATIENCE = 30
 HOURLY = "@registry.task(every='1h')\ndef clean(): ..."
@@ -404,12 +404,12 @@ def test_what_cannot_be_created_is_logged(deployments: Deployments, caplog: pyte
 def test_one_that_is_refused_does_not_keep_back_the_others(
     deployments: Deployments, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse_first(services: Any, caller: Any, new: Any) -> Any:
+    def refuse_first(call: Any, new: Any, on_change: Any) -> Any:
         if new.name == "a_first":
             raise InvalidInput(field="at", problem="has passed")
-        return create_or_update(services, caller, new)
+        return create_new(call, new, on_change)
 
-    monkeypatch.setattr(declarations, "create_or_update", refuse_first)
+    monkeypatch.setattr(declarations, "create_new", refuse_first)
     worker = deployments.start(f"@registry.task(every='1h')\ndef a_first(): ...\n{HOURLY}")
     assert only(worker).name == "clean"
     assert "shop: the declared schedule of a_first is not in force: at: has passed" in caplog.text

@@ -14,11 +14,11 @@ from duetime.engine.clock import SECOND
 from duetime.engine.kind import Caller
 from duetime.engine.model import run_holder
 from duetime.engine.store import ClaimRequest
-from duetime.engine.validation import NewSchedule
 from duetime.kinds.notifications.local import INBOX_WARNING, TOPIC_WARNING
 from duetime.kinds.prompts.agents.models import EXAMPLE
 from duetime.kinds.prompts.kind import WAITS, PromptKind
-from duetime.service.errors import unwrap
+from duetime.service.operations.create import CreateSchedule, create
+from duetime.service.services import local_call
 from duetime.settings import AgentSettings, ChannelSettings, HeartbeatSettings, Settings
 from tests.support.agent import Agent
 
@@ -103,8 +103,8 @@ def test_what_an_agent_lacks_is_warned_of(
     assert further == ["Note: wakes the agent mine.", f"Warning: {warning}"]
     [others] = said(made, "ada", agent="mine")[1]["warnings"]
     assert others == "The agent mine cannot be started here; its operator can tell why."
-    new = NewSchedule("prompt", "look", "interval", {"hours": 1}, {"prompt": "look", "agent": "mine"}, {})
-    [code] = unwrap(made.services.create(Caller("local"), new)).warnings
+    request = CreateSchedule("prompt", {"prompt": "look", "agent": "mine"}, {"every": "1h"})
+    [code] = create(local_call(made.services, "rest"), request).warnings
     assert code.code == "agent_not_ready"
     made.close()
 

@@ -22,6 +22,7 @@ from duetime.kinds.jobs.loading import load
 from duetime.kinds.jobs.shell_task import MODULE, NAME
 from duetime.service.errors import REFUSED
 from duetime.service.services import OPERATOR
+from duetime.service.when import read_policy
 from duetime.settings import load_settings
 from duetime.terminal import output
 from duetime.terminal.completion import Zone
@@ -65,7 +66,7 @@ def crontab(
     A worker runs them only if the setting tasks names the module duetime.kinds.command.
     """
     found = read_crontab(_text(file), Way(system, user or _me(), shell))
-    stated = policy.given()
+    stated = read_policy(policy.given())
     with opened(_place(db, yes), [MODULE], load_tasks=True, making=True) as app:
         candidates = _candidates(found.entries, tz, stated)
         about_lines = [Remark(entry.line, entry.text, entry.note) for entry in found.entries if entry.note]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from duetime.engine.errors import Refused
@@ -11,18 +12,17 @@ from duetime.service.errors import refuse
 from duetime.terminal.completion import Found, from_store
 from duetime.terminal.context import Application, Db, Json, Tasks, opened, pair_of, value_of
 from duetime.terminal.errors import name_fields
-from duetime.terminal.schedules.commands import Id, kind_commands
+from duetime.terminal.schedules.commands import kind_commands
 from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled
-from duetime.terminal.schedules.options import EditCommandOptions, Key, Name, PolicyCommandOptions, TriggerOptions
-from duetime.terminal.typer_ext import PlainCommand, ReadCommand, argument, bundled, first_sentence, under
+from duetime.terminal.schedules.standard import ONE_WAY, PayloadOptions, add_and_edit
+from duetime.terminal.typer_ext import ReadCommand, first_sentence, under
 
 if TYPE_CHECKING:
     from duetime.kinds.jobs.registry import Registry
+    from duetime.service.operations.create import CreateSchedule
     from duetime.service.vocabulary import Definition
 
 _what = under("What it runs")
-Args = Annotated[list[str] | None, _what("--arg VALUE", "Argument of the task, as JSON or plain text. Repeatable.")]
-Kwargs = Annotated[list[str] | None, _what("--kwarg NAME=VALUE", "Named argument of the task. Repeatable.")]
 _TASK = "Registered task, or a pipeline: \"echo('a') | shorten\"."
 
 
@@ -57,54 +57,47 @@ duetime job add once --task echo --when "friday at nine" --deliver-to reminders
 """
 
 
-@commands.command(cls=PlainCommand, epilog=_ADD_EXAMPLES)
-@bundled
-def add(
-    name: Annotated[str, argument("NAME", "Name of the schedule.")],
-    task: Annotated[str, _what("--task TASK", _TASK, **_TASKS)],
-    trigger: TriggerOptions,
-    policy: PolicyCommandOptions,
-    arg: Args = None,
-    kwarg: Kwargs = None,
-    key: Key = None,
-    tasks: Tasks = None,
-    db: Db = None,
-    json_: Json = False,
-) -> None:
-    """Schedule a task. Give exactly one of --at, --delay, --every, --cron, --rrule and --when."""
-    from duetime.engine.validation import NewSchedule
-    from duetime.terminal.schedules.change import add_schedule
+@dataclass(frozen=True)
+class JobOptions(PayloadOptions):
+    """Options: which task a job runs, with which arguments."""
 
-    payload = {"task": task, "args": _args(arg), "kwargs": _kwargs(kwarg)}
-    when = trigger.parsed()
-    new = NewSchedule("job", name, when.type, when.config, payload, policy.given(), when.timezone, key)
-    with opened(db, tasks, load_tasks=True, making=True) as app, naming_known_tasks(app):
-        add_schedule(app, new, json_, tasks=tasks)
+    task: Annotated[str | None, _what("--task TASK", _TASK, **_TASKS)] = None
+    arg: Annotated[
+        list[str] | None, _what("--arg VALUE", "Argument of the task, as JSON or plain text. Repeatable.")
+    ] = None
+    kwarg: Annotated[list[str] | None, _what("--kwarg NAME=VALUE", "Named argument of the task. Repeatable.")] = None
+    tasks: Tasks = None
+
+    def fields(self, main: str | None, policy: dict[str, Any]) -> dict[str, Any]:
+        given = {
+            "task": self.task,
+            "args": [value_of(text) for text in self.arg] if self.arg else None,
+            "kwargs": dict(pair_of(text) for text in self.kwarg) if self.kwarg else None,
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
+    @contextmanager
+    def opened(self, db: str | None, *, adds: bool) -> Iterator[Application]:
+        loads = adds or bool(self.fields(None, {}))
+        with opened(db, self.tasks, load_tasks=loads, making=adds) as app, naming_known_tasks(app):
+            yield app
+
+    def add(self, app: Application, request: CreateSchedule, json_: bool) -> None:
+        from duetime.terminal.schedules.change import add_schedule
+
+        add_schedule(app, request, json_, tasks=self.tasks)
 
 
-@commands.command(cls=PlainCommand)
-@bundled
-def edit(
-    id: Id,
-    trigger: EditCommandOptions,
-    policy: PolicyCommandOptions,
-    name: Name = None,
-    task: Annotated[str | None, _what("--task TASK", _TASK, **_TASKS)] = None,
-    arg: Args = None,
-    kwarg: Kwargs = None,
-    tasks: Tasks = None,
-    db: Db = None,
-    json_: Json = False,
-) -> None:
-    """Change a job. Everything that is not given stays the same, and a run in progress keeps its values."""
-    from duetime.terminal.schedules.change import edit_schedule
-
-    given: dict[str, Any] = {} if task is None else {"task": task}
-    given |= {} if arg is None else {"args": _args(arg)}
-    given |= {} if kwarg is None else {"kwargs": _kwargs(kwarg)}
-    stated = policy.given()
-    with opened(db, tasks, load_tasks=bool(given)) as app, naming_known_tasks(app):
-        edit_schedule(app, JOB, id, trigger, json_, name=name, payload=given, policy=stated, guarded=True)
+add_and_edit(
+    commands,
+    JOB,
+    JobOptions,
+    add_help=f"Schedule a task. {ONE_WAY}",
+    edit_help="Change a job. Everything that is not given stays the same, and a run in progress keeps its values.",
+    examples=_ADD_EXAMPLES,
+    required=("task",),
+    guarded=True,
+)
 
 
 @contextmanager
@@ -118,14 +111,6 @@ def naming_known_tasks(app: Application) -> Iterator[None]:
         known = ", ".join(task.name for task in _registry(app))
         hint = f"known here: {known}; name the module of others with --tasks"
         raise refuse("unknown_task", f"{refused.message}; {hint}") from None
-
-
-def _args(given: Sequence[str] | None) -> list[Any]:
-    return [value_of(text) for text in given or ()]
-
-
-def _kwargs(given: Sequence[str] | None) -> dict[str, Any]:
-    return dict(pair_of(text) for text in given or ())
 
 
 @commands.command("tasks", cls=ReadCommand, epilog="duetime job tasks\nduetime job tasks --json")

@@ -14,7 +14,7 @@ from duetime.engine.scheduler import OPERATORS_OWN
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.jobs.arguments import as_json
 from duetime.kinds.jobs.loading import FILE_PREFIX
-from duetime.service.when import LIMITS, WAYS, parse_when, read_policy
+from duetime.service.when import LIMITS, WAYS, read_policy, read_times
 
 PREFIX: Final = f"{OPERATORS_OWN}task:"
 """Begins the keys of declared schedules; the module and the name of the task follow."""
@@ -32,7 +32,7 @@ def read_declaration(task: str, module: str, args: object, kwargs: object, optio
             raise InvalidInput(field=name, problem=f"must be a text, not {type(times[name]).__name__}")
     policy = read_policy({name: each for name, each in options.items() if name not in _TIMES and each is not None})
     make_policy(policy)
-    when = parse_when(**times)
+    when = read_times(times)
     if isinstance(args, str | bytes):
         raise InvalidInput(field="args", problem=f"must be a list of arguments, such as [{args!r:.60}]")
     arguments = as_json("args", list(args) if isinstance(args, Sequence) else args, list)

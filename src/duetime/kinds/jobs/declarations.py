@@ -25,14 +25,14 @@ from duetime.engine.errors import DuetimeError, Refused
 from duetime.engine.fingerprint import fingerprint
 from duetime.engine.kind import Caller
 from duetime.engine.model import OVER, Schedule, ScheduleState
-from duetime.engine.result import Err, Result
+from duetime.engine.result import Err
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.kinds.jobs.declaration_reader import PREFIX, module_name
 from duetime.kinds.jobs.loading import FILE_PREFIX, task_modules
 from duetime.kinds.jobs.registry import Registry, Task, default_registry
 from duetime.service.errors import STORE_ERRORS, error_of
-from duetime.service.keyed import create_or_update
-from duetime.service.services import OPERATOR, Services
+from duetime.service.operations.create import create_new
+from duetime.service.services import OPERATOR, Call, Services
 from duetime.service.workers import living, work_entry
 
 log = logging.getLogger("duetime.jobs")
@@ -111,7 +111,8 @@ class Declarations:
         for key, new in module.wanted.items():
             if key in module.stored and _is_retired(module.stored[key]):
                 scheduler.delete(caller, module.stored[key])  # frees the key; its history stays
-            if (problem := _problem_of(partial(create_or_update, self._services, caller, new))) is not None:
+            call = Call(self._services, caller, self._services.zone)
+            if (problem := _problem_of(partial(create_new, call, new, "update"))) is not None:
                 log.error("%s: the declared schedule of %s is not in force: %s", module.name, new.name, problem)
         for key in module.stored.keys() - self._keys:
             definition, progress = module.stored[key]
@@ -207,7 +208,7 @@ def _imported(tasks: Iterable[Task]) -> set[str]:
     return {module_name(name) for name in list(sys.modules) if may_declare(name)}
 
 
-def _problem_of(change: Callable[[], Result[Any]]) -> str | None:
+def _problem_of(change: Callable[[], object]) -> str | None:
     """Make a change; return why it was refused, or None. Raise the error of a store that cannot be reached, so that
     everything is tried again."""
     try:

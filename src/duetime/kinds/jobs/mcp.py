@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from duetime.engine.encoding import json_object
-from duetime.engine.errors import InvalidTrigger
+from duetime.engine.errors import Refused
 from duetime.engine.policy.options import policy_for_ending
-from duetime.engine.result import Err, err_of
+from duetime.engine.result import Err
 from duetime.engine.store import RunQuery
 from duetime.engine.triggers.cron import refuse_seconds
 from duetime.kinds.jobs.kind import JobKind
@@ -44,6 +44,7 @@ from duetime.mcp.standard_tools import (
     LIST_INPUT,
     cancel,
     create,
+    create_request,
     list_output,
     list_schedules,
     requested_when,
@@ -56,7 +57,7 @@ from duetime.service.operations.schedules import PreviewTimes, detail_of, previe
 from duetime.service.presenters import instant_view, run_view, trigger_shape
 from duetime.service.services import Call
 from duetime.service.vocabulary import LIVE, Run, Schedule
-from duetime.service.when import about_when
+from duetime.service.when import about_option
 
 
 def extras(schedule: Schedule, zone: str, *, brief: bool = True) -> dict[str, Any]:
@@ -146,10 +147,11 @@ def preview_schedule(call: Call, given: Arguments) -> Reply:
     when = requested_when(given)
     try:
         refuse_seconds(str(when.config.get("expression", "")))
-    except InvalidTrigger as error:
-        return error_result(about_when(err_of(error), given.get("when")))
-    call = call.in_zone(given.get("timezone"))
-    shown, warnings, _ = preview(call, PreviewTimes(when=when, words=given.get("when"), count=given.get("count", 5)))
+    except Refused as error:
+        raise about_option(error, "when" if "when" in given else None) from None
+    call, request = call.in_zone(given.get("timezone")), create_request(given, "", {})
+    asked = PreviewTimes(times=request.times, trigger=request.trigger, count=given.get("count", 5))
+    shown, warnings, _ = preview(call, asked)
     return Reply(shown.facts(call.zone, warnings))
 
 
@@ -238,7 +240,7 @@ TOOLS = [
     ),
     tool(
         preview_schedule,
-        "Preview a trigger",
+        "PreviewTimes a trigger",
         {
             "trigger_type": TRIGGER_TYPE,
             "trigger_config": {"type": "object", "description": "As schedule_job takes it, such as {hours: 1}."},

@@ -10,7 +10,6 @@ from typing import Annotated, Any, get_args
 import typer
 
 from duetime.engine.errors import InvalidInput, unknown
-from duetime.engine.validation import NewSchedule
 from duetime.kinds.notifications.kind import NotificationKind
 from duetime.kinds.notifications.qstash import PLACE
 from duetime.kinds.notifications.service import (
@@ -23,31 +22,25 @@ from duetime.kinds.notifications.service import (
 )
 from duetime.service.errors import FAILED, REFUSED, unwrap
 from duetime.service.masking import without_secrets
+from duetime.service.operations.create import CreateSchedule
 from duetime.service.operations.inbox import ListInbox, Mark, MarkMessages, Show, mark_messages, message_views
 from duetime.service.operations.inbox import inbox as read_inbox
 from duetime.service.presenters import instant_view
 from duetime.service.services import OPERATOR
 from duetime.service.text import whole_number
 from duetime.service.vocabulary import Definition, clock_local, known_zone
-from duetime.service.warnings import ScheduleWarning
-from duetime.service.when import When
+from duetime.service.warnings import ScheduleWarning, time_warnings
+from duetime.service.when import read_policy, read_times
 from duetime.settings.sections import INBOX
 from duetime.terminal import output
 from duetime.terminal.completion import TOPICS, one_of
 from duetime.terminal.context import Application, Db, Json, Limit, given_text, opened, print_done
 from duetime.terminal.errors import name_fields
 from duetime.terminal.output import clean, coming, plural
-from duetime.terminal.schedules.change import add_schedule, edit_schedule, time_notes
-from duetime.terminal.schedules.commands import Id, kind_commands
+from duetime.terminal.schedules.commands import kind_commands
 from duetime.terminal.schedules.display import short_of
 from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled, one_line
-from duetime.terminal.schedules.options import (
-    EditCommandOptions,
-    Key,
-    NamedFields,
-    PolicyCommandOptions,
-    TriggerOptions,
-)
+from duetime.terminal.schedules.standard import ONE_WAY, Main, PayloadOptions, add_and_edit
 from duetime.terminal.typer_ext import PlainCommand, argument, bundled, option, reading_if, single, under
 
 Text = Annotated[str, argument("MESSAGE", "Text of the notification; - reads standard input.")]
@@ -88,10 +81,11 @@ commands = kind_commands(
 _look = under("Appearance")
 
 
-@dataclass(frozen=True, slots=True)
-class Looks(NamedFields):
+@dataclass(frozen=True)
+class Looks(PayloadOptions):
     """Options of a notification besides its text."""
 
+    topic: Topic = None
     title: Annotated[str | None, _look("--title TEXT", "Title above the message.")] = None
     priority: Annotated[int | None, _look("--priority N", "Priority from 1 (lowest) to 5 (highest); by default 3.")] = (
         None
@@ -108,15 +102,19 @@ class Looks(NamedFields):
     filename: Annotated[str | None, _look("--filename NAME", "Attachment file name.")] = None
     label: Annotated[str | None, _look("--label NAME", "Name in lists, such as weekly-report.")] = None
 
-    def fields(self) -> dict[str, Any]:
+    def fields(self, main: str | None, policy: dict[str, Any]) -> dict[str, Any]:
         given = {name: value for name, value in self.given().items() if value != []}
         if self.actions:
             given["actions"] = [_action(text) for text in self.actions]
-        return given
+        return given | ({} if main is None else {"message": given_text(main)})
 
-
-def _payload(message: str, topic: str | None, looks: Looks) -> dict[str, Any]:
-    return {"message": given_text(message), **({} if topic is None else {"topic": topic}), **looks.fields()}
+    def add(self, app: Application, request: CreateSchedule, json_: bool) -> None:
+        _check_topic(app, self.topic)
+        service = app.services.kind(NotificationKind).service
+        if service.fires_here:
+            super().add(app, request, json_)
+        else:
+            _add_elsewhere(app, service, request, json_)
 
 
 def _check_topic(app: Application, topic: str | None) -> None:
@@ -140,11 +138,11 @@ duetime notify send "Disk is full" --topic alerts --title Server --priority 5 --
 
 @commands.command(cls=PlainCommand, epilog=_SEND_EXAMPLES)
 @bundled
-def send(message: Text, looks: Looks, topic: Topic = None, db: Db = None, json_: Json = False) -> None:
+def send(message: Text, looks: Looks, db: Db = None, json_: Json = False) -> None:
     """Send a notification now, and say whether it arrived. The exit code is 1 if it did not."""
-    payload = _payload(message, topic, looks)
+    payload = looks.fields(message, {})
     with opened(db, making=True) as app:
-        _check_topic(app, topic)
+        _check_topic(app, looks.topic)
         service = app.services.kind(NotificationKind).service
         sent = unwrap(service.send(OPERATOR, new_notification(payload, AT_ONCE, {})))
         arrived = sent.channel is not None
@@ -178,63 +176,33 @@ duetime notify add "Call Ada" --topic reminders --at "tomorrow 3pm"
 """
 
 
-@commands.command(cls=PlainCommand, epilog=_ADD_EXAMPLES)
-@bundled
-def add(
-    message: Text,
-    trigger: TriggerOptions,
-    looks: Looks,
-    policy: PolicyCommandOptions,
-    topic: Topic = None,
-    key: Key = None,
-    db: Db = None,
-    json_: Json = False,
-) -> None:
-    """Schedule a notification. Give exactly one of --at, --delay, --every, --cron, --rrule and --when."""
-    payload = _payload(message, topic, looks)
-    chosen, when = policy.given(), trigger.parsed()
-    with opened(db, making=True) as app:
-        _check_topic(app, topic)
-        service = app.services.kind(NotificationKind).service
-        when = when._replace(timezone=when.timezone or app.scheduler.zone)
-        new = new_notification(payload, when, chosen, key)
-        if service.fires_here:
-            add_schedule(app, new, json_)
-        else:
-            _add_elsewhere(app, service, new, when, json_)
-
-
-def _add_elsewhere(app: Application, service: NotificationService, new: NewSchedule, when: When, json_: bool) -> None:
+def _add_elsewhere(app: Application, service: NotificationService, request: CreateSchedule, json_: bool) -> None:
     """Add a notification at the service that keeps them."""
+    when = read_times(request.times)
     if when.type not in ("once", "cron") or len(when.config) > 1:
         raise InvalidInput(f"{PLACE} keeps notifications here, and takes --at, --delay or --cron alone")
+    if request.name is not None:
+        raise InvalidInput(f"{PLACE} keeps notifications here, which has no names for them; leave --name out")
     zone = known_zone(when.timezone or app.scheduler.zone).key
-    made = unwrap(service.create(OPERATOR, new._replace(timezone=zone)))
-    warnings = [*made.warnings, *time_notes(app, when)]
+    new = new_notification(request.payload, when._replace(timezone=zone), read_policy(request.policy), request.key)
+    made = unwrap(service.create(OPERATOR, new))
+    warnings = [*made.warnings, *time_warnings(when.notes(zone, app.clock.now()))]
     view = {"id": made.id, "topic": made.topic, "next_run": instant_view(made.next, zone), "kept_at": PLACE}
     text = f"Added {made.id} at {PLACE}, which sends it to {clean(made.topic)}"
     text += f"\nnext   {coming(made.next, zone, app.clock.now())}"
     print_done(app, json_, view, text, warnings)
 
 
-@commands.command(cls=PlainCommand)
-@bundled
-def edit(
-    id: Id,
-    trigger: EditCommandOptions,
-    looks: Looks,
-    policy: PolicyCommandOptions,
-    message: Annotated[str | None, option("--message TEXT", "New text.")] = None,
-    topic: Annotated[str | None, option("--topic TOPIC", "New topic.", **TOPICS)] = None,
-    db: Db = None,
-    json_: Json = False,
-) -> None:
-    """Change a notification. Everything that is not given stays the same. One that is being sent cannot be changed."""
-    given = looks.fields()
-    given |= {} if message is None else {"message": given_text(message)}
-    given |= {} if topic is None else {"topic": topic}
-    with opened(db) as app:
-        edit_schedule(app, NOTIFICATION, id, trigger, json_, name=None, payload=given, policy=policy.given())
+add_and_edit(
+    commands,
+    NOTIFICATION,
+    Looks,
+    Main(Text, Annotated[str | None, option("--message TEXT", "New text.")]),
+    add_help=f"Schedule a notification. {ONE_WAY}",
+    edit_help="Change a notification. Everything that is not given stays the same. One that is being sent cannot be "
+    "changed.",
+    examples=_ADD_EXAMPLES,
+)
 
 
 # `duetime inbox`: show notifications that arrived, in the built-in inbox or elsewhere, and mark them.

@@ -16,6 +16,8 @@ from duetime.engine.triggers import OnceTrigger
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.notifications.delivery import NO_DESTINATIONS, Deliverer, Destinations, InboxDeliverer
 from duetime.kinds.notifications.service import KIND, PATIENCE, Notification, Sent, in_order, told
+from duetime.service.operations.create import CreatedSchedule, create_new
+from duetime.service.operations.declaration import Answer
 from duetime.service.operations.schedules import details_of
 from duetime.service.services import Call, Services, pages_of
 from duetime.service.warnings import ScheduleWarning, declare, warning
@@ -94,23 +96,21 @@ class LocalNotifications:
 
     @told
     def create(self, caller: Caller, new: NewSchedule) -> Result[Notification]:
-        made = Services(self._scheduler).create(caller, new)
-        if isinstance(made, Err):
-            return made
-        found = notification(made.value.schedule)
-        limits = Services(self._scheduler).limits(made.value.schedule)
-        return Ok(found._replace(warnings=made.value.warnings, limits=limits))
+        created, warnings, _ = self._create(caller, new)
+        return Ok(notification(created.schedule)._replace(warnings=warnings, limits=created.limits))
 
     @told
     def send(self, caller: Caller, new: NewSchedule) -> Result[Sent]:
-        policy = {**new.policy, "timeout": int(PATIENCE * SECOND)}
-        made = Services(self._scheduler).create(caller, new._replace(policy=policy))
-        if isinstance(made, Err):
-            return made
-        definition = made.value.schedule.definition
+        created, warnings, _ = self._create(
+            caller, new._replace(policy={**new.policy, "timeout": int(PATIENCE * SECOND)})
+        )
+        definition = created.schedule.definition
         decided = sent(definition.public_id, definition.subject, self._decided(caller, definition.public_id))
-        first_use = [each for each in made.value.warnings if each.code == "new_topic"]
-        return Ok(decided._replace(warnings=first_use))
+        return Ok(decided._replace(warnings=[each for each in warnings if each.code == "new_topic"]))
+
+    def _create(self, caller: Caller, new: NewSchedule) -> Answer[CreatedSchedule]:
+        services = Services(self._scheduler)
+        return create_new(Call(services, caller, services.zone), new)
 
     def _decided(self, caller: Caller, public_id: str) -> Run | None:
         """Return the notification's run when its first attempt is over, or as it is at the end of the wait. The number

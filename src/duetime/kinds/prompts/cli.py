@@ -15,7 +15,6 @@ from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.engine.outcome import Completed, Failed
 from duetime.engine.policy.checkout import hold_of
 from duetime.engine.result import Err
-from duetime.engine.validation import NewSchedule
 from duetime.kinds.prompts.allowance import EXAMPLE
 from duetime.kinds.prompts.framing import stored_by, takes
 from duetime.kinds.prompts.kind import prompt_of
@@ -31,18 +30,10 @@ from duetime.terminal.completion import from_store
 from duetime.terminal.context import Application, Db, Json, again, given_text, opened
 from duetime.terminal.errors import name_fields
 from duetime.terminal.output import clean, coming
-from duetime.terminal.schedules.change import add_schedule, edit_schedule
-from duetime.terminal.schedules.commands import Id, kind_commands
-from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled, headline, one_line
-from duetime.terminal.schedules.options import (
-    EditCommandOptions,
-    Key,
-    Name,
-    NamedFields,
-    PolicyCommandOptions,
-    TriggerOptions,
-)
-from duetime.terminal.typer_ext import PlainCommand, argument, bundled, option, under
+from duetime.terminal.schedules.commands import kind_commands
+from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled, one_line
+from duetime.terminal.schedules.standard import ONE_WAY, Main, PayloadOptions, add_and_edit
+from duetime.terminal.typer_ext import PlainCommand, argument, option, under
 
 
 def _cells(definition: Definition, payload: Payload) -> Sequence[object]:
@@ -81,8 +72,8 @@ _AGENTS = from_store(_agents)
 _agent = under("Agent")
 
 
-@dataclass(frozen=True, slots=True)
-class AgentOptions(NamedFields):
+@dataclass(frozen=True)
+class PromptOptions(PayloadOptions):
     """Options: which agent a prompt wakes, how often, and at what cost."""
 
     agent: Annotated[
@@ -103,13 +94,12 @@ class AgentOptions(NamedFields):
         float | None, _agent("--max-dollars-per-day N", "Maximum cost a day in dollars.")
     ] = None
 
-
-def _payload(agent: AgentOptions) -> dict[str, Any]:
-    given = agent.given()
-    if "allow" in given:
-        # a value that is not an object is refused with the rest
-        given["allow"] = json_object(given["allow"]) or given["allow"]
-    return given
+    def fields(self, main: str | None, policy: dict[str, Any]) -> dict[str, Any]:
+        given = self.given() | ({} if main is None else {"prompt": given_text(main)})
+        if "allow" in given:
+            # a value that is not an object is refused with the rest
+            given["allow"] = json_object(given["allow"]) or given["allow"]
+        return given
 
 
 _ADD_EXAMPLES = """\
@@ -119,44 +109,19 @@ duetime prompt add - --at "tomorrow 9am" < instructions.txt
 """
 
 
-@commands.command(cls=PlainCommand, epilog=_ADD_EXAMPLES)
-@bundled
-def add(
-    text: Annotated[str, argument("TEXT", "Instructions for the agent; - reads standard input.")],
-    trigger: TriggerOptions,
-    agent: AgentOptions,
-    policy: PolicyCommandOptions,
-    name: Name = None,
-    key: Key = None,
-    db: Db = None,
-    json_: Json = False,
-) -> None:
-    """Schedule a prompt. Give exactly one of --at, --delay, --every, --cron, --rrule and --when."""
-    prompt, when = given_text(text), trigger.parsed()
-    payload, stated = {"prompt": prompt, **_payload(agent)}, policy.given()
-    new = NewSchedule("prompt", name or headline(prompt), when.type, when.config, payload, stated, when.timezone, key)
-    with opened(db, making=True) as app:
-        add_schedule(app, new, json_)
-
-
-@commands.command(cls=PlainCommand)
-@bundled
-def edit(
-    id: Id,
-    trigger: EditCommandOptions,
-    agent: AgentOptions,
-    policy: PolicyCommandOptions,
-    text: Annotated[str | None, option("--text TEXT", "New instructions.")] = None,
-    name: Name = None,
-    db: Db = None,
-    json_: Json = False,
-) -> None:
-    """Change a prompt. Everything that is not given stays the same. One that is running cannot be changed, but one that
-    waits for its agent can be given another --agent."""
-    given = _payload(agent) | ({} if text is None else {"prompt": given_text(text)})
-    stated = policy.given()
-    with opened(db) as app:
-        edit_schedule(app, PROMPT, id, trigger, json_, name=name, payload=given, policy=stated)
+add_and_edit(
+    commands,
+    PROMPT,
+    PromptOptions,
+    Main(
+        Annotated[str, argument("TEXT", "Instructions for the agent; - reads standard input.")],
+        Annotated[str | None, option("--text TEXT", "New instructions.")],
+    ),
+    add_help=f"Schedule a prompt. {ONE_WAY}",
+    edit_help="Change a prompt. Everything that is not given stays the same. One that is running cannot be changed, "
+    "but one that waits for its agent can be given another --agent.",
+    examples=_ADD_EXAMPLES,
+)
 
 
 _TAKE_EXAMPLES = """\

@@ -192,6 +192,10 @@ class RequestKind(KindHooks):
                 callbacks.append(callback_to(on, follow_up, self.defaults))
         return Prepared(checked, subject, {"max_attempts": retries + 1, "callbacks": callbacks}, web="url")
 
+    def name_of(self, payload: Mapping[str, Any]) -> str | None:
+        label: str | None = payload.get("label")
+        return label
+
     def execute(self, work: Work) -> Outcome:
         if work.stop.is_set():
             taken_back = work.stop.reason is StopReason.CANCELLED

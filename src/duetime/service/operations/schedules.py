@@ -4,12 +4,12 @@ created."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Final, NamedTuple
 
 from duetime.engine.clock import Instant
+from duetime.engine.errors import Refused
 from duetime.engine.model import Progress, Schedule, ScheduleId, ScheduleState, names_limit
-from duetime.engine.result import Err
 from duetime.engine.store import EVERY_ONE, Page, RunQuery, ScheduleQuery
 from duetime.service.errors import unwrap
 from duetime.service.lookup import find
@@ -24,7 +24,7 @@ from duetime.service.presenters import View, next_instants, preview_view, reads_
 from duetime.service.services import Call
 from duetime.service.state_details import DUE, HELD_BY_LIMIT, STATE_DETAILS, WAITING_FOR_AGENT, run_detail
 from duetime.service.warnings import ScheduleWarning, time_warnings
-from duetime.service.when import When, about_when
+from duetime.service.when import TriggerParts, about_option, read_times, ways_in
 
 STATUSES: Final = ("pending", "running", "paused", "completed", "failed", "cancelled", "broken", "living")
 """Statuses by which schedules can be selected. `living`: all that may still fire."""
@@ -97,9 +97,10 @@ class NextTimes:
 class PreviewTimes:
     """The times of a rule."""
 
-    when: When
-    words: str | None = None
-    """The rule as it was written, if it was written in words."""
+    times: Mapping[str, Any] = field(default_factory=dict)
+    """Options of times."""
+    trigger: TriggerParts | None = None
+    """The rule as a trigger, instead of one of the options."""
     count: Annotated[int, Field("How many times.", minimum=1, maximum=MAX_PREVIEWED)] = 5
 
 
@@ -161,9 +162,12 @@ def next_times(call: Call, request: NextTimes) -> Answer[FiringTimes]:
 
 def preview(call: Call, request: PreviewTimes) -> Answer[FiringTimes]:
     """Explain a rule, with its next times and anything unexpected. Nothing is created."""
-    when = request.when
-    result = call.scheduler.preview(when.type, when.config, timezone=when.timezone or call.zone, count=request.count)
-    shown = unwrap(about_when(result, request.words) if isinstance(result, Err) else result)
+    when = read_times(request.times, request.trigger)
+    zone = when.timezone or call.zone
+    try:
+        shown = unwrap(call.scheduler.preview(when.type, when.config, timezone=zone, count=request.count))
+    except Refused as error:
+        raise about_option(error, next(iter(ways_in(request.times)), None)) from None
     notes = time_warnings(when.notes(call.zone, call.now))
     cautions = [ScheduleWarning("trigger", text) for text in shown.warnings]
     return Answer(FiringTimes(shown.english, shown.instants), [*notes, *cautions])

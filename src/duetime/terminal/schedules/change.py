@@ -9,22 +9,18 @@ from typing import Any
 
 import typer
 
-from duetime.engine.errors import InvalidInput, Refused
-from duetime.engine.validation import NewSchedule
-from duetime.service import edits
-from duetime.service.edits import EditRequest
-from duetime.service.errors import FAILED, NOT_FINISHED, refuse, unwrap
+from duetime.engine.errors import Refused
+from duetime.service.errors import FAILED, NOT_FINISHED, refuse
 from duetime.service.lookup import is_stored, name_of, short_id
 from duetime.service.operations.change import ACTIONS, REQUESTS, ChangeRequest, Pause, change
-from duetime.service.operations.declaration import read_time
+from duetime.service.operations.create import CreateSchedule, create
+from duetime.service.operations.edit import EditSchedule, edit
 from duetime.service.operations.run import RunNow, Stop, run_now, stop
 from duetime.service.operations.schedules import Show, detail_of, show
 from duetime.service.operations.waiting import has_ended, wait_for_end, waited_for
 from duetime.service.pauses import falls_into_pause
 from duetime.service.services import OPERATOR
 from duetime.service.vocabulary import Run, RunStatus, Schedule, ScheduleState, clock_local
-from duetime.service.warnings import ScheduleWarning, time_warnings
-from duetime.service.when import When
 from duetime.terminal import output
 from duetime.terminal.context import Application, again, print_done
 from duetime.terminal.input import agreed, is_interactive
@@ -34,12 +30,12 @@ from duetime.terminal.schedules.kind_view import KindView
 from duetime.terminal.schedules.options import EditCommandOptions
 
 
-def add_schedule(app: Application, new: NewSchedule, json_: bool, *, tasks: Sequence[str] | None = None) -> None:
+def add_schedule(app: Application, request: CreateSchedule, json_: bool, *, tasks: Sequence[str] | None = None) -> None:
     """Create a schedule and print it. If its key was used before, print the existing schedule and say so."""
-    made = unwrap(app.services.create(OPERATOR, new))
-    document = _document(app, made.schedule) | {"created": made.fresh}
-    text = _text(app, "Added" if made.fresh else "Already exists:", document, made.schedule)
-    print_done(app, json_, document, text, made.warnings, tasks=tasks)
+    created, warnings, _ = create(app.call, request)
+    document = _document(app, created.schedule) | {"limits": created.limits, "created": created.fresh}
+    text = _text(app, "Added" if created.fresh else "Already exists:", document, created.schedule)
+    print_done(app, json_, document, text, warnings, tasks=tasks)
 
 
 def edit_schedule(
@@ -56,35 +52,23 @@ def edit_schedule(
 ) -> None:
     """Edit a schedule and print it. If `guarded`, another recipient does not get the hidden values of the stored
     payload."""
-    found = find_here(app, view, given)
-    given_when, limits = options.changed()
-    if name is None and given_when is None and not limits and not policy and not payload:
-        raise InvalidInput(f"nothing to change; give at least one option, see duetime {view.command} edit --help")
-    starting = read_time(app.call, options.starting, "starting")
-    when, moved = edits.time_or_rule(given_when)
-    request = EditRequest(
+    request = EditSchedule(
+        schedule=find_here(app, view, given),
         name=name,
-        when=when,
-        limits=limits,
-        next=moved,
-        starting=starting,
+        times=options.given(),
+        starting=options.starting,
         fields=payload,
         policy=policy,
         guarded=guarded,
     )
-    edited, warnings, *_ = unwrap(edits.edit_schedule(app.services, OPERATOR, found, request))
-    document = _document(app, edited)
-    print_done(app, json_, document, _text(app, "Changed", document, edited), warnings)
+    edited, warnings, notes = edit(app.call, request)
+    document = _document(app, edited.schedule) | {"limits": edited.limits} | ({"notes": notes} if notes else {})
+    text = _text(app, "Changed", document, edited.schedule)
+    print_done(app, json_, document, "\n".join([text, *(f"note   {note}" for note in notes)]), warnings)
 
 
 def _document(app: Application, schedule: Schedule) -> dict[str, Any]:
-    document = schedule_document(schedule, app.scheduler.zone, detail_of(app.call, schedule))
-    return document | {"limits": app.services.limits(schedule)}
-
-
-def time_notes(app: Application, when: When) -> list[ScheduleWarning]:
-    """Return how an ambiguous time was understood."""
-    return time_warnings(when.notes(app.scheduler.zone, app.clock.now()))
+    return schedule_document(schedule, app.scheduler.zone, detail_of(app.call, schedule))
 
 
 def _text(app: Application, verb: str, view: Mapping[str, Any], schedule: Schedule) -> str:

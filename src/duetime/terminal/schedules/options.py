@@ -8,14 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from duetime.engine.clock import SECOND
 from duetime.engine.errors import InvalidInput
-from duetime.service.options import TIME_LIMITS, PolicyOption, TimeOptions, policy_options, time_options
+from duetime.service.options import PolicyOption, TimeOptions, policy_options, time_options
 from duetime.terminal.completion import TOPICS, ZONES, one_of
 from duetime.terminal.typer_ext import option, under
 
 if TYPE_CHECKING:
-    from duetime.service.when import When
+    pass
 
 Key = Annotated[str | None, option("--key TEXT", "Idempotency key: adding twice with the same key adds once.")]
 Name = Annotated[str | None, option("--name NAME", "Name of the schedule.")]
@@ -73,13 +72,8 @@ def _policy_option(each: PolicyOption) -> Any:
 class TriggerOptions:
     """The times of a schedule."""
 
-    def parsed(self) -> When:
-        from duetime.service.when import parse_when  # the help of a command needs none of it
-
-        return parse_when(**self._values())
-
-    def _values(self) -> dict[str, Any]:
-        return {name: vars(self)[name] for name in TimeOptions.__annotations__}
+    def given(self) -> dict[str, Any]:
+        return {name: vars(self)[name] for name in TimeOptions.__annotations__ if vars(self)[name] is not None}
 
 
 @dataclass(frozen=True)
@@ -89,23 +83,6 @@ class EditCommandOptions(TriggerOptions):
     starting: Annotated[
         str | None, _when("--starting TIME", "When the new rule replaces the old one; by default now.")
     ] = None
-
-    def changed(self) -> tuple[When | None, dict[str, Any]]:
-        """Return the new time or rule, if one is given, and the limits of the new rule or otherwise of the current one;
-        `none` removes a limit."""
-        from duetime.service.when import NONE, WAYS, duration, parse_when
-
-        values = {name: value for name, value in self._values().items() if value is not None}
-        ways = {way: values[way] for way in WAYS if way in values}
-        limits: dict[str, Any] = {
-            name: None if values[name].lower() == NONE else values[name] for name in TIME_LIMITS if name in values
-        }
-        if limits.get("jitter") is not None:
-            limits["jitter"] = duration(limits["jitter"], "jitter") / SECOND
-        zone = values.get("timezone")
-        if ways:
-            return parse_when(**ways, timezone=zone), limits
-        return None, limits if zone is None else {**limits, "timezone": zone}
 
 
 @dataclass(frozen=True)
@@ -121,15 +98,15 @@ class PolicyCommandOptions:
     """The policy of a schedule. `none`, and `--no-` before the name of a switch, restore the default."""
 
     def given(self) -> dict[str, Any]:
-        from duetime.service.when import NONE, duration
+        from duetime.service.when import NONE
 
         policy: dict[str, Any] = {name: value for name, value in vars(self).items() if value is not None}
         for name, value in policy.items():
             type_ = policy_options()[name].rule.type
             if value is False or (value is not True and value.lower() == NONE):
                 policy[name] = None
-            elif type_ == "duration":
-                policy[name] = 0 if value == "0" else duration(value, flag_of(name))
+            elif type_ == "duration" and value == "0":
+                policy[name] = 0
             elif type_ == "count":
                 policy[name] = _number(value, flag_of(name))
         return policy

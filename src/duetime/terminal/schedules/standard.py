@@ -1,97 +1,180 @@
-"""The standard command group of a kind that has none of its own: one option for each field of its payload model."""
+"""The commands `add` and `edit` of every kind: options for its payload, beside those that all kinds have. A kind
+without commands of its own gets one option for each field of its payload model."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any
+from collections.abc import Callable, Container, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, make_dataclass
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from duetime.engine.validation import NewSchedule
 from duetime.service.kind_spec import KindSpec, load
 from duetime.service.options import policy_options, time_options
-from duetime.service.payload_model import PayloadField, inputs_of
-from duetime.terminal.context import Db, Json, opened, value_of
-from duetime.terminal.schedules.change import add_schedule, edit_schedule
+from duetime.terminal.context import Application, Db, Json, opened, value_of
 from duetime.terminal.schedules.commands import Id, kind_commands
-from duetime.terminal.schedules.kind_view import standard_view
-from duetime.terminal.schedules.options import EditCommandOptions, Key, Name, PolicyCommandOptions, TriggerOptions
+from duetime.terminal.schedules.kind_view import KindView, standard_view
+from duetime.terminal.schedules.options import (
+    EditCommandOptions,
+    Key,
+    Name,
+    NamedFields,
+    PolicyCommandOptions,
+    TriggerOptions,
+)
 from duetime.terminal.typer_ext import PlainCommand, argument, bundled
+
+if TYPE_CHECKING:
+    from duetime.service.operations.create import CreateSchedule
+    from duetime.service.payload_model import PayloadField
+
+ONE_WAY = "Give exactly one of --at, --delay, --every, --cron, --rrule and --when."
+
+
+@dataclass(frozen=True)
+class PayloadOptions(NamedFields):
+    """Options for the payload of a kind. A subclass is a dataclass of options."""
+
+    def fields(self, main: str | None, policy: dict[str, Any]) -> dict[str, Any]:
+        """Return the payload fields that are given. `main` is the argument of `add`, or its option in `edit`. A kind
+        may move options from the policy to its payload."""
+        return self.given()
+
+    @contextmanager
+    def opened(self, db: str | None, *, adds: bool) -> Iterator[Application]:
+        """Open the application for one command."""
+        with opened(db, making=adds) as app:
+            yield app
+
+    def add(self, app: Application, request: CreateSchedule, json_: bool) -> None:
+        """Create the schedule and print it."""
+        from duetime.terminal.schedules.change import add_schedule
+
+        add_schedule(app, request, json_)
+
+
+class Main(NamedTuple):
+    """The argument of `add`, and the option of `edit` for the same value."""
+
+    argument: Any
+    option: Any
+
+
+_NAME = Main(Annotated[str, argument("NAME", "Name of the schedule.")], Name)
+
+
+def add_and_edit(
+    commands: typer.Typer,
+    view: KindView,
+    payload: type[PayloadOptions],
+    main: Main | None = None,
+    *,
+    add_help: str,
+    edit_help: str,
+    examples: str = "",
+    required: Container[str] = (),
+    guarded: bool = False,
+) -> None:
+    """Add the commands to the group of a kind. `main` is a part of the payload; by default, the argument is the name.
+    `add` needs the `required` options. If `guarded`, another recipient does not get hidden values by an edit."""
+
+    def add(
+        main_: Any,
+        trigger: TriggerOptions,
+        payload_: Any,
+        policy: PolicyCommandOptions,
+        name: Name = None,
+        key: Key = None,
+        db: Db = None,
+        json_: Json = False,
+    ) -> None:
+        from duetime.service.operations.create import CreateSchedule
+
+        chosen = policy.given()
+        fields = payload_.fields(main_, chosen)
+        name = main_ if main is None else name
+        request = CreateSchedule(str(view.kind), fields, trigger.given(), policy=chosen, name=name, key=key)
+        with payload_.opened(db, adds=True) as app:
+            payload_.add(app, request, json_)
+
+    def edit(
+        id: Id,
+        trigger: EditCommandOptions,
+        payload_: Any,
+        policy: PolicyCommandOptions,
+        name: Name = None,
+        main_: Any = None,
+        db: Db = None,
+        json_: Json = False,
+    ) -> None:
+        from duetime.terminal.schedules.change import edit_schedule
+
+        chosen = policy.given()
+        fields = payload_.fields(main_, chosen)
+        name = main_ if main is None else name
+        with payload_.opened(db, adds=False) as app:
+            edit_schedule(app, view, id, trigger, json_, name=name, payload=fields, policy=chosen, guarded=guarded)
+
+    texts, removed = main or _NAME, () if main else ("name",)
+    for command, help_, annotation in ((add, add_help, texts.argument), (edit, edit_help, texts.option)):
+        command.__annotations__ |= {"main_": annotation, "payload_": payload}
+        function = _with_signature(bundled(command), removed, required if command is add else ())
+        commands.command(cls=PlainCommand, help=help_, epilog=examples if command is add else None)(function)
+
+
+def _with_signature(
+    function: Callable[..., None], removed: Container[str], required: Container[str]
+) -> Callable[..., None]:
+    """Return the function of a command without some of its options, and with others required."""
+    parameters = [
+        each.replace(default=inspect.Parameter.empty) if each.name in required else each
+        for each in inspect.signature(function).parameters.values()
+        if each.name not in removed
+    ]
+    vars(function)["__signature__"] = inspect.Signature(parameters)
+    function.__annotations__ = {each.name: each.annotation for each in parameters}
+    return function
+
+
+# Kinds that only their payload model describes.
 
 _RESERVED = {*time_options(), *policy_options(), "tz", "starting", "id", "name", "key", "db", "json_"}
 
 
 def standard_commands(spec: KindSpec) -> typer.Typer:
-    fields = inputs_of(load(spec.payload), _RESERVED, "payload_")
-    view = standard_view(spec)
+    from duetime.service.payload_model import inputs_of  # the commands of other kinds need none of it
+
+    view, inputs = standard_view(spec), inputs_of(load(spec.payload), _RESERVED, "payload_")
     commands = kind_commands(view, f"{spec.plural.capitalize()}: {spec.title[:1].lower()}{spec.title[1:]}, scheduled.")
 
-    def add(
-        name: Annotated[str, argument("NAME", "Name of the schedule.")],
-        trigger: TriggerOptions,
-        policy: PolicyCommandOptions,
-        key: Key = None,
-        db: Db = None,
-        json_: Json = False,
-        **given: Any,
-    ) -> None:
-        when, payload = trigger.parsed(), _payload(fields, given)
-        new = NewSchedule(spec.name, name, when.type, when.config, payload, policy.given(), when.timezone, key)
-        with opened(db, making=True) as app:
-            add_schedule(app, new, json_)
+    def fields(self: PayloadOptions, _main: str | None, _policy: dict[str, Any]) -> dict[str, Any]:
+        """Return the given values. A text stays a text; any other value is parsed as JSON and checked by the kind."""
+        given = {name: value for name, value in vars(self).items() if value is not None}
+        is_plain = {name: field.schema.get("type") in ("string", "boolean") for name, field in inputs.items()}
+        return {inputs[name].name: each if is_plain[name] else value_of(each) for name, each in given.items()}
 
-    def edit(
-        id: Id,
-        trigger: EditCommandOptions,
-        policy: PolicyCommandOptions,
-        name: Name = None,
-        db: Db = None,
-        json_: Json = False,
-        **given: Any,
-    ) -> None:
-        stated, payload = policy.given(), _payload(fields, given)
-        with opened(db) as app:
-            edit_schedule(app, view, id, trigger, json_, name=name, payload=payload, policy=stated)
-
-    helped: dict[Callable[..., None], str] = {
-        add: f"Schedule a {spec.name}. Give exactly one of --at, --delay, --every, --cron, --rrule and --when.",
-        edit: f"Change a {spec.name}. What is not given stays the same, and a run in progress keeps its values.",
-    }
-    for command, help_ in helped.items():
-        made = bundled(_with_options(command, fields, required=command is add))
-        commands.command(cls=PlainCommand, help=help_)(made)
+    options = [(name, _option(name, field), None) for name, field in inputs.items()]
+    payload = make_dataclass(
+        "ModelOptions", options, bases=(PayloadOptions,), namespace={"fields": fields}, frozen=True
+    )
+    add_and_edit(
+        commands,
+        view,
+        payload,
+        add_help=f"Schedule a {spec.name}. {ONE_WAY}",
+        edit_help=f"Change a {spec.name}. What is not given stays the same, and a run in progress keeps its values.",
+        required=[name for name, field in inputs.items() if field.required],
+    )
     return commands
 
 
-def _with_options(
-    function: Callable[..., None], fields: Mapping[str, PayloadField], *, required: bool
-) -> Callable[..., None]:
-    """Replace `**given` in the signature with a parameter for each field."""
-    signature = inspect.signature(function, eval_str=True)
-    own = [each for each in signature.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
-    options = [_option(name, field, required=required and field.required) for name, field in fields.items()]
-    shown = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (own[0], *options, *own[1:])]
-    vars(function)["__signature__"] = inspect.Signature(shown)
-    return function
-
-
-def _option(name: str, field: PayloadField, *, required: bool) -> inspect.Parameter:
+def _option(name: str, field: PayloadField) -> Any:
     flag, type_ = "--" + name.replace("_", "-"), field.schema.get("type")
-    kind, default = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.empty if required else None
     if type_ == "boolean":
-        option = typer.Option(f"{flag}/--no-{flag[2:]}", help=field.description, show_default=False)
-        return inspect.Parameter(name, kind, default=default, annotation=Annotated[bool | None, option])
+        return Annotated[
+            bool | None, typer.Option(f"{flag}/--no-{flag[2:]}", help=field.description, show_default=False)
+        ]
     text = field.description if type_ == "string" else f"{field.description} As JSON.".strip()
-    option = typer.Option(flag, metavar=str(type_ or "value").upper(), help=text)
-    annotation = Annotated[str, option] if required else Annotated[str | None, option]
-    return inspect.Parameter(name, kind, default=default, annotation=annotation)
-
-
-def _payload(fields: Mapping[str, PayloadField], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the given values. A text stays a text; any other value is parsed as JSON and checked by the kind."""
-    return {
-        field.name: given[name] if field.schema.get("type") in ("string", "boolean") else value_of(given[name])
-        for name, field in fields.items()
-        if given[name] is not None
-    }
+    return Annotated[str | None, typer.Option(flag, metavar=str(type_ or "value").upper(), help=text)]

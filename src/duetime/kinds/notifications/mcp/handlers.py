@@ -35,7 +35,7 @@ from duetime.service.presenters import instant_view, reads_as
 from duetime.service.services import Call
 from duetime.service.vocabulary import describe, format_local, iso_local, known_zone
 from duetime.service.warnings import TIME, ScheduleWarning, time_warnings
-from duetime.service.when import When, limits_of
+from duetime.service.when import When, limits_of, read_policy
 
 _CRON_RULE = (
     'Give 5 fields (minute hour day-of-month month day-of-week), for example "0 9 * * 1-5" for 09:00 on weekdays; '
@@ -206,7 +206,11 @@ def _new(call: Call, given: Arguments, when: When) -> NewSchedule:
             raise missing_argument("notification_topic", text.TOPIC)
     payload = {"message": given["message"], "topic": topic}
     payload |= {name: given[name] for name in (*text.LOOKS, "label") if name in given}
-    return new_notification(payload, when, policy_of(given), given.get("idempotency_key"), given.get("name"))
+    try:
+        policy = read_policy(policy_of(given))
+    except InvalidInput as error:
+        raise ToolProblem(error.message) from error
+    return new_notification(payload, when, policy, given.get("idempotency_key"), given.get("name"))
 
 
 def _refuse(err: Err) -> NoReturn:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
-from duetime.engine.clock import SECOND, Instant
-from duetime.engine.errors import InvalidInput, UnreadableTime
-from duetime.engine.model import ScheduleId
+from duetime.engine.clock import Instant
+from duetime.engine.errors import DuetimeError, UnreadableTime
+from duetime.engine.model import ScheduleId, is_busy
 from duetime.engine.policy.options import policy_for_ending
-from duetime.engine.result import Err
+from duetime.engine.result import Err, err_of
 from duetime.engine.store import EVERY_ONE, ScheduleQuery
 from duetime.engine.times import ReadTime, read_time
 from duetime.engine.times.parser import midnight_note, read_past_time
-from duetime.engine.validation import Changes, NewSchedule
-from duetime.kinds.prompts.kind import KIND, PARTS, PromptKind, headline, payload_of, prompt_of
+from duetime.kinds.prompts.kind import KIND, PARTS, PromptKind, headline, payload_of
 from duetime.kinds.prompts.mcp.text import (
     Refusal,
     accepted,
@@ -25,6 +23,7 @@ from duetime.kinds.prompts.mcp.text import (
     found_task,
     lines,
     prompt_shown,
+    refusal_of,
     refusing,
     repeats,
     shown,
@@ -33,21 +32,25 @@ from duetime.kinds.prompts.mcp.text import (
     task_view,
 )
 from duetime.mcp.definitions import Arguments, Reply
-from duetime.mcp.schemas import STATUSES, policy_of, with_owner, with_warnings
-from duetime.service.edits import left_out
+from duetime.mcp.schemas import STATUSES, with_owner, with_warnings
+from duetime.mcp.standard_tools import create_request, created_facts
+from duetime.service.operations.create import create, was_created
+from duetime.service.operations.edit import EditedSchedule, EditSchedule, edit
 from duetime.service.operations.schedules import detail_of, details_of
+from duetime.service.options import TIME_LIMITS
 from duetime.service.presenters import instant_view
 from duetime.service.services import Call
-from duetime.service.vocabulary import Schedule, ScheduleState, format_local, iso_local, status_of
+from duetime.service.vocabulary import Schedule, format_local, iso_local, status_of
 from duetime.service.warnings import TIME, ScheduleWarning
-from duetime.service.when import When, limits_of, parse_when, read_phrase
+from duetime.service.when import read_phrase
 
 MOST = 1000
 """Maximum number of rows in one answer; beyond it, the answer asks the agent to narrow its query."""
 NOTHING = "No scheduled tasks found matching filters."
 SOON = "in 1 second"
 """Replaces `now` if the time must still be in the future when it is checked."""
-_EDITABLE = ("pending", "broken")  # an edit can repair a broken one
+_TIMES = ("at", "cron", "rrule", "every", "when")
+_RULES = ("cron", "rrule", "every")
 
 
 @refusing
@@ -55,31 +58,25 @@ def schedule(call: Call, given: Arguments) -> Reply:
     """Wake an agent later with instructions: for work that needs one (check, decide, write). Give one of at, cron,
     rrule, every, when. Tell the user the time, the agent and warnings. To message a person use schedule_notification,
     to run a task schedule_job."""
-    zone, now = call.in_zone(given.get("timezone")).zone, call.scheduler.clock.now()
-    when, first = _when(given, zone, now)
-    limits = limits_of(given)
-    if twice := next((name for name in limits if name in when.config), None):
-        raise error(f"{twice}: is given twice; give it once.")
-    new = NewSchedule(
-        kind=KIND,
-        name=given.get("name") or headline(given["prompt"]) or KIND,
-        trigger_type=when.type,
-        trigger_config=when.config | limits,
-        payload={name: given[name] for name in PARTS if name in given},
-        policy=policy_of(given),
-        timezone=zone,
-        idempotency_key=given.get("idempotency_key"),
-    )
+    call = call.in_zone(given.get("timezone"))
+    zone, now = call.zone, call.scheduler.clock.now()
+    first = _first_time(given, zone, now)
+    payload = {name: given[name] for name in PARTS if name in given}
+    request = create_request(given, KIND, payload)._replace(times=_times(given))
     # A repeated create is answered even if its time has passed since.
-    if first is not None and first.instant < now and call.scheduler.made_before(call.caller, new) is None:
-        raise _past(first, zone, now)
-    created = accepted(call.services.create(call.caller, new), **_argument_names(when.type, given))
-    made, warnings = created.first_result, created.warnings
+    if first is not None and first.instant < now and not was_created(call, request):
+        raise _past(call, first)
+    try:
+        created, warnings, _ = create(call, request)
+    except DuetimeError as problem:
+        raise refusal_of(err_of(problem), **_argument_names(given)) from None
+    made = created.first_result
     if not created.fresh:  # as it was understood then; after an edit, its time may be different
-        _, first = _when(given, zone, made.definition.created) if made.definition.version == 1 else (when, None)
-    fires, rule, note = fire_time(made), repeats(made.definition), first and first.note
+        first = _first_time(given, zone, made.definition.created) if made.definition.version == 1 else None
+    note = _time_note(warnings, first)
+    fires, rule = fire_time(made), repeats(made.definition)
     view = {**task_view(made, zone, call.caller.depth), "fire_at": instant_view(fires, zone), "timezone": zone}
-    view = with_warnings(view | call.services.facts(made, zone), warnings)
+    view = with_warnings(view | created_facts(made, zone, created.limits), warnings)
     if note is not None:
         view["note"] = note
     wakes, doer_note = _agent_and_note(call, made, asked_for="agent" in given)
@@ -88,6 +85,11 @@ def schedule(call: Call, given: Arguments) -> Reply:
     sentence = f"Scheduled task #{made.definition.id} for {shown(fires, zone)}."
     notes = [rule and f"repeats {rule}", note, doer_note]
     return Reply(view, lines(sentence, notes, [each.text for each in warnings if each.code != TIME]))
+
+
+def _time_note(warnings: Sequence[ScheduleWarning], first: ReadTime | None) -> str | None:
+    """Return how an ambiguous time was understood."""
+    return next((each.text for each in warnings if each.code == TIME), first and first.note)
 
 
 def _agent_and_note(call: Call, made: Schedule, *, asked_for: bool) -> tuple[str | None, str | None]:
@@ -164,33 +166,34 @@ def schedule_edit(call: Call, given: Arguments) -> Reply:
     """Change a pending prompt; what is not given stays. at moves only the next time of a recurring one; cron, rrule or
     every replace its rule. What runs or has ended cannot be changed."""
     named = task_named(given)
-    if not any(name in given for name in ("at", "prompt", "agent", "cron", "rrule", "every")):
+    if not any(name in given for name in ("at", "prompt", "agent", *_RULES)):
         hint = (
             {"hint": "timezone is how times are read; to change it, give the rule too."} if "timezone" in given else {}
         )
         raise Refusal("Error: provide at least one of 'at' or 'prompt' to edit.", **hint)
-    zone, now = call.in_zone(given.get("timezone")).zone, call.scheduler.clock.now()
-    first, rule = None, None
-    if any(name in given for name in ("cron", "rrule", "every")):
-        rule, first = _when(given, zone, now)
-    elif "at" in given:
-        first = _read(given["at"], zone, now)
+    call = call.in_zone(given.get("timezone"))
+    now = call.scheduler.clock.now()
+    first = _first_time(given, call.zone, now) if any(name in given for name in _TIMES) else None
     if first is not None and first.instant < now:
-        raise _past(first, zone, now)
-    found = found_task(call, given, _not_editable(named, "edited"), "edit_schedule")
-    _refuse_hidden(call, given, found)
-    changes = _changes(given, found, rule, first, zone, now)
-    changes = replace(changes, pending_only=True)
-    changes = call.services.hooks(KIND).adapt_edit(call.caller, found, changes)
-    if status_of(found.progress) not in _EDITABLE and not changes.amid_runs:
-        raise Refusal(_not_editable(named, "edited"), **_if_paused(found))
-    if "agent" in given and payload_of(found.definition).get("remind"):
+        raise _past(call, first)
+    task = found_task(call, given, _not_editable(named, "edited"), "edit_schedule")
+    _refuse_hidden(call, given, task)
+    if status_of(task.progress) == "paused" and not is_busy(task.progress):
+        raise Refusal(_not_editable(named, "edited"), **_if_paused(task))
+    if "agent" in given and payload_of(task.definition).get("remind"):
         raise error("agent: it is a reminder, which wakes no agent; schedule a new task for one.")
-    result = call.scheduler.edit(call.caller, found.definition.public_id, changes, KIND)
-    if isinstance(result, Err) and result.code in ("not_found", "not_possible"):
-        raise Refusal(_not_editable(named, "edited"))
-    edited = accepted(result, **_argument_names("once" if rule is None else rule.type, given))
-    return _updated(call, given, edited, first and first.note, left_out(call.services, found, edited), zone)
+    times = {name: given[name] for name in _TIMES if name in given}
+    if times.keys() & _RULES and "timezone" in given:
+        times["timezone"] = given["timezone"]
+    fields: Arguments = {name: given[name] for name in ("prompt", "agent") if name in given}
+    request = EditSchedule(schedule=task, times=times, fields=fields, guarded=False, pending_only=True)
+    try:
+        edited, warnings, _ = edit(call, request)
+    except DuetimeError as problem:
+        if problem.code in ("not_found", "not_possible"):
+            raise Refusal(_not_editable(named, "edited"), **_if_paused(task)) from None
+        raise refusal_of(err_of(problem), **_argument_names(given)) from None
+    return _updated(call, given, edited, warnings, first)
 
 
 def _refuse_hidden(call: Call, given: Arguments, found: Schedule) -> None:
@@ -200,48 +203,28 @@ def _refuse_hidden(call: Call, given: Arguments, found: Schedule) -> None:
         raise error("agent: the prompt holds values that are hidden from you (***); give the prompt anew.")
 
 
-def _changes(
-    given: Arguments, found: Schedule, rule: When | None, first: ReadTime | None, zone: str, now: Instant
-) -> Changes:
-    changes = Changes()
-    parts: Arguments = {name: given[name] for name in ("prompt", "agent") if name in given}
-    if parts:
-        named_after_text = found.definition.name == (headline(prompt_of(found.definition)) or KIND)
-        name = (headline(given["prompt"]) or KIND) if "prompt" in parts and named_after_text else None
-        # The rest of the payload is written back as it was read, so nobody may have changed it meanwhile.
-        payload = {**payload_of(found.definition), **parts}
-        changes = replace(changes, name=name, payload=payload, version=found.definition.version)
-    # `now` means as soon as possible, and the engine accepts only future times.
-    at = None if first is None else Instant(now + SECOND) if first.instant == now else first.instant
-    if rule is None:
-        return replace(changes, next=at)
-    # Without a zone of its own, a new rule keeps the zone of the old one, if that can still be read. Its first time is
-    # made absolute, because it was read in the zone of this call.
-    own = zone if "timezone" in given or found.progress.state == ScheduleState.BROKEN else None
-    start = {} if at is None else {"start": iso_local(at, zone)}
-    return replace(changes, trigger_type=rule.type, trigger_config=rule.config | start, timezone=own)
-
-
 def _updated(
-    call: Call, given: Arguments, edited: Schedule, note: str | None, warnings: list[ScheduleWarning], zone: str
+    call: Call, given: Arguments, edited: EditedSchedule, warnings: Sequence[ScheduleWarning], first: ReadTime | None
 ) -> Reply:
-    ruled = any(name in given for name in ("cron", "rrule", "every"))
+    schedule, zone, ruled = edited.schedule, call.zone, any(name in given for name in _RULES)
     parts = []
     if ruled or "at" in given:
-        parts.append(f"time → {shown(fire_time(edited), zone)}")
+        parts.append(f"time → {shown(fire_time(schedule), zone)}")
     if ruled:
-        parts.append(f"repeats → {repeats(edited.definition)}")
+        parts.append(f"repeats → {repeats(schedule.definition)}")
     if "prompt" in given:
         parts.append(f'prompt → "{headline(given["prompt"])}"')
     if "agent" in given:
-        parts.append(f"agent → {edited.definition.subject}")
-    detail = detail_of(call, edited)
-    view = {**task_view(edited, zone, call.caller.depth, detail), "timezone": zone, **call.services.facts(edited, zone)}
+        parts.append(f"agent → {schedule.definition.subject}")
+    detail, note = detail_of(call, schedule), _time_note(warnings, first)
+    view = {**task_view(schedule, zone, call.caller.depth, detail), "timezone": zone}
+    view |= created_facts(schedule, zone, edited.limits)
     if note is not None:
         view["note"] = note
-    view = with_owner(call, view, edited.definition.owner)
-    sentence = f"Updated task #{edited.definition.id}: {', '.join(parts)}"
-    return Reply(with_warnings(view, warnings), lines(sentence, [note], [each.text for each in warnings]))
+    view = with_owner(call, view, schedule.definition.owner)
+    sentence = f"Updated task #{schedule.definition.id}: {', '.join(parts)}"
+    about_edit = [each.text for each in warnings if each.code == "moved"]  # the others were said before
+    return Reply(with_warnings(view, warnings), lines(sentence, [note], about_edit))
 
 
 @refusing
@@ -272,37 +255,26 @@ def _not_editable(named: str, verb: str) -> str:
 # -- times and rules ----------------------------------------------------------------------------------------------
 
 
-def _when(given: Arguments, zone: str, now: Instant) -> tuple[When, ReadTime | None]:
-    """Return the trigger and the time in `at`. Times stay as written in the trigger, because a create that is repeated
-    under its key must be the same request. The caller checks whether the time has passed."""
-    named = [name for name in ("at", "cron", "rrule", "every", "when") if name in given]
-    if named == ["when"]:
-        return _in_words(given["when"], zone, now)
-    ways = "at, cron, rrule, every, when"
-    if named not in (["at"], ["cron"], ["rrule"], ["every"], ["at", "every"]):
+def _first_time(given: Arguments, zone: str, now: Instant) -> ReadTime | None:
+    """Return the time in `at`, or in a `when` that is a time. The caller checks whether it has passed."""
+    named = [name for name in _TIMES if name in given]
+    if named not in (["at"], ["cron"], ["rrule"], ["every"], ["at", "every"], ["when"]):
         was = ", ".join(named) or "none of them"
-        raise error(f"give exactly one of {ways} (every may have at as its first time), not {was}.")
-    at = given.get("at")
-    first = None if at is None else _read(at, zone, now)
-    if "every" in given:
-        start = SOON if at is not None and at.strip().lower() == "now" else at
-        return _every(given["every"], start), first
-    return parse_when(at=at, cron=given.get("cron"), rrule=given.get("rrule")), first
+        raise error(f"give exactly one of {', '.join(_TIMES)} (every may have at as its first time), not {was}.")
+    is_time = named[0] == "at" or (named == ["when"] and read_phrase(given["when"])[0] == "once")
+    return _read(given[named[0]], zone, now) if is_time else None
 
 
-def _in_words(text: str, zone: str, now: Instant) -> tuple[When, ReadTime | None]:
-    try:
-        when = When(*read_phrase(text), None)
-    except InvalidInput as problem:
-        raise error(problem.message) from None
-    return when, _read(text, zone, now) if when.type == "once" else None
-
-
-def _every(text: str, start: str | None) -> When:
-    try:
-        return parse_when(every=text, start=start)
-    except InvalidInput as problem:
-        raise error(problem.message) from None
+def _times(given: Arguments) -> dict[str, Any]:
+    """Return the options of times. They stay as written, because a create that is repeated under its key must be the
+    same request."""
+    times = {name: given[name] for name in (*_TIMES, *TIME_LIMITS) if name in given}
+    if "every" in times and "at" in times:
+        if "start" in times:
+            raise error("start: is given twice; give it once.")
+        at = times.pop("at")
+        times["start"] = SOON if at.strip().lower() == "now" else at
+    return times
 
 
 def _read(text: str, zone: str, now: Instant) -> ReadTime:
@@ -324,16 +296,16 @@ def _read_past(text: str, zone: str, now: Instant, *, first: bool) -> ReadTime:
         raise error(problem.message) from problem
 
 
-def _past(found: ReadTime, zone: str, now: Instant) -> Refusal:
-    past, present = format_local(found.instant, zone), format_local(now, zone)
+def _past(call: Call, time: ReadTime) -> Refusal:
+    now, zone = call.scheduler.clock.now(), call.zone
+    past, present = format_local(time.instant, zone), format_local(now, zone)
     if past == present:  # within the same minute, only the seconds distinguish them
-        past, present = iso_local(found.instant, zone), iso_local(now, zone)
+        past, present = iso_local(time.instant, zone), iso_local(now, zone)
     return error(f"{past} is in the past; it is now {present}.")
 
 
-def _argument_names(trigger_type: str, given: Arguments) -> dict[str, str]:
-    """Return the arguments of the tools, by the names of the engine's fields."""
-    argument = "when" if "when" in given else {"once": "at", "interval": "every"}.get(trigger_type, trigger_type)
-    own = dict.fromkeys(("trigger_config", "seconds", "expression", "rrule", "run_at"), argument)
+def _argument_names(given: Arguments) -> dict[str, str]:
+    """Return the arguments of the tools, by names of fields that differ from them."""
     start = "start" if "start" in given else "at"
-    return {**own, "start": start, "next": "at", "payload": "prompt", "timeout": "timeout_seconds"}
+    timeout = "timeout_seconds" if "timeout_seconds" in given else "timeout"
+    return {"start": start, "payload": "prompt", "timeout": timeout}

@@ -59,14 +59,19 @@ def error(message: str) -> Refusal:
     return Refusal(f"Error: {harmless(message)}")
 
 
-def accepted(result: Result[T], **arguments: str) -> T:
-    """Return the value, or raise the refusal. `arguments` maps the engine's field names to those of the tool."""
+def accepted(result: Result[T]) -> T:
+    """Return the value, or raise the refusal."""
     if not isinstance(result, Err):
         return result.value
-    if result.code in STORE_ERRORS:  # the original message may name a path
-        raise error("the store cannot be reached right now; try again in a moment.")
-    field, _, rest = result.message.partition(": ")
-    raise error(f"{arguments[field]}: {rest}" if rest and field in arguments else result.message)
+    raise refusal_of(result)
+
+
+def refusal_of(err: Err, **arguments: str) -> Refusal:
+    """Return an error as a refusal. `arguments` maps names of fields to those of the tool, where they differ."""
+    if err.code in STORE_ERRORS:  # the original message may name a path
+        return error("the store cannot be reached right now; try again in a moment.")
+    field, _, rest = err.message.partition(": ")
+    return error(f"{arguments[field]}: {rest}" if rest and field in arguments else err.message)
 
 
 def number_in(given: Arguments, name: str) -> int:

@@ -20,15 +20,12 @@ from duetime.mcp.schemas import (
     STATE_DETAIL,
     STATUSES,
     WARNINGS,
-    WHEN,
     ZONE,
+    new_time_arguments,
     options_argument,
+    time_arguments,
 )
 
-AT = "One time: tomorrow at 9, in half an hour, 2026-02-10T15:00."
-CRON = "Minute hour day month weekday, such as 0 9 * * 1-5."
-RRULE = "Recurrence, such as FREQ=MONTHLY;BYDAY=-1FR."
-EVERY = "Interval, such as 2h30m; at is its first time."
 STOP_RUNNING = "Also one that runs or was taken."
 AUTHOR = text("Who stored the text; an agent's run is not a person.")
 TASK: dict[str, Schema] = {
@@ -86,11 +83,7 @@ TOOLS = [
         {
             "prompt": text("Instructions, clear without this conversation."),
             "name": NAME,
-            "at": text(AT),
-            "cron": text(CRON),
-            "rrule": text(RRULE),
-            "every": text(EVERY),
-            "when": WHEN,
+            **time_arguments("at", "cron", "rrule", "every", "when"),
             "agent": text("Agent to wake; inbox: it waits for take_prompt."),
             **DELIVERY,
             **USAGE_LIMITS,
@@ -128,12 +121,10 @@ TOOLS = [
         "Edit a prompt",
         {
             "id": TASK_ID,
-            "at": text("New time; of what recurs, its next."),
+            **new_time_arguments("at"),
             "prompt": text("New instructions."),
             "agent": text("Agent to wake from now on."),
-            "cron": text("New rule: 0 9 * * 1-5."),
-            "rrule": text("New rule: FREQ=MONTHLY;BYDAY=-1FR."),
-            "every": text("New interval: 2h30m."),
+            **new_time_arguments("cron", "rrule", "every"),
             "timezone": ZONE,
         },
         {**TASK_RESULT, **WARNINGS},
