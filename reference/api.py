@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import partial
 from typing import Any
 
-from duetime.app import build
-from duetime.http.auth import WebContext
-from duetime.rest.application import api
-from duetime.service.services import local_call
-from duetime.settings import Settings
+from duetime.kinds import load_specs
+from duetime.rest.application import describe
 from reference.markdown import code, page, table
 from reference.schemas import fields, meaning, words
 
@@ -33,12 +29,7 @@ Every route may also answer {always}; further error statuses are listed with eac
 
 
 def openapi() -> Document:
-    """Return the OpenAPI document of an application on an empty store: the routes are the same on any."""
-    app = build(Settings(db=":memory:", timezone="UTC"), tasks=False)
-    try:
-        return api(WebContext(app.services, partial(local_call, app.services)), "0").openapi()
-    finally:
-        app.close()
+    return describe(load_specs().values(), "0").openapi()
 
 
 def api_page() -> str:

@@ -335,8 +335,6 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     """
     from importlib.metadata import version
 
-    from starlette.middleware import Middleware
-
     from duetime.dashboard.login import not_found_page, sign_in_page
     from duetime.dashboard.routes import web_routes
     from duetime.http.app import calendar_feed, http_app, identity
@@ -346,8 +344,7 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     from duetime.http.metrics import metrics, readiness
     from duetime.http.sessions import Proofs, Sessions
     from duetime.mcp.http import mcp_route, running
-    from duetime.rest.application import api, api_routes
-    from duetime.rest.direct import Direct
+    from duetime.rest.application import api_routes
     from duetime.service.owner_limits import OwnerLimits
     from duetime.service.services import local_call
     from duetime.settings.own_commands import header_command, stdio_command, store_options
@@ -366,9 +363,7 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     watched = [readiness(app.scheduler, app.exchange_age), metrics(context, app.exchange_age), identity(app.store)]
     watched.append(calendar_feed(app.scheduler, None if tokens is None else tokens.of_calendars()))
     pages = web_routes(context, browsers)
-    described = api(context, version("duetime"), limits)
-    routes = [*api_routes(described), *watched, *further, *pages]
+    routes = [*api_routes(context, version("duetime"), limits), *watched, *further, *pages]
     routes.append(mcp_route(server, limits))
     names = (*app.settings.hosts, *hosts)
-    direct = Middleware(Direct, api=described)
-    return http_app(tokens, browsers, not_found_page, routes, partial(running, server), names, limits, [direct])
+    return http_app(tokens, browsers, not_found_page, routes, partial(running, server), names, limits)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
 from typing import Any
 
 from starlette.responses import Response
@@ -22,13 +21,13 @@ from tests.support.api import Api
 
 
 def test_all_callers_together_get_no_more_than_there_are_places(api: Api) -> None:
-    request: Any = SimpleNamespace(app=SimpleNamespace(state=SimpleNamespace(streams=Streams())))
+    streams = Streams()
     owners = [f"owner-{number}" for number in range(MOST // MOST_OF_ONE + 1)]
     calls = [Call(api.room.services, Caller(owner), "UTC") for owner in owners for _ in range(MOST_OF_ONE)]
 
     async def together() -> list[Response | BaseException]:
         return await asyncio.gather(
-            *(events(request, call, OwnerLimits(), EventsAsked()) for call in calls), return_exceptions=True
+            *(events(streams, call, OwnerLimits(), EventsAsked()) for call in calls), return_exceptions=True
         )
 
     answers = asyncio.run(together())
@@ -88,11 +87,11 @@ async def heard(response: Response) -> None:
 
 
 def test_of_many_who_ask_at_once_no_more_get_in_than_there_are_places(api: Api) -> None:
-    request: Any = SimpleNamespace(app=SimpleNamespace(state=SimpleNamespace(streams=Streams())))
+    streams = Streams()
     ada, ben = (Call(api.room.services, Caller(owner), "UTC") for owner in ("ada", "ben"))
 
     async def asked(call: Call, number: int, **more: Any) -> list[Response | BaseException]:
-        asking = (events(request, call, OwnerLimits(), EventsAsked(**more)) for _ in range(number))
+        asking = (events(streams, call, OwnerLimits(), EventsAsked(**more)) for _ in range(number))
         return await asyncio.gather(*asking, return_exceptions=True)
 
     async def together() -> None:

@@ -113,13 +113,11 @@ def http_app(
     running: Callable[[], AbstractAsyncContextManager[None]],
     hosts: Sequence[str] = (),
     limits: OwnerLimits | None = None,
-    before_routes: Sequence[Middleware] = (),
 ) -> Starlette:
     """Build the application.
 
     Without `tokens` there is no authentication; the command line allows that only on a loopback address. `no_page`
-    answers a browser at an unknown path; `running` is entered while the server runs. `before_routes` is middleware that
-    may answer instead of a route, after all checks.
+    answers a browser at an unknown path; `running` is entered while the server runs.
     """
 
     @asynccontextmanager
@@ -142,7 +140,6 @@ def http_app(
         authentication,
         Middleware(BodyLimit),
         Middleware(OwnerShare, limits=limits or OwnerLimits()),
-        *before_routes,
     ]
     app = _Application(routes=[Route("/healthz", _alive), *routes], middleware=middleware, lifespan=lifespan)
     app.state.end_answers = answers.end

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 from fastapi import FastAPI
 from starlette.routing import BaseRoute, Mount, Route
+from starlette.types import Receive, Scope, Send
 
 from duetime.http.auth import WebContext
 from duetime.http.problems import API
+from duetime.http.threads import RequestThreads
 from duetime.rest import errors, events, info, runs, schedules
-from duetime.rest.errors import Unexpected
+from duetime.rest.errors import PARTS
 from duetime.rest.responses import Problem
 from duetime.service.answers import ANSWERS
-from duetime.service.kind_spec import load
+from duetime.service.kind_spec import KindSpec, load
 from duetime.service.owner_limits import OwnerLimits
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
@@ -73,8 +76,40 @@ def _describe_inherited(schema: dict[str, Any], base: dict[str, Any]) -> None:
             schema["properties"][name].setdefault("description", field["description"])
 
 
-def api(context: WebContext, version: str, limits: OwnerLimits | None = None) -> FastAPI:
-    """Build the API with the routes of every kind, which are part of its OpenAPI document."""
+class Parts(NamedTuple):
+    """What the endpoints use."""
+
+    context: WebContext
+    limits: OwnerLimits
+    streams: events.Streams
+    threads: RequestThreads
+
+
+class Api:
+    """Answers all requests below `/api` with the routes that the framework describes."""
+
+    def __init__(self, described: FastAPI, context: WebContext, limits: OwnerLimits) -> None:
+        self.routes = [route for route in described.routes if isinstance(route, Route)]
+        self._parts = Parts(context, limits, events.Streams(), RequestThreads())
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path, allowed = scope["path"][len(API) :], set[str]()
+        for route in self.routes:
+            match = route.path_regex.match(path)
+            if match is not None and scope["method"] in (route.methods or ()):
+                scope[PARTS], scope["path_params"] = self._parts, match.groupdict()
+                try:
+                    await route.app(scope, receive, send)
+                except Exception:  # a response broke off: errors of an endpoint are answered by its route
+                    errors.log.exception("%s %s failed", scope["method"], scope["path"])
+                return
+            if match is not None:
+                allowed |= route.methods or set()
+        await (errors.wrong_method(allowed) if allowed else errors.no_such_path())(scope, receive, send)
+
+
+def describe(specs: Iterable[KindSpec], version: str) -> FastAPI:
+    """Declare the routes of every kind, which are part of the OpenAPI document."""
     app = Described(
         title="Duetime",
         version=version,
@@ -86,19 +121,15 @@ def api(context: WebContext, version: str, limits: OwnerLimits | None = None) ->
         root_path_in_servers=False,
         redirect_slashes=False,
     )
-    app.state.context = context
-    app.state.limits = limits or OwnerLimits()
-    app.state.streams = events.Streams()
-    of_kinds = [load(spec.api) for spec in context.services.specs.values() if spec.api]
+    of_kinds = [load(spec.api) for spec in specs if spec.api]
     for part in (schedules.routes, runs.routes, *of_kinds, info.times, info.standing, events.routes):
         app.router.routes += part.routes
-    errors.join(app)
     return app
 
 
-def api_routes(app: FastAPI) -> list[BaseRoute]:
-    mount = Mount(API, app=Unexpected(app))
+def api_routes(context: WebContext, version: str, limits: OwnerLimits) -> list[BaseRoute]:
+    mount = Mount(API, app=Api(describe(context.services.specs.values(), version), context, limits))
     # By default the pattern stops at a line break: another route would answer such a path.
     mount.path_regex = re.compile(mount.path_regex.pattern, re.DOTALL)
     # A mount matches only `/api/...`: without the slash, too, the error has to be a problem (RFC 9457).
-    return [mount, Route(API, errors.nowhere, methods=METHODS)]
+    return [mount, Route(API, lambda _request: errors.no_such_path(), methods=METHODS)]

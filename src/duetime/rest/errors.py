@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from traceback import clear_frames
 from typing import Any, Final
 
-from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Match, Route
-from starlette.types import Receive, Scope, Send
 
 from duetime.engine.errors import DuetimeError, InvalidTrigger
-from duetime.http.middleware import SentAnswer
 from duetime.http.problems import problem
 from duetime.service.errors import STORE_ERRORS, STORE_MESSAGE, shown
 from duetime.service.owner_limits import TooManyRequests
 from duetime.service.text import clean_text
 
 log = logging.getLogger("duetime.http")
+
+PARTS: Final = "duetime.api"
+"""The key of a request's scope under which the parts of the API are: see `application.Parts`."""
 
 _REFUSED_INPUT: Final = 422
 _MOST_ERRORS: Final = 20
@@ -50,32 +48,21 @@ def _cut(field: Any) -> str | None:
 # -- exception handlers -------------------------------------------------------------------------------------------
 
 
-def join(app: FastAPI) -> None:
-    app.add_exception_handler(DuetimeError, _failed)
-    app.add_exception_handler(TooManyRequests, _too_many)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _by_status)
-    app.add_exception_handler(Exception, _unexpected)
-
-
-async def _failed(_request: Request, error: Exception) -> Response:
-    assert isinstance(error, DuetimeError)
+def response_to(request: Request, error: Exception) -> Response:
+    """Return the problem for an exception. One that nobody expects is logged, and not shown."""
+    if not isinstance(error, DuetimeError | TooManyRequests | RequestValidationError):
+        log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+        return problem(500, "unexpected", "Something went wrong here; the server's log says what.")
     clear_frames(error.__traceback__)  # they refer to the body and to each other, and would stay in memory for a while
-    return answer_of(error)
+    if isinstance(error, DuetimeError):
+        return answer_of(error)
+    if isinstance(error, TooManyRequests):
+        return problem(429, "too_many_requests", str(error), headers={"Retry-After": "1"})
+    return _invalid(error)
 
 
-async def _too_many(_request: Request, error: Exception) -> Response:
-    return problem(429, "too_many_requests", str(error), headers={"Retry-After": "1"})
-
-
-async def _unexpected(_request: Request, _error: Exception) -> Response:
-    return problem(500, "unexpected", "Something went wrong here; the server's log says what.")
-
-
-async def _invalid(_request: Request, error: Exception) -> Response:
+def _invalid(error: RequestValidationError) -> Response:
     """Describe validation errors without echoing the input, which may be huge or impossible to encode."""
-    assert isinstance(error, RequestValidationError)
-    clear_frames(error.__traceback__)
     found = list(error.errors())
     if any(each["type"] == "json_invalid" for each in found):
         return problem(400, "not_json", "The body is not valid JSON; check its quotes, commas and brackets.")
@@ -125,50 +112,10 @@ def _path(place: Sequence[Any]) -> str:
     return ".".join(clean_text(str(part)[:60]) for part in parts if part not in _TAGS)[:200]
 
 
-_BY_STATUS: Final = {
-    400: ("not_json", "The body cannot be read; send JSON."),
-    404: ("not_found", "There is nothing at this address; /api/openapi.json shows what there is."),
-    405: ("method_not_allowed", "This address does not take that method; the header Allow says which it takes."),
-}
+def no_such_path() -> Response:
+    return problem(404, "not_found", "There is nothing at this address; /api/openapi.json shows what there is.")
 
 
-async def nowhere(_request: Request) -> Response:
-    return problem(404, *_BY_STATUS[404])
-
-
-async def _by_status(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    code, words = _BY_STATUS.get(error.status_code, ("refused", "The request was refused."))
-    headers = dict(error.headers or {})
-    if error.status_code == 405:
-        headers["Allow"] = ", ".join(sorted(_methods(request)))
-    return problem(error.status_code, code, words, headers=headers)
-
-
-def _methods(request: Request) -> set[str]:
-    """Return the methods of all routes at this path; the framework names only those of the first."""
-    routes = [route for route in request.app.routes if isinstance(route, Route)]
-    there = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
-    return {method for route in there for method in route.methods or ()}
-
-
-def log_unexpected(scope: Scope) -> None:
-    """Log the exception that is being handled."""
-    log.exception("%s %s failed", scope.get("method"), scope.get("path"))
-
-
-class Unexpected:
-    """Logs an unexpected error once and never shows it; the framework would raise it again after the response."""
-
-    def __init__(self, app: FastAPI) -> None:
-        self._app = app
-        self.routes = app.routes
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        answer = SentAnswer(send)
-        try:
-            await self._app(scope, receive, answer.send)
-        except Exception:
-            log_unexpected(scope)
-            if not answer.begun:
-                raise
+def wrong_method(allowed: Collection[str]) -> Response:
+    words = "This address does not take that method; the header Allow says which it takes."
+    return problem(405, "method_not_allowed", words, headers={"Allow": ", ".join(sorted(allowed))})

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 
 import anyio
 import anyio.to_thread
-from fastapi import Header, Query, Request
+from fastapi import Depends, Header, Query, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
@@ -20,6 +20,7 @@ from duetime.engine.clock import Clock
 from duetime.engine.errors import DuetimeError
 from duetime.engine.store import Store
 from duetime.rest.dependencies import Caller, Threads, problems, router
+from duetime.rest.errors import PARTS
 from duetime.rest.requests import EventsAsked
 from duetime.service.change_feed import Event, Follower, Look, Position, position_of
 from duetime.service.errors import refuse
@@ -82,16 +83,20 @@ def changes_of(store: Store) -> Iterator[asyncio.Event]:
         unsubscribe()
 
 
+def _streams_of(request: Request) -> Streams:
+    streams: Streams = request.scope[PARTS].streams
+    return streams
+
+
 @routes.get("/events", response_class=StreamingResponse, responses={200: _DOCUMENT, **problems(429)})
 async def events(
-    request: Request,
+    streams: Annotated[Streams, Depends(_streams_of)],
     call: Caller,
     threads: Threads,
     asked: Annotated[EventsAsked, Query()],
     last_event_id: LastEventId = None,
 ) -> Response:
     """Stream what happens to the caller's schedules from now on, or since the last event received."""
-    streams: Streams = request.app.state.streams
     with ExitStack() as place:
         place.enter_context(streams.one(call.caller.owner))
         call = call.in_zone(asked.timezone)

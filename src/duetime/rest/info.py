@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import Body, Depends, Query
+from fastapi import Body, Query
 from starlette.responses import JSONResponse, Response
 
-from duetime.rest.dependencies import Caller, Context, json_only, operators_only, problems, router
+from duetime.rest.dependencies import Caller, Context, operators_only, problems, router
 from duetime.rest.operation_models import model_of, request_of
 from duetime.rest.requests import Asked, PreviewGiven, times_in, trigger_parts
 from duetime.rest.responses import CallerShape, UpcomingShape, WorkersShape
@@ -25,7 +25,7 @@ UpcomingAsked: Any = model_of("UpcomingAsked", ListUpcoming, Asked)
 times, standing = router("times"), router("standing")
 
 
-@times.post("/preview", response_model=answers.Preview, dependencies=[Depends(json_only)], responses=problems(415))
+@times.post("/preview", response_model=answers.Preview, responses=problems(415))
 def preview(call: Caller, body: Annotated[PreviewGiven, Body()]) -> Response:
     """Explain a trigger in plain English, with its next times and anything unexpected. Nothing is created."""
     call = call.in_zone(body.timezone)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from enum import Enum
 from typing import Annotated, Any
 
-from fastapi import Body, Depends, Path, Query
+from fastapi import Body, Path, Query
 from starlette.responses import JSONResponse, Response
 
 from duetime.engine.errors import NotFound
-from duetime.rest.dependencies import Caller, json_only, page_of, problems, router
+from duetime.rest.dependencies import Caller, page_of, problems, router
 from duetime.rest.operation_models import model_of, request_of
 from duetime.rest.requests import Asked, Given, Paged
 from duetime.rest.responses import DealtShape, RunsShape
@@ -31,7 +31,6 @@ DeadGiven: Any = model_of("DeadGiven", ChangeDeadLetters, Given, "owner", "dismi
 routes = router("runs")
 Id = Annotated[int, Path(description="The number of a run.", ge=1, le=2**63 - 1)]
 _DEAD: list[str | Enum] = ["dead letters"]
-_JSON = [Depends(json_only)]
 
 
 def answer_run(call: Call, run: Run, status: int = 200) -> Response:
@@ -79,7 +78,6 @@ def retry(call: Caller, id: Id) -> Response:
     status_code=202,
     response_model=answers.Run,
     responses=problems(404, 409, 415),
-    dependencies=_JSON,
 )
 def again(call: Caller, id: Id, body: Annotated[AgainGiven, Body()]) -> Response:
     """Start a new run of the same schedule now, with this run's input or an edited one. The schedule keeps its own."""
@@ -102,19 +100,19 @@ def dead(call: Caller, asked: Annotated[DeadAsked, Query()]) -> Response:
     return answer_runs(call, dead_letters.dead_letters(call, request_of(ListDeadLetters, asked)))
 
 
-@routes.post("/dead/retry", response_model=DealtShape, dependencies=_JSON, responses=problems(404, 415), tags=_DEAD)
+@routes.post("/dead/retry", response_model=DealtShape, responses=problems(404, 415), tags=_DEAD)
 def retry_many(call: Caller, body: Annotated[DeadGiven, Body()]) -> Response:
     """Retry many: each under its own id, those of a schedule one after the other in the order they were due."""
     return _change_dead(call, body, "retry")
 
 
-@routes.post("/dead/dismiss", response_model=DealtShape, dependencies=_JSON, responses=problems(404, 415), tags=_DEAD)
+@routes.post("/dead/dismiss", response_model=DealtShape, responses=problems(404, 415), tags=_DEAD)
 def dismiss_many(call: Caller, body: Annotated[DeadGiven, Body()]) -> Response:
     """Dismiss many. They stay in the history and can still be retried or restored."""
     return _change_dead(call, body, "dismiss")
 
 
-@routes.post("/dead/restore", response_model=DealtShape, dependencies=_JSON, responses=problems(404, 415), tags=_DEAD)
+@routes.post("/dead/restore", response_model=DealtShape, responses=problems(404, 415), tags=_DEAD)
 def restore_many(call: Caller, body: Annotated[DeadGiven, Body()]) -> Response:
     """Put many that were dismissed back on the list."""
     return _change_dead(call, body, "restore")

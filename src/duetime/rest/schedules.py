@@ -8,11 +8,11 @@ from functools import lru_cache, partial
 from typing import Annotated, Any
 from urllib.parse import quote
 
-from fastapi import Body, Depends, Header, Path, Query
+from fastapi import Body, Header, Path, Query
 from starlette.responses import JSONResponse, Response
 
 from duetime.engine.errors import Conflict
-from duetime.rest.dependencies import Caller, Threads, json_only, page_of_texts, problems, router, to_json
+from duetime.rest.dependencies import Caller, Threads, page_of_texts, problems, router, to_json
 from duetime.rest.operation_models import model_of, request_of
 from duetime.rest.requests import (
     Asked,
@@ -74,7 +74,6 @@ IfMatch = Annotated[
     str | None, Header(description="The ETag of the version that was read, like `version` in the body.")
 ]
 _TAG = re.compile(r'(?:W/)?"([0-9]{1,18})"')
-_JSON = [Depends(json_only)]
 _SHORT = 1000
 """Maximum length of a payload in characters for which the JSON of its schedule is cached."""
 _ONE = problems(404, 409)
@@ -99,7 +98,6 @@ def _found(call: Call, id: str) -> Schedule:
     "/schedules",
     status_code=201,
     response_model=answers.Created,
-    dependencies=_JSON,
     responses={200: {"description": "What the same key made before.", "model": answers.Created}, **problems(409, 415)},
 )
 def create(call: Caller, body: Annotated[NewScheduleGiven, Body()], idempotency_key: IdempotencyKey = None) -> Response:
@@ -177,9 +175,7 @@ def following(call: Caller, id: Id, asked: Annotated[NextAsked, Query()]) -> Res
 # -- change ---------------------------------------------------------------------------------------------------------
 
 
-@routes.patch(
-    "/schedules/{id}", response_model=answers.Created, dependencies=_JSON, responses=problems(404, 409, 412, 415)
-)
+@routes.patch("/schedules/{id}", response_model=answers.Created, responses=problems(404, 409, 412, 415))
 def edit(call: Caller, id: Id, body: Annotated[EditGiven, Body()], if_match: IfMatch = None) -> Response:
     """Change the given fields. With a version, only if nobody else has changed it since. A run in progress keeps its
     values. A one-off that has started cannot be changed, but a waiting prompt can be given another agent."""
@@ -289,7 +285,7 @@ def delete(call: Caller, id: Id) -> Response:
     return Response(status_code=204)
 
 
-@routes.post("/schedules/change", response_model=ChangedShape, dependencies=_JSON, responses=problems(409, 415))
+@routes.post("/schedules/change", response_model=ChangedShape, responses=problems(409, 415))
 def change_schedules(call: Caller, body: Annotated[BulkGiven, Body()]) -> Response:
     """Pause, resume, cancel or delete many of the caller's own: by `ids`, by a filter, or `all` that may still fire."""
     changed = change_many(call.in_zone(body.timezone), request_of(ChangeMany, body)).value

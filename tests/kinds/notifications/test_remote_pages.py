@@ -13,6 +13,7 @@ from duetime.engine.result import Ok
 from duetime.engine.store import ScheduleQuery
 from duetime.engine.validation import NewSchedule
 from duetime.settings import NotificationSettings
+from tests.support.agent import TOOLS as ALL_TOOLS
 from tests.support.api import Api, Client, serving_api
 from tests.support.browsing import signed_in, words
 from tests.support.notifying import Agent
@@ -97,3 +98,35 @@ def test_the_dashboard_makes_none_and_says_where_they_are(tmp_path: Path, kept_t
         assert here.room.store.search(ScheduleQuery()).total == 0
         assert NOTE in browser.text("/schedules") and NOTE in browser.text("/schedules?kind=notification")
         assert NOTE not in browser.text("/schedules?kind=job")
+
+
+def test_the_api_changes_what_is_kept_there(api: Api, ada: Client, qstash: StandIn) -> None:
+    agent = Agent(api.room, Caller("ada"), "UTC")
+    once, again = agent.once(delay="30m", message="Tea"), agent.cron(cron="0 9 * * *", timezone="UTC", message="Up")
+    paused = ada.post(f"/schedules/{again}/pause")
+    assert (paused["id"], paused["name"], paused["status"], paused["next_run"]) == (again, "Up", "paused", None)
+    assert again in qstash.paused and paused["note"] == "kept at QStash, which sends it"
+    assert "limits" not in paused and "falls_into_pause" not in paused, "those are QStash's"
+    assert ada.post(f"/schedules/{again}/resume")["status"] == "pending" and again not in qstash.paused
+    refused = ada.refused("POST", f"/schedules/{again}/pause?until=2026-03-01", 409)
+    assert "where a pause has no end and no note" in refused["detail"] and again not in qstash.paused
+    assert "goes out once, at QStash" in ada.refused("POST", f"/schedules/{once}/pause", 409)["detail"]
+    many = ada.post("/schedules/change", {"action": "pause", "kind": "notification"})
+    assert [(row["id"], row["name"]) for row in many["schedules"]] == [(again, "Up"), (once, "Tea")]
+    assert (many["changed"], [row["id"] for row in many["failed"]]) == (1, [once])
+    deleted = ada.post("/schedules/change", {"action": "delete", "ids": [again, once], "expected_count": 2})
+    assert deleted["changed"] == 2 and (qstash.schedules, agent.listed()) == ({}, ([], []))
+    ada.refused("POST", f"/schedules/{again}/pause", 404)
+
+
+def test_what_is_kept_there_is_not_shown_or_run_here_for_the_same_reason(api: Api, ada: Client) -> None:
+    agent = Agent(api.room, Caller("ada"), "UTC")
+    again = agent.cron(cron="0 9 * * *", timezone="UTC")
+    reason = f"{again} is kept at QStash, and so is its history; list, pause, resume and delete work there"
+    for method, path in (("GET", ""), ("GET", "/runs"), ("POST", "/run")):
+        problem = ada.refused(method, f"/schedules/{again}{path}", 409)
+        assert (problem["type"], problem["detail"]) == ("urn:duetime:problem:kept_elsewhere", reason)
+    assert reason in str(ALL_TOOLS["run_now"].answer(agent.call, {"schedule_id": again}).structured)
+    ben = api.client("ben")
+    ben.refused("GET", f"/schedules/{again}", 404)
+    assert again not in str(ben.refused("POST", f"/schedules/{again}/run", 404)["type"])

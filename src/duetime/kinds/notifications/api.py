@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import Body, Depends, Query
+from fastapi import Body, Query
 from pydantic import Field
 from starlette.responses import JSONResponse, Response
 
 from duetime.kinds.notifications.kind import NotificationKind
-from duetime.rest.dependencies import Caller, json_only, page_of, problems, router
+from duetime.rest.dependencies import Caller, page_of, problems, router
 from duetime.rest.operation_models import model_of, request_of
 from duetime.rest.requests import Given, Paged
 from duetime.rest.responses import ChannelsShape, ClosedModel, InboxShape
@@ -19,7 +19,6 @@ from duetime.service.operations.inbox import inbox as read_inbox
 InboxAsked: Any = model_of("InboxAsked", ListInbox, Paged, "limit", "cursor", "kind")
 MarksGiven: Any = model_of("MarksGiven", MarkMessages, Given)
 routes = router()
-_JSON = [Depends(json_only)]
 
 
 @routes.get("/channels", response_model=ChannelsShape, tags=["standing"])
@@ -41,7 +40,7 @@ def inbox(call: Caller, asked: Annotated[InboxAsked, Query()]) -> Response:
     return page_of("messages", message_views(call, page.items), page)
 
 
-@routes.post("/inbox/{mark}", response_model=MarkedShape, responses=problems(415), dependencies=_JSON, tags=["inbox"])
+@routes.post("/inbox/{mark}", response_model=MarkedShape, responses=problems(415), tags=["inbox"])
 def mark_inbox(call: Caller, mark: Mark, body: Annotated[MarksGiven, Body()]) -> Response:
     """Mark the caller's own messages as read, dismiss them, or restore dismissed ones."""
     return JSONResponse({"marked": mark_messages(call, request_of(MarkMessages, body, mark=mark)).value})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated
 
-from fastapi import Body, Depends
+from fastapi import Body
 from pydantic import Field
 from starlette.responses import JSONResponse, Response
 
@@ -15,7 +15,7 @@ from duetime.engine.policy.decision import not_possible
 from duetime.kinds.prompts.agent import AgentReply, Spent
 from duetime.kinds.prompts.inbox import finish_later
 from duetime.kinds.prompts.kind import PromptKind
-from duetime.rest.dependencies import Caller, Threads, json_only, problems, router
+from duetime.rest.dependencies import Caller, Threads, problems, router
 from duetime.rest.requests import Anything, Given, Json, Text
 from duetime.rest.responses import AgentsShape
 from duetime.rest.runs import Id, answer_run
@@ -77,7 +77,6 @@ class FinishGiven(Given):
 @routes.post(
     "/runs/{id}/finish",
     response_model=answers.Run,
-    dependencies=[Depends(json_only)],
     responses=problems(404, 409, 415),
     tags=["runs"],
 )
