@@ -18,7 +18,7 @@ from duetime.http import browser_sessions
 from duetime.kinds.requests.kind import RequestKind
 from duetime.settings import ChannelSettings
 from tests.support.api import PROBLEM, V1, Api, Client, serving_api
-from tests.support.wordings import NO_CHANNEL
+from tests.support.wordings import BODY_MISSING, NO_CHANNEL
 
 
 @pytest.fixture
@@ -651,7 +651,7 @@ def test_a_name_that_nobody_knows_is_told_what_to_do(ada: Client) -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (b"", "The body is missing; send a JSON object."),
+        (b"", BODY_MISSING),
         (b"[]", "The body must be an object in braces."),
         (b'{"trigger": 5}', "trigger: must be an object in braces"),
         (b'{"trigger": {}}', "trigger: has no type; give one of once, interval, cron and rrule"),

@@ -19,6 +19,7 @@ from duetime.rest.api_route import ApiRoute
 from duetime.rest.application import describe
 from duetime.rest.errors import response_to
 from tests.support.api import V1, serving_api
+from tests.support.wordings import BODY_MISSING
 
 ONCE = {"type": "once", "run_at": "2100-01-01T00:00:00Z"}
 NEW = {"kind": "job", "name": "one", "trigger": ONCE, "payload": {"task": "echo", "args": [], "kwargs": {}}}
@@ -148,7 +149,7 @@ def test_the_responses_are_those_of_the_framework(tmp_path: Path, monkeypatch: p
         ("application/json", b"\xff", 400, "The body is not valid JSON; check its quotes, commas and brackets."),
         ("application/json", b"[" * 3000, 400, "The body is not valid JSON; check its quotes, commas and brackets."),
         ("application/json", b"[" * 100_000, 413, TOO_MANY_VALUES),
-        ("application/json", b"", 422, "The body is missing; send a JSON object."),
+        ("application/json", b"", 422, BODY_MISSING),
     ],
 )
 def test_a_body_that_cannot_be_read(tmp_path: Path, content_type: str, body: bytes, status: int, detail: str) -> None:
