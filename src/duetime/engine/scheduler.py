@@ -314,14 +314,9 @@ class Scheduler(Checkout):
         return Ok(self._change_all(caller, runs, _retry(caller)))
 
     @expected
-    def dismiss_all(self, caller: Caller, runs: Sequence[Run]) -> Result[list[Result[Run]]]:
-        """Mark failed runs that this caller found as dealt with."""
-        return Ok(self._change_all(caller, runs, policy_changes.dismiss))
-
-    @expected
-    def restore_all(self, caller: Caller, runs: Sequence[Run]) -> Result[list[Result[Run]]]:
-        """Undo `dismiss_all` for runs that this caller found."""
-        return Ok(self._change_all(caller, runs, partial(policy_changes.dismiss, undo=True)))
+    def dismiss_all(self, caller: Caller, runs: Sequence[Run], *, undo: bool = False) -> Result[list[Result[Run]]]:
+        """Mark failed runs that this caller found as dealt with, or undo that."""
+        return Ok(self._change_all(caller, runs, partial(policy_changes.dismiss, undo=undo)))
 
     @expected
     def mark_all(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ipaddress
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -27,17 +28,13 @@ descriptors."""
 
 def raise_soft_limit(target: int = TARGET) -> int:
     """Raise the soft limit towards the hard one, and return the limit that is then in force."""
-    try:
+    if soft_limit() < target:
         import resource
-    except ModuleNotFoundError:
-        return TARGET  # Windows has no such limit
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    limit = target if hard == resource.RLIM_INFINITY else min(target, hard)
-    if soft != resource.RLIM_INFINITY and soft < limit:
-        try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
-        except (OSError, ValueError):
-            pass  # some systems have a further limit; the one in force is what counts
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        limit = target if hard == resource.RLIM_INFINITY else min(target, hard)
+        with suppress(OSError, ValueError):  # some systems have a further limit; the one in force is what counts
+            resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, limit), hard))
     return soft_limit()
 
 

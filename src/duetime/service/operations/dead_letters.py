@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import sha256
 from typing import Annotated, Final, Literal, NamedTuple, get_args
 
@@ -192,7 +192,8 @@ def change_dead(
     """
     scheduler, dealt, newest = call.scheduler, Dealt([], [], set()), dict[ScheduleId, RunId]()
     action = request.action
-    change = {"retry": scheduler.retry_all, "dismiss": scheduler.dismiss_all, "restore": scheduler.restore_all}[action]
+    dismiss = partial(scheduler.dismiss_all, undo=action == "restore")
+    change = scheduler.retry_all if action == "retry" else dismiss
     refuse_many(call.caller, f"{action} many runs", "ask a person to do it")
     if action == "retry" and request.ids is None and not request.every_run:
         newest = {each.newest.schedule: each.newest.id for each in plan_retry(call, request) if each.recurs}
