@@ -18,19 +18,19 @@ from duetime.dashboard.queries import schedule_at
 from duetime.dashboard.request import Form, PageRequest, at
 from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.engine.fingerprint import fingerprint
-from duetime.engine.queries import RulePreview
 from duetime.engine.result import Err, err_of
 from duetime.engine.rule_edits import WHOLE_RULE
 from duetime.engine.triggers.cron import with_cron_fault
-from duetime.service.errors import shown, unwrap
+from duetime.service.errors import shown
 from duetime.service.masking import masked_payload, refuse_other_places
 from duetime.service.operations.create import CreateSchedule, new_schedule
 from duetime.service.operations.create import create as create_schedule
+from duetime.service.operations.declaration import Answer
 from duetime.service.operations.edit import EditSchedule, edit
-from duetime.service.presenters import View, preview_view, schedule_shape
+from duetime.service.operations.schedules import FiringTimes, PreviewTimes, preview
+from duetime.service.presenters import View, schedule_shape
 from duetime.service.text import whole_number
 from duetime.service.vocabulary import Schedule, known_zone
-from duetime.service.when import read_times
 
 FIRST: Final[Values] = {"when": "phrase", "phrase": "in 1 hour", "unit": "minutes"}
 """What a new form contains."""
@@ -313,15 +313,13 @@ def _preview(request: PageRequest, values: Values) -> View:
     if not values.get(form_fields.MAIN.get(values["when"], ""), "").strip():
         return {"problem": None, "next": []}
     try:
-        preview, zone = _previewed(request, values, SHOWN)
+        shown, warnings, _ = _previewed(request, values, SHOWN)
     except DuetimeError as error:
         err = form_fields.about_times(values, err_of(error))
         return {"problem": with_cron_fault(err.problem)}
-    notes = read_times({}, form_fields.trigger(values)).notes(zone, request.now)
-    return preview_view(preview.english, preview.instants, [*notes, *preview.warnings], zone) | {"problem": None}
+    return shown.facts(values["timezone"].strip() or request.call.zone, warnings) | {"problem": None}
 
 
-def _previewed(request: PageRequest, values: Values, count: int) -> tuple[RulePreview, str]:
-    zone = values["timezone"].strip() or request.call.zone
-    type_, config = form_fields.trigger(values)
-    return unwrap(request.call.scheduler.preview(type_, config, timezone=zone, count=count)), zone
+def _previewed(request: PageRequest, values: Values, count: int) -> Answer[FiringTimes]:
+    times = PreviewTimes(times=form_fields.zone_option(values), trigger=form_fields.trigger(values), count=count)
+    return preview(request.call, times)

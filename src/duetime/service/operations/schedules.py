@@ -168,7 +168,7 @@ def preview(call: Call, request: PreviewTimes) -> Answer[FiringTimes]:
         shown = unwrap(call.scheduler.preview(when.type, when.config, timezone=zone, count=request.count))
     except Refused as error:
         raise about_option(error, next(iter(ways_in(request.times)), None)) from None
-    notes = time_warnings(when.notes(call.zone, call.now))
+    notes = time_warnings(when.notes(zone, call.now))
     cautions = [ScheduleWarning("trigger", text) for text in shown.warnings]
     return Answer(FiringTimes(shown.english, shown.instants), [*notes, *cautions])
 

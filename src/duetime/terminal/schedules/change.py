@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -21,60 +21,45 @@ from duetime.service.operations.waiting import has_ended, wait_for_end, waited_f
 from duetime.service.pauses import falls_into_pause
 from duetime.service.services import OPERATOR
 from duetime.service.vocabulary import Run, RunStatus, Schedule, ScheduleState, clock_local
+from duetime.service.warnings import ScheduleWarning
 from duetime.terminal import output
 from duetime.terminal.context import Application, again, print_done
 from duetime.terminal.input import agreed, is_interactive
 from duetime.terminal.output import clean, coming, run_document, schedule_document
 from duetime.terminal.schedules.display import find_here, not_found, outcome_text
 from duetime.terminal.schedules.kind_view import KindView
-from duetime.terminal.schedules.options import EditCommandOptions
 
 
 def add_schedule(app: Application, request: CreateSchedule, json_: bool, *, tasks: Sequence[str] | None = None) -> None:
     """Create a schedule and print it. If its key was used before, print the existing schedule and say so."""
-    created, warnings, _ = create(app.call, request)
-    document = _document(app, created.schedule) | {"limits": created.limits, "created": created.fresh}
-    text = _text(app, "Added" if created.fresh else "Already exists:", document, created.schedule)
-    print_done(app, json_, document, text, warnings, tasks=tasks)
+    (schedule, fresh, limits), warnings, notes = create(app.call, request)
+    facts = {"limits": limits, "created": fresh}
+    _print_schedule(app, "Added" if fresh else "Already exists:", schedule, facts, warnings, notes, json_, tasks)
 
 
-def edit_schedule(
-    app: Application,
-    view: KindView,
-    given: str,
-    options: EditCommandOptions,
-    json_: bool,
-    *,
-    name: str | None,
-    payload: Mapping[str, Any],
-    policy: Mapping[str, Any],
-    guarded: bool = False,
-) -> None:
-    """Edit a schedule and print it. If `guarded`, another recipient does not get the hidden values of the stored
-    payload."""
-    request = EditSchedule(
-        schedule=find_here(app, view, given),
-        name=name,
-        times=options.given(),
-        starting=options.starting,
-        fields=payload,
-        policy=policy,
-        guarded=guarded,
-    )
+def edit_schedule(app: Application, request: EditSchedule, json_: bool) -> None:
+    """Edit a schedule and print it."""
     edited, warnings, notes = edit(app.call, request)
-    document = _document(app, edited.schedule) | {"limits": edited.limits} | ({"notes": notes} if notes else {})
-    text = _text(app, "Changed", document, edited.schedule)
-    print_done(app, json_, document, "\n".join([text, *(f"note   {note}" for note in notes)]), warnings)
+    _print_schedule(app, "Changed", edited.schedule, {"limits": edited.limits}, warnings, notes, json_)
 
 
-def _document(app: Application, schedule: Schedule) -> dict[str, Any]:
-    return schedule_document(schedule, app.scheduler.zone, detail_of(app.call, schedule))
-
-
-def _text(app: Application, verb: str, view: Mapping[str, Any], schedule: Schedule) -> str:
-    following = coming(schedule.progress.next, app.scheduler.zone, app.clock.now())
-    named = f"{short_id(schedule.definition)}  {clean(name_of(schedule.definition))}"
-    return f"{verb} {named}: {clean(view['reads_as'])}\nnext   {following}"
+def _print_schedule(
+    app: Application,
+    verb: str,
+    schedule: Schedule,
+    facts: dict[str, Any],
+    warnings: Sequence[ScheduleWarning],
+    notes: Sequence[str],
+    json_: bool,
+    tasks: Sequence[str] | None = None,
+) -> None:
+    zone, definition = app.call.zone, schedule.definition
+    document = schedule_document(schedule, zone, detail_of(app.call, schedule)) | facts
+    document |= {"notes": notes} if notes else {}
+    named = f"{short_id(definition)}  {clean(name_of(definition))}"
+    lines = [f"{verb} {named}: {clean(document['reads_as'])}"]
+    lines += [f"next   {coming(schedule.progress.next, zone, app.clock.now())}", *(f"note   {note}" for note in notes)]
+    print_done(app, json_, document, "\n".join(lines), warnings, tasks=tasks)
 
 
 def run_schedule(app: Application, view: KindView, id: str, wait: float, json_: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from duetime.engine.errors import InvalidInput
@@ -83,14 +83,6 @@ class EditCommandOptions(TriggerOptions):
     starting: Annotated[
         str | None, _when("--starting TIME", "When the new rule replaces the old one; by default now.")
     ] = None
-
-
-@dataclass(frozen=True)
-class NamedFields:
-    """Options with the names of the fields of a payload."""
-
-    def given(self) -> dict[str, Any]:
-        return {name: value for name, value in asdict(self).items() if value is not None and value is not False}
 
 
 @_having({each.name: _policy_option(each) for each in policy_options().values()})

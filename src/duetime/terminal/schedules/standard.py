@@ -20,7 +20,6 @@ from duetime.terminal.schedules.options import (
     EditCommandOptions,
     Key,
     Name,
-    NamedFields,
     PolicyCommandOptions,
     TriggerOptions,
 )
@@ -34,8 +33,11 @@ ONE_WAY = "Give exactly one of --at, --delay, --every, --cron, --rrule and --whe
 
 
 @dataclass(frozen=True)
-class PayloadOptions(NamedFields):
-    """Options for the payload of a kind. A subclass is a dataclass of options."""
+class PayloadOptions:
+    """Options for the payload of a kind. A subclass is a dataclass of options with the names of its fields."""
+
+    def given(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if value is not None and value is not False}
 
     def fields(self, main: str | None, policy: dict[str, Any]) -> dict[str, Any]:
         """Return the payload fields that are given. `main` is the argument of `add`, or its option in `edit`. A kind
@@ -109,13 +111,15 @@ def add_and_edit(
         db: Db = None,
         json_: Json = False,
     ) -> None:
+        from duetime.service.operations.edit import EditSchedule
         from duetime.terminal.schedules.change import edit_schedule
+        from duetime.terminal.schedules.display import find_here
 
         chosen = policy.given()
-        fields = payload_.fields(main_, chosen)
-        name = main_ if main is None else name
+        changes = {"fields": payload_.fields(main_, chosen), "policy": chosen, "guarded": guarded}
+        changes |= {"name": main_ if main is None else name, "times": trigger.given(), "starting": trigger.starting}
         with payload_.opened(db, adds=False) as app:
-            edit_schedule(app, view, id, trigger, json_, name=name, payload=fields, policy=chosen, guarded=guarded)
+            edit_schedule(app, EditSchedule(schedule=find_here(app, view, id), **changes), json_)
 
     texts, removed = main or _NAME, () if main else ("name",)
     for command, help_, annotation in ((add, add_help, texts.argument), (edit, edit_help, texts.option)):

@@ -75,16 +75,21 @@ def schedule(call: Call, given: Arguments) -> Reply:
         first = _first_time(given, zone, made.definition.created) if made.definition.version == 1 else None
     note = _time_note(warnings, first)
     fires, rule = fire_time(made), repeats(made.definition)
-    view = {**task_view(made, zone, call.caller.depth), "fire_at": instant_view(fires, zone), "timezone": zone}
-    view = with_warnings(view | created_facts(made, zone, created.limits), warnings)
-    if note is not None:
-        view["note"] = note
+    view = with_warnings(_view(call, made, created.limits, note), warnings)
     wakes, doer_note = _agent_and_note(call, made, asked_for="agent" in given)
     if wakes is not None:
         view["wakes"] = wakes
     sentence = f"Scheduled task #{made.definition.id} for {shown(fires, zone)}."
     notes = [rule and f"repeats {rule}", note, doer_note]
     return Reply(view, lines(sentence, notes, [each.text for each in warnings if each.code != TIME]))
+
+
+def _view(
+    call: Call, schedule: Schedule, limits: Mapping[str, Any], note: str | None, detail: str | None = None
+) -> dict[str, Any]:
+    view = {**task_view(schedule, call.zone, call.caller.depth, detail), "timezone": call.zone}
+    view |= created_facts(schedule, call.zone, limits)
+    return view if note is None else {**view, "note": note}
 
 
 def _time_note(warnings: Sequence[ScheduleWarning], first: ReadTime | None) -> str | None:
@@ -216,11 +221,8 @@ def _updated(
         parts.append(f'prompt → "{headline(given["prompt"])}"')
     if "agent" in given:
         parts.append(f"agent → {schedule.definition.subject}")
-    detail, note = detail_of(call, schedule), _time_note(warnings, first)
-    view = {**task_view(schedule, zone, call.caller.depth, detail), "timezone": zone}
-    view |= created_facts(schedule, zone, edited.limits)
-    if note is not None:
-        view["note"] = note
+    note = _time_note(warnings, first)
+    view = _view(call, schedule, edited.limits, note, detail_of(call, schedule))
     view = with_owner(call, view, schedule.definition.owner)
     sentence = f"Updated task #{schedule.definition.id}: {', '.join(parts)}"
     about_edit = [each.text for each in warnings if each.code == "moved"]  # the others were said before
