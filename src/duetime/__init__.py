@@ -28,53 +28,19 @@ if TYPE_CHECKING:
     from duetime.settings import Settings as Settings
     from duetime.testing import Simulation as Simulation
 
-_PLACES = {
-    "AsyncDuetime": "duetime.api.asynchronous",
-    "AsyncSchedule": "duetime.api.asynchronous",
-    "Conflict": "duetime.engine.errors",
-    "Duetime": "duetime.api",
-    "DuetimeError": "duetime.engine.errors",
-    "InvalidInput": "duetime.engine.errors",
-    "LimitReached": "duetime.engine.errors",
-    "Message": "duetime.service.answers",
-    "NotFound": "duetime.engine.errors",
-    "PermanentError": "duetime.kinds.jobs.context",
-    "Refused": "duetime.engine.errors",
-    "Registry": "duetime.kinds.jobs.registry",
-    "RetryLater": "duetime.kinds.jobs.context",
-    "Run": "duetime.service.answers",
-    "Schedule": "duetime.api",
-    "Settings": "duetime.settings",
-    "Simulation": "duetime.testing",
-    "StoreUnavailable": "duetime.engine.errors",
-    "TaskContext": "duetime.kinds.jobs.context",
-    "instant_of": "duetime.engine.clock",
-    "task": "duetime.kinds.jobs.registry",
+_NAMES = {
+    "duetime.api": "Duetime Schedule",
+    "duetime.api.asynchronous": "AsyncDuetime AsyncSchedule",
+    "duetime.engine.clock": "instant_of",
+    "duetime.engine.errors": "Conflict DuetimeError InvalidInput LimitReached NotFound Refused StoreUnavailable",
+    "duetime.kinds.jobs.context": "PermanentError RetryLater TaskContext",
+    "duetime.kinds.jobs.registry": "Registry task",
+    "duetime.service.answers": "Message Run",
+    "duetime.settings": "Settings",
+    "duetime.testing": "Simulation",
 }
-
-__all__ = [
-    "AsyncDuetime",
-    "AsyncSchedule",
-    "Conflict",
-    "Duetime",
-    "DuetimeError",
-    "InvalidInput",
-    "LimitReached",
-    "Message",
-    "NotFound",
-    "PermanentError",
-    "Refused",
-    "Registry",
-    "RetryLater",
-    "Run",
-    "Schedule",
-    "Settings",
-    "Simulation",
-    "StoreUnavailable",
-    "TaskContext",
-    "instant_of",
-    "task",
-]
+_PLACES = {name: module for module, names in _NAMES.items() for name in names.split()}
+__all__ = list(_PLACES)
 
 
 def __getattr__(name: str) -> Any:

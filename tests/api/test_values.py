@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import FrozenInstanceError, fields
@@ -89,6 +91,15 @@ def test_values_are_frozen_and_equal_by_value(duetime: Duetime) -> None:
     with pytest.raises(AttributeError, match="colour"):
         job.colour  # type: ignore[attr-defined]  # noqa: B018
     assert job.refresh() == duetime.get(job.id) != job, "the answer to the create says that it is new"
+
+
+def test_values_are_copied_and_pickled(duetime: Duetime) -> None:
+    job = duetime.schedule("shout", at=LATER)
+    run = job.run_now(wait=PATIENCE)
+    for again in (copy.copy(run), copy.deepcopy(run), pickle.loads(pickle.dumps(run))):  # noqa: S301
+        assert again == run and again.as_dict() == run.as_dict()
+    kept = pickle.loads(pickle.dumps(job))  # noqa: S301
+    assert (kept.next_run, kept.as_dict()) == (LATER, job.as_dict()), "without methods, which need the store"
 
 
 def test_what_is_shown_of_a_value_contains_no_payload(duetime: Duetime) -> None:

@@ -33,8 +33,7 @@ class _Asynchronous(Protocol[S_co]):
     """Something whose coroutines run the methods of another object in threads."""
 
     @property
-    def _blocking(self) -> S_co:
-        """The other object, for use in a thread."""
+    def _blocking(self) -> S_co: ...
 
     @property
     def _threads(self) -> ThreadPoolExecutor: ...

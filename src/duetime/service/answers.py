@@ -39,6 +39,11 @@ class Value:
         shown = (name for name in ("id", "run_id", "name", "status", "at", "reads_as") if name in _readers(type_))
         return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Support pickles and copies, which of a schedule have no methods: they belong to an open store."""
+        declared = next(each for each in type(self).__mro__ if "__dataclass_params__" in vars(each))
+        return declared, (self.as_dict().copy, self._zone)
+
     if not TYPE_CHECKING:  # a type checker would accept every name
 
         def __getattr__(self, name: str) -> Any:
