@@ -48,7 +48,7 @@ _GROUPS = {
     "Start and stop": Base,
     "Create": Creating,
     "Find and change": Managing,
-    "Schedule": Schedule,
+    "What a schedule can do": Schedule,
     "Runs": Running,
     "Inbox": Inbox,
     "Dead letters": DeadLetters,
@@ -159,7 +159,12 @@ def _links(of: Callable[..., Any]) -> str:
 
 
 def _link(name: str) -> str:
-    return f"[{name}](#{name.lower()})"
+    return f"[{name}](#{_heading(name).lower().replace(' ', '-')})"
+
+
+def _heading(name: str) -> str:
+    """Return the heading of a class: methods have the same names as some of them."""
+    return f"{name} attributes" if name in ("Run", "Schedule") else name
 
 
 def _fields(of: type) -> list[str]:
@@ -168,7 +173,7 @@ def _fields(of: type) -> list[str]:
     rows = ((code(name), code(kind), said.get(name, "")) for name, kind in kinds.items())
     also = " and ".join(_link(base) for base in base_names(of) if _LINKED.fullmatch(base))
     return [
-        f"### {of.__name__}",
+        f"### {_heading(of.__name__)}",
         class_docs(of),
         table(["field", "type", "meaning"], rows),
         f"Also: all fields of {also}." if also else "",

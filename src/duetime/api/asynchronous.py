@@ -13,7 +13,6 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeAli
 
 from duetime.api.duetime import Duetime
 from duetime.api.runs import DeadLetters, Inbox
-from duetime.api.types import Id
 from duetime.api.values import GIVEN_UP, Schedule, ScheduleValue
 from duetime.engine.clock import Clock
 from duetime.kinds.jobs.registry import Registry
@@ -159,11 +158,8 @@ class AsyncDuetime:
 
     async def start(self) -> Self:
         """Start the worker. Due schedules fire from now on."""
-        await _in_thread(self._threads, self._start)
+        await _in_thread(self._threads, lambda: self._blocking.start())  # noqa: PLW0108  # opens it in the thread
         return self
-
-    def _start(self) -> None:
-        self._blocking.start()
 
     async def __aenter__(self) -> Self:
         return await self.start()
@@ -176,11 +172,6 @@ class AsyncDuetime:
         if self._opened is not None:
             await _in_thread(self._threads, self._opened.close)
         self._threads.shutdown(wait=False)
-
-    async def find(self, id: Id) -> AsyncSchedule | None:
-        """Return a schedule, or None if there is none. An ambiguous name raises an error that lists the ids."""
-        schedule = await _in_thread(self._threads, lambda: self._blocking.find(id))
-        return None if schedule is None else AsyncSchedule(schedule, self._threads)
 
     @property
     def inbox(self) -> AsyncInbox:
@@ -200,6 +191,7 @@ class AsyncDuetime:
     create = _schedule(Duetime.create)
     preview = _value(Duetime.preview)
     get = _schedule(Duetime.get)
+    find = _coroutine(Duetime.find, lambda schedule, threads: schedule and AsyncSchedule(schedule, threads))
     schedules = _schedules(Duetime.schedules)
     upcoming = _value(Duetime.upcoming)
     edit = _schedule(Duetime.edit)

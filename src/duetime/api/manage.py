@@ -8,12 +8,12 @@ from typing import Literal, Unpack
 from duetime.api.base import Base
 from duetime.api.edit import read_time_of
 from duetime.api.types import EditOptions, Id, Upcoming
-from duetime.api.values import Schedule, changed, edit, find, pause, schedule_of, schedules_of
+from duetime.api.values import Schedule, find, schedule_of, schedules_of
 from duetime.engine import model
 from duetime.engine.errors import NotFound
 from duetime.service.answers import ServerStatus, WorkerState
 from duetime.service.operations import upcoming
-from duetime.service.operations.change import BulkChange, Cancel, ChangeMany, Delete, Resume, change_many
+from duetime.service.operations.change import BulkChange, ChangeMany, change_many
 from duetime.service.operations.declaration import MAX_LIMIT
 from duetime.service.operations.schedules import ListSchedules, pages_of_schedules
 from duetime.service.operations.status import status, worker_views, workers
@@ -63,23 +63,23 @@ class Managing(Base):
         If a recurring schedule is running, the change applies from its next run on; a one-off that is running cannot be
         edited.
         """
-        return edit(self._call, id, changes)
+        return Schedule(self._call, id).edit(**changes)
 
     def pause(self, id: Id, *, until: Time | None = None, note: str | None = None) -> Schedule:
         """Pause a schedule until it is resumed, or until a time at which it resumes automatically. `note` says why."""
-        return pause(self._call, id, until, note)
+        return Schedule(self._call, id).pause(until=until, note=note)
 
     def resume(self, id: Id) -> Schedule:
         """Resume a paused schedule, starting now."""
-        return changed(self._call, Resume(schedule=id))
+        return Schedule(self._call, id).resume()
 
     def cancel(self, id: Id) -> Schedule:
         """End a schedule and ask a run in progress to stop. Cancelling twice is not an error."""
-        return changed(self._call, Cancel(schedule=id))
+        return Schedule(self._call, id).cancel()
 
     def delete(self, id: Id) -> Schedule:
         """Delete a schedule and return it as it was. Its history remains readable."""
-        return changed(self._call, Delete(schedule=id))
+        return Schedule(self._call, id).delete()
 
     def change_many(
         self,

@@ -7,14 +7,14 @@ from typing import Any
 
 from duetime.api.base import Base
 from duetime.api.types import Id, RunReport
-from duetime.api.values import Schedule, find_run, history, run_of, runs_of, started, wait, wait_for_run
+from duetime.api.values import Schedule, find_run, history, run_of, runs_of, started, wait_for_run
 from duetime.engine.store import RunQuery
 from duetime.service.answers import Message, Run
 from duetime.service.operations import dead_letters, inbox
 from duetime.service.operations.dead_letters import ChangeDeadLetters, Dismiss
 from duetime.service.operations.history import deliveries_of, run_details
 from duetime.service.operations.inbox import Mark, Show
-from duetime.service.operations.run import RetryRun, RunAgain, RunNow, Stop, retry, run_again, run_now, stop
+from duetime.service.operations.run import RetryRun, RunAgain, Stop, retry, run_again, stop
 from duetime.service.options import Time
 from duetime.service.services import Call, pages_of
 
@@ -35,7 +35,7 @@ class Running(Base):
 
     def run_now(self, id: Id, *, wait: float = 0) -> Run:
         """Run a schedule now, in addition to its times. `wait` is how many seconds to wait for the run to end."""
-        return started(self._call, run_now(self._call, RunNow(schedule=id)), wait)
+        return Schedule(self._call, id).run_now(wait=wait)
 
     def wait_for_run(self, run_id: int, seconds: float | None = None) -> Run:
         """Wait until a run has ended or the time is up, and return it; `ended` says which, and `reason` why it has not
@@ -47,7 +47,7 @@ class Running(Base):
 
         A recurring schedule is over after its `max_runs` or `end`, or when it is cancelled.
         """
-        return wait(self._call, id, seconds)
+        return Schedule(self._call, id).wait(seconds)
 
     def history(
         self,
@@ -98,7 +98,7 @@ class Running(Base):
 
     def stop_runs(self, id: Id) -> list[Run]:
         """Stop the runs of a schedule that are in progress or wait, and return them; the schedule goes on."""
-        return runs_of(self._call, stop(self._call, Stop(schedule=id)).value.runs)
+        return Schedule(self._call, id).stop()
 
 
 class _Group:

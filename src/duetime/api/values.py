@@ -59,7 +59,8 @@ class Schedule(ScheduleValue):
     __slots__ = ("_call",)
     _call: Call
 
-    def __init__(self, call: Call, id: str, plain: Callable[[], dict[str, Any]]) -> None:
+    def __init__(self, call: Call, id: Id, plain: Callable[[], dict[str, Any]] = dict) -> None:
+        """Without `plain`, it is one that was not read, on which methods are called."""
         super().__init__(plain, call.zone)
         object.__setattr__(self, "_call", call)
         object.__setattr__(self, "id", id)  # so that nothing else has to be read for a change
@@ -74,11 +75,15 @@ class Schedule(ScheduleValue):
         If a recurring schedule is running, the change applies from its next run on; a one-off that is running cannot be
         edited.
         """
-        return edit(self._call, self.id, changes)
+        call = self._call
+        (schedule, limits, running, _), warnings, notes = edit_schedule(call, find(call, self.id), changes)
+        return schedule_of(call, schedule, **warning_facts(warnings), notes=notes, running=running, limits=limits)
 
     def pause(self, *, until: Time | None = None, note: str | None = None) -> Schedule:
         """Pause it until it is resumed, or until a time at which it resumes automatically. `note` says why."""
-        return pause(self._call, self.id, until, note)
+        schedule = find(self._call, self.id) if is_naive(until) else None
+        time = read_time_of(self._call, schedule, until, "until")
+        return changed(self._call, Pause(schedule=self.id, until=time, note=note))
 
     def resume(self) -> Schedule:
         """Resume it, starting now."""
@@ -105,7 +110,7 @@ class Schedule(ScheduleValue):
 
         A recurring schedule is over after its `max_runs` or `end`, or when it is cancelled.
         """
-        return wait(self._call, self.id, seconds)
+        return schedule_of(self._call, wait_for(lambda: find(self._call, self.id), _is_over, seconds))
 
     def history(
         self, limit: int = 20, *, status: str | None = None, since: Time | None = None, until: Time | None = None
@@ -155,16 +160,6 @@ def changed(call: Call, request: ChangeRequest) -> Schedule:
     return schedule_of(call, after.schedule, **{name: value for name, value in further.items() if value is not None})
 
 
-def pause(call: Call, id: Id, until: Time | None, note: str | None) -> Schedule:
-    schedule = find(call, id) if is_naive(until) else None
-    return changed(call, Pause(schedule=id, until=read_time_of(call, schedule, until, "until"), note=note))
-
-
-def edit(call: Call, id: Id, changes: EditOptions) -> Schedule:
-    (schedule, limits, running, _), warnings, notes = edit_schedule(call, find(call, id), changes)
-    return schedule_of(call, schedule, **warning_facts(warnings), notes=notes, running=running, limits=limits)
-
-
 # -- runs --------------------------------------------------------------------------------------------------------------
 
 
@@ -195,9 +190,8 @@ def wait_for_run(call: Call, run_id: int, seconds: float | None, **further: Any)
     return run_of(call, run, **waited_for(call, run), **further)
 
 
-def wait(call: Call, id: Id, seconds: float | None) -> Schedule:
-    over = wait_for(lambda: find(call, id), lambda each: model.status_of(each.progress) not in OPEN, seconds)
-    return schedule_of(call, over)
+def _is_over(schedule: model.Schedule) -> bool:
+    return model.status_of(schedule.progress) not in OPEN
 
 
 def wait_for(read: Callable[[], T], is_over: Callable[[T], bool], seconds: float | None) -> T:
