@@ -65,7 +65,7 @@ _RESULTS = (
     BulkChange,
     answers.Preview,
     answers.PreviewedTime,
-    types.Upcoming,
+    answers.Upcoming,
     answers.Occurrence,
     answers.Run,
     types.RunReport,

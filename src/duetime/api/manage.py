@@ -7,11 +7,11 @@ from typing import Literal, Unpack
 
 from duetime.api.base import Base
 from duetime.api.edit import read_time_of
-from duetime.api.types import EditOptions, Id, Upcoming
+from duetime.api.types import EditOptions, Id
 from duetime.api.values import Schedule, find, schedule_of, schedules_of
 from duetime.engine import model
 from duetime.engine.errors import NotFound
-from duetime.service.answers import ServerStatus, WorkerState
+from duetime.service.answers import ServerStatus, Upcoming, WorkerState
 from duetime.service.operations import upcoming
 from duetime.service.operations.change import BulkChange, ChangeMany, change_many
 from duetime.service.operations.declaration import MAX_LIMIT
@@ -130,9 +130,8 @@ class Overview(Base):
             include_paused=include_paused,
             count=count,
         )
-        (rows, more, later), warnings, _ = upcoming.upcoming(self._call, request)
-        plain = {"upcoming": rows, "more": more, "later": later, "warnings": [each.text for each in warnings]}
-        return Upcoming(plain.copy, self.zone)
+        times, warnings, _ = upcoming.upcoming(self._call, request)
+        return Upcoming(times.facts(self.zone, warnings).copy, self.zone)
 
     def workers(self) -> list[WorkerState]:
         """Return the workers of this store and whether each is alive."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, TypedDict
 
-from duetime.service.answers import Occurrence, RunDetails, Value
+from duetime.service.answers import RunDetails, Value
 from duetime.service.options import PolicyOptions, Time, TimeOptions
 
 Id = str | int
@@ -64,20 +64,6 @@ class EditOptions(TimeOptions, PolicyOptions, total=False):
     """The type of a trigger in the form of the HTTP API, instead of the time options."""
     trigger_config: Mapping[str, Any]
     """The configuration that belongs to `trigger_type`."""
-
-
-@dataclass(frozen=True, slots=True, init=False, repr=False, kw_only=True)
-class Upcoming(Value):
-    """Occurrences in time order."""
-
-    upcoming: list[Occurrence]
-    """The occurrences."""
-    more: bool
-    """Whether the range has occurrences that are not listed."""
-    later: list[Occurrence]
-    """If so: the schedules of which none is listed, each with its first time in the range."""
-    warnings: list[str]
-    """Why something may be missing."""
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False, kw_only=True)

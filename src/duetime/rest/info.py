@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 from duetime.rest.dependencies import Caller, Context, operators_only, problems, router
 from duetime.rest.operation_models import model_of, request_of
 from duetime.rest.requests import Asked, PreviewGiven, times_in, trigger_parts
-from duetime.rest.responses import CallerShape, UpcomingShape, WorkersShape
+from duetime.rest.responses import CallerShape, WorkersShape
 from duetime.service import answers
 from duetime.service.operations.schedules import PreviewTimes
 from duetime.service.operations.schedules import preview as read_preview
@@ -34,7 +34,7 @@ def preview(call: Caller, body: Annotated[PreviewGiven, Body()]) -> Response:
     return JSONResponse(shown.facts(call.zone, warnings))
 
 
-@times.get("/upcoming", response_model=UpcomingShape)
+@times.get("/upcoming", response_model=answers.Upcoming)
 def upcoming(call: Caller, asked: Annotated[UpcomingAsked, Query()]) -> Response:
     """List what fires next, in time order: every time within the range, up to the count."""
     call = call.in_zone(asked.timezone)

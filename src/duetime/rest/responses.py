@@ -80,17 +80,6 @@ class InboxShape(PageShape):
     messages: list[answers.Message]
 
 
-class UpcomingShape(ClosedModel):
-    upcoming: list[answers.Occurrence]
-    count: int
-    more: bool = Field(description="Whether the range has times that are not listed.")
-    later: list[answers.Occurrence] = Field(
-        default=[], description="If so: the schedules that do not appear in the list."
-    )
-    timezone: str
-    warnings: list[str] = Field(default=[], description="Why something may be missing.")
-
-
 class TasksShape(ClosedModel):
     tasks: list[dict[str, Any]]
     total: int

@@ -355,6 +355,24 @@ class Occurrence(Value):
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False, kw_only=True)
+class Upcoming(Value):
+    """Occurrences in time order."""
+
+    upcoming: list[Occurrence]
+    """The occurrences."""
+    count: int
+    """How many are listed."""
+    more: bool
+    """Whether the range has times that are not listed."""
+    later: list[Occurrence] = field(default_factory=list)
+    """If so: the schedules of which none is listed, each with its first time in the range."""
+    timezone: str
+    """The time zone in which the times are shown."""
+    warnings: list[str] = field(default_factory=list)
+    """Why something may be missing."""
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False, kw_only=True)
 class WorkerState(Value):
     """A worker of the store."""
 
@@ -408,4 +426,4 @@ class ServerStatus(Value):
     """What each code means."""
 
 
-ANSWERS = (Schedule, Created, Run, RunDetails, EarlierAttempt, Message, Preview, PreviewedTime, Occurrence, WorkerState)
+ANSWERS = tuple(each for each in [*globals().values()] if isinstance(each, type) and Value in each.__mro__[1:])
