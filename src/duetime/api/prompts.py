@@ -12,22 +12,18 @@ from duetime.api.edit import read_time_of
 from duetime.api.manage import Managing
 from duetime.api.types import TakenPrompt
 from duetime.api.values import run_of, wait_for
-from duetime.engine.checkout import LEASE
 from duetime.engine.clock import SECOND, Instant, datetime_of
-from duetime.engine.encoding import encode, shorten_error
 from duetime.engine.errors import InvalidInput
-from duetime.engine.outcome import Completed, Failed
-from duetime.engine.policy.checkout import hold_of
-from duetime.engine.policy.finish import HeldRun
 from duetime.engine.result import Err, Result
 from duetime.engine.validation import Changes
 from duetime.kinds.prompts.framing import takes
 from duetime.kinds.prompts.kind import KIND, prompt_of
 from duetime.service.answers import Run
-from duetime.service.errors import error_of, unwrap
+from duetime.service.errors import error_of
 from duetime.service.operations.create import CreateSchedule
 from duetime.service.operations.declaration import MAX_LIMIT
 from duetime.service.operations.schedules import ListSchedules, pages_of_schedules
+from duetime.service.operations.take import LEASE, FinishRun, TakenRun, TakeRun, finish_run, take_run
 from duetime.service.options import Duration
 from duetime.service.presenters import author_view, instant_view
 from duetime.service.vocabulary import Schedule, iso_local, status_of
@@ -60,14 +56,15 @@ class Prompting(Creating, Managing):
         wait for a prompt to become due. With `from_agents=False`, what an agent's run stored is left to others.
         """
         length = int(read_seconds(lease, "lease") * SECOND)
+        request = TakeRun(kind=KIND, subject=agent, lease=length, accepts=takes(from_agents))
         taken = wait_for(
-            lambda: unwrap(self.scheduler.take(self.caller, KIND, agent, length, accepts=takes(from_agents))),
+            lambda: take_run(self._call, request).value,
             lambda run: run is not None,
             wait,
         )
         return None if taken is None else self._taken(taken)
 
-    def _taken(self, held: HeldRun) -> TakenPrompt:
+    def _taken(self, held: TakenRun) -> TakenPrompt:
         facts = {
             "id": held.definition.id,
             "run_id": held.run.id,
@@ -75,7 +72,7 @@ class Prompting(Creating, Managing):
             "author": author_view(held.definition),
             "due": iso_local(held.run.due, self.zone),
             "expires_at": instant_view(held.run.expires, self.zone),
-            "hold": hold_of(held.run),
+            "hold": held.hold,
         }
         return TakenPrompt(facts.copy, self.zone)
 
@@ -86,11 +83,8 @@ class Prompting(Creating, Managing):
 
         With the `hold` that `take_prompt` returned, this is refused if someone else has taken the prompt since.
         """
-        if result is not None and error is not None:
-            raise InvalidInput("give one of 'result' and 'error', not both")
-        failed = None if error is None else Failed(shorten_error(error) or "it failed without a message")
-        outcome = failed or Completed(encode(result))
-        return run_of(self._call, unwrap(self.scheduler.finish(self.caller, run_id, outcome, KIND, hold=hold)))
+        request = FinishRun(run=run_id, result=result, error=error, hold=hold, kind=KIND)
+        return run_of(self._call, finish_run(self._call, request).value)
 
     # -- functions that return the number of changed rows ---------------------------------------------------------
 

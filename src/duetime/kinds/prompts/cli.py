@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
-from duetime.engine.checkout import LEASE
 from duetime.engine.clock import MINUTE
-from duetime.engine.encoding import encode, json_object, shorten_error
-from duetime.engine.errors import DuetimeError, InvalidInput
-from duetime.engine.outcome import Completed, Failed
-from duetime.engine.policy.checkout import hold_of
-from duetime.engine.result import Err
+from duetime.engine.encoding import json_object
+from duetime.engine.errors import DuetimeError, InvalidInput, NotFound, Refused
 from duetime.kinds.prompts.allowance import EXAMPLE
 from duetime.kinds.prompts.framing import stored_by, takes
 from duetime.kinds.prompts.kind import prompt_of
-from duetime.service.errors import NOT_FOUND, error_of, refuse, unwrap
+from duetime.service.errors import NOT_FOUND, refuse
 from duetime.service.lookup import short_id
+from duetime.service.operations.history import ShowRun, schedule_of, show_run
+from duetime.service.operations.take import LEASE, FinishRun, TakeRun, finish_run, take_run
 from duetime.service.presenters import author_view, instant_view
-from duetime.service.services import OPERATOR
 from duetime.service.vocabulary import LIVE, Definition
 from duetime.service.when import duration
 from duetime.settings.sections import INBOX
@@ -140,8 +138,8 @@ def take(
     """Take the prompt that has been due the longest, and print its text. The exit code is 3 if nothing is due."""
     with opened(db) as app:
         accepts = takes(from_agents=not from_people)
-        held = unwrap(app.scheduler.take(OPERATOR, "prompt", agent, duration(lease, "--for"), accepts=accepts))
-        zone, now = app.scheduler.zone, app.clock.now()
+        request = TakeRun(kind="prompt", subject=agent, lease=duration(lease, "--for"), accepts=accepts)
+        held, zone, now = take_run(app.call, request).value, app.call.zone, app.call.now
         number = "RUN" if held is None else str(held.run.id)
         how = again(app, "prompt", "finish", number, "--result", "...")
     if held is None:
@@ -155,7 +153,7 @@ def take(
         view = {
             "id": held.definition.public_id,
             "run_id": run.id,
-            "hold": hold_of(run),
+            "hold": held.hold,
             "prompt": text,
             "author": author_view(held.definition),
             "due": instant_view(run.due, zone),
@@ -189,29 +187,28 @@ def finish(
     json_: Json = False,
 ) -> None:
     """Report the outcome of a prompt that was taken. Give exactly one of --result and --error."""
-    if result is not None and error is None:
-        outcome: Completed | Failed = Completed(encode(given_text(result)))
-    elif error is not None and result is None:
-        outcome = Failed(shorten_error(given_text(error)) or "it failed without a message")
-    else:
+    if (result is None) == (error is None):
         raise InvalidInput("give exactly one of --result and --error")
+    done, failed = (None if text is None else given_text(text) for text in (result, error))
+    request = FinishRun(run=run, result=done, error=failed, hold=hold, kind="prompt")
     with opened(db) as app:
-        ended = app.scheduler.finish(OPERATOR, run, outcome, "prompt", hold=hold)
-        if isinstance(ended, Err):
-            raise _cannot_finish(app, run, ended)
-        prompt = app.scheduler.schedule_of(OPERATOR, ended.value)
+        try:
+            ended = finish_run(app.call, request).value
+        except Refused as refusal:
+            raise _cannot_finish(app, run, refusal) from None
+        prompt = schedule_of(app.call, ended)
     if json_:
-        id = ended.value.name if prompt is None else prompt.definition.public_id
-        output.print_json({"id": id, "run_id": run, "status": ended.value.status})
+        id = ended.name if prompt is None else prompt.definition.public_id
+        output.print_json({"id": id, "run_id": run, "status": ended.status})
     else:
-        shown = ended.value.name if prompt is None else short_id(prompt.definition)
-        print(f"Finished prompt {clean(shown)}: run {run} is {ended.value.status}.")
+        shown = ended.name if prompt is None else short_id(prompt.definition)
+        print(f"Finished prompt {clean(shown)}: run {run} is {ended.status}.")
 
 
-def _cannot_finish(app: Application, number: int, refused: Err) -> DuetimeError:
-    run = app.scheduler.run(OPERATOR, number)
-    if run is None or run.kind != "prompt":
-        return refuse("not_found", f"there is no run {number} of a prompt; list them: {again(app, 'runs', 'list')}")
-    if run.status not in LIVE:
-        return refuse("not_possible", f"run {number} is already {run.status}")
-    return error_of(Err(refused.code, f"run {number} is not yours to finish: it expired, or somebody else has it"))
+def _cannot_finish(app: Application, number: int, refusal: Refused) -> DuetimeError:
+    with suppress(NotFound):
+        run = show_run(app.call._replace(kinds=("prompt",)), ShowRun(run=number)).value
+        if run.status not in LIVE:
+            return refuse("not_possible", f"run {number} is already {run.status}")
+        return refuse(refusal.code, f"run {number} is not yours to finish: it expired, or somebody else has it")
+    return refuse("not_found", f"there is no run {number} of a prompt; list them: {again(app, 'runs', 'list')}")

@@ -5,16 +5,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from duetime.engine.encoding import encode, shorten_error
-from duetime.engine.outcome import Completed, Failed
+from duetime.engine.errors import Refused
 from duetime.engine.result import Err
 from duetime.engine.store import EVERY_ONE, RunQuery
 from duetime.kinds.prompts.framing import between_marks, stored_by, takes
 from duetime.kinds.prompts.kind import KIND, is_for, may_take, named_agent, prompt_of
 from duetime.kinds.prompts.mcp.results import run_of_prompt, whole_view
-from duetime.kinds.prompts.mcp.text import Refusal, accepted, error, number_in, prompt_shown, refusing, shown
+from duetime.kinds.prompts.mcp.text import Refusal, error, number_in, prompt_shown, refusing, shown
 from duetime.mcp.definitions import Arguments, Reply, Resource
 from duetime.service.masking import masked, shortened
+from duetime.service.operations.take import FinishRun, TakeRun, finish_run, take_run
 from duetime.service.operations.waiting import is_own_run
 from duetime.service.presenters import author_view, instant_view
 from duetime.service.services import Call
@@ -34,7 +34,7 @@ def take_prompt(call: Call, given: Arguments) -> Reply:
         fitting = (agent is None or is_for(agent, definition)) and takes(given.get("from_agents", True))(definition)
         return fitting and may_take(call.caller, definition, own)
 
-    held = accepted(call.scheduler.take(call.caller, KIND, agent, accepts=accepts))
+    held = take_run(call, TakeRun(kind=KIND, subject=agent, accepts=accepts)).value
     if held is None:
         return Reply({"message": NOTHING}, NOTHING)
     run, definition, _ = held
@@ -71,18 +71,16 @@ def finish_prompt(call: Call, given: Arguments) -> Reply:
     number = number_in(given, "run_id")
     if ("result" in given) == ("error" in given):
         raise error("give exactly one of 'result' or 'error'.")
-    outcome: Completed | Failed
-    if "error" in given:
-        outcome = Failed(shorten_error(given["error"]) or "it failed without a message")
-    else:
-        outcome = Completed(encode(given["result"]))
-    ended = call.scheduler.finish(call.caller, number, outcome, KIND)
-    if isinstance(ended, Err) and ended.code in ("not_yours", "not_found"):
+    try:
+        request = FinishRun(run=number, result=given.get("result"), error=given.get("error"), kind=KIND)
+        run = finish_run(call, request).value
+    except Refused as refused:
+        if refused.code not in ("not_yours", "not_found"):
+            raise
+        text = "is not yours to finish"
         if is_own_run(call, number):
             text = "is your own and ends with your last message; finish_prompt is for what you took"
-            raise Refusal(f"Run {number} {text}.")
-        raise Refusal(f"Run {number} is not yours to finish.")
-    run = accepted(ended)
+        raise Refusal(f"Run {number} {text}.") from None
     return Reply({"id": run.schedule, "run_id": run.id, "status": run.status}, f"Finished task #{run.schedule}.")
 
 

@@ -7,7 +7,7 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from duetime.engine.clock import Instant
-from duetime.engine.errors import DuetimeError, InvalidInput
+from duetime.engine.errors import DuetimeError
 from duetime.engine.policy.options import policy_for_ending
 from duetime.engine.result import Err, Result
 from duetime.engine.triggers import trigger_from_json
@@ -48,7 +48,9 @@ def refusing(answer: Answer) -> Answer:
     def answered(call: Call, given: Arguments) -> Reply:
         try:
             return answer(call, given)
-        except (Refusal, ToolProblem, InvalidInput) as problem:
+        except (Refusal, ToolProblem, DuetimeError) as problem:
+            if isinstance(problem, DuetimeError) and problem.code in STORE_ERRORS:  # its message may name a path
+                problem = error("the store cannot be reached right now; try again in a moment.")
             refusal = problem if isinstance(problem, Refusal) else error(str(problem))
             return Reply({"error": str(refusal), **refusal.fields}, str(refusal))
 
