@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from duetime.engine.clock import MINUTE, Instant
@@ -10,6 +11,7 @@ from duetime.engine.model import Definition, Progress, Schedule, ScheduleId, Sch
 from duetime.engine.policy.rows import Draft
 from duetime.engine.store_interfaces import Remote, RemoteKind, RemoteState
 from duetime.engine.triggers import CronTrigger, OnceTrigger, trigger_from_json, trigger_to_json
+from duetime.kinds.notifications import local
 from duetime.kinds.notifications.qstash import PLACE
 from duetime.kinds.notifications.service import KIND, Notification, name_of, readable_trigger
 
@@ -45,25 +47,15 @@ def record_of(draft: Draft, fingerprint: str) -> Remote:
     )
 
 
-def notification(remote: Remote, now: Instant, there: QStashSchedule | None = None) -> Notification:
-    """Return the notification. QStash's own data is preferred if there is any, because QStash knows when it fires."""
-    found = Notification(remote.id, remote.topic, remote.trigger, remote.payload, remote.at or remote.created)
-    if remote.kind == RemoteKind.MESSAGE:
-        return found
+def schedule(remote: Remote, now: Instant, there: QStashSchedule | None = None) -> Schedule:
+    """Return the record in the form of a row of this store, without a number and an entry of the due queue. QStash's
+    own data is preferred if there is any, because QStash knows when it fires."""
     paused = remote.state == RemoteState.PAUSED if there is None else there.paused is True
-    told = None if there is None else _instant(there.next_schedule_time)
-    return found._replace(
-        next=None if paused else told or following(remote.trigger, now),
-        paused=paused,
-        last=None if there is None else _instant(there.last_schedule_time),
-    )
-
-
-def schedule(remote: Remote, there: Notification, now: Instant) -> Schedule:
-    """Return a notification in the form of a row of this store, without a number and an entry of the due queue."""
-    trigger, next = remote.trigger, there.next or following(remote.trigger, now)
-    if remote.kind == RemoteKind.MESSAGE and next is not None:  # a repeated request may have moved it
-        trigger = trigger_to_json(OnceTrigger(at=next, timezone=there.timezone))
+    trigger, next = remote.trigger, None if there is None else _instant(there.next_schedule_time)
+    if remote.kind == RemoteKind.MESSAGE:
+        next, once = remote.at or remote.created, readable_trigger(trigger)
+        if isinstance(once, OnceTrigger) and once.at != next:  # the request was repeated later
+            trigger = trigger_to_json(replace(once, at=next))
     definition = Definition(
         id=_NO_NUMBER, public_id=remote.id, kind=KIND, owner=remote.owner, name=name_of(fields_of(remote)),
         subject=remote.topic, trigger=trigger, payload=remote.payload, policy="{}", depth=0, version=1,
@@ -71,11 +63,17 @@ def schedule(remote: Remote, there: Notification, now: Instant) -> Schedule:
     )  # fmt: skip
     progress = Progress(
         schedule=_NO_NUMBER, owner=remote.owner, kind=KIND,
-        state=ScheduleState.PAUSED if there.paused else ScheduleState.ACTIVE, next=next, through=None, run_count=0,
-        active=0, queued=0, gap=None, last_status=None, last_run=there.last, last_error=None, failures=0,
+        state=ScheduleState.PAUSED if paused else ScheduleState.ACTIVE, next=next or following(trigger, now),
+        through=None, run_count=0, active=0, queued=0, gap=None, last_status=None,
+        last_run=None if there is None else _instant(there.last_schedule_time), last_error=None, failures=0,
         note=f"kept at {PLACE}, which sends it",
     )  # fmt: skip
     return Schedule(definition, progress)
+
+
+def notification(schedule: Schedule) -> Notification:
+    """Return the notification of a schedule at QStash, which has no names and no notes."""
+    return local.notification(schedule)._replace(name=None, note=None)
 
 
 def following(trigger: str, now: Instant) -> Instant | None:

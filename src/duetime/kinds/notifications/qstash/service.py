@@ -151,7 +151,7 @@ class QStashNotifications(Outside):
         made = self._make(self._client(), caller, new)
         if isinstance(made, Err):
             return made
-        found = notification(made.value, self._clock.now())
+        found = notification(schedule(made.value, self._clock.now()))
         return Ok(found._replace(warnings=self.warnings(found.topic, caller.owner)))
 
     @_ready
@@ -249,21 +249,19 @@ class QStashNotifications(Outside):
 
     @_ready
     def scheduled(self, caller: Caller, topic: str | None = None) -> Result[list[Notification]]:
-        return Ok(in_order(there for _, there in self._kept(caller, topic, self._clock.now())))
+        return Ok(in_order(map(notification, self._kept(caller, topic, self._clock.now()))))
 
     @_ready
     def schedules(self, caller: Caller, topic: str | None = None) -> Result[Sequence[Schedule]]:
-        now = self._clock.now()
-        kept = {remote.id: (remote, there) for remote, there in self._kept(caller, topic, now)}
-        return Ok([schedule(*kept[each.id], now) for each in in_order(there for _, there in kept.values())])
+        return Ok(list(self._kept(caller, topic, self._clock.now())))
 
-    def _kept(self, caller: Caller, topic: str | None, now: Instant) -> Iterator[tuple[Remote, Notification]]:
-        """Yield the caller's records of what QStash has, each with its notification."""
+    def _kept(self, caller: Caller, topic: str | None, now: Instant) -> Iterator[Schedule]:
+        """Yield what QStash has of the caller's records."""
         own = self._store.remotes(caller.owner, now, topic) if caller.sees(caller.owner, KIND) else []
         yield from self._recurring([each for each in own if each.kind == RemoteKind.SCHEDULE], now)
         yield from self._messages([each for each in own if each.kind == RemoteKind.MESSAGE], now)
 
-    def _recurring(self, own: list[Remote], now: Instant) -> Iterator[tuple[Remote, Notification]]:
+    def _recurring(self, own: list[Remote], now: Instant) -> Iterator[Schedule]:
         listed = self._client().ask(lambda sdk: sdk.schedule.list()) if own else []
         there = {each.schedule_id: each for each in listed}
         for each in own:
@@ -271,18 +269,18 @@ class QStashNotifications(Outside):
             if each.state not in CONFIRMED:
                 self._reconcile(each, name if name in there else None, now)
             if name in there:
-                yield each, notification(each, now, there[name])
+                yield schedule(each, now, there[name])
 
-    def _messages(self, own: list[Remote], now: Instant) -> Iterator[tuple[Remote, Notification]]:
+    def _messages(self, own: list[Remote], now: Instant) -> Iterator[Schedule]:
         unconfirmed = [each for each in own if each.state not in CONFIRMED]
         for each in own:
             if each.state in CONFIRMED:
-                yield each, notification(each, now)
+                yield schedule(each, now)
         for each in unconfirmed[:FEW]:
             name = self._client().ask(partial(logged, each))
             self._reconcile(each, name, now)
             if name is not None:
-                yield each, notification(each, now)
+                yield schedule(each, now)
 
     def _reconcile(self, remote: Remote, name: str | None, now: Instant) -> None:
         """Confirm an unconfirmed record if QStash has an object of this name; otherwise delete it after the window."""
@@ -345,8 +343,7 @@ class QStashNotifications(Outside):
             self._store.forget_remote(remote.id)
         else:
             remote = self._keep(remote._replace(remote=remote.remote or remote.id), _STATES[action])
-        now = self._clock.now()
-        return Ok(schedule(remote, notification(remote, now), now))
+        return Ok(schedule(remote, self._clock.now()))
 
     def _own(self, caller: Caller, schedule_id: str) -> Remote | None:
         """Return the record; None if it belongs to another owner, exactly as if it did not exist."""
