@@ -17,12 +17,12 @@ import pytest
 
 from duetime.engine.clock import SECOND, SystemClock, instant_of
 from duetime.engine.outcome import Completed, Failed, Outcome, Retry, Returned
+from duetime.engine.urls import read_url
 from duetime.net.calls import checked
 from duetime.net.client import CallFailed, Http, HttpAnswer, HttpCall
 from duetime.net.host_limits import Hosts, Tried
 from duetime.net.outcomes import outcome_of, outcome_of_failure, sign_of, sign_of_failure
 from duetime.net.ssrf_guard import Guard
-from duetime.net.urls import read_url
 from tests.support.dialling import NOBODY
 from tests.support.receiver import Behaviour, Fault, Receiver, Request
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from queue import Queue
-from zlib import crc32
 
 import pytest
 
 from duetime import Duetime, InvalidInput, Registry, Settings
 from duetime.engine.kind import LOCAL, Caller
+from duetime.engine.policy.rows import RunEvent
 from duetime.engine.result import Ok
+from duetime.engine.store import RunQuery
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.net import pings
+from duetime.net.pings import Pings
 from duetime.service.errors import unwrap
 from duetime.service.presenters import policy_shape
 from tests.support.receiver import Behaviour, Fault, Receiver
@@ -62,19 +65,39 @@ def test_a_failure_is_called_when_no_attempt_is_left(duetime: Duetime, receiver:
     assert paths(receiver, 3) == ["/check/start", "/check/start", "/check/fail"]
 
 
-def test_a_silent_monitor_delays_no_run(duetime: Duetime, receiver: Receiver) -> None:
+def test_silent_addresses_delay_no_other(duetime: Duetime, receiver: Receiver) -> None:
     receiver.behave = lambda request: Behaviour(fault=Fault.SILENCE)
-    for _ in range(50):
-        duetime.schedule(work, delay=0.001, ping=f"{receiver.url}/silent")
+    for number in range(2 * pings._SLOW_THREADS):
+        pings_of(duetime)._slow.add(f"{receiver.url}/silent/{number}")  # as after a first call
+        duetime.schedule(work, delay=0.001, ping=f"{receiver.url}/silent/{number}")
+    receiver.wait_for(pings._SLOW_THREADS)
     with Receiver() as other:
-        duetime.schedule(work, delay=0.001, ping=f"{other.url}/{_another_thread(receiver.url, other.url)}")
-        assert len(other.wait_for(2)) == 2  # the silent one takes five seconds for each call
+        duetime.schedule(work, delay=0.001, ping=f"{other.url}/healthy")
+        assert len(other.wait_for(2)) == 2
+        assert len(receiver.requests) == pings._SLOW_THREADS  # the first calls still wait for an answer
 
 
-def _another_thread(silent: str, url: str) -> str:
-    """Return a path whose calls are made by another thread than those to the silent address."""
-    taken = crc32(f"{silent}/silent".encode()) % pings._THREADS
-    return next(path for path in "abcdefghijkl" if crc32(f"{url}/{path}".encode()) % pings._THREADS != taken)
+def pings_of(duetime: Duetime) -> Pings:
+    observer = duetime.app.store.observer
+    assert isinstance(observer, Pings)
+    return observer
+
+
+def test_closing_waits_for_one_call_at_most_and_names_what_was_not_sent(duetime: Duetime, receiver: Receiver) -> None:
+    duetime.schedule(work, delay=0.001, ping=f"{receiver.url}/silent").wait()
+    [run] = duetime.app.store.runs(RunQuery()).items
+    schedule = duetime.app.store.get(run.schedule)
+    assert schedule is not None
+    receiver.wait_for(2)
+    receiver.behave = lambda request: Behaviour(fault=Fault.SILENCE)
+    with lines_of_log() as lines:
+        sender = Pings(("127.0.0.1",))
+        sender([RunEvent(schedule.definition, run)] * 3)
+        began = duetime.app.clock.monotonic()
+        sender.close()
+        assert duetime.app.clock.monotonic() - began < 2 * pings._TIMEOUT
+        shown = [lines.get(timeout=30) for _ in range(2)]
+    assert any("was not sent, because this process ends" in line for line in shown), shown
 
 
 class Lines(logging.Handler):
@@ -88,15 +111,20 @@ class Lines(logging.Handler):
         self.lines.put(record.getMessage())
 
 
-def test_an_address_of_this_machine_needs_to_be_allowed(tmp_path: Path, receiver: Receiver) -> None:
+@contextmanager
+def lines_of_log() -> Iterator[Queue[str]]:
     log, lines = logging.getLogger("duetime.ping"), Lines()
     log.addHandler(lines)
     try:
-        with Duetime(settings=Settings(db=str(tmp_path / "d.db")), registry=registry) as duetime:
-            duetime.schedule(work, delay=0.001, ping=f"{receiver.url}/check?token=s3cr3t")
-            line = lines.lines.get(timeout=30)
+        yield lines.lines
     finally:
         log.removeHandler(lines)
+
+
+def test_an_address_of_this_machine_needs_to_be_allowed(tmp_path: Path, receiver: Receiver) -> None:
+    with lines_of_log() as lines, Duetime(settings=Settings(db=str(tmp_path / "d.db")), registry=registry) as duetime:
+        duetime.schedule(work, delay=0.001, ping=f"{receiver.url}/check?token=s3cr3t")
+        line = lines.get(timeout=30)
     assert receiver.connections == 0
     assert "only public hosts may be called" in line
     assert "s3cr3t" not in line
@@ -130,7 +158,15 @@ def test_credentials_in_an_address_are_hidden_and_kept(duetime: Duetime) -> None
     assert secret in stored.definition.policy
 
 
-@pytest.mark.parametrize("address", ["ftp://example.org", "https://", "https://a b", "https://me:pw@example.org", "x"])
-def test_only_addresses_are_accepted(duetime: Duetime, address: str) -> None:
-    with pytest.raises(InvalidInput, match="ping: must be an address such as"):
+@pytest.mark.parametrize(
+    "address",
+    ["ftp://example.org", "https://", "https://a b", "https://me:pw@example.org", "x", "http://a:b/", "http://[::1"],
+)
+def test_only_addresses_that_can_be_called_are_accepted(duetime: Duetime, address: str) -> None:
+    with pytest.raises(InvalidInput, match=r"ping: .*such as https://example\.org/status"):
         duetime.schedule(work, delay="1h", ping=address)
+
+
+def test_a_hidden_value_is_not_accepted_as_a_new_one(duetime: Duetime) -> None:
+    with pytest.raises(InvalidInput, match="stands for a hidden value; give the whole address"):
+        duetime.schedule(work, delay="1h", ping="https://hc.example/1?token=***")

@@ -7,8 +7,6 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from duetime.dashboard.kind_forms import Values, form_of, number_of, text_of
-from duetime.dashboard.policy_words import duration as duration_words
-from duetime.dashboard.policy_words import option_words
 from duetime.dashboard.request import Form
 from duetime.engine.clock import SECOND
 from duetime.engine.encoding import json_object
@@ -18,6 +16,8 @@ from duetime.engine.result import Err
 from duetime.engine.scheduler import Scheduler
 from duetime.service.masking import masked
 from duetime.service.options import PolicyOption, policy_options
+from duetime.service.policy_words import duration as duration_words
+from duetime.service.policy_words import option_words
 from duetime.service.presenters import View, policy_shape, trigger_shape
 from duetime.service.text import plain_times
 from duetime.service.vocabulary import Schedule

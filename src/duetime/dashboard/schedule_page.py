@@ -9,7 +9,6 @@ from urllib.parse import urlencode
 from starlette.responses import Response
 
 from duetime.dashboard.form_fields import usual_policy
-from duetime.dashboard.policy_words import PolicyFact, policy_facts
 from duetime.dashboard.queries import schedule_at
 from duetime.dashboard.request import Form, PageRequest, at, goal_of
 from duetime.dashboard.schedule_stats import schedule_stats
@@ -22,6 +21,7 @@ from duetime.service.operations.history import History, earlier_attempts, histor
 from duetime.service.operations.run import RunNow, Stop, run_now, stop
 from duetime.service.operations.schedules import NextTimes, next_times, schedule_views
 from duetime.service.pauses import falls_into_pause
+from duetime.service.policy_words import PolicyFact, policy_facts
 from duetime.service.presenters import View, attempt_view, instant_view, policy_shape, result_text, schedule_shape
 from duetime.service.vocabulary import OVER, Page, Run, RunStatus, Schedule, ScheduleState, clock_local
 

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 
 from duetime.engine.clock import DAY, SECOND, instant_of
 from duetime.engine.model import LOCAL
-from duetime.net.urls import BadAddress, UrlParts, read_url
+from duetime.engine.urls import BadAddress, UrlParts, read_url
 
 OURS = frozenset({"connection", "content-length", "host", "te", "trailer", "transfer-encoding", "upgrade"})
 """Headers that define the target and the end of a message: other values would allow request smuggling."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import deque
 from collections.abc import Sequence
-from queue import Full, Queue
 from typing import Final, NamedTuple
-from zlib import crc32
 
 from duetime.engine.clock import SystemClock
 from duetime.engine.model import RunStatus
@@ -25,9 +24,11 @@ _SUFFIXES: Final = {
     RunStatus.LOST: "/fail",
 }
 """What is added to the path of an address, as most monitoring services expect it."""
-_THREADS: Final = 4
-_MAX_WAITING: Final = 250
-"""Number of calls that wait for one thread; further ones are dropped, because a late call would say something wrong."""
+_THREADS: Final = 8
+_SLOW_THREADS: Final = 4
+"""Number of threads that addresses may use together which did not answer the last time."""
+_MAX_WAITING: Final = 8
+"""Number of calls that wait for one address; the oldest ones are dropped, because they say least about now."""
 _TIMEOUT: Final = 5.0
 
 
@@ -38,56 +39,97 @@ class _Ping(NamedTuple):
 
 
 class Pings:
-    """An observer of the store. Each call is tried once, and nothing waits for it. One thread makes all calls to an
-    address, so that they arrive in order."""
+    """An observer of the store. Each call is tried once, and nothing waits for it. The calls to one address are made
+    one after the other, so that they arrive in order."""
 
     def __init__(self, allowed_hosts: Sequence[str]) -> None:
-        self._http = Http(SystemClock(), Guard(tuple(allowed_hosts)), connections=_THREADS)
-        self._queues: tuple[Queue[_Ping | None], ...] = tuple(Queue(_MAX_WAITING) for _ in range(_THREADS))
-        self._threads: dict[int, threading.Thread] = {}
-        self._starting = threading.Lock()
+        self._clock = SystemClock()
+        self._http = Http(self._clock, Guard(tuple(allowed_hosts)), connections=_THREADS)
+        self._changed = threading.Condition()
+        self._waiting: dict[str, deque[_Ping]] = {}
+        """By the address of the schedule; the next one to be called is the first."""
+        self._busy: set[str] = set()
+        self._slow: set[str] = set()
+        """Addresses that did not answer the last time."""
+        self._threads: list[threading.Thread] = []
+        self._deadline: float | None = None
+        """After it, no call begins, because this is closed."""
 
     def __call__(self, events: Sequence[RunEvent]) -> None:
-        for definition, run in events:
-            ping, suffix = policy_for_ending(definition.policy).ping, _SUFFIXES.get(RunStatus(run.status))
-            if ping is not None and suffix is not None:
-                self._put(crc32(ping.encode()) % _THREADS, _Ping(definition.public_id, run.owner, _with(ping, suffix)))
+        with self._changed:
+            for definition, run in events:
+                address, suffix = policy_for_ending(definition.policy).ping, _SUFFIXES.get(RunStatus(run.status))
+                if address is not None and suffix is not None:
+                    self._add(address, _Ping(definition.public_id, run.owner, _with(address, suffix)))
 
-    def _put(self, number: int, ping: _Ping) -> None:
+    def _add(self, address: str, ping: _Ping) -> None:
+        waiting = self._waiting.setdefault(address, deque())
+        if len(waiting) == _MAX_WAITING:
+            _warn(waiting.popleft(), "was dropped, because its address answers too slowly")
+        waiting.append(ping)
+        if len(self._threads) < min(_THREADS, len(self._waiting) + len(self._busy)):
+            thread = threading.Thread(target=self._send_all, name="duetime-ping", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        self._changed.notify()
+
+    def _send_all(self) -> None:
+        while (taken := self._take()) is not None:
+            address, ping = taken
+            answered = self._send(ping)
+            with self._changed:
+                self._busy.remove(address)
+                (self._slow.discard if answered else self._slow.add)(address)
+                if waiting := self._waiting.pop(address, None):
+                    self._waiting[address] = waiting  # behind the other addresses
+                self._changed.notify()
+
+    def _take(self) -> tuple[str, _Ping] | None:
+        """Wait for a call that may be made, and return it with the address of its schedule; None when this is
+        closed."""
+        with self._changed:
+            while True:
+                if self._deadline is not None and (not self._waiting or self._clock.monotonic() > self._deadline):
+                    return None
+                is_full = len(self._busy & self._slow) >= _SLOW_THREADS
+                for address, waiting in self._waiting.items():
+                    if address not in self._busy and not (is_full and address in self._slow):
+                        self._busy.add(address)
+                        return address, waiting.popleft()
+                self._changed.wait(None if self._deadline is None else 0.1)
+
+    def _send(self, ping: _Ping) -> bool:
+        """Make a call. Return whether it was answered, with whatever status."""
         try:
-            self._queues[number].put_nowait(ping)
-        except Full:
-            log.warning("a ping of %s was dropped, because too many wait for slow addresses", ping.schedule)
-        with self._starting:
-            if number not in self._threads:
-                thread = threading.Thread(target=self._send_all, args=[number], name="duetime-ping", daemon=True)
-                self._threads[number] = thread
-                thread.start()
-
-    def _send_all(self, number: int) -> None:
-        while (ping := self._queues[number].get()) is not None:
-            try:
-                answer = self._http.send(
-                    HttpCall("GET", ping.address, {}, patience=_TIMEOUT, once=True, owner=ping.owner)
-                )
-            except CallFailed as error:
-                log.warning("a ping of %s failed: %s", ping.schedule, error.reason)
-            except Exception:
-                log.exception("a ping of %s failed", ping.schedule)
-            else:
-                if not 200 <= answer.status < 300:
-                    log.warning("a ping of %s was answered with status %s", ping.schedule, answer.status)
+            answer = self._http.send(HttpCall("GET", ping.address, {}, patience=_TIMEOUT, once=True, owner=ping.owner))
+        except CallFailed as error:
+            _warn(ping, f"failed: {error.reason}")
+            return False
+        except Exception:
+            log.exception("a ping of %s failed", ping.schedule)
+            return False
+        if not 200 <= answer.status < 300:
+            _warn(ping, f"was answered with status {answer.status}")
+        return True
 
     def close(self) -> None:
-        """Wait for the calls in progress, and for those behind them as long as one call may take."""
-        for number in self._threads:
-            try:
-                self._queues[number].put(None, timeout=_TIMEOUT)
-            except Full:
-                continue
-        for thread in self._threads.values():
-            thread.join(_TIMEOUT)
+        """Make the calls that wait, as far as that takes no longer than one call may take."""
+        with self._changed:
+            self._deadline = deadline = self._clock.monotonic() + _TIMEOUT
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - self._clock.monotonic()))
+        with self._changed:
+            self._deadline = 0.0
+            unsent = [ping for waiting in self._waiting.values() for ping in waiting]
+            self._waiting = {}
+        for ping in unsent:
+            _warn(ping, "was not sent, because this process ends")
         self._http.close()
+
+
+def _warn(ping: _Ping, reason: str) -> None:
+    log.warning("a ping of %s %s", ping.schedule, reason)
 
 
 def _with(address: str, suffix: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import LOCAL
-from duetime.net.urls import BadAddress, plain_host
+from duetime.engine.urls import BadAddress, plain_host
 
 # Calls that cannot be interrupted run in a thread that is abandoned when their time is up.
 

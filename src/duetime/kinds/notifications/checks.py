@@ -9,11 +9,11 @@ from http import HTTPStatus
 from duetime.engine.clock import Clock
 from duetime.engine.result import Err
 from duetime.engine.store import ScheduleQuery
+from duetime.engine.urls import BadAddress, read_url
 from duetime.kinds.notifications.build import alerts_warning, delivery_of, notes_for_others, place_of_alerts
 from duetime.kinds.notifications.kind import NotificationKind
 from duetime.kinds.notifications.qstash.service import QStashNotifications
 from duetime.net.client import CallFailed, Http, HttpCall
-from duetime.net.urls import BadAddress, read_url
 from duetime.service.checks import Check, Checks, Installation
 from duetime.service.errors import unwrap
 from duetime.service.services import OPERATOR

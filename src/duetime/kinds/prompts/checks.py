@@ -15,12 +15,12 @@ from duetime.engine.clock import Clock
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import is_open_to
 from duetime.engine.store import ScheduleQuery
+from duetime.engine.urls import BadAddress, read_url
 from duetime.kinds.prompts.agents.gateway_tools import SKILL
 from duetime.kinds.prompts.agents.user_servers import VARIABLE
 from duetime.kinds.prompts.build import BUILTIN, named_agents, owners_of_agents, woken_agents
 from duetime.kinds.prompts.kind import KIND, REMINDERS
 from duetime.net.client import CallFailed, Http, HttpCall
-from duetime.net.urls import BadAddress, read_url
 from duetime.service.checks import Check, Checks, Installation
 from duetime.service.errors import unwrap
 from duetime.service.services import OPERATOR

@@ -19,6 +19,7 @@ from duetime.engine.narrowing import Narrowing
 from duetime.engine.outcome import Cancelled, Outcome, Returned
 from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.options import Overlap, Policy
+from duetime.engine.urls import BadAddress, read_url
 from duetime.kinds.requests.retry_delay import USUAL, read_formula, retry_delay
 from duetime.kinds.requests.signing_keys import SigningKeys
 from duetime.kinds.requests.wire import (
@@ -37,7 +38,6 @@ from duetime.kinds.requests.wire import (
     schedule_id,
 )
 from duetime.net.calls import OURS, is_header_name, is_header_value, status_name
-from duetime.net.urls import BadAddress, read_url
 from duetime.service.kind_spec import KindHooks
 from duetime.service.payload_model import Check, rule, whole_number
 

@@ -13,12 +13,12 @@ from duetime.engine.clock import DAY, MINUTE, SECOND, Clock
 from duetime.engine.errors import StoreUnavailable, UnreadableTime
 from duetime.engine.outcome import Completed, Failed, Outcome, Retry
 from duetime.engine.times import read_duration
+from duetime.engine.urls import BadAddress, UrlParts, read_url
 from duetime.kinds.requests.wire import Outgoing
 from duetime.net.calls import retry_after, status_name
 from duetime.net.client import CallFailed, Http, HttpAnswer, HttpCall
 from duetime.net.host_limits import Hosts, Sign, Tried
 from duetime.net.outcomes import outcome_of_failure, sign_of_failure
-from duetime.net.urls import BadAddress, UrlParts, read_url
 
 SIGNATURE = "Upstash-Signature"
 SIGNATURE_LIFE = 5 * MINUTE

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.errors import DuetimeError, Refused
 from duetime.engine.model import ScheduleId
-from duetime.engine.policy.options import policy_from_json
+from duetime.engine.policy.options import NO_OPTIONS, policy_from_json
 from duetime.service.errors import refuse
 from duetime.service.lookup import short_id
 from duetime.service.operations.history import earlier_attempts, next_attempt
 from duetime.service.operations.schedules import ListSchedules, Show, detail_of, list_schedules, show
-from duetime.service.presenters import actor_view, next_instants, next_of
+from duetime.service.options import policy_options
+from duetime.service.policy_words import policy_facts
+from duetime.service.presenters import actor_view, next_instants, next_of, policy_shape
 from duetime.service.services import OPERATOR
 from duetime.service.state_details import StatusWords, status_words
 from duetime.service.vocabulary import Cause, Run, Schedule, clock_local, executed, first_start, is_agents, status_of
@@ -166,7 +169,20 @@ def _policy_text(stored: str) -> str:
         parts.append(f"ends after {plural(policy.max_runs, 'run')}")
     if policy.deliver_to is not None:
         parts.append(f"{_SENT[policy.notify_on]} go to {policy.deliver_to}")
+    further = policy_facts(_further(stored), _further(NO_OPTIONS))
+    parts += [f"{fact.label} {fact.value}" for fact in further if fact.unusual]
     return " · ".join(parts)
+
+
+_NAMED = (
+    "catch_up", "overlap", "at_most_once", "max_attempts", "backoff", "timeout", "max_runs", "deliver_to", "notify_on",
+)  # fmt: skip
+"""Options that the description of a policy names in words of its own."""
+
+
+def _further(stored: str) -> dict[str, Any]:
+    named = {policy_options()[name].argument for name in _NAMED}
+    return {name: value for name, value in (policy_shape(stored) or {}).items() if name not in named}
 
 
 def print_runs(app: Application, runs: list[Run]) -> None:

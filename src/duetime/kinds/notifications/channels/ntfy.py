@@ -12,11 +12,11 @@ from typing import Any
 from duetime.engine.encoding import json_object
 from duetime.engine.kind import LOCAL
 from duetime.engine.outcome import Failed, Outcome
+from duetime.engine.urls import BadAddress, read_url
 from duetime.kinds.notifications.delivery import NTFY, OutgoingMessage
 from duetime.net.client import Http, HttpAnswer, HttpCall
 from duetime.net.host_limits import Hosts
 from duetime.net.outcomes import IDEMPOTENCY_KEY, post
-from duetime.net.urls import BadAddress, read_url
 
 LARGEST_MESSAGE = 4096
 """Maximum number of bytes in UTF-8; a server turns a longer message into an attached file, or refuses it."""

@@ -13,12 +13,12 @@ from duetime.engine.encoding import json_object
 from duetime.engine.queries import could_be_an_id
 from duetime.engine.redaction import MIN_SECRET_LENGTH, without_secrets, without_values
 from duetime.engine.store_interfaces import Remote, RemoteKind
+from duetime.engine.urls import BadAddress, read_url
 from duetime.kinds.notifications.channels.ntfy import NtfyServer, problem_of, publish_call
 from duetime.kinds.notifications.delivery import OutgoingMessage
 from duetime.kinds.notifications.qstash.records import cron_of, fields_of
 from duetime.net.client import CallFailed, Http, HttpAnswer, HttpCall
 from duetime.net.ssrf_guard import is_local_name, why_closed
-from duetime.net.urls import BadAddress, read_url
 
 if TYPE_CHECKING:  # the SDK may not be installed, which `problem_with` reports
     import httpx
