@@ -19,6 +19,10 @@ class Ok(Generic[T]):
     def is_ok(self) -> bool:
         return True
 
+    @property
+    def is_err(self) -> bool:
+        return False
+
 
 @dataclass(frozen=True, slots=True)
 class Err:
@@ -41,6 +45,10 @@ class Err:
     @property
     def is_ok(self) -> bool:
         return False
+
+    @property
+    def is_err(self) -> bool:
+        return True
 
 
 Result: TypeAlias = Ok[T] | Err
