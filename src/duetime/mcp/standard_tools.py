@@ -137,11 +137,13 @@ def create(call: Call, given: Arguments, kind: str, payload: Mapping[str, Any], 
     call = call.in_zone(given.get("timezone"))
     created, warnings, _ = operations.create(call, create_request(given, kind, payload))
     schedule = created.first_result
+    facts = created_facts(schedule, call.zone, created.limits)
     view = {
         id_name: schedule.definition.public_id,
         "name": masked(schedule.definition.name),
+        "next_run": facts["next_run"],
         "status": status_of(schedule.progress),
-        **created_facts(schedule, call.zone, created.limits),
+        **facts,
     }
     return Reply(with_warnings(view, warnings))
 
