@@ -14,7 +14,7 @@ PARTS_OF_KINDS = {"mcp", "cli", "form", "api", "dashboard", "chat"}
 FREE = {"duetime.engine.clock", "duetime.engine.errors"}
 """Modules of which everything may be imported."""
 FREE_NAMES = {"Caller", "LOCAL", "RunId", "ScheduleId", "WorkerId"}
-MAX_IMPORTED = 106
+MAX_IMPORTED = 102
 """How many names are imported otherwise. It may only become smaller: use an operation, or `service.vocabulary`."""
 
 

@@ -8,7 +8,6 @@ from duetime.engine.encoding import json_object
 from duetime.engine.errors import Refused
 from duetime.engine.policy.options import policy_for_ending
 from duetime.engine.result import Err
-from duetime.engine.store import RunQuery
 from duetime.engine.triggers.cron import refuse_seconds
 from duetime.kinds.jobs.kind import JobKind
 from duetime.mcp.definitions import (
@@ -53,6 +52,8 @@ from duetime.mcp.standard_tools import (
 )
 from duetime.service.lookup import find_schedule
 from duetime.service.masking import masked, masking_of
+from duetime.service.operations.history import History
+from duetime.service.operations.history import history as read_history
 from duetime.service.operations.schedules import PreviewTimes, detail_of, preview
 from duetime.service.presenters import instant_view, run_view, trigger_shape
 from duetime.service.services import Call
@@ -124,8 +125,7 @@ def job_status(call: Call, given: Arguments) -> Reply:
         said = missing if result.code == "not_found" else error_result(result).structured
         return Reply({**said, **lookup_fields(result, "history")})
     found = result.value
-    page = call.scheduler.runs(call.caller, RunQuery(schedule=found.definition.id, limit=10, count_to=0))
-    runs = [] if isinstance(page, Err) else page.value.items
+    runs = read_history(call, History(schedule=found, limit=10, count_to=0)).value.items
     history = [history_row(run, zone) for run in runs]
     shown = detail(call, found, zone)
     if shown["error"] is None:  # a failed attempt that waits for its retry also counts as the latest error

@@ -7,13 +7,14 @@ from typing import Any
 
 from duetime.engine.errors import Refused
 from duetime.engine.result import Err
-from duetime.engine.store import EVERY_ONE, RunQuery
+from duetime.engine.store import RunQuery
 from duetime.kinds.prompts.framing import between_marks, stored_by, takes
 from duetime.kinds.prompts.kind import KIND, is_for, may_take, named_agent, prompt_of
 from duetime.kinds.prompts.mcp.results import run_of_prompt, whole_view
 from duetime.kinds.prompts.mcp.text import Refusal, error, number_in, prompt_shown, refusing, shown
 from duetime.mcp.definitions import Arguments, Reply, Resource
 from duetime.service.masking import masked, shortened
+from duetime.service.operations.schedules import COUNT_ALL
 from duetime.service.operations.take import FinishRun, TakeRun, finish_run, take_run
 from duetime.service.operations.waiting import is_own_run
 from duetime.service.presenters import author_view, instant_view
@@ -98,7 +99,7 @@ MOST = 100
 def _waiting(call: Call) -> Page[Run]:
     """Return the waiting prompts that the caller could take; an agent's run could not take all of them."""
     now, own = call.scheduler.clock.now(), _own_agents(call)
-    query = RunQuery(kind=KIND, free_at=now, oldest_first=True, limit=MOST, count_to=EVERY_ONE)
+    query = RunQuery(kind=KIND, free_at=now, oldest_first=True, limit=MOST, count_to=COUNT_ALL)
     page = call.scheduler.runs(call.caller._replace(operator=False), query)
     if isinstance(page, Err):
         return Page([], None, 0)

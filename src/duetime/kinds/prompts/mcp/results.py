@@ -10,7 +10,6 @@ from duetime.engine.policy.follow_ups import result_text
 from duetime.kinds.prompts.kind import KIND, harmless
 from duetime.kinds.prompts.mcp.text import (
     Refusal,
-    accepted,
     error,
     fire_time,
     found_task,
@@ -22,6 +21,7 @@ from duetime.kinds.prompts.mcp.text import (
 )
 from duetime.mcp.definitions import Arguments, Reply
 from duetime.service.masking import masked
+from duetime.service.operations.history import History, history
 from duetime.service.presenters import attempt_view, instant_view, run_view
 from duetime.service.services import Call
 from duetime.service.state_details import run_detail
@@ -81,8 +81,7 @@ def _latest(call: Call, given: Arguments, zone: str) -> Latest:
     so a real run is preferred."""
     named = task_named(given)
     found = found_task(call, given, f"Task {named} not found.", "history", deleted=True)
-    page = call.scheduler.history(call.caller, found.definition.public_id, limit=EARLIER + 1, count_to=0)
-    runs = accepted(page).items
+    runs = history(call, History(schedule=found, limit=EARLIER + 1, count_to=0)).value.items
     if runs:
         place = next((place for place, run in enumerate(runs) if run.status not in _DID_NOT_RUN), 0)
         return Latest(runs[place], runs[place + 1 :], runs[:place])

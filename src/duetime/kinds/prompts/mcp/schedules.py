@@ -11,7 +11,6 @@ from duetime.engine.errors import DuetimeError, UnreadableTime
 from duetime.engine.model import ScheduleId, is_busy
 from duetime.engine.policy.options import policy_for_ending
 from duetime.engine.result import Err, err_of
-from duetime.engine.store import EVERY_ONE, ScheduleQuery
 from duetime.engine.times import ReadTime, read_time
 from duetime.engine.times.parser import midnight_note, read_past_time
 from duetime.kinds.prompts.kind import KIND, PARTS, PromptKind, headline, payload_of
@@ -36,7 +35,7 @@ from duetime.mcp.schemas import STATUSES, with_owner, with_warnings
 from duetime.mcp.standard_tools import create_request, created_facts
 from duetime.service.operations.create import create, was_created
 from duetime.service.operations.edit import EditedSchedule, EditSchedule, edit
-from duetime.service.operations.schedules import detail_of, details_of
+from duetime.service.operations.schedules import COUNT_ALL, ListSchedules, detail_of, details_of, list_schedules
 from duetime.service.options import TIME_LIMITS
 from duetime.service.presenters import instant_view
 from duetime.service.services import Call
@@ -121,16 +120,16 @@ def schedule_list(call: Call, given: Arguments) -> Reply:
     if status != "all" and status not in STATUSES:
         raise error(f'unknown status "{status[:100]}".')
     ends, notes = _range(given, zone, call.scheduler.clock.now(), past=status != "pending")
-    query = ScheduleQuery(
+    request = ListSchedules(
         kind=KIND,
         status=None if status == "all" else status,
         due_from=ends.get("from"),
         due_to=ends.get("to"),
-        by_time=True,
+        order="time",
         limit=MOST,
-        count_to=EVERY_ONE,
+        count_to=COUNT_ALL,
     )
-    page, depth = accepted(call.scheduler.search(call.caller, query)), call.caller.depth
+    page, depth = list_schedules(call, request).value, call.caller.depth
     details = details_of(call, page.items)
     view: dict[str, Any] = {
         "tasks": [with_owner(call, _row(found, zone, depth, details), found.definition.owner) for found in page.items],
