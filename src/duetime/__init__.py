@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from duetime.api import Duetime as Duetime
+    from duetime.api import NotStartedWarning as NotStartedWarning
     from duetime.api import Schedule as Schedule
     from duetime.api.asynchronous import AsyncDuetime as AsyncDuetime
     from duetime.api.asynchronous import AsyncSchedule as AsyncSchedule
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from duetime.testing import Simulation as Simulation
 
 _NAMES = {
-    "duetime.api": "Duetime Schedule",
+    "duetime.api": "Duetime NotStartedWarning Schedule",
     "duetime.api.asynchronous": "AsyncDuetime AsyncSchedule",
     "duetime.engine.clock": "instant_of",
     "duetime.engine.errors": "Conflict DuetimeError InvalidInput LimitReached NotFound Refused StoreUnavailable",

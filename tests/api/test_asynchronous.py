@@ -10,24 +10,28 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
-from typing import Any, assert_type
+from typing import Any, assert_type, get_type_hints
 
 import pytest
+from fastapi.testclient import TestClient
 
 from duetime import (
     AsyncDuetime,
     AsyncSchedule,
+    Conflict,
     Duetime,
+    DuetimeError,
     InvalidInput,
     Message,
     NotFound,
+    NotStartedWarning,
     Registry,
     Run,
     Schedule,
     Settings,
 )
 from duetime.api import base
-from duetime.api.asynchronous import AsyncDeadLetters, AsyncInbox
+from duetime.api.asynchronous import MAX_CALLS, AsyncDeadLetters, AsyncInbox
 from duetime.api.runs import DeadLetters, Inbox
 from duetime.app import build
 from duetime.engine.scheduler import Scheduler
@@ -178,6 +182,146 @@ def test_a_task_that_is_cancelled_does_not_wait_any_longer(tmp_path: Path) -> No
         assert not each.is_alive(), "a thread still waits"
 
 
+def workers(duetime: Duetime) -> int:
+    return len([each for each in duetime.workers() if each.alive])
+
+
+def reopened(path: Path) -> Duetime:
+    return Duetime(settings=Settings(db=str(path / "my.db"), timezone="UTC"), registry=tasks())
+
+
+def test_starting_many_times_at_once_starts_one_worker(tmp_path: Path) -> None:
+    async def main() -> int:
+        async with opened(tmp_path) as duetime:
+            await asyncio.gather(*(duetime.start() for _ in range(8)))
+            return len([each for each in await duetime.workers() if each.alive])
+
+    assert asyncio.run(main()) == 1
+
+
+def test_closing_during_a_start_leaves_no_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = Gate()
+    monkeypatch.setattr(base, "build", gate.before(build))
+
+    async def main() -> None:
+        duetime = opened(tmp_path)
+        start = asyncio.create_task(duetime.start())
+        while not gate.reached.is_set():
+            await asyncio.sleep(0.01)
+        await asyncio.gather(start, duetime.close(), gate.pass_through(), return_exceptions=True)
+
+    asyncio.run(main())
+    monkeypatch.undo()
+    duetime = reopened(tmp_path)
+    assert workers(duetime) == 0
+    duetime.close()
+
+
+def test_a_start_that_is_interrupted_leaves_no_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = Gate()
+    monkeypatch.setattr(base, "build", gate.before(build))
+
+    async def use() -> None:
+        async with opened(tmp_path):
+            pass
+
+    async def main() -> None:
+        task = asyncio.create_task(use())
+        while not gate.reached.is_set():
+            await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.gather(task, gate.pass_through(), return_exceptions=True)
+        assert task.cancelled()
+
+    asyncio.run(main())
+    monkeypatch.undo()
+    duetime = reopened(tmp_path)
+    assert workers(duetime) == 0
+    duetime.close()
+
+
+def test_waits_leave_room_for_other_calls_and_for_the_close(tmp_path: Path) -> None:
+    async def main() -> None:
+        duetime = await opened(tmp_path).start()
+        job = await duetime.schedule("shout", at=LATER)
+        waits = [asyncio.create_task(job.wait()) for _ in range(2 * MAX_CALLS)]
+        await asyncio.sleep(0.1)
+        assert len(await asyncio.wait_for(duetime.schedules(), PATIENCE)) == 1
+        await asyncio.wait_for(duetime.close(), PATIENCE)
+        ends = await asyncio.wait_for(asyncio.gather(*waits, return_exceptions=True), PATIENCE)
+        assert all(isinstance(each, DuetimeError) for each in ends), ends
+
+    asyncio.run(main())
+
+
+def test_a_closed_one_says_so_and_can_be_opened_again(tmp_path: Path) -> None:
+    async def main() -> None:
+        duetime = opened(tmp_path)
+        await duetime.close()
+        async with duetime:
+            job = await duetime.schedule("shout", at=LATER)
+        await duetime.close()
+        for call in (duetime.schedules, job.refresh, duetime.inbox.messages):
+            with pytest.raises(Conflict, match="it is closed; open it again"):
+                await call()
+        async with duetime:
+            assert [each.id for each in await duetime.schedules()] == [job.id]
+
+    asyncio.run(main())
+
+
+def test_a_prompt_is_given_back_if_nobody_waits_for_it_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate()
+    real_take: Callable[..., Any] = Scheduler.take
+
+    def take(*args: Any, **kwargs: Any) -> Any:
+        taken = real_take(*args, **kwargs)
+        return gate.before(lambda: taken)() if taken.value is not None else taken
+
+    async def main() -> None:
+        async with opened(tmp_path) as duetime:
+            await duetime.prompt("Make tea", agent="inbox")
+            monkeypatch.setattr(Scheduler, "take", take)
+            caller = asyncio.create_task(duetime.take_prompt("inbox", wait=PATIENCE))
+            while not gate.reached.is_set():
+                await asyncio.sleep(0.01)
+            caller.cancel()
+            await asyncio.gather(caller, gate.pass_through(), return_exceptions=True)
+            assert caller.cancelled()
+            monkeypatch.undo()
+            taken = await duetime.take_prompt("inbox")
+            assert taken is not None and taken.prompt == "Make tea"
+
+    asyncio.run(main())
+
+
+def test_the_warning_about_a_missing_worker_names_the_line_that_created_the_schedule(tmp_path: Path) -> None:
+    async def main() -> None:
+        duetime = opened(tmp_path)
+        with pytest.warns(NotStartedWarning) as caught:
+            await duetime.schedule("shout", at=LATER)
+        assert [each.filename for each in caught] == [__file__]
+        await duetime.close()
+
+    asyncio.run(main())
+    duetime = reopened(tmp_path)
+    with pytest.warns(NotStartedWarning) as caught:
+        duetime.create_scheduled_task("Make tea", LATER)
+    assert [each.filename for each in caught] == [__file__]
+    duetime.close()
+
+
+def test_signatures_name_the_schedules_that_are_returned() -> None:
+    assert inspect.signature(AsyncSchedule.wait).return_annotation == "AsyncSchedule"
+    assert inspect.signature(AsyncDuetime.schedules).return_annotation == "list[AsyncSchedule]"
+    assert inspect.signature(AsyncDuetime.find).return_annotation == "AsyncSchedule | None"
+    assert inspect.signature(AsyncDuetime.take_prompt).return_annotation == "TakenPrompt | None"
+    assert inspect.signature(Schedule.wait).return_annotation == "Schedule"
+    assert get_type_hints(Schedule.wait)["return"] is Schedule
+
+
 @pytest.fixture
 def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The web application of the examples, on a store in an empty folder."""
@@ -209,3 +353,9 @@ def test_the_web_application_of_the_examples_does_not_block_its_loop(
         return greetings
 
     assert asyncio.run(main()) == ["Hello Ann"]
+
+
+def test_the_web_application_of_the_examples_can_be_started_again(example: ModuleType) -> None:
+    for _ in range(2):
+        with TestClient(example.app) as client:
+            assert client.get("/greetings").json() == []

@@ -6,6 +6,8 @@ import logging
 import signal
 import sys
 import threading
+import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -31,6 +33,15 @@ LOOK = 0.5
 
 class NotStartedWarning(UserWarning):
     """A schedule was created, but no worker is running that would execute it."""
+
+
+def warn_not_started() -> None:
+    """Warn at the line outside this package that created the schedule."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("duetime."):
+        frame, level = frame.f_back, level + 1
+    text = "nothing fires yet: call start(), or run `duetime worker` on the same database"
+    warnings.warn(text, NotStartedWarning, stacklevel=level)
 
 
 class Base:
@@ -62,7 +73,9 @@ class Base:
         actor = Actor(MODULE, Path(sys.argv[0]).stem or "python", "python")
         self.caller: Caller = OPERATOR._replace(owner=owner, operator=owner == OPERATOR.owner, actor=actor)
         self._engine: Engine | None = None
+        self._starting = threading.Lock()
         self._warned = False
+        self._warn: Callable[[], None] = warn_not_started
 
     @property
     def zone(self) -> str:
@@ -73,9 +86,10 @@ class Base:
 
     def start(self) -> Self:
         """Start the worker. Due schedules fire from now on."""
-        if self._engine is None:
-            self._engine = self.app.engine()
-            self._engine.start()
+        with self._starting:
+            if self._engine is None:
+                self._engine = self.app.engine()
+                self._engine.start()
         return self
 
     def stop(self) -> int:
@@ -83,8 +97,9 @@ class Base:
 
         Active runs have as long as the setting `drain` says to finish; then they are asked to stop.
         """
-        engine, self._engine = self._engine, None
-        return 0 if engine is None else engine.stop(self.app.settings.drain)
+        with self._starting:
+            engine, self._engine = self._engine, None
+            return 0 if engine is None else engine.stop(self.app.settings.drain)
 
     def close(self) -> None:
         """Stop the worker and close the store."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import base64
 import math
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Unpack
 
-from duetime.api.base import Base, NotStartedWarning
+from duetime.api.base import Base
 from duetime.api.types import Allow, ScheduleOptions
 from duetime.api.values import Schedule, schedule_of
 from duetime.engine.errors import DuetimeError, InvalidInput, Refused
@@ -164,8 +163,7 @@ class Creating(Base):
         answer = operations.create(self._call, request)
         if self._engine is None and not self._warned and any(each.code == NO_WORKER for each in answer.warnings):
             self._warned = True
-            text = "nothing fires yet: call start(), or run `duetime worker` on the same database"
-            warnings.warn(text, NotStartedWarning, stacklevel=4)
+            self._warn()
         return answer
 
     def _name_of(self, task: str | Callable[..., object]) -> str:

@@ -10,10 +10,12 @@ from typing import Any
 from duetime.api.create import Creating
 from duetime.api.edit import read_time_of
 from duetime.api.manage import Managing
+from duetime.api.steps import Steps, blocking
 from duetime.api.types import TakenPrompt
 from duetime.api.values import run_of, wait_for
 from duetime.engine.clock import SECOND, Instant, datetime_of
 from duetime.engine.errors import InvalidInput
+from duetime.engine.outcome import Returned
 from duetime.engine.result import Err, Result
 from duetime.engine.validation import Changes
 from duetime.kinds.prompts.framing import takes
@@ -47,9 +49,10 @@ class ScheduledTask:
 
 
 class Prompting(Creating, Managing):
+    @blocking
     def take_prompt(
         self, agent: str | None = None, *, wait: float = 0, lease: Duration = LEASE / SECOND, from_agents: bool = True
-    ) -> TakenPrompt | None:
+    ) -> Steps[TakenPrompt | None]:
         """Take the prompt that has been waiting for an agent the longest; return None if there is none.
 
         Nobody else gets it for the duration of the lease; end it with `finish_prompt`. `wait` is how many seconds to
@@ -57,12 +60,13 @@ class Prompting(Creating, Managing):
         """
         length = int(read_seconds(lease, "lease") * SECOND)
         request = TakeRun(kind=KIND, subject=agent, lease=length, accepts=takes(from_agents))
-        taken = wait_for(
-            lambda: take_run(self._call, request).value,
-            lambda run: run is not None,
-            wait,
-        )
+        taken = yield from wait_for(lambda: take_run(self._call, request).value, lambda run: run is not None, wait)
         return None if taken is None else self._taken(taken)
+
+    def _give_back(self, taken: TakenPrompt | None) -> None:
+        """Let others take a prompt that was taken for a caller who has given up."""
+        if taken is not None:
+            self.scheduler.finish(self.caller, taken.run_id, Returned(""), KIND, hold=taken.hold)
 
     def _taken(self, held: TakenRun) -> TakenPrompt:
         facts = {

@@ -6,8 +6,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from duetime.api.base import Base
+from duetime.api.steps import Steps, blocking
 from duetime.api.types import Id, RunReport
-from duetime.api.values import Schedule, find_run, history, run_of, runs_of, started, wait_for_run
+from duetime.api.values import (
+    Schedule,
+    find_run,
+    history,
+    run_of,
+    run_schedule,
+    runs_of,
+    started,
+    wait_for_run,
+    wait_for_schedule,
+)
 from duetime.engine.store import RunQuery
 from duetime.service.answers import Message, Run
 from duetime.service.operations import dead_letters, inbox
@@ -33,21 +44,24 @@ class Running(Base):
         """The runs that failed for good or were lost."""
         return DeadLetters(self._call)
 
-    def run_now(self, id: Id, *, wait: float = 0) -> Run:
+    @blocking
+    def run_now(self, id: Id, *, wait: float = 0) -> Steps[Run]:
         """Run a schedule now, in addition to its times. `wait` is how many seconds to wait for the run to end."""
-        return Schedule(self._call, id).run_now(wait=wait)
+        return (yield from run_schedule(self._call, id, wait))
 
-    def wait_for_run(self, run_id: int, seconds: float | None = None) -> Run:
+    @blocking
+    def wait_for_run(self, run_id: int, seconds: float | None = None) -> Steps[Run]:
         """Wait until a run has ended or the time is up, and return it; `ended` says which, and `reason` why it has not
         ended."""
-        return wait_for_run(self._call, run_id, seconds)
+        return (yield from wait_for_run(self._call, run_id, seconds))
 
-    def wait(self, id: Id, seconds: float | None = None) -> Schedule:
+    @blocking
+    def wait(self, id: Id, seconds: float | None = None) -> Steps[Schedule]:
         """Wait until a schedule is over or the time is up, and return it; its `status` says which.
 
         A recurring schedule is over after its `max_runs` or `end`, or when it is cancelled.
         """
-        return Schedule(self._call, id).wait(seconds)
+        return (yield from wait_for_schedule(self._call, id, seconds))
 
     def history(
         self,
@@ -73,6 +87,7 @@ class Running(Base):
         details = run_details(self._call, run)
         return RunReport({**details, "deliveries": deliveries_of(self._call, run)}.copy, self.zone)
 
+    @blocking
     def run_again(
         self,
         run_id: int,
@@ -80,17 +95,19 @@ class Running(Base):
         *,
         fields: Mapping[str, Any] | None = None,
         wait: float = 0,
-    ) -> Run:
+    ) -> Steps[Run]:
         """Start a new run of the same schedule with the input of this run, with another whole `payload`, or with some
         `fields` of it changed, such as `{"kwargs": {"account": "test"}}`. The schedule keeps its own input.
 
         With `wait`, wait up to so many seconds for the run to end.
         """
-        return started(self._call, run_again(self._call, RunAgain(run=run_id, payload=payload, fields=fields)), wait)
+        answer = run_again(self._call, RunAgain(run=run_id, payload=payload, fields=fields))
+        return (yield from started(self._call, answer, wait))
 
-    def retry(self, run_id: int) -> Run:
+    @blocking
+    def retry(self, run_id: int) -> Steps[Run]:
         """Retry a run that failed, was lost or was cancelled. It keeps its id."""
-        return started(self._call, retry(self._call, RetryRun(run=run_id)))
+        return (yield from started(self._call, retry(self._call, RetryRun(run=run_id)), 0))
 
     def cancel_run(self, run_id: int) -> Run:
         """Stop one run and leave its schedule alone. A run that has started is asked to stop."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar, Unpack
 
 from duetime.api.edit import edit_schedule, is_naive, read_time_of
+from duetime.api.steps import Steps, blocking
 from duetime.api.types import EditOptions, Id
 from duetime.engine import model
 from duetime.engine.clock import SystemClock
@@ -34,8 +33,6 @@ OPEN = frozenset({"pending", "running", "paused"})
 """Statuses of schedules that may still fire."""
 LOOK = 0.05
 """Seconds between two reads of the store while waiting."""
-GIVEN_UP: ContextVar[threading.Event | None] = ContextVar("GIVEN_UP", default=None)
-"""Set when nobody waits for a call any more, such as after a task of asyncio was cancelled."""
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False, kw_only=True)
@@ -97,20 +94,22 @@ class Schedule(ScheduleValue):
         """Delete it and return it as it was. Its history remains readable."""
         return changed(self._call, Delete(schedule=self.id))
 
-    def run_now(self, *, wait: float = 0) -> Run:
+    @blocking
+    def run_now(self, *, wait: float = 0) -> Steps[Run]:
         """Run it now, in addition to its times. `wait` is how many seconds to wait for the run to end."""
-        return started(self._call, run_now(self._call, RunNow(schedule=self.id)), wait)
+        return (yield from run_schedule(self._call, self.id, wait))
 
     def stop(self) -> list[Run]:
         """Stop its runs that are in progress or wait, and return them; the schedule goes on."""
         return runs_of(self._call, stop(self._call, Stop(schedule=self.id)).value.runs)
 
-    def wait(self, seconds: float | None = None) -> Schedule:
+    @blocking
+    def wait(self, seconds: float | None = None) -> Steps[Schedule]:
         """Wait until it is over or the time is up, and return it; its `status` says which.
 
         A recurring schedule is over after its `max_runs` or `end`, or when it is cancelled.
         """
-        return schedule_of(self._call, wait_for(lambda: find(self._call, self.id), _is_over, seconds))
+        return (yield from wait_for_schedule(self._call, self.id, seconds))
 
     def history(
         self, limit: int = 20, *, status: str | None = None, since: Time | None = None, until: Time | None = None
@@ -179,30 +178,41 @@ def run_of(call: Call, run: model.Run, **further: Any) -> Run:
     return runs_of(call, [run], **further)[0]
 
 
-def started(call: Call, answer: Answer[model.Run], seconds: float = 0) -> Run:
+def run_schedule(call: Call, id: Id, seconds: float) -> Steps[Run]:
+    return (yield from started(call, run_now(call, RunNow(schedule=id)), seconds))
+
+
+def started(call: Call, answer: Answer[model.Run], seconds: float) -> Steps[Run]:
     """Return a run that was started, after it has ended or the time is up."""
     facts = {**warning_facts(answer.warnings), "notes": list(answer.notes)}
-    return wait_for_run(call, answer.value.id, seconds, **facts) if seconds > 0 else run_of(call, answer.value, **facts)
+    if seconds > 0:
+        return (yield from wait_for_run(call, answer.value.id, seconds, **facts))
+    return run_of(call, answer.value, **facts)
 
 
-def wait_for_run(call: Call, run_id: int, seconds: float | None, **further: Any) -> Run:
-    run = wait_for(lambda: find_run(call, run_id), has_ended, seconds)
+def wait_for_run(call: Call, run_id: int, seconds: float | None, **further: Any) -> Steps[Run]:
+    run = yield from wait_for(lambda: find_run(call, run_id), has_ended, seconds)
     return run_of(call, run, **waited_for(call, run), **further)
+
+
+def wait_for_schedule(call: Call, id: Id, seconds: float | None) -> Steps[Schedule]:
+    return schedule_of(call, (yield from wait_for(lambda: find(call, id), _is_over, seconds)))
 
 
 def _is_over(schedule: model.Schedule) -> bool:
     return model.status_of(schedule.progress) not in OPEN
 
 
-def wait_for(read: Callable[[], T], is_over: Callable[[T], bool], seconds: float | None) -> T:
+def wait_for(read: Callable[[], T], is_over: Callable[[T], bool], seconds: float | None) -> Steps[T]:
     """Read until `is_over` or until the time has passed, in real time, because a settable clock stands still
     meanwhile."""
-    clock, given_up = SystemClock(), GIVEN_UP.get() or threading.Event()
+    clock = SystemClock()
     deadline = None if seconds is None else clock.monotonic() + seconds
     while not is_over(state := read()):
         left = LOOK if deadline is None else deadline - clock.monotonic()
-        if left <= 0 or given_up.wait(min(LOOK, left)):
+        if left <= 0:
             break
+        yield min(LOOK, left)
     return state
 
 
