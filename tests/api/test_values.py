@@ -211,3 +211,24 @@ def test_what_is_no_time_is_refused(duetime: Duetime, time: Any) -> None:
         with pytest.raises(InvalidInput, match="must be a datetime, or a text such as") as caught:
             call()
         assert caught.value.field == field
+
+
+def test_naive_times_are_in_the_zone_that_an_edit_names(duetime: Duetime) -> None:
+    job = duetime.schedule("shout", cron="0 9 * * *", timezone="Asia/Tokyo")
+    edited = job.edit(cron="0 * * * *", timezone="Europe/Berlin", next=NAIVE)
+    assert edited.next_run == NINE_IN_BERLIN
+    job = duetime.schedule("shout", cron="0 9 * * *", timezone="Asia/Tokyo")
+    changing = job.edit(cron="0 10 * * *", timezone="Europe/Berlin", starting=NAIVE)
+    assert datetime.fromisoformat(changing.trigger["changes"]) == NINE_IN_BERLIN
+
+
+def test_naive_times_are_in_the_zone_of_each_of_many_schedules(duetime: Duetime) -> None:
+    zones = ["Europe/Berlin", "Asia/Tokyo"]
+    jobs = [duetime.schedule("shout", cron="0 9 * * *", timezone=zone) for zone in zones]
+    ends = [NAIVE.replace(tzinfo=ZoneInfo(zone)) for zone in zones]
+    change = duetime.change_many("pause", [each.id for each in jobs], until=NAIVE)
+    assert [each.refresh().paused_until for each in jobs] == ends
+    assert [datetime.fromisoformat(row["paused_until"]) for row in change.matched] == ends
+    with pytest.raises(InvalidInput, match="until: must be a datetime") as refused:
+        duetime.change_many("pause", [jobs[0].id], until=5)  # type: ignore[arg-type]
+    assert refused.value.field == "until"

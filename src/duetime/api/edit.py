@@ -8,10 +8,10 @@ from typing import Any
 from duetime.api.types import EditOptions
 from duetime.engine.clock import Instant, datetime_of
 from duetime.engine.errors import InvalidInput
-from duetime.service.operations.declaration import Answer, read_time
+from duetime.service.operations import declaration
+from duetime.service.operations.declaration import Answer, is_naive
 from duetime.service.operations.edit import EditedSchedule, EditSchedule, edit
-from duetime.service.options import PolicyOptions, time_options
-from duetime.service.presenters import trigger_shape
+from duetime.service.options import PolicyOptions, Time, time_options
 from duetime.service.services import Call
 from duetime.service.vocabulary import Schedule
 from duetime.service.when import ways_in
@@ -37,7 +37,7 @@ def edit_schedule(call: Call, schedule: Schedule, options: EditOptions) -> Answe
         times={name: changes[name] for name in time_options() if name in changes},
         trigger=(changes["trigger_type"], changes.get("trigger_config", {})) if "trigger_type" in changes else None,
         policy={**changes.get("policy", {}), **{name: changes[name] for name in _POLICY if name in changes}},
-        starting=read_time_of(call, schedule, changes.get("starting"), "starting"),
+        starting=check_time(changes.get("starting"), "starting"),  # in the new zone, if there is one
         guarded=False,
         **{name: changes[name] for name in _OTHERS if name in changes},
     )
@@ -50,16 +50,16 @@ def _with_zone(call: Call, schedule: Schedule, value: Any, field: str) -> Any:
     return value if instant is None else datetime_of(instant)
 
 
-def read_time_of(
-    call: Call, schedule: Schedule | None, time: object, field: str, *, last: bool = False, past: bool = False
-) -> Instant | None:
-    """Read a time as `read_time` does, but a naive `datetime` in the zone of the schedule."""
+def check_time(time: object, field: str) -> Time | None:
     if not isinstance(time, str | datetime | None):
         problem = f"must be a datetime, or a text such as 'tomorrow 9am', not {time!r:.80}"
         raise InvalidInput(field=field, problem=problem)
-    rule = {} if schedule is None or not is_naive(time) else trigger_shape(schedule.definition.trigger)
-    return read_time(call.in_zone(rule.get("timezone")), time, field, last=last, past=past)
+    return time
 
 
-def is_naive(time: object) -> bool:
-    return isinstance(time, datetime) and time.tzinfo is None
+def read_time_of(
+    call: Call, schedule: Schedule | None, time: object, field: str, *, last: bool = False, past: bool = False
+) -> Instant | None:
+    """Read a time, a naive `datetime` in the zone of the schedule. Refuse a number, which the engine uses for times."""
+    time = check_time(time, field)
+    return declaration.read_time_of(call, schedule, time, field, last=last, past=past)

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from typing import Literal, Unpack
 
 from duetime.api.base import Base
-from duetime.api.edit import read_time_of
+from duetime.api.edit import check_time, read_time_of
 from duetime.api.types import EditOptions, Id
 from duetime.api.values import Schedule, find, schedule_of, schedules_of
 from duetime.engine import model
-from duetime.engine.errors import NotFound
+from duetime.engine.errors import Conflict, NotFound
 from duetime.service.answers import ServerStatus, Upcoming, WorkerState
+from duetime.service.kind_spec import KEPT_ELSEWHERE
 from duetime.service.operations import upcoming
-from duetime.service.operations.change import BulkChange, ChangeMany, change_many
+from duetime.service.operations.change import BulkChange, ChangeMany, change_many, kept_outside
 from duetime.service.operations.declaration import MAX_LIMIT
 from duetime.service.operations.schedules import ListSchedules, pages_of_schedules
 from duetime.service.operations.status import status, worker_views, workers
@@ -31,6 +32,11 @@ class Managing(Base):
             return self.get(id)
         except NotFound:
             return None
+        except Conflict as error:
+            if error.code != KEPT_ELSEWHERE:
+                raise
+        schedules = (each for each in kept_outside(self._call) if each.definition.public_id == id)
+        return next((schedule_of(self._call, each) for each in schedules), None)
 
     def schedules(
         self,
@@ -101,8 +107,8 @@ class Managing(Base):
         delete requires `expected_count`, the number of schedules that must match.
         """
         request = ChangeMany(
-            action=action, ids=ids, kind=kind, topic=topic, label=label, everything=everything, until=until, note=note,
-            dry_run=dry_run, expected_count=expected_count,
+            action=action, ids=ids, kind=kind, topic=topic, label=label, everything=everything,
+            until=check_time(until, "until"), note=note, dry_run=dry_run, expected_count=expected_count,
         )  # fmt: skip
         return change_many(self._call, request).value
 

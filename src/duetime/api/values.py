@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar, Unpack
 
-from duetime.api.edit import edit_schedule, is_naive, read_time_of
+from duetime.api.edit import edit_schedule, read_time_of
 from duetime.api.steps import Steps, blocking
 from duetime.api.types import EditOptions, Id
 from duetime.engine import model
@@ -17,7 +17,7 @@ from duetime.engine.errors import NotFound
 from duetime.service.answers import Created, Run
 from duetime.service.errors import refuse
 from duetime.service.operations.change import Cancel, ChangeRequest, Delete, Pause, Resume, change
-from duetime.service.operations.declaration import Answer
+from duetime.service.operations.declaration import Answer, is_naive
 from duetime.service.operations.history import History, ShowRun, run_views, show_run
 from duetime.service.operations.history import history as read_history
 from duetime.service.operations.run import RunNow, Stop, run_now, stop

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from duetime import Duetime, Settings
 from duetime.engine.kind import Caller
 from duetime.engine.result import Ok
 from duetime.engine.store import ScheduleQuery
 from duetime.engine.validation import NewSchedule
+from duetime.kinds.notifications.kind import NotificationKind
 from duetime.settings import NotificationSettings
 from tests.support.agent import TOOLS as ALL_TOOLS
 from tests.support.api import Api, Client, serving_api
@@ -130,3 +133,18 @@ def test_what_is_kept_there_is_not_shown_or_run_here_for_the_same_reason(api: Ap
     ben = api.client("ben")
     ben.refused("GET", f"/schedules/{again}", 404)
     assert again not in str(ben.refused("POST", f"/schedules/{again}/run", 404)["type"])
+
+
+def test_python_finds_and_ends_what_is_kept_there(tmp_path: Path, kept_there: NotificationSettings) -> None:
+    settings = Settings(db=str(tmp_path / "my.db"), timezone="UTC", notifications=kept_there)
+    with closing(Duetime(settings=settings)) as duetime:
+        service = duetime.app.services.kind(NotificationKind).service
+        new = NewSchedule("notification", "hi", "cron", {"expression": "0 9 * * *"}, BODY["payload"], {}, "UTC", None)
+        for end in (duetime.cancel, duetime.delete):
+            created = service.create(duetime.caller, new)
+            assert isinstance(created, Ok)
+            schedule = duetime.find(created.value.id)
+            assert schedule is not None and schedule.status == "pending" and schedule.next_run is not None
+            ended = end(schedule.id)
+            assert (ended.status, ended.next_run) == ("cancelled", None)
+            assert duetime.find(schedule.id) is None

@@ -17,7 +17,7 @@ from duetime.engine.triggers.step_budget import LIST_STEPS, step_budget
 from duetime.service.errors import refuse, refuse_many, unwrap
 from duetime.service.kind_spec import KEPT_ELSEWHERE, check_kind
 from duetime.service.lookup import candidate, find_schedule, is_stored
-from duetime.service.operations.declaration import Answer, Field, ScheduleReference, Time, read_time
+from duetime.service.operations.declaration import Answer, Field, ScheduleReference, Time, read_time, read_time_of
 from duetime.service.pauses import falls_into_pause
 from duetime.service.presenters import brief_view, instant_view
 from duetime.service.services import Call, pages_of
@@ -238,16 +238,17 @@ def change_many(call: Call, request: ChangeMany) -> Answer[BulkChange]:
     """Change all selected schedules, each in its own transaction; failures are reported, and the rest continues. To
     cancel or delete is final, so it requires the number of schedules that match, unless a person has seen them."""
     _check(call, request)
-    until, now = read_time(call, request.until, "until"), call.scheduler.clock.now()
-    effect = _Effect(request.action, until, request.note, now)
+    read_time(call, request.until, "until")  # one that cannot be read is refused before anything is looked for
+    effect = _Effect(request.action, None, request.note, call.scheduler.clock.now())
     targets, failed = _targets(call, request)
     if not request.dry_run:
         _check_count(request, len(targets))
+    ends = [read_time_of(call, each.schedule, request.until, "until") for each in targets]
     if request.action == "pause":
-        _add_effects(targets, until, call.zone)
+        _add_effects(targets, ends, call.zone)
     number = 0
-    for target in () if request.dry_run else targets:
-        result = _change(call, target.id, effect)
+    for target, end in () if request.dry_run else zip(targets, ends, strict=True):
+        result = _change(call, target.id, effect._replace(until=end))
         if isinstance(result, Err):
             failed.append({**target.row, "error": result.message or "it is gone"})
             continue
@@ -272,10 +273,10 @@ def _check(call: Call, request: ChangeMany) -> None:
         raise refuse("invalid", "ids: give either ids, or a filter (kind, topic, label), or all", "ids")
 
 
-def _add_effects(targets: Sequence[Target], until: Instant | None, zone: str) -> None:
+def _add_effects(targets: Sequence[Target], ends: Sequence[Instant | None], zone: str) -> None:
     """Add to the rows when the pause ends and what falls into it."""
     with step_budget(LIST_STEPS):
-        for target in targets:
+        for target, until in zip(targets, ends, strict=True):
             if is_stored(target.schedule.definition):
                 target.row["paused_until"] = instant_view(until, zone)
                 target.row["falls_into_pause"] = falls_into_pause(target.schedule, until, zone)
@@ -309,7 +310,7 @@ def _find_each(call: Call, ids: Sequence[str | int]) -> tuple[list[Target], list
     failed: list[dict[str, Any]] = []
     results = {id: find_schedule(call.scheduler, call.caller, id) for id in ids}
     is_any_outside = any(isinstance(each, Err) and each.code == KEPT_ELSEWHERE for each in results.values())
-    outside = {each.definition.public_id: each for each in (_kept_outside(call) if is_any_outside else ())}
+    outside = {each.definition.public_id: each for each in (kept_outside(call) if is_any_outside else ())}
     for id, result in results.items():
         schedule = result.value if isinstance(result, Ok) else outside.get(str(id))
         if schedule is not None and call.serves(schedule.definition.kind):
@@ -322,7 +323,7 @@ def _find_each(call: Call, ids: Sequence[str | int]) -> tuple[list[Target], list
     return list(targets.values()), failed
 
 
-def _kept_outside(call: Call, kind: str | None = None) -> list[Schedule]:
+def kept_outside(call: Call, kind: str | None = None) -> list[Schedule]:
     """Return the schedules of the caller that other services keep."""
     services = call.services.outside(kind, call.kinds).values()
     return [schedule for outside in services for schedule in unwrap(outside.schedules(call.caller))]
@@ -348,7 +349,7 @@ def _matching(call: Call, request: ChangeMany) -> Iterator[Target]:
                 yield Target(each.definition.public_id, candidate(each), each)
         if number > MAX_CHANGED:
             return
-    for each in _kept_outside(call, request.kind):
+    for each in kept_outside(call, request.kind):
         definition, fits = each.definition, states is None or each.progress.state in states
         if fits and request.topic in (None, definition.subject) and request.label in (None, definition.name):
             yield Target(definition.public_id, candidate(each), each)

@@ -16,6 +16,7 @@ from duetime.engine.model import Schedule
 from duetime.engine.times import clock_local, read_instant
 from duetime.service.errors import refuse
 from duetime.service.kind_spec import check_kind
+from duetime.service.presenters import trigger_shape
 from duetime.service.services import Call
 from duetime.service.warnings import ScheduleWarning
 
@@ -122,6 +123,18 @@ def read_time(call: Call, time: Time | None, field: str, *, last: bool = False, 
         raise UnreadableTime(field=field, problem=f"{error.message} {example}") from None
     except DuetimeError as error:
         raise InvalidInput(f"{field}: {error.message}", field=field) from None
+
+
+def read_time_of(
+    call: Call, schedule: Schedule | None, time: Time | None, field: str, *, last: bool = False, past: bool = False
+) -> Instant | None:
+    """Read a time as `read_time` does, but a naive `datetime` in the zone of the schedule."""
+    rule = {} if schedule is None or not is_naive(time) else trigger_shape(schedule.definition.trigger)
+    return read_time(call.in_zone(rule.get("timezone")), time, field, last=last, past=past)
+
+
+def is_naive(time: object) -> bool:
+    return isinstance(time, datetime) and time.tzinfo is None
 
 
 def read_range(

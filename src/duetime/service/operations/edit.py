@@ -22,7 +22,7 @@ from duetime.engine.validation import Changes
 from duetime.service.errors import error_of, unwrap
 from duetime.service.lookup import find
 from duetime.service.masking import masked_payload, refuse_other_places, unmasked_payload
-from duetime.service.operations.declaration import Answer, ScheduleReference, Time, read_time
+from duetime.service.operations.declaration import Answer, ScheduleReference, Time, read_time_of
 from duetime.service.options import TIME_LIMITS
 from duetime.service.presenters import trigger_shape
 from duetime.service.services import Call, Services
@@ -225,7 +225,7 @@ def _changes(call: Call, schedule: Schedule, request: EditSchedule, times: _NewT
     if version is None and payload is not None and payload != request.payload:
         # A part of the payload is written back as it was read, so nobody may have changed it meanwhile.
         version = schedule.definition.version
-    rule = times.rule
+    rule, zone = times.rule, request.times.get("timezone")
     changes = Changes(
         name=name,
         trigger_type=None if rule is None else rule.type,
@@ -234,7 +234,7 @@ def _changes(call: Call, schedule: Schedule, request: EditSchedule, times: _NewT
         policy=read_policy(request.policy) or None,
         timezone=None if rule is None else rule.timezone,
         next=None if times.next is None else times.next.instant,
-        starting=read_time(call.in_zone(request.times.get("timezone")), request.starting, "starting"),
+        starting=read_time_of(call.in_zone(zone), None if zone else schedule, request.starting, "starting"),
         version=version,
         pending_only=request.pending_only,
     )

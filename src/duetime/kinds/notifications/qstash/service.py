@@ -15,7 +15,7 @@ from duetime.engine.clock import Instant
 from duetime.engine.errors import InvalidInput
 from duetime.engine.fingerprint import fingerprint, is_same_request
 from duetime.engine.kind import LOCAL, Caller
-from duetime.engine.model import Schedule
+from duetime.engine.model import Schedule, ScheduleState
 from duetime.engine.queries import could_be_an_id
 from duetime.engine.redaction import without_secrets
 from duetime.engine.result import Err, Ok, Result
@@ -341,8 +341,9 @@ class QStashNotifications(Outside):
                 return _NOT_FOUND
         if is_final:
             self._store.forget_remote(remote.id)
-        else:
-            remote = self._keep(remote._replace(remote=remote.remote or remote.id), _STATES[action])
+            definition, progress = schedule(remote, self._clock.now())
+            return Ok(Schedule(definition, progress._replace(state=ScheduleState.CANCELLED, next=None)))
+        remote = self._keep(remote._replace(remote=remote.remote or remote.id), _STATES[action])
         return Ok(schedule(remote, self._clock.now()))
 
     def _own(self, caller: Caller, schedule_id: str) -> Remote | None:
