@@ -65,6 +65,7 @@ def test_its_settings_reach_the_kind(folder: Path) -> None:
     [
         ("[lines]\nmax_length = 0", "lines.max_length must be at least 1"),
         ("[lines]\nmax_length = 'long'", "lines.max_length must be a whole number"),
+        ("[lines]\nmax_length = 1.5", "lines.max_length must be a whole number"),
         ("[lines]\nfoldre = '.'", "lines.foldre"),
         ("[linse]\nfolder = '.'", "linse"),
     ],

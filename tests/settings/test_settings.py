@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from duetime.engine.errors import InvalidInput
 from duetime.settings import load_settings
+from duetime.settings.loading import fit_settings
 
 
 def test_later_sources_win(tmp_path: Path) -> None:
@@ -88,3 +90,17 @@ def test_alerts_go_to_something_that_can_be_a_topic(tmp_path: Path) -> None:
         (tmp_path / "duetime.toml").write_text(f'[notifications]\nalerts = "{wrong}"', encoding="utf-8")
         with pytest.raises(InvalidInput, match=r"duetime\.toml: notifications\.alerts must be the name of a channel"):
             load_settings(environment={}, folder=tmp_path)
+
+
+@dataclass(frozen=True)
+class Ports:
+    allowed: tuple[int, ...] = (80,)
+    names: tuple[str, ...] = ()
+
+
+def test_the_items_of_a_list_have_its_type() -> None:
+    settings = fit_settings(Ports(), {"allowed": [80, 443], "names": [1, "b"]}, "the file")
+    assert settings == Ports((80, 443), ("1", "b"))
+    assert fit_settings(Ports(), {"allowed": "80, 443"}, "the environment") == Ports((80, 443))
+    with pytest.raises(InvalidInput, match="the file: allowed must be a whole number, not 'http'"):
+        fit_settings(Ports(), {"allowed": ["http"]}, "the file")

@@ -29,8 +29,8 @@ class KindSettings(NamedTuple):
     needs_variable: Callable[[Settings, str], bool | None] = _unknown
     """Returns whether a server that an agent starts needs this environment variable; None for other variables."""
     tables: Mapping[str, type] = {}
-    """Further tables by their names, each a frozen dataclass of texts, numbers, booleans and tuples of texts, with
-    defaults. A field with `repr=False` holds a secret. `Settings.table` returns the table of a class."""
+    """Further tables by their names, each a frozen dataclass of texts, numbers, booleans and tuples of one of
+    these, with defaults. A field with `repr=False` holds a secret. `Settings.table` returns the table of a class."""
 
 
 def kind_settings() -> Sequence[KindSettings]:

@@ -62,11 +62,15 @@ def _fit(name: str, now: Any, hint: Any, value: Any, source: Source) -> Any:
     type_ = type(now)
     try:
         if type_ is tuple:
-            parts = value.split(",") if isinstance(value, str) else value
-            return tuple(str(part) if value is parts else part.strip() for part in parts if str(part).strip())
+            parts = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+            of = next(iter(get_args(hint)), str)
+            items = [str(part) if of is str else part for part in parts if str(part).strip()]
+            return tuple(_fit(name, of(), of, item, source) for item in items)
         if type_ is bool and isinstance(value, bool):
             return value
         if type_ is bool or isinstance(value, bool) or (type_ is str and not isinstance(value, str)):
+            raise ValueError(value)
+        if type_ is int and isinstance(value, float) and not value.is_integer():
             raise ValueError(value)
         return type_(value)
     except (TypeError, ValueError) as error:
