@@ -38,6 +38,10 @@ def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Duetime]:
         yield duetime
 
 
+def existing(duetime: Duetime) -> Any:
+    return duetime.schedule(sweep, every="1h", key="existing")
+
+
 CASES: dict[str, tuple[Callable[[Duetime], Any], type[DuetimeError], str, str | None]] = {
     "no schedule": (lambda d: d.get("nothing"), NotFound, "not_found", None),
     "no schedule to pause": (lambda d: d.pause("nothing"), NotFound, "not_found", None),
@@ -51,6 +55,22 @@ CASES: dict[str, tuple[Callable[[Duetime], Any], type[DuetimeError], str, str | 
     "bad time": (lambda d: d.schedule(sweep, at="whenever"), InvalidInput, "invalid_trigger", None),
     "no time": (lambda d: d.schedule(sweep), InvalidInput, "invalid", "when"),
     "bad policy": (lambda d: d.schedule(sweep, every="1h", max_attempts=0), InvalidInput, "invalid", "max_attempts"),
+    "key": (lambda d: d.schedule(sweep, every="1h", key=5), InvalidInput, "invalid", "key"),  # type: ignore[arg-type]
+    "name": (lambda d: existing(d).edit(name=5), InvalidInput, "invalid", "name"),
+    "policy": (lambda d: existing(d).edit(policy=None), InvalidInput, "invalid", "policy"),
+    "fields": (lambda d: existing(d).edit(fields="x"), InvalidInput, "invalid", "fields"),
+    "payload": (lambda d: existing(d).edit(payload="x"), InvalidInput, "invalid", "payload"),
+    "trigger": (lambda d: existing(d).edit(trigger_type="cron", trigger_config=None), InvalidInput, "invalid",
+                "trigger_config"),
+    "note": (lambda d: existing(d).pause(note=5), InvalidInput, "invalid", "note"),
+    "limit": (lambda d: existing(d).history("x"), InvalidInput, "invalid", "limit"),
+    "run": (lambda d: d.run("x"), InvalidInput, "invalid", "run_id"),  # type: ignore[arg-type]
+    "input": (lambda d: d.run_again(1, "x"), InvalidInput, "invalid", "payload"),  # type: ignore[arg-type]
+    "option": (lambda d: d.preview(every="1h", foo=1), InvalidInput, "invalid", "foo"),  # type: ignore[call-arg]
+    "count": (lambda d: d.preview("x", every="1h"), InvalidInput, "invalid", "count"),  # type: ignore[arg-type]
+    "marked": (lambda d: d.inbox.mark(5), InvalidInput, "invalid", "ids"),  # type: ignore[arg-type]
+    "marked by a text": (lambda d: d.inbox.mark("12"), InvalidInput, "invalid", "ids"),  # type: ignore[arg-type]
+    "range": (lambda d: d.upcoming(start="in 2 days", until="in 1 day"), InvalidInput, "invalid", "until"),
     "unknown agent": (lambda d: d.prompt("Say hello", agent="nobody"), InvalidInput, "invalid", "agent"),
 }  # fmt: skip
 
@@ -63,6 +83,13 @@ def test_each_refusal_says_what_it_is(scheduler: Duetime, case: str) -> None:
     assert isinstance(caught.value, type_) and caught.value.code == code
     if field is not None:
         assert isinstance(caught.value, InvalidInput) and caught.value.field == field
+
+
+def test_a_range_is_refused_with_the_names_of_its_arguments(scheduler: Duetime) -> None:
+    with pytest.raises(InvalidInput, match=r"until: .* the time of start;"):
+        scheduler.upcoming(start="in 2 days", until="in 1 day")
+    with pytest.raises(InvalidInput, match=r"until: .* the time of since;"):
+        scheduler.history(since="yesterday", until="3 days ago")
 
 
 def test_wrong_states_are_conflicts(scheduler: Duetime) -> None:

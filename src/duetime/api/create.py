@@ -14,16 +14,16 @@ from duetime.api.values import Schedule, schedule_of
 from duetime.engine.errors import DuetimeError, InvalidInput, Refused
 from duetime.engine.result import err_of
 from duetime.service.answers import Preview
-from duetime.service.errors import error_of, unwrap
+from duetime.service.errors import error_of
 from duetime.service.kind_spec import known_specs
 from duetime.service.operations import create as operations
 from duetime.service.operations.create import CreateSchedule
-from duetime.service.operations.declaration import Answer
+from duetime.service.operations.declaration import Answer, check_types
+from duetime.service.operations.schedules import PreviewTimes, preview
 from duetime.service.options import TIME_LIMITS, TimeOptions
-from duetime.service.presenters import preview_view
 from duetime.service.services import NO_WORKER
 from duetime.service.warnings import warning_facts
-from duetime.service.when import read_seconds, read_times
+from duetime.service.when import read_seconds
 
 TIMES = frozenset(TimeOptions.__annotations__)
 _OPTIONS = frozenset(ScheduleOptions.__annotations__)
@@ -144,10 +144,11 @@ class Creating(Base):
 
     def preview(self, count: int = 5, **times: Unpack[TimeOptions]) -> Preview:
         """Return when a schedule with these times would fire: in words, and the next instants. Nothing is created."""
-        when = read_times(times)
-        shown = unwrap(self.scheduler.preview(when.type, when.config, timezone=when.timezone, count=count))
-        zone = when.timezone or self.zone
-        return Preview(preview_view(shown.english, shown.instants, shown.warnings, zone).copy, zone)
+        if not times.keys() <= TIMES:
+            raise _unknown_option(min(times.keys() - TIMES))
+        shown, warned, _ = preview(self._call, PreviewTimes(times=times, count=count))
+        zone = times.get("timezone") or self.zone
+        return Preview(shown.facts(zone, warned).copy, zone)
 
     # -- helpers ------------------------------------------------------------------------------------------------
 
@@ -186,7 +187,9 @@ def _request(kind: str, title: str, payload: Mapping[str, Any], options: Schedul
     if on_change not in ("update", "refuse"):
         raise InvalidInput(field="on_change", problem=f"must be update or refuse, not {on_change!r:.60}")
     policy = {each: given.pop(each) for each in [*given] if each not in TIMES}
-    return CreateSchedule(kind, payload, given, None, policy, name or title, key, on_change)
+    request = CreateSchedule(kind, payload, given, None, policy, name or title, key, on_change)
+    check_types(request)
+    return request
 
 
 def _about_key(error: Refused) -> DuetimeError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -9,7 +10,7 @@ from duetime.api.types import EditOptions
 from duetime.engine.clock import Instant, datetime_of
 from duetime.engine.errors import InvalidInput
 from duetime.service.operations import declaration
-from duetime.service.operations.declaration import Answer, is_naive
+from duetime.service.operations.declaration import Answer, check_type, is_naive
 from duetime.service.operations.edit import EditedSchedule, EditSchedule, edit
 from duetime.service.options import PolicyOptions, Time, time_options
 from duetime.service.services import Call
@@ -32,14 +33,16 @@ def edit_schedule(call: Call, schedule: Schedule, options: EditOptions) -> Answe
         changes = {name: _with_zone(call, schedule, value, name) for name, value in changes.items()}
     elif "trigger_type" not in changes and not ways_in(changes):
         raise InvalidInput(field="timezone", problem="requires new times; give them, too")
+    for name in ("policy", "trigger_config"):
+        check_type(name, changes.setdefault(name, {}), Mapping)
     request = EditSchedule(
         schedule=schedule,
         times={name: changes[name] for name in time_options() if name in changes},
-        trigger=(changes["trigger_type"], changes.get("trigger_config", {})) if "trigger_type" in changes else None,
-        policy={**changes.get("policy", {}), **{name: changes[name] for name in _POLICY if name in changes}},
+        trigger=(changes["trigger_type"], changes["trigger_config"]) if "trigger_type" in changes else None,
+        policy={**changes["policy"], **{name: changes[name] for name in _POLICY if name in changes}},
         starting=check_time(changes.get("starting"), "starting"),  # in the new zone, if there is one
         guarded=False,
-        **{name: changes[name] for name in _OTHERS if name in changes},
+        **{name: changes[name] for name in _OTHERS if changes.get(name) is not None},
     )
     return edit(call, request)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal, Unpack
 
 from duetime.api.base import Base
-from duetime.api.edit import check_time, read_time_of
+from duetime.api.edit import check_time
 from duetime.api.types import EditOptions, Id
 from duetime.api.values import Schedule, find, schedule_of, schedules_of
 from duetime.engine import model
@@ -15,7 +15,7 @@ from duetime.service.answers import ServerStatus, Upcoming, WorkerState
 from duetime.service.kind_spec import KEPT_ELSEWHERE
 from duetime.service.operations import upcoming
 from duetime.service.operations.change import BulkChange, ChangeMany, change_many, kept_outside
-from duetime.service.operations.declaration import MAX_LIMIT
+from duetime.service.operations.declaration import MAX_LIMIT, read_range
 from duetime.service.operations.schedules import ListSchedules, pages_of_schedules
 from duetime.service.operations.status import status, worker_views, workers
 from duetime.service.options import Time
@@ -128,16 +128,13 @@ class Overview(Base):
 
         `topic` selects schedules that send or report to it.
         """
+        times = check_time(start, "start"), check_time(until, "until")
+        first, last = read_range(self._call, *times, ("start", "until"))
         request = upcoming.ListUpcoming(
-            start=read_time_of(self._call, None, start, "start"),
-            until=read_time_of(self._call, None, until, "until", last=True),
-            kind=kind,
-            topic=topic,
-            include_paused=include_paused,
-            count=count,
+            start=first, until=last, kind=kind, topic=topic, include_paused=include_paused, count=count
         )
-        times, warnings, _ = upcoming.upcoming(self._call, request)
-        return Upcoming(times.facts(self.zone, warnings).copy, self.zone)
+        occurrences, warnings, _ = upcoming.upcoming(self._call, request)
+        return Upcoming(occurrences.facts(self.zone, warnings).copy, self.zone)
 
     def workers(self) -> list[WorkerState]:
         """Return the workers of this store and whether each is alive."""

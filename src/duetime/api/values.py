@@ -17,7 +17,7 @@ from duetime.engine.errors import NotFound
 from duetime.service.answers import Created, Run
 from duetime.service.errors import refuse
 from duetime.service.operations.change import Cancel, ChangeRequest, Delete, Pause, Resume, change
-from duetime.service.operations.declaration import Answer, is_naive
+from duetime.service.operations.declaration import Answer, is_naive, read_range
 from duetime.service.operations.history import History, ShowRun, run_views, show_run
 from duetime.service.operations.history import history as read_history
 from duetime.service.operations.run import RunNow, Stop, run_now, stop
@@ -227,12 +227,8 @@ def history(
     until: Time | None = None,
 ) -> list[Run]:
     schedule = None if id is None else find(call, id, deleted=True)
-    request = History(
-        schedule=schedule,
-        kind=kind,
-        status=status,
-        since=read_time_of(call, schedule, since, "since", past=True),
-        until=read_time_of(call, schedule, until, "until", last=True, past=True),
-        limit=limit,
-    )
+    first = read_time_of(call, schedule, since, "since", past=True)
+    last = read_time_of(call, schedule, until, "until", last=True, past=True)
+    read_range(call, first, last, ("since", "until"))  # refuses one that ends before it starts
+    request = History(schedule=schedule, kind=kind, status=status, since=first, until=last, limit=limit)
     return runs_of(call, read_history(call, request).value.items)

@@ -17,7 +17,15 @@ from duetime.engine.triggers.step_budget import LIST_STEPS, step_budget
 from duetime.service.errors import refuse, refuse_many, unwrap
 from duetime.service.kind_spec import KEPT_ELSEWHERE, check_kind
 from duetime.service.lookup import candidate, find_schedule, is_stored
-from duetime.service.operations.declaration import Answer, Field, ScheduleReference, Time, read_time, read_time_of
+from duetime.service.operations.declaration import (
+    Answer,
+    Field,
+    Request,
+    ScheduleReference,
+    Time,
+    read_time,
+    read_time_of,
+)
 from duetime.service.pauses import falls_into_pause
 from duetime.service.presenters import brief_view, instant_view
 from duetime.service.services import Call, pages_of
@@ -37,7 +45,7 @@ Note = Annotated[str | None, Field("Why it is paused.", max_length=MAX_NOTE_LENG
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeRequest:
+class ChangeRequest(Request):
     """A change of one schedule, which is looked for in this store first, and then outside of it."""
 
     action: ClassVar[str]
@@ -165,7 +173,7 @@ _MATCHING: Final = {"pause": (ScheduleState.ACTIVE,), "resume": (ScheduleState.P
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeMany:
+class ChangeMany(Request):
     """A change of the schedules in `ids`, of those of the caller that match a filter, or of all of the caller's."""
 
     action: Annotated[str, Field("What is done with them.", choices=tuple(ACTIONS))]

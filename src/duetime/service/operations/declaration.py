@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from datetime import datetime
-from functools import reduce
+from functools import cache, reduce
 from operator import or_
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Generic, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -79,6 +79,47 @@ class Argument(NamedTuple):
     field: Field
 
 
+_NOUNS: Final[dict[Any, str]] = {
+    str: "a text", bool: "True or False", int: "a whole number", float: "a number", Mapping: "a mapping",
+    Sequence: "a list",
+}  # fmt: skip
+
+
+class Request:
+    """The request of an operation. A value of another type than declared is refused: a program may give anything."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        check_types(self)
+
+
+def check_types(request: Any) -> None:
+    declared: Any = type(request)
+    for attribute, name, types in _types_of(declared):
+        check_type(name, getattr(request, attribute), *types)
+
+
+def check_type(name: str, value: object, *types: type) -> None:
+    if not isinstance(value, types) or (isinstance(value, str) and str not in types):  # a text is no list
+        nouns = " or ".join(_NOUNS[each] for each in types if each in _NOUNS)
+        raise InvalidInput(field=name, problem=f"must be {nouns}, not {value!r:.80}")
+
+
+@cache
+def _types_of(request: type) -> tuple[tuple[str, str, tuple[type, ...]], ...]:
+    """Return the attributes of a request whose types can be checked, the names of their arguments, and the types."""
+    rows = []
+    for attribute, annotation in get_type_hints(request, include_extras=True).items():
+        hint, field = get_args(annotation)[:2] if get_origin(annotation) is Annotated else (annotation, None)
+        parts = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+        types = [get_origin(part) or getattr(part, "__supertype__", part) for part in parts]
+        types += [int] if float in types else []
+        if all(isinstance(each, type) and each not in (Any, object, tuple) for each in types):
+            rows.append((attribute, (field and field.name) or attribute, tuple(types)))
+    return tuple(rows)
+
+
 _declared: dict[type, tuple[Argument, ...]] = {}
 
 
@@ -150,7 +191,7 @@ def read_range(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PagedRequest:
+class PagedRequest(Request):
     """Selects what a list contains by kind and owner, and which page of it."""
 
     kind: Kind = None

@@ -33,6 +33,7 @@ from duetime.service.operations.declaration import (
     Field,
     Limit,
     PagedRequest,
+    Request,
     ScheduleReference,
     Time,
     check_choice,
@@ -90,7 +91,7 @@ class History(PagedRequest):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShowRun:
+class ShowRun(Request):
     """One run of any kind."""
 
     run: Annotated[int, Field("The number of a run.", brief="One run, its result whole.", name="run_id")]

@@ -17,6 +17,7 @@ from duetime.service.operations.declaration import (
     Answer,
     Field,
     PagedRequest,
+    Request,
     ScheduleReference,
     check_choice,
 )
@@ -75,7 +76,7 @@ class ListSchedules(PagedRequest):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Show:
+class Show(Request):
     """One schedule."""
 
     schedule: Annotated[ScheduleReference, Field("Its id or name.")]
@@ -86,7 +87,7 @@ class Show:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NextTimes:
+class NextTimes(Request):
     """The next times of a schedule."""
 
     schedule: ScheduleReference
@@ -94,7 +95,7 @@ class NextTimes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PreviewTimes:
+class PreviewTimes(Request):
     """The times of a rule."""
 
     times: Mapping[str, Any] = field(default_factory=dict)

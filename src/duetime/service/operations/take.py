@@ -13,14 +13,14 @@ from duetime.engine.model import Definition, Run
 from duetime.engine.outcome import Completed, Failed
 from duetime.engine.policy.checkout import hold_of
 from duetime.service.errors import unwrap
-from duetime.service.operations.declaration import Answer, Field
+from duetime.service.operations.declaration import Answer, Field, Request
 from duetime.service.services import Call
 
 __all__ = ["LEASE"]  # for interfaces, whose users may give another one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TakeRun:
+class TakeRun(Request):
     """The run of a kind that has been waiting the longest; nobody else gets it for the duration of the lease."""
 
     kind: str
@@ -31,7 +31,7 @@ class TakeRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FinishRun:
+class FinishRun(Request):
     """The outcome of a run that was taken: its result (any JSON value), or an error."""
 
     run: Annotated[int, Field("The number of the run.", name="run_id")]
