@@ -182,5 +182,8 @@ def test_a_setting_that_is_removed_has_its_default_again(cli: Cli, own: Path) ->
     again = cli("config", "unset", "timezone")
     assert again.code == 4 and f"timezone is not set in {own}" in again.err
     assert cli("config", "unset", "tmezone").code == 3
+    write(own, 'threads = 4\n[carrier]\nurl = "https://a.org/x"\n')  # of a kind whose package was removed
+    assert "Unknown setting 'carrier'" in cli("config", "unset", "tmezone").err
+    assert cli("config", "unset", "carrier").code == 0 and own.read_text().strip() == "threads = 4"
     write(own, 'channels = { phone = { url = "https://a.org/x" } }\n')
     assert "; change channels.phone.url in it yourself" in cli("config", "unset", "channels.phone.url").err

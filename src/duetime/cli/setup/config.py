@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -16,7 +17,7 @@ from duetime.service.errors import refuse
 from duetime.service.masking import without_password
 from duetime.settings import FILE, Settings, data_folder, local_zone, user_file
 from duetime.settings.loading import fit_settings, read_file, values_of
-from duetime.settings.locations import TrustedFiles, absolute_paths, read_file_once
+from duetime.settings.locations import TrustedFiles, absolute_paths, find_file, read_file_once
 from duetime.settings.settings_file import Key, change_file, load_only, text_of, value_at
 from duetime.terminal import output
 from duetime.terminal.context import Json, settings_for, value_of
@@ -120,7 +121,15 @@ def unset(
     json_: Json = False,
 ) -> None:
     """Remove a setting from the settings file, so that its default applies. Comments are kept."""
-    key, settings = tuple(name.split(".")), settings_for()
+    key = tuple(name.split("."))
+    try:
+        settings = settings_for()
+    except InvalidInput:
+        settings = Settings(
+            origin=find_file(os.environ, None)[1]
+        )  # such as the table of a kind whose package was removed
+        if value_at(read_file(_file(settings)) or {}, key) is None:
+            raise
     file = _file(settings)
     if not settings.origin.file or value_at(read_file(file), key) is None:
         if value_at(settings, key) is None:
