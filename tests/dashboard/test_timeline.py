@@ -11,12 +11,13 @@ import pytest
 
 from duetime.dashboard.filters import kind_class
 from duetime.dashboard.timeline import page as timeline
-from duetime.dashboard.timeline.axis import ZOOMS, Zoom, window
-from duetime.dashboard.timeline.bins import ORDERS, Density, TimelineRow
+from duetime.dashboard.timeline.axis import ZOOMS
 from duetime.dashboard.timeline.charts import bin_label, scale_for, strip
 from duetime.engine.clock import HOUR, MINUTE, SECOND, Instant, datetime_of, instant_of
 from duetime.engine.store import RunQuery
 from duetime.engine.triggers import trigger_from_json
+from duetime.service.density import ORDERS, Density, TimelineRow
+from duetime.service.window import Zoom, window
 from tests.support.browsing import (
     Browser,
     made,

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from duetime.dashboard.filters import instant_from
 from duetime.dashboard.queries import coming_row, first_steps, occurrences_in, runs
 from duetime.dashboard.request import PageRequest, at
-from duetime.dashboard.timeline.axis import Zoom, window
+from duetime.dashboard.timeline.axis import ticks
 from duetime.dashboard.timeline.charts import chart, line
 from duetime.engine.clock import DAY, MINUTE, SECOND
 from duetime.service.operations.dead_letters import count_dead
@@ -21,6 +21,7 @@ from duetime.service.operations.upcoming import coming
 from duetime.service.presenters import View, moment_view, schedule_shape
 from duetime.service.text import span
 from duetime.service.vocabulary import RunStatus, Schedule
+from duetime.service.window import Zoom, window
 
 HORIZON: Final = Zoom("horizon", "the hour around now", 60 * MINUTE, 30 * MINUTE, 1 * MINUTE, 600)
 HORIZON_HEIGHT: Final = 84
@@ -61,7 +62,7 @@ def home_page(request: PageRequest) -> Response:
             if each.progress.next is not None
         ],
         latest=by_schedule(runs(request, LOOKED_BACK))[:LATEST],
-        horizon=view,
+        ticks=ticks(view),
         chart=chart(seen.density, HORIZON_HEIGHT, request.now),
         zoom_at=lambda bar: bar.start // SECOND - 10 * 60,
         in_an_hour=sum(each.total() for each in seen.density.totals[0]),

@@ -6,16 +6,16 @@ from typing import Any, NamedTuple
 
 from duetime.dashboard.kind_forms import may_create
 from duetime.dashboard.request import PageRequest
-from duetime.dashboard.timeline.axis import Window
-from duetime.dashboard.timeline.bins import Density
 from duetime.engine.clock import Instant
 from duetime.service.client_configs import CLIENTS, Reach
+from duetime.service.density import Density
 from duetime.service.errors import refuse
 from duetime.service.operations.history import History, history, run_views
 from duetime.service.operations.overview import Occurrences, occurrences
 from duetime.service.operations.schedules import ListSchedules, find_exact, list_schedules
 from duetime.service.presenters import View, coming_shape, trigger_shape
 from duetime.service.vocabulary import Schedule
+from duetime.service.window import Window
 from duetime.settings.sections import INBOX
 
 

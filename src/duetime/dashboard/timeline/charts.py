@@ -13,12 +13,12 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from duetime.dashboard.filters import count_of, in_order, kind_class, local_time
-from duetime.dashboard.timeline.axis import Window
-from duetime.dashboard.timeline.bins import OUTCOMES, RANKS, Density, TimelineRow
 from duetime.engine.clock import Instant
+from duetime.service.density import OUTCOMES, RANKS, Density, TimelineRow
 from duetime.service.masking import masked
 from duetime.service.text import plural, span
 from duetime.service.vocabulary import Run, Trace
+from duetime.service.window import Window
 
 LOWEST: Final = 4
 """The smallest count that may fill the height."""

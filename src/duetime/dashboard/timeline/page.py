@@ -12,13 +12,13 @@ from starlette.responses import Response
 from duetime.dashboard.filters import in_order, kind_class, plural_of
 from duetime.dashboard.queries import occurrences_in
 from duetime.dashboard.request import PageRequest
-from duetime.dashboard.timeline.axis import USUAL, ZOOMS, Window, Zoom, window
-from duetime.dashboard.timeline.bins import BY_NEED, Density
+from duetime.dashboard.timeline.axis import USUAL, ZOOMS, days, ticks
 from duetime.dashboard.timeline.charts import Bar, chart, status_class, strip
 from duetime.engine.clock import SECOND, Instant
-from duetime.engine.times.wall_clock import LAST_SECOND
+from duetime.service.density import BY_NEED, Density
 from duetime.service.presenters import instant_view
 from duetime.service.text import plural, whole_number
+from duetime.service.window import Window, Zoom, start_at, window
 
 HEIGHT: Final = 150
 ROWS: Final = 24
@@ -97,7 +97,8 @@ def timeline_page(request: PageRequest) -> Response:
         zooms=ZOOMS.values(),
         view=view,
         chart=drawn,
-        days=view.days(request.now),
+        days=days(view, request.now),
+        ticks=ticks(view),
         rows=[(row, strip(row, view, request.now)) for row in lanes[:ROWS]],
         left=max(0, len(lanes) - ROWS),
         more_schedules=seen.more_schedules,
@@ -164,7 +165,7 @@ def _legend(ahead: Counter[str], before: Counter[str], about: set[str]) -> list[
 def _start(request: PageRequest) -> Instant | None:
     """Parse `from` as whole seconds since 1970; anything else means now."""
     seconds = whole_number(request.parameter("from"), 12)
-    return None if seconds is None else Instant(min(seconds, LAST_SECOND - 40 * 86_400) * SECOND)
+    return None if seconds is None else start_at(seconds)
 
 
 def _starts(view: Window) -> dict[str, int]:

@@ -13,7 +13,6 @@ from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any, Final
 
-from duetime.dashboard.timeline.axis import Window
 from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError
 from duetime.engine.model import ScheduleId
@@ -22,6 +21,7 @@ from duetime.engine.triggers import IntervalTrigger, Trigger, trigger_from_json
 from duetime.engine.triggers.step_budget import TooManySteps, step_budget
 from duetime.service.masking import masked
 from duetime.service.vocabulary import Run, Schedule
+from duetime.service.window import Window
 
 OUTCOMES: Final = (
     "completed",
