@@ -15,7 +15,6 @@ from duetime.api.types import TakenPrompt
 from duetime.api.values import run_of, wait_for
 from duetime.engine.clock import SECOND, Instant, datetime_of
 from duetime.engine.errors import InvalidInput
-from duetime.engine.outcome import Returned
 from duetime.engine.result import Err, Result
 from duetime.engine.validation import Changes
 from duetime.kinds.prompts.framing import takes
@@ -25,7 +24,7 @@ from duetime.service.errors import error_of
 from duetime.service.operations.create import CreateSchedule
 from duetime.service.operations.declaration import MAX_LIMIT
 from duetime.service.operations.schedules import ListSchedules, pages_of_schedules
-from duetime.service.operations.take import LEASE, FinishRun, TakenRun, TakeRun, finish_run, take_run
+from duetime.service.operations.take import LEASE, FinishRun, TakenRun, TakeRun, finish_run, return_run, take_run
 from duetime.service.options import Duration
 from duetime.service.presenters import author_view, instant_view
 from duetime.service.vocabulary import Schedule, iso_local, status_of
@@ -66,7 +65,7 @@ class Prompting(Creating, Managing):
     def _give_back(self, taken: TakenPrompt | None) -> None:
         """Let others take a prompt that was taken for a caller who has given up."""
         if taken is not None:
-            self.scheduler.finish(self.caller, taken.run_id, Returned(""), KIND, hold=taken.hold)
+            return_run(self._call, taken.run_id, taken.hold)
 
     def _taken(self, held: TakenRun) -> TakenPrompt:
         facts = {

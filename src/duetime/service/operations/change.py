@@ -20,7 +20,7 @@ from duetime.service.lookup import candidate, find_schedule, is_stored
 from duetime.service.operations.declaration import (
     Answer,
     Field,
-    Request,
+    OperationRequest,
     ScheduleReference,
     Time,
     read_time,
@@ -45,7 +45,7 @@ Note = Annotated[str | None, Field("Why it is paused.", max_length=MAX_NOTE_LENG
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeRequest(Request):
+class ChangeRequest(OperationRequest):
     """A change of one schedule, which is looked for in this store first, and then outside of it."""
 
     action: ClassVar[str]
@@ -173,7 +173,7 @@ _MATCHING: Final = {"pause": (ScheduleState.ACTIVE,), "resume": (ScheduleState.P
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeMany(Request):
+class ChangeMany(OperationRequest):
     """A change of the schedules in `ids`, of those of the caller that match a filter, or of all of the caller's."""
 
     action: Annotated[str, Field("What is done with them.", choices=tuple(ACTIONS))]

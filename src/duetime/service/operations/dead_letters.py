@@ -19,7 +19,7 @@ from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import ordered
 from duetime.engine.store import FAILED_OR_LOST, Page, RunQuery
 from duetime.service.errors import refuse, refuse_many, unwrap
-from duetime.service.operations.declaration import Answer, Field, PagedRequest, Request
+from duetime.service.operations.declaration import Answer, Field, OperationRequest, PagedRequest
 from duetime.service.operations.history import ShowRun, show_run
 from duetime.service.operations.inbox import Mark, MarkMessages, is_message, mark_messages
 from duetime.service.services import Call, pages_of
@@ -62,7 +62,7 @@ class ChangeDeadLetters(ListDeadLetters):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dismiss(Request):
+class Dismiss(OperationRequest):
     """One dead letter, or a run that was missed, taken off the list; it stays in the history."""
 
     run: Annotated[int, Field("The number of a run.", name="run_id")]
@@ -269,7 +269,7 @@ MAX_MARKED: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MarkRuns(Request):
+class MarkRuns(OperationRequest):
     """Messages to mark as read, or messages and dead letters that are dealt with."""
 
     runs: Annotated[

@@ -85,7 +85,7 @@ _NOUNS: Final[dict[Any, str]] = {
 }  # fmt: skip
 
 
-class Request:
+class OperationRequest:
     """The request of an operation. A value of another type than declared is refused: a program may give anything."""
 
     __slots__ = ()
@@ -191,7 +191,7 @@ def read_range(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PagedRequest(Request):
+class PagedRequest(OperationRequest):
     """Selects what a list contains by kind and owner, and which page of it."""
 
     kind: Kind = None

@@ -22,7 +22,7 @@ from duetime.engine.validation import Changes
 from duetime.service.errors import error_of, unwrap
 from duetime.service.lookup import find
 from duetime.service.masking import masked_payload, refuse_other_places, unmasked_payload
-from duetime.service.operations.declaration import Answer, Request, ScheduleReference, Time, read_time_of
+from duetime.service.operations.declaration import Answer, OperationRequest, ScheduleReference, Time, read_time_of
 from duetime.service.options import TIME_LIMITS
 from duetime.service.presenters import trigger_shape
 from duetime.service.services import Call, Services
@@ -49,7 +49,7 @@ declare(moved="Moving the next time leaves out {runs} of its rule, which applies
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EditSchedule(Request):
+class EditSchedule(OperationRequest):
     """Changes of a schedule of any kind; what is not given stays, and so do its id and its history."""
 
     schedule: ScheduleReference

@@ -32,8 +32,8 @@ from duetime.service.operations.declaration import (
     Answer,
     Field,
     Limit,
+    OperationRequest,
     PagedRequest,
-    Request,
     ScheduleReference,
     Time,
     check_choice,
@@ -91,7 +91,7 @@ class History(PagedRequest):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShowRun(Request):
+class ShowRun(OperationRequest):
     """One run of any kind."""
 
     run: Annotated[int, Field("The number of a run.", brief="One run, its result whole.", name="run_id")]

@@ -18,7 +18,7 @@ from duetime.engine.scopes import WRITE
 from duetime.engine.store import Page, RunQuery
 from duetime.engine.validation import Changes
 from duetime.service.errors import error_of, refuse, unwrap
-from duetime.service.operations.declaration import Answer, Field, PagedRequest, Request
+from duetime.service.operations.declaration import Answer, Field, OperationRequest, PagedRequest
 from duetime.service.operations.history import ShowRun, show_run
 from duetime.service.presenters import View, message_shape
 from duetime.service.services import Call, pages_of
@@ -48,7 +48,7 @@ class ListInbox(PagedRequest):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MarkMessages(Request):
+class MarkMessages(OperationRequest):
     """The caller's own messages with these numbers, or all unread ones, to mark as read."""
 
     ids: Annotated[Sequence[int] | None, Field("The `run_id`s of messages.", min_items=1, max_items=MAX_MARKED)] = None
@@ -57,7 +57,7 @@ class MarkMessages(Request):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerWaiting(Request):
+class AnswerWaiting(OperationRequest):
     """A waiting run, and a person's answer to it."""
 
     run: int
@@ -65,7 +65,7 @@ class AnswerWaiting(Request):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HandOver(Request):
+class HandOver(OperationRequest):
     """A waiting run, and who is woken for it."""
 
     run: int

@@ -18,7 +18,7 @@ from duetime.engine.store import RunQuery
 from duetime.service.errors import error_of, refuse, unwrap
 from duetime.service.lookup import find
 from duetime.service.masking import masked, masked_payload, unmasked_payload
-from duetime.service.operations.declaration import Answer, Field, Request, ScheduleReference
+from duetime.service.operations.declaration import Answer, Field, OperationRequest, ScheduleReference
 from duetime.service.operations.history import ShowRun, show_run
 from duetime.service.presenters import instant_view, trigger_shape
 from duetime.service.services import Call
@@ -33,7 +33,7 @@ InputFields = Annotated[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunNow(Request):
+class RunNow(OperationRequest):
     """A run of a schedule besides its own times."""
 
     schedule: Annotated[ScheduleReference, Field("Its id or name.", brief="Id of any kind, such as 5, or a name.")]
@@ -43,7 +43,7 @@ class RunNow(Request):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunAgain(Request):
+class RunAgain(OperationRequest):
     """A new run with the input of an earlier one. The schedule keeps its own input."""
 
     run: Annotated[int, Field("The number of a run.", name="run_id")]
@@ -52,7 +52,7 @@ class RunAgain(Request):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RetryRun(Request):
+class RetryRun(OperationRequest):
     """Another attempt of a run that failed, was lost or was cancelled. It keeps its number."""
 
     run: Annotated[int, Field("The number of the run.", brief="Or a failed run, to try it again.", name="run_id")]
@@ -162,7 +162,7 @@ class StoppedRuns(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stop(Request):
+class Stop(OperationRequest):
     """The end of a run, or of all runs of a schedule that are in progress or waiting, while the schedule continues."""
 
     schedule: Annotated[

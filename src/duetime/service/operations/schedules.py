@@ -16,8 +16,8 @@ from duetime.service.lookup import find
 from duetime.service.operations.declaration import (
     Answer,
     Field,
+    OperationRequest,
     PagedRequest,
-    Request,
     ScheduleReference,
     check_choice,
 )
@@ -76,7 +76,7 @@ class ListSchedules(PagedRequest):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Show(Request):
+class Show(OperationRequest):
     """One schedule."""
 
     schedule: Annotated[ScheduleReference, Field("Its id or name.")]
@@ -87,7 +87,7 @@ class Show(Request):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NextTimes(Request):
+class NextTimes(OperationRequest):
     """The next times of a schedule."""
 
     schedule: ScheduleReference
@@ -95,7 +95,7 @@ class NextTimes(Request):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PreviewTimes(Request):
+class PreviewTimes(OperationRequest):
     """The times of a rule."""
 
     times: Mapping[str, Any] = field(default_factory=dict)

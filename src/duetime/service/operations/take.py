@@ -10,17 +10,17 @@ from duetime.engine.checkout import LEASE
 from duetime.engine.encoding import encode, shorten_error
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import Definition, Run
-from duetime.engine.outcome import Completed, Failed
+from duetime.engine.outcome import Completed, Failed, Returned
 from duetime.engine.policy.checkout import hold_of
 from duetime.service.errors import unwrap
-from duetime.service.operations.declaration import Answer, Field, Request
+from duetime.service.operations.declaration import Answer, Field, OperationRequest
 from duetime.service.services import Call
 
 __all__ = ["LEASE"]  # for interfaces, whose users may give another one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TakeRun(Request):
+class TakeRun(OperationRequest):
     """The run of a kind that has been waiting the longest; nobody else gets it for the duration of the lease."""
 
     kind: str
@@ -31,7 +31,7 @@ class TakeRun(Request):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FinishRun(Request):
+class FinishRun(OperationRequest):
     """The outcome of a run that was taken: its result (any JSON value), or an error."""
 
     run: Annotated[int, Field("The number of the run.", name="run_id")]
@@ -56,6 +56,11 @@ def take_run(call: Call, request: TakeRun) -> Answer[TakenRun | None]:
         call.scheduler.take(call.caller, request.kind, request.subject, request.lease, accepts=request.accepts)
     )
     return Answer(None if held is None else TakenRun(held.run, held.definition, hold_of(held.run)))
+
+
+def return_run(call: Call, run: int, hold: str | None) -> None:
+    """Let others take a run that was taken, without counting an attempt."""
+    call.scheduler.finish(call.caller, run, Returned(""), hold=hold)
 
 
 def finish_run(call: Call, request: FinishRun) -> Answer[Run]:

@@ -17,7 +17,16 @@ from duetime.engine.store import PAGE_BYTES, ScheduleQuery
 from duetime.engine.triggers import Trigger, trigger_from_json
 from duetime.engine.triggers.step_budget import LIST_STEPS, step_budget
 from duetime.service.kind_spec import check_kind
-from duetime.service.operations.declaration import Answer, Field, Kind, Owner, Request, Time, check_owner, read_range
+from duetime.service.operations.declaration import (
+    Answer,
+    Field,
+    Kind,
+    OperationRequest,
+    Owner,
+    Time,
+    check_owner,
+    read_range,
+)
 from duetime.service.presenters import View, coming_shape
 from duetime.service.services import Call, pages_of
 from duetime.service.warnings import ScheduleWarning
@@ -34,7 +43,7 @@ Occurrence = tuple[Instant, Schedule]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ListUpcoming(Request):
+class ListUpcoming(OperationRequest):
     """What fires next, in time order."""
 
     start: Annotated[
