@@ -8,7 +8,7 @@ from typing import Any
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.errors import DuetimeError, Refused
 from duetime.engine.model import ScheduleId
-from duetime.engine.policy.options import NO_OPTIONS, policy_from_json
+from duetime.engine.policy.options import policy_from_json
 from duetime.service.errors import refuse
 from duetime.service.lookup import short_id
 from duetime.service.operations.history import earlier_attempts, next_attempt
@@ -169,7 +169,7 @@ def _policy_text(stored: str) -> str:
         parts.append(f"ends after {plural(policy.max_runs, 'run')}")
     if policy.deliver_to is not None:
         parts.append(f"{_SENT[policy.notify_on]} go to {policy.deliver_to}")
-    further = policy_facts(_further(stored), _further(NO_OPTIONS))
+    further = policy_facts(_further(stored), _further("{}"))
     parts += [f"{fact.label} {fact.value}" for fact in further if fact.unusual]
     return " · ".join(parts)
 
