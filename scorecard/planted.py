@@ -110,7 +110,7 @@ PATCHES = (
             "following = next_instant(trigger_text, next_instant(trigger_text, due) or due)",
         ),
     ),
-    _patch("a retry does not wait", (RECORD, "Instant(now + backoff(policy, run.id, failures, asked))", "now")),
+    _patch("a retry does not wait", (RECORD, "Instant(now + backoff(policy, run.id, failures, delay))", "now")),
     _patch(
         "a pause is acknowledged and does nothing",
         (

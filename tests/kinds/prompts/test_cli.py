@@ -65,7 +65,7 @@ def test_kinds_do_not_mix(cli: Cli) -> None:
 
 BAD = {
     "an unknown agent": ((*ADD, "--every", "2h", "--agent", "hal"), "--agent: there is no 'hal'"),
-    "no text": (("prompt", "add", " ", "--every", "2h"), "must not be empty"),
+    "no text": (("prompt", "add", " ", "--every", "2h"), "the text: must be a non-empty text"),
     "no runs": ((*ADD, "--every", "2h", "--max-runs-per-day", "0"), "--max-runs-per-day: "),
     "a topic that is none": ((*ADD, "--every", "2h", "--deliver-to", "A B"), "--deliver-to: "),
     "nobody to tell": ((*ADD, "--every", "2h", "--notify-on", "failure"), "--notify-on: needs deliver_to"),

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.encoding import json_object
 from duetime.engine.errors import DuetimeError, InvalidInput, Refused, UnreadableTime
-from duetime.engine.model import RunStatus, Schedule
+from duetime.engine.model import RunStatus, Schedule, is_busy
 from duetime.engine.result import err_of
 from duetime.engine.store import RunQuery
 from duetime.engine.times import ReadTime, iso_local
@@ -19,7 +19,7 @@ from duetime.engine.triggers import build_trigger
 from duetime.engine.triggers.base import instant_text
 from duetime.engine.triggers.build import counts_from_start, readable, time_of
 from duetime.engine.validation import Changes
-from duetime.service.errors import error_of, unwrap
+from duetime.service.errors import error_of, refuse, unwrap
 from duetime.service.lookup import find
 from duetime.service.masking import masked_payload, refuse_other_places, unmasked_payload
 from duetime.service.operations.declaration import Answer, OperationRequest, ScheduleReference, Time, read_time_of
@@ -108,6 +108,8 @@ def edit(call: Call, request: EditSchedule) -> Answer[EditedSchedule]:
     times = _read_times(call, schedule, request)
     changes = _changes(call, schedule, request, times)
     changes = services.hooks(schedule.definition.kind).adapt_edit(call.caller, schedule, changes)
+    if request.pending_only and is_busy(schedule.progress) and not changes.amid_runs:
+        raise refuse("not_possible", "a run of it is due or in progress; edit it when that has ended")
     try:
         edited = unwrap(call.scheduler.edit(call.caller, schedule.definition.public_id, changes))
     except Refused as error:
