@@ -20,7 +20,6 @@ from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.engine.fingerprint import fingerprint
 from duetime.engine.result import Err, err_of
 from duetime.engine.rule_edits import WHOLE_RULE
-from duetime.engine.triggers.cron import with_cron_fault
 from duetime.service.errors import shown
 from duetime.service.masking import masked_payload, refuse_other_places
 from duetime.service.operations.create import CreateSchedule, new_schedule
@@ -31,6 +30,7 @@ from duetime.service.operations.schedules import FiringTimes, PreviewTimes, prev
 from duetime.service.presenters import View, schedule_shape
 from duetime.service.text import whole_number
 from duetime.service.vocabulary import Schedule, known_zone
+from duetime.service.when import with_cron_fault
 
 FIRST: Final[Values] = {"when": "phrase", "phrase": "in 1 hour", "unit": "minutes"}
 """What a new form contains."""

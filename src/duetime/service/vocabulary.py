@@ -24,13 +24,13 @@ from duetime.engine.model import (
 )
 from duetime.engine.store import Health, Page
 from duetime.engine.store_interfaces import PeriodCount, Timing, Trace
-from duetime.engine.times import clock_local, format_local, iso_local
+from duetime.engine.times import ReadTime, clock_local, format_local, iso_local
 from duetime.engine.times.zones import known_zone
 from duetime.engine.triggers import describe
 
 __all__ = [
-    "DISMISSABLE", "LIVE", "OVER", "Cause", "Definition", "Health", "Page", "PeriodCount", "Progress", "Run",
-    "RunStatus", "Schedule", "ScheduleState", "Timing", "Trace", "WorkerRow", "clock_local", "describe", "executed",
-    "first_start", "format_local", "is_agents", "iso_local", "known_zone", "names_limit", "status_of",
+    "DISMISSABLE", "LIVE", "OVER", "Cause", "Definition", "Health", "Page", "PeriodCount", "Progress", "ReadTime",
+    "Run", "RunStatus", "Schedule", "ScheduleState", "Timing", "Trace", "WorkerRow", "clock_local", "describe",
+    "executed", "first_start", "format_local", "is_agents", "iso_local", "known_zone", "names_limit", "status_of",
     "was_given_back",
 ]  # fmt: skip

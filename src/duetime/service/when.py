@@ -15,6 +15,7 @@ from duetime.engine.result import Err, err_of
 from duetime.engine.times import LONGEST_DURATION, read_duration, read_time
 from duetime.engine.times.zones import known_zone
 from duetime.engine.triggers.build import UNITS, unknown_type
+from duetime.engine.triggers.cron import INVALID, cron_fault
 from duetime.service.errors import error_of
 from duetime.service.options import IN_SECONDS, TIME_LIMITS, Duration, option_name
 
@@ -241,3 +242,8 @@ def duration(text: str, field: str) -> int:
     if found > LONGEST_DURATION:
         raise InvalidInput(f"{field}: must not be longer than a hundred years; write it like 30s or 2h", field=field)
     return found
+
+
+def with_cron_fault(message: str) -> str:
+    """Return an error message, extended by an explanation if it is about a cron expression."""
+    return f"{message}; {cron_fault(message.removeprefix(INVALID))}" if message.startswith(INVALID) else message

@@ -63,10 +63,10 @@ class Window(NamedTuple):
         t = clock.first_reach(day_of(self.start, self.zone) * DAY_SECONDS)
         end = self.end // SECOND
         while t < end:
-            local = t + clock.stretch(t).offset
+            stretch = clock.stretch(t)
+            local = t + stretch.offset
             if local % every == 0:
                 yield Instant(t * SECOND)
-            stretch = clock.stretch(t)
             following = t + every - local % every
             t = stretch.hi if t < stretch.hi < following else following
 

@@ -68,7 +68,7 @@ def worded(error: DuetimeError) -> str:
         for name, option in _IN_TEXTS.items():
             message = message.replace(name, option)
     if message.startswith("Invalid cron"):
-        from duetime.engine.triggers.cron import with_cron_fault
+        from duetime.service.when import with_cron_fault
 
         message = with_cron_fault(message)
     if field == "status":
@@ -83,7 +83,7 @@ def worded(error: DuetimeError) -> str:
 
 def in_a_file(err: Err) -> str:
     """Return the message for an error in a file, where there are no options."""
-    from duetime.engine.triggers.cron import with_cron_fault
+    from duetime.service.when import with_cron_fault
 
     return with_cron_fault(err.message.removeprefix(f"{err.details.get('field')}: "))
 

@@ -197,15 +197,3 @@ def cron_fault(expression: str) -> str:
         except InvalidInput:
             return f"the {name} cannot be {parts[number]!r}: use {range_}, and cron's * - , /"
     return WITHOUT_SECONDS if len(parts) == 6 else "its fields do not go together"
-
-
-def refuse_seconds(expression: str) -> None:
-    if len(expression.split()) == 6:
-        error = malformed(expression)
-        error.details["hint"] = WITHOUT_SECONDS
-        raise error
-
-
-def with_cron_fault(message: str) -> str:
-    """Return an error message, extended by an explanation if it is about a cron expression."""
-    return f"{message}; {cron_fault(message.removeprefix(INVALID))}" if message.startswith(INVALID) else message

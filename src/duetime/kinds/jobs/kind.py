@@ -17,7 +17,7 @@ from duetime.engine.kind import STOPPED, Caller, Prepared, StopReason, ThreadUse
 from duetime.engine.model import times_given_back
 from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Returned, wait_for_others
 from duetime.engine.redaction import redacted, redacted_trace, secrets_of
-from duetime.engine.triggers.cron import refuse_seconds
+from duetime.engine.triggers.cron import WITHOUT_SECONDS, malformed
 from duetime.kinds.jobs.arguments import as_json, told_as_piped
 from duetime.kinds.jobs.context import ProcessFailed, RetryLater, Stopped, TaskContext, outcome_of
 from duetime.kinds.jobs.pipeline import Plan, Planner
@@ -34,6 +34,13 @@ _DONE = Completed()
 _FIELDS = frozenset({"task", "args", "kwargs"})
 _decode = json.JSONDecoder().raw_decode
 """Costs half as much as `json.loads`, and is sufficient because stored payloads have no surrounding whitespace."""
+
+
+def refuse_seconds(expression: str) -> None:
+    if len(expression.split()) == 6:
+        error = malformed(expression)
+        error.details["hint"] = WITHOUT_SECONDS
+        raise error
 
 
 class JobKind(KindHooks):

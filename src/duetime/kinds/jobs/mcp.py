@@ -6,10 +6,8 @@ from typing import Any
 
 from duetime.engine.encoding import json_object
 from duetime.engine.errors import Refused
-from duetime.engine.policy.options import policy_for_ending
 from duetime.engine.result import Err
-from duetime.engine.triggers.cron import refuse_seconds
-from duetime.kinds.jobs.kind import JobKind
+from duetime.kinds.jobs.kind import JobKind, refuse_seconds
 from duetime.mcp.definitions import (
     Arguments,
     Reply,
@@ -55,7 +53,7 @@ from duetime.service.masking import masked, masking_of
 from duetime.service.operations.history import History
 from duetime.service.operations.history import history as read_history
 from duetime.service.operations.schedules import PreviewTimes, detail_of, preview
-from duetime.service.presenters import instant_view, run_view, trigger_shape
+from duetime.service.presenters import instant_view, policy_shape, run_view, trigger_shape
 from duetime.service.services import Call
 from duetime.service.vocabulary import LIVE, Run, Schedule
 from duetime.service.when import about_option
@@ -76,7 +74,7 @@ def detail(call: Call, schedule: Schedule, zone: str) -> dict[str, Any]:
         **summary(schedule, zone, "job_id", detail_of(call, schedule)),
         **extras(schedule, zone, brief=False),
         "created_at": instant_view(definition.created, zone),
-        "max_runs": policy_for_ending(definition.policy).max_runs,
+        "max_runs": (policy_shape(definition.policy) or {}).get("max_runs"),
         "limits": call.services.limits(schedule),
     }
 

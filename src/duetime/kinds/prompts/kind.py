@@ -27,7 +27,7 @@ from duetime.engine.model import (
 )
 from duetime.engine.narrowing import Narrowing, lower
 from duetime.engine.outcome import Alert, Completed, Outcome, Returned, wait_for_others
-from duetime.engine.policy.options import NotifyOn, Policy
+from duetime.engine.policy.options import NotifyOn, Policy, policy_for_ending
 from duetime.engine.result import Err
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.scopes import Scopes
@@ -70,6 +70,11 @@ def payload_of(definition: Definition) -> dict[str, Any]:
 
 def prompt_of(definition: Definition) -> str:
     return str(payload_of(definition).get("prompt", ""))
+
+
+def deliver_to(definition: Definition) -> str | None:
+    """Return the topic that receives the results."""
+    return policy_for_ending(definition.policy).deliver_to
 
 
 def allowance_of(definition: Definition) -> Allowance | None:

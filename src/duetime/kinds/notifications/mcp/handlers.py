@@ -15,7 +15,6 @@ from duetime.engine.result import Err
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.notifications.kind import NotificationKind
 from duetime.kinds.notifications.mcp import text
-from duetime.kinds.notifications.mcp.times import now_text, past, requested_time, whole_second
 from duetime.kinds.notifications.service import (
     AT_ONCE,
     KIND,
@@ -26,6 +25,7 @@ from duetime.kinds.notifications.service import (
     arrival_warnings,
     new_notification,
 )
+from duetime.kinds.notifications.times import now_text, past, requested_time, whole_second
 from duetime.mcp.definitions import Arguments, Reply, ToolProblem
 from duetime.mcp.schemas import missing_argument, policy_of, with_warnings
 from duetime.mcp.standard_tools import requested_when
@@ -206,10 +206,7 @@ def _new(call: Call, given: Arguments, when: When) -> NewSchedule:
             raise missing_argument("notification_topic", text.TOPIC)
     payload = {"message": given["message"], "topic": topic}
     payload |= {name: given[name] for name in (*text.LOOKS, "label") if name in given}
-    try:
-        policy = read_policy(policy_of(given))
-    except InvalidInput as error:
-        raise ToolProblem(error.message) from error
+    policy = read_policy(policy_of(given))
     return new_notification(payload, when, policy, given.get("idempotency_key"), given.get("name"))
 
 

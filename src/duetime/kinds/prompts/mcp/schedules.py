@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
-from duetime.engine.clock import Instant
-from duetime.engine.errors import DuetimeError, UnreadableTime
+from duetime.engine.errors import DuetimeError
 from duetime.engine.model import ScheduleId, is_busy
-from duetime.engine.policy.options import policy_for_ending
 from duetime.engine.result import Err, err_of
-from duetime.engine.times import ReadTime, read_time
-from duetime.engine.times.parser import midnight_note, read_past_time
-from duetime.kinds.prompts.kind import KIND, PARTS, PromptKind, headline, payload_of
+from duetime.kinds.prompts.kind import KIND, PARTS, PromptKind, deliver_to, headline, payload_of
 from duetime.kinds.prompts.mcp.text import (
     Refusal,
     accepted,
@@ -30,6 +25,7 @@ from duetime.kinds.prompts.mcp.text import (
     task_named,
     task_view,
 )
+from duetime.kinds.prompts.times import RULES, TIMES, first_time, read_ends
 from duetime.mcp.definitions import Arguments, Reply
 from duetime.mcp.schemas import STATUSES, with_owner, with_warnings
 from duetime.mcp.standard_tools import create_request, created_facts
@@ -39,17 +35,14 @@ from duetime.service.operations.schedules import COUNT_ALL, ListSchedules, detai
 from duetime.service.options import TIME_LIMITS
 from duetime.service.presenters import instant_view
 from duetime.service.services import Call
-from duetime.service.vocabulary import Schedule, format_local, iso_local, status_of
+from duetime.service.vocabulary import ReadTime, Schedule, format_local, iso_local, status_of
 from duetime.service.warnings import TIME, ScheduleWarning
-from duetime.service.when import read_phrase
 
 MOST = 1000
 """Maximum number of rows in one answer; beyond it, the answer asks the agent to narrow its query."""
 NOTHING = "No scheduled tasks found matching filters."
 SOON = "in 1 second"
 """Replaces `now` if the time must still be in the future when it is checked."""
-_TIMES = ("at", "cron", "rrule", "every", "when")
-_RULES = ("cron", "rrule", "every")
 
 
 @refusing
@@ -59,7 +52,7 @@ def schedule(call: Call, given: Arguments) -> Reply:
     to run a task schedule_job."""
     call = call.in_zone(given.get("timezone"))
     zone, now = call.zone, call.scheduler.clock.now()
-    first = _first_time(given, zone, now)
+    first = first_time(given, zone, now)
     payload = {name: given[name] for name in PARTS if name in given}
     request = create_request(given, KIND, payload)._replace(times=_times(given))
     # A repeated create is answered even if its time has passed since.
@@ -71,7 +64,7 @@ def schedule(call: Call, given: Arguments) -> Reply:
         raise refusal_of(err_of(problem), **_argument_names(given)) from None
     made = created.first_result
     if not created.fresh:  # as it was understood then; after an edit, its time may be different
-        first = _first_time(given, zone, made.definition.created) if made.definition.version == 1 else None
+        first = first_time(given, zone, made.definition.created) if made.definition.version == 1 else None
     note = _time_note(warnings, first)
     fires, rule = fire_time(made), repeats(made.definition)
     view = with_warnings(_view(call, made, created.limits, note), warnings)
@@ -102,8 +95,7 @@ def _agent_and_note(call: Call, made: Schedule, *, asked_for: bool) -> tuple[str
     definition, kind = made.definition, call.services.kind(PromptKind)
     agent = definition.subject
     if payload_of(definition).get("remind"):
-        topic = policy_for_ending(definition.policy).deliver_to
-        return None, f"a reminder: no agent is woken, its text goes to {topic}"
+        return None, f"a reminder: no agent is woken, its text goes to {deliver_to(definition)}"
     if agent not in kind.inboxes:
         return agent, f"wakes the agent {agent}"
     if kind.heartbeat_takes(definition):
@@ -119,7 +111,7 @@ def schedule_list(call: Call, given: Arguments) -> Reply:
     status = given.get("status", "pending")
     if status != "all" and status not in STATUSES:
         raise error(f'unknown status "{status[:100]}".')
-    ends, notes = _range(given, zone, call.scheduler.clock.now(), past=status != "pending")
+    ends, notes = read_ends(given, zone, call.scheduler.clock.now(), past=status != "pending")
     request = ListSchedules(
         kind=KIND,
         status=None if status == "all" else status,
@@ -150,34 +142,19 @@ def _row(found: Schedule, zone: str, depth: int, details: Mapping[ScheduleId, st
     return view | {"error": view["last_error"]} if view["status"] == "failed" and "last_error" in view else view
 
 
-def _range(given: Arguments, zone: str, now: Instant, *, past: bool) -> tuple[dict[str, Instant], list[str]]:
-    """Return the ends of the range, both inclusive, and notes. A day without a time is included whole, so no
-    midnight is assumed. With `past`, the question is also about what happened, so the range may begin on the most
-    recent Monday."""
-    ends: dict[str, Instant] = {}
-    notes: list[str] = []
-    for name in ("from", "to"):
-        if name in given:
-            found = _read_past(given[name], zone, now, first=past and name == "from")
-            ends[name] = found.last(zone) if name == "to" else found.instant
-            note = (found.note or "").replace(shown(found.instant, zone), shown(ends[name], zone))
-            notes += [f"{name}: {part}" for part in note.split("; ") if part and part != midnight_note(zone)]
-    return ends, notes
-
-
 @refusing
 def schedule_edit(call: Call, given: Arguments) -> Reply:
     """Change a pending prompt; what is not given stays. at moves only the next time of a recurring one; cron, rrule or
     every replace its rule. What runs or has ended cannot be changed."""
     named = task_named(given)
-    if not any(name in given for name in ("at", "prompt", "agent", *_RULES)):
+    if not any(name in given for name in ("at", "prompt", "agent", *RULES)):
         hint = (
             {"hint": "timezone is how times are read; to change it, give the rule too."} if "timezone" in given else {}
         )
         raise Refusal("Error: provide at least one of 'at' or 'prompt' to edit.", **hint)
     call = call.in_zone(given.get("timezone"))
     now = call.scheduler.clock.now()
-    first = _first_time(given, call.zone, now) if any(name in given for name in _TIMES) else None
+    first = first_time(given, call.zone, now) if any(name in given for name in TIMES) else None
     if first is not None and first.instant < now:
         raise _past(call, first)
     task = found_task(call, given, _not_editable(named, "edited"), "edit_schedule")
@@ -186,8 +163,8 @@ def schedule_edit(call: Call, given: Arguments) -> Reply:
         raise Refusal(_not_editable(named, "edited"), **_if_paused(task))
     if "agent" in given and payload_of(task.definition).get("remind"):
         raise error("agent: it is a reminder, which wakes no agent; schedule a new task for one.")
-    times = {name: given[name] for name in _TIMES if name in given}
-    if times.keys() & _RULES and "timezone" in given:
+    times = {name: given[name] for name in TIMES if name in given}
+    if times.keys() & RULES and "timezone" in given:
         times["timezone"] = given["timezone"]
     fields: Arguments = {name: given[name] for name in ("prompt", "agent") if name in given}
     request = EditSchedule(schedule=task, times=times, fields=fields, guarded=False, pending_only=True)
@@ -210,7 +187,7 @@ def _refuse_hidden(call: Call, given: Arguments, found: Schedule) -> None:
 def _updated(
     call: Call, given: Arguments, edited: EditedSchedule, warnings: Sequence[ScheduleWarning], first: ReadTime | None
 ) -> Reply:
-    schedule, zone, ruled = edited.schedule, call.zone, any(name in given for name in _RULES)
+    schedule, zone, ruled = edited.schedule, call.zone, any(name in given for name in RULES)
     parts = []
     if ruled or "at" in given:
         parts.append(f"time → {shown(fire_time(schedule), zone)}")
@@ -256,45 +233,16 @@ def _not_editable(named: str, verb: str) -> str:
 # -- times and rules ----------------------------------------------------------------------------------------------
 
 
-def _first_time(given: Arguments, zone: str, now: Instant) -> ReadTime | None:
-    """Return the time in `at`, or in a `when` that is a time. The caller checks whether it has passed."""
-    named = [name for name in _TIMES if name in given]
-    if named not in (["at"], ["cron"], ["rrule"], ["every"], ["at", "every"], ["when"]):
-        was = ", ".join(named) or "none of them"
-        raise error(f"give exactly one of {', '.join(_TIMES)} (every may have at as its first time), not {was}.")
-    is_time = named[0] == "at" or (named == ["when"] and read_phrase(given["when"])[0] == "once")
-    return _read(given[named[0]], zone, now) if is_time else None
-
-
 def _times(given: Arguments) -> dict[str, Any]:
     """Return the options of times. They stay as written, because a create that is repeated under its key must be the
     same request."""
-    times = {name: given[name] for name in (*_TIMES, *TIME_LIMITS) if name in given}
+    times = {name: given[name] for name in (*TIMES, *TIME_LIMITS) if name in given}
     if "every" in times and "at" in times:
         if "start" in times:
             raise error("start: is given twice; give it once.")
         at = times.pop("at")
         times["start"] = SOON if at.strip().lower() == "now" else at
     return times
-
-
-def _read(text: str, zone: str, now: Instant) -> ReadTime:
-    try:
-        return read_time(text, zone=zone, now=now)
-    except UnreadableTime as problem:
-        raise error(problem.message) from problem
-
-
-def _read_past(text: str, zone: str, now: Instant, *, first: bool) -> ReadTime:
-    """Parse a time that may be in the past, such as yesterday: with `first`, prefer a past time; otherwise, use one
-    only if the text has no other meaning."""
-    if not first:
-        with suppress(UnreadableTime):
-            return read_time(text, zone=zone, now=now)
-    try:
-        return read_past_time(text, zone=zone, now=now)
-    except UnreadableTime as problem:
-        raise error(problem.message) from problem
 
 
 def _past(call: Call, time: ReadTime) -> Refusal:

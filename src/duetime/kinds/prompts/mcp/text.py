@@ -8,11 +8,10 @@ from typing import Any, TypeVar
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError
-from duetime.engine.policy.options import policy_for_ending
 from duetime.engine.result import Err, Result
 from duetime.engine.triggers import trigger_from_json
 from duetime.kinds.prompts.framing import is_from_agents
-from duetime.kinds.prompts.kind import CUT, KIND, harmless, headline, payload_of, prompt_of
+from duetime.kinds.prompts.kind import CUT, KIND, deliver_to, harmless, headline, payload_of, prompt_of
 from duetime.mcp.definitions import Arguments, Reply, Schema, ToolProblem, id_or_name
 from duetime.mcp.schemas import lookup_fields
 from duetime.service.errors import STORE_ERRORS
@@ -142,7 +141,7 @@ def task_view(schedule: Schedule, zone: str, depth: int, detail: str | None = No
         "name": None if prompt.startswith(definition.name) else masked(definition.name),
         "state_detail": detail,
         "repeats": repeats(definition),
-        "deliver_to": policy_for_ending(definition.policy).deliver_to,
+        "deliver_to": deliver_to(definition),
         "last_run": instant_view(progress.last_run, zone),
         "last_status": progress.last_status,
         "last_error": masked(progress.last_error),

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import date, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from duetime.engine.clock import DAY, HOUR, SECOND, Instant, datetime_of
-from duetime.engine.errors import UnreadableTime
+from duetime.engine.errors import InvalidInput, UnreadableTime
 from duetime.engine.times import read_duration, read_time
 from duetime.engine.times.grammar import read_clock, read_iso
-from duetime.mcp.definitions import Arguments, ToolProblem
 from duetime.service.services import Call
 from duetime.service.vocabulary import iso_local, known_zone
 from duetime.service.when import When
@@ -38,31 +38,31 @@ class RequestedTime(NamedTuple):
         return notes[0] if notes else None
 
 
-def requested_time(call: Call, given: Arguments) -> RequestedTime:
+def requested_time(call: Call, given: Mapping[str, Any]) -> RequestedTime:
     zone = call.in_zone(given.get("timezone")).zone
     chosen = [way for way in _WAYS if way in given]
     if len(chosen) != 1:
         found = f"{' and '.join(chosen)} were" if chosen else "none of them was"
-        raise ToolProblem(
+        raise InvalidInput(
             f"Give exactly one of datetime, time (with timezone) or delay; {found} given. For example datetime "
             f"{_example(call, zone)}, or time 15:30 with timezone Europe/Berlin, or delay 2h30m. {now_text(call, zone)}"
         )
     if "date" in given and chosen != ["time"]:
         example = f"time 15:30, timezone {zone}, date {_tomorrow(call, zone)}"
-        raise ToolProblem(f"date: goes with time alone, for example {example}. {now_text(call, zone)}")
+        raise InvalidInput(f"date: goes with time alone, for example {example}. {now_text(call, zone)}")
     return {"datetime": _by_datetime, "time": _by_time, "delay": _by_delay}[chosen[0]](call, given, zone)
 
 
-def past(call: Call, when: RequestedTime, reason: str) -> ToolProblem:
+def past(call: Call, when: RequestedTime, reason: str) -> InvalidInput:
     """Return the engine's error about the time, with the name of the argument that contained it."""
     name = "date" if when.day else when.argument
     later = f"Give a later one, such as {_example(call, when.zone)}."
     if when.argument == "time":
         later = f"Give a later time, or a later date such as {_tomorrow(call, when.zone)}."
-    return ToolProblem(f"{name}: {reason.rstrip('.')}. {later}")
+    return InvalidInput(f"{name}: {reason.rstrip('.')}. {later}")
 
 
-def _by_datetime(call: Call, given: Arguments, zone: str) -> RequestedTime:
+def _by_datetime(call: Call, given: Mapping[str, Any], zone: str) -> RequestedTime:
     text = " ".join(given["datetime"].split())
     read = read_iso(text) if len(text) <= 100 else None
     if read is None and (phrase := _phrase(call, text, zone)):
@@ -71,15 +71,15 @@ def _by_datetime(call: Call, given: Arguments, zone: str) -> RequestedTime:
         raise _unreadable(call, "datetime", text, f"give ISO 8601 with offset, such as {_example(call, zone)}", zone)
     if read[0].tzinfo is None:
         rule = f"it has no offset, so it could mean any zone's time; give one such as {_example(call, zone)}"
-        raise ToolProblem(
+        raise InvalidInput(
             f'datetime: "{text}" cannot be used: {rule}, or use time with timezone. {now_text(call, zone)}'
         )
     return RequestedTime("datetime", text, zone)
 
 
-def _by_time(call: Call, given: Arguments, zone: str) -> RequestedTime:
+def _by_time(call: Call, given: Mapping[str, Any], zone: str) -> RequestedTime:
     if "timezone" not in given:
-        raise ToolProblem(
+        raise InvalidInput(
             "timezone: is required with time, for a wall-clock time means nothing without its zone; give the user's "
             f"IANA zone, for example time 15:30 with timezone Europe/Berlin. {now_text(call, zone)}"
         )
@@ -99,13 +99,13 @@ def _by_time(call: Call, given: Arguments, zone: str) -> RequestedTime:
     return RequestedTime("time", f"{day}T{time_of_day}", zone, day, time_of_day)
 
 
-def _by_delay(call: Call, given: Arguments, zone: str) -> RequestedTime:
+def _by_delay(call: Call, given: Mapping[str, Any], zone: str) -> RequestedTime:
     try:
         length = read_duration(given["delay"])
     except UnreadableTime as error:
-        raise ToolProblem(f"delay: {error.message} {now_text(call, zone)}") from error
+        raise InvalidInput(f"delay: {error.message} {now_text(call, zone)}") from error
     if length == 0:
-        raise ToolProblem(
+        raise InvalidInput(
             "delay: is zero; give one such as 30m, or use send_push_notification to send at once. "
             + now_text(call, zone)
         )
@@ -119,7 +119,7 @@ def _phrase(call: Call, text: str, zone: str) -> str | None:
             return None if read_time(words, zone=zone, now=call.scheduler.clock.now()).whole_day else words
         except UnreadableTime as error:
             if " It could mean " in error.message:
-                raise ToolProblem(f"datetime: {error.message} {now_text(call, zone)}") from error
+                raise InvalidInput(f"datetime: {error.message} {now_text(call, zone)}") from error
     return None
 
 
@@ -132,9 +132,9 @@ def _readable(call: Call, text: str, zone: str) -> bool:
     return True
 
 
-def _unreadable(call: Call, argument: str, text: str, rule: str, zone: str) -> ToolProblem:
+def _unreadable(call: Call, argument: str, text: str, rule: str, zone: str) -> InvalidInput:
     shown = text if len(text) <= 100 else text[:100] + "..."
-    return ToolProblem(f'{argument}: cannot read "{shown}"; {rule}. {now_text(call, zone)}')
+    return InvalidInput(f'{argument}: cannot read "{shown}"; {rule}. {now_text(call, zone)}')
 
 
 def whole_second(instant: Instant) -> Instant:
