@@ -163,6 +163,30 @@ def test_what_cannot_be_made_is_refused_with_its_field(ada: Client, change: dict
     assert ada.ids() == []
 
 
+OPTIONS: list[tuple[dict[str, Any], str]] = [
+    ({"cron": "nonsense"}, "Invalid cron expression: nonsense"),
+    ({"cron": 5}, "cron: must be a text in quotes"),
+    ({"at": "soonish"}, "at: "),
+    ({"every": 0}, "every: "),
+    ({"delay": -1}, "delay: must be a text such as 30s, or a number of seconds"),
+    ({"every": True}, "every: must be a text such as 30s, or a number of seconds"),
+]
+
+
+@pytest.mark.parametrize(("option", "words"), OPTIONS, ids=[json.dumps(option) for option, _ in OPTIONS])
+def test_an_option_of_times_is_refused_by_its_name(ada: Client, option: dict[str, Any], words: str) -> None:
+    problem = ada.refused(
+        "POST", "/schedules", 422, json={"kind": "job", "name": "n", "payload": {"task": "echo"}, **option}
+    )
+    assert problem["field"] == next(iter(option)), problem
+    assert {each["field"] for each in problem.get("errors", [])} <= {*option, "trigger"}, problem
+    assert words in problem["detail"], problem
+
+
+def test_an_empty_text_matches_no_dead_letters(ada: Client) -> None:
+    assert ada.refused("GET", "/dead?text=", 422)["field"] == "text"
+
+
 def test_all_that_is_wrong_is_told_at_once(ada: Client) -> None:
     problem = ada.refused("POST", "/schedules", 422, json={"kind": 1, "name": 2})
     assert {each["field"] for each in problem["errors"]} == {"kind", "name", "trigger", "payload"}

@@ -14,8 +14,10 @@ from starlette.responses import Response
 from duetime.engine.errors import DuetimeError, InvalidTrigger
 from duetime.http.problems import problem
 from duetime.service.errors import STORE_ERRORS, STORE_MESSAGE, shown
+from duetime.service.options import TIME_LIMITS
 from duetime.service.owner_limits import TooManyRequests
 from duetime.service.text import clean_text
+from duetime.service.when import WAYS
 
 log = logging.getLogger("duetime.http")
 
@@ -26,6 +28,8 @@ _REFUSED_INPUT: Final = 422
 _MOST_ERRORS: Final = 20
 _FIELDS: Final = {"trigger_config": "trigger", "trigger_type": "trigger.type", "type": "trigger.type"}
 """Field names of the engine that differ from those of a request."""
+_OPTIONS: Final = frozenset(WAYS) - {"rrule"}
+"""Options of times that no trigger has as a field."""
 
 
 def answer_of(err: DuetimeError) -> Response:
@@ -36,7 +40,7 @@ def answer_of(err: DuetimeError) -> Response:
     message = "; ".join(filter(None, (message, err.details.get("hint"))))
     if field in _FIELDS:
         field, message = _FIELDS[field], message.replace(field, _FIELDS[field], 1)
-    elif field is not None and field != "when" and err.code == InvalidTrigger.code:
+    elif field is not None and field not in _OPTIONS and err.code == InvalidTrigger.code:
         field = f"trigger.{field}"
     return problem(shown(err.code).status, err.code, clean_text(message), field=_cut(field))
 
@@ -66,7 +70,7 @@ def _invalid(error: RequestValidationError) -> Response:
     found = list(error.errors())
     if any(each["type"] == "json_invalid" for each in found):
         return problem(400, "not_json", "The body is not valid JSON; check its quotes, commas and brackets.")
-    errors = [_one(each) for each in found[:_MOST_ERRORS]]
+    errors = list({each["field"]: each for each in map(_one, reversed(found[:_MOST_ERRORS]))}.values())[::-1]
     first = errors[0]
     detail = f"{first['field']}: {first['message']}" if first["field"] else first["message"]
     return problem(_REFUSED_INPUT, "invalid", detail, field=first["field"] or None, errors=errors)
@@ -98,18 +102,26 @@ def _one(error: Mapping[str, Any]) -> dict[str, str]:
     if limits.get("field_type") == "Value":  # pydantic would call the characters of a text items
         bound = f"least {limits['min_length']}" if "min_length" in limits else f"most {limits.get('max_length')}"
         words = f"must have at {bound} characters, and it has {limits.get('actual_length')}"
-    return {"field": _path(error["loc"]), "message": clean_text(words)}
+    field = _path(error["loc"])
+    if field in _SPANS:  # a text or a number; pydantic describes both
+        words = "must be a text such as 30s, or a number of seconds"
+    return {"field": field, "message": clean_text(words)}
 
 
 _PLACES: Final = frozenset({"body", "query", "path", "header"})
 _TAGS: Final = frozenset({"once", "interval", "cron", "rrule"})
+_SPANS: Final = frozenset({"delay", "every", "jitter"})
 
 
 def _path(place: Sequence[Any]) -> str:
-    """Return a path such as `trigger.expression`, without `body` or `query` before it and without the trigger type that
-    pydantic inserts."""
-    parts = place[1:] if place and place[0] in _PLACES else place
-    return ".".join(clean_text(str(part)[:60]) for part in parts if part not in _TAGS)[:200]
+    """Return a path such as `trigger.expression`, without `body` or `query` before it and without what pydantic
+    inserts: the type of a trigger, and the form of an option that has several."""
+    parts = list(place[1:] if place and place[0] in _PLACES else place)
+    if parts and parts[0] in (*WAYS, *TIME_LIMITS):
+        parts = parts[:1]
+    elif parts[:1] == ["trigger"] and parts[1:2] and parts[1] in _TAGS:
+        del parts[1]
+    return ".".join(clean_text(str(part)[:60]) for part in parts)[:200]
 
 
 def no_such_path() -> Response:

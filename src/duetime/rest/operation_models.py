@@ -33,7 +33,7 @@ def _field(argument: Argument) -> tuple[Any, Any]:
     bounds = {"ge": declared.minimum, "le": declared.maximum, "max_length": declared.max_length}
     given: dict[str, Any] = {name: bound for name, bound in bounds.items() if bound is not None}
     if is_text:
-        type_ = Annotated[type_, Field(min_length=0 if default == "" else 1, **given)]
+        type_ = Annotated[type_, Field(min_length=1, **given)]
         given = {}
     optional = type_ | None if default is None else type_
     if isinstance(default, tuple):

@@ -127,7 +127,7 @@ def read_times(times: Mapping[str, Any], trigger: TriggerParts | None = None) ->
     ways = ways_in(times)
     if trigger is not None and not (ways and not trigger[1]):
         if ways:
-            raise InvalidInput(f"{ways[0]}: give it or a trigger, not both", field=ways[0])
+            raise InvalidInput(f"{ways[0]}: give it or a trigger (its type and configuration), not both", field=ways[0])
         if trigger[0] == "changing":
             raise unknown_type("changing")  # only an import uses this form, which edits with `starting` store
         when = When(trigger[0], dict(trigger[1]))

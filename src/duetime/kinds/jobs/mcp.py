@@ -238,7 +238,7 @@ TOOLS = [
     ),
     tool(
         preview_schedule,
-        "PreviewTimes a trigger",
+        "Preview a trigger",
         {
             "trigger_type": TRIGGER_TYPE,
             "trigger_config": {"type": "object", "description": "As schedule_job takes it, such as {hours: 1}."},

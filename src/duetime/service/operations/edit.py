@@ -136,7 +136,7 @@ def _read_times(call: Call, schedule: Schedule, request: EditSchedule) -> _NewTi
         first, second = [*instants][:2]
         raise InvalidInput(f"{first} and {second} are both a time; give one of them.", field=second)
     if request.trigger is not None:
-        rules["trigger"] = read_times({}, request.trigger)
+        rules["trigger"] = read_times({way: times[way] for way in rules}, request.trigger)
     if len(rules) > 1:
         raise InvalidInput(f"give exactly one of {', '.join(WAYS)}, not {', '.join(rules)}", field="when")
     limits = _new_limits(times)
