@@ -9,6 +9,8 @@ from xml.etree import ElementTree
 
 FILE = Path(__file__).with_name("evaluation.xml")
 MANAGING = Path(__file__).with_name("managing.xml")
+OPERATING = Path(__file__).with_name("operating.xml")
+"""Requests that the tools have to learn to meet; they join the others when all of them are met."""
 
 
 class Change(NamedTuple):

@@ -1,16 +1,20 @@
 """The prepared stores on which questions are asked, and what they contain before and after an answer.
 
-What they schedule begins in 2031, so nothing fires while a question is answered.
+What they schedule begins in 2031, so nothing fires while a question is answered. What happened days ago was played on a
+simulated clock.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from duetime import Duetime
+from duetime.engine.clock import SystemClock, datetime_of
 from duetime.settings import Settings
+from duetime.testing import Simulation
 from evaluation.questions import Change
 
 ZONE = "Europe/Berlin"
@@ -19,12 +23,19 @@ TASKS = "duetime.cli.serve.demo_tasks"
 YEAR = "2031-01-01"
 
 
+def _settings(file: Path) -> Settings:
+    return Settings(db=str(file), timezone=ZONE, tasks=(TASKS,))
+
+
 def opened(file: Path) -> Duetime:
-    return Duetime(str(file), settings=Settings(timezone=ZONE, tasks=(TASKS,)))
+    return Duetime(settings=_settings(file))
 
 
 def prepare(name: str, file: Path) -> None:
     """Create a prepared store; `name` is a key of STORES."""
+    if name in EARLIER:
+        with Simulation(datetime_of(SystemClock().now()) - timedelta(days=6), settings=_settings(file)) as simulation:
+            EARLIER[name](simulation)
     with opened(file) as duetime:
         STORES[name](duetime)
 
@@ -74,6 +85,54 @@ def _running(duetime: Duetime) -> None:
     duetime.prompt("Order seeds", name="seeds", at="2031-04-01T09:00:00+02:00")
 
 
+def _reminder_cancelled(simulation: Simulation) -> None:
+    """A reminder was cancelled before its time, which has passed since."""
+    simulation.duetime.notify("Call mum", "family", name="call mum", delay="1h")
+    simulation.duetime.cancel("call mum")
+
+
+def _gone(duetime: Duetime) -> None:
+    """The office, of which one was deleted and one was cancelled."""
+    _office(duetime)
+    duetime.delete("retro")
+    duetime.cancel("queue check")
+
+
+def _ended_days_ago(simulation: Simulation) -> None:
+    """Two one-offs ran days ago."""
+    simulation.duetime.schedule("echo", args=["12 rows"], name="old import", delay="1h")
+    simulation.duetime.schedule("echo", args=["hello"], name="first greeting", delay="2h")
+    simulation.advance(timedelta(hours=3))
+
+
+def _finished(duetime: Duetime) -> None:
+    """A third one-off has ended just now, and the office goes on."""
+    _office(duetime)
+    duetime.schedule("echo", args=["7 rows"], name="new import", delay=0.1).wait(30)
+
+
+def _missed_days_ago(simulation: Simulation) -> None:
+    """No worker ran when a job was due for its only time, and nobody took a prompt."""
+    end = simulation.now + timedelta(days=2)
+    simulation.duetime.schedule("echo", args=["stall 7"], name="flea market", every="30h", catch_up="skip", end=end)
+    simulation.duetime.prompt("Ask where the parcel is", name="parcel", delay="47h")
+    simulation.clock.move_to(end)
+    simulation.settle()
+
+
+def _waiting(duetime: Duetime) -> None:
+    """Two runs have failed just now."""
+    for name in ("invoice import", "bank import"):
+        duetime.schedule("demo_unlucky", name=name, cron="0 3 * * *", start=YEAR)
+        duetime.run_now(name, wait=30)
+
+
+def _holiday(duetime: Duetime) -> None:
+    """The office, all of which is paused."""
+    _office(duetime)
+    duetime.change_many("pause", everything=True, until="2031-05-01T08:00:00+02:00")
+
+
 def _taken(duetime: Duetime) -> int:
     taken = duetime.take_prompt(wait=30, lease="6h")
     assert taken is not None, "the prompt is not due"
@@ -86,7 +145,17 @@ STORES: dict[str, Callable[[Duetime], None]] = {
     "paused": _paused,
     "failures": _failures,
     "running": _running,
+    "gone": _gone,
+    "finished": _finished,
+    "waiting": _waiting,
+    "holiday": _holiday,
 }
+EARLIER: dict[str, Callable[[Simulation], None]] = {
+    "gone": _reminder_cancelled,
+    "finished": _ended_days_ago,
+    "waiting": _missed_days_ago,
+}
+"""What happened in a store six days ago."""
 
 
 Rows = dict[str, dict[str, Any]]
