@@ -29,8 +29,8 @@ from duetime.api.create import Creating
 from duetime.api.duetime import Duetime
 from duetime.api.manage import Managing, Overview
 from duetime.api.prompts import Prompting
-from duetime.api.runs import DeadLetters, Inbox, Running
-from duetime.api.values import ScheduleValue
+from duetime.api.runs import DeadLetters, DeadLettersMethods, Inbox, InboxMethods, Running
+from duetime.api.values import OneScheduleMethods, ScheduleMethods, ScheduleValue
 from duetime.service import answers, options
 from duetime.service.operations.change import BulkChange
 from duetime.testing import SettableClock
@@ -44,17 +44,18 @@ your schedules](../how-to/test-your-schedules.md) the simulation. Settings are d
 
 Results are frozen values with the attributes listed below, in which times are `datetime`s with a time zone. `as_dict()`
 returns each of them as plain data for JSON, in which times are ISO 8601 texts with an offset."""
-_GROUPS = {
-    "Start and stop": Base,
-    "Create": Creating,
-    "Find and change": Managing,
-    "What a schedule can do": Schedule,
-    "Runs": Running,
-    "Inbox": Inbox,
-    "Dead letters": DeadLetters,
-    "Overview": Overview,
-    "Prompts": Prompting,
+_GROUPS: dict[str, tuple[type, ...]] = {
+    "Start and stop": (Duetime, Base),
+    "Create": (Duetime, Creating),
+    "Find and change": (Duetime, Managing, ScheduleMethods),
+    "What a schedule can do": (Schedule, OneScheduleMethods, ScheduleMethods),
+    "Runs": (Duetime, Running),
+    "Inbox": (Inbox, InboxMethods),
+    "Dead letters": (DeadLetters, DeadLettersMethods),
+    "Overview": (Duetime, Overview),
+    "Prompts": (Duetime, Prompting),
 }
+"""Sections of the page: a class, and those among its bases whose methods the section describes."""
 _PREFIXES = {Schedule: "schedule.", Inbox: "duetime.inbox.", DeadLetters: "duetime.dead_letters."}
 """What the methods of objects other than `Duetime` are called on."""
 _OPTIONS = (types.ScheduleOptions, options.TimeOptions, options.PolicyOptions, types.EditOptions, types.Allow)
@@ -84,8 +85,8 @@ _LINKED = re.compile(rf"\b({'|'.join(each.__name__ for each in (*_OPTIONS, *_RES
 
 def python_page() -> str:
     parts = [_ABOUT, "## Duetime", class_docs(Duetime), *_callable("Duetime", Base.__init__)[1:]]
-    for heading, of in _GROUPS.items():
-        methods = ((f"{_PREFIXES.get(of, '')}{name}", method) for name, method in _methods(of))
+    for heading, (of, *bases) in _GROUPS.items():
+        methods = ((f"{_PREFIXES.get(of, '')}{name}", method) for name, method in _methods(of, *bases))
         about = class_docs(of) if of in _PREFIXES else ""
         parts += [f"## {heading}", about, *(part for each in methods for part in _callable(*each))]
     parts += ["## AsyncDuetime", class_docs(AsyncDuetime)]
@@ -103,17 +104,24 @@ def python_page() -> str:
 
 def undescribed() -> list[str]:
     """Return the public methods, options and results without a description."""
-    methods = [f"{of.__name__}.{name}" for of in _GROUPS.values() for name, each in _methods(of) if not each.__doc__]
+    methods = [
+        f"{of.__name__}.{name}"
+        for of, *bases in _GROUPS.values()
+        for name, each in _methods(of, *bases)
+        if not each.__doc__
+    ]
     fields = [
         f"{of.__name__}.{name}" for of in (*_OPTIONS, *_RESULTS) for name in own_fields(of) if name not in _meanings(of)
     ]
     return methods + fields
 
 
-def _methods(of: type) -> Iterator[tuple[str, Callable[..., Any]]]:
-    for name, member in vars(of).items():
-        if not name.startswith("_") and callable(member):
-            yield name, member
+def _methods(of: type, *bases: type) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """Yield the public methods of a class, or only those that these bases of it declare."""
+    for base in bases or (of,):
+        for name in vars(base):
+            if not name.startswith("_") and inspect.isfunction(member := getattr(of, name)):
+                yield name, member
 
 
 def _callable(name: str, of: Callable[..., Any]) -> list[str]:

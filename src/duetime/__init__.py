@@ -6,11 +6,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from duetime.api import AsyncSchedule as AsyncSchedule
     from duetime.api import Duetime as Duetime
     from duetime.api import NotStartedWarning as NotStartedWarning
     from duetime.api import Schedule as Schedule
     from duetime.api.asynchronous import AsyncDuetime as AsyncDuetime
-    from duetime.api.asynchronous import AsyncSchedule as AsyncSchedule
     from duetime.engine.clock import instant_of as instant_of
     from duetime.engine.errors import Conflict as Conflict
     from duetime.engine.errors import DuetimeError as DuetimeError
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from duetime.testing import Simulation as Simulation
 
 _NAMES = {
-    "duetime.api": "Duetime NotStartedWarning Schedule",
-    "duetime.api.asynchronous": "AsyncDuetime AsyncSchedule",
+    "duetime.api": "AsyncSchedule Duetime NotStartedWarning Schedule",
+    "duetime.api.asynchronous": "AsyncDuetime",
     "duetime.engine.clock": "instant_of",
     "duetime.engine.errors": "Conflict DuetimeError InvalidInput LimitReached NotFound Refused StoreUnavailable",
     "duetime.kinds.jobs.context": "PermanentError RetryLater TaskContext",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import inspect
+import re
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -83,6 +84,7 @@ def test_every_method_is_a_coroutine_with_the_same_arguments(
     assert coroutines.keys() == expected.keys() and len(coroutines) > 2
     for name, method in coroutines.items():
         assert name == "as_dict" or inspect.iscoroutinefunction(method), name
+        assert not re.search(r"\bSchedule\b", str(inspect.signature(method).return_annotation)), f"{name} blocks later"
         assert [*inspect.signature(method).parameters] == [*inspect.signature(expected[name]).parameters], name
 
 
@@ -295,6 +297,61 @@ def test_a_prompt_is_given_back_if_nobody_waits_for_it_any_more(
             assert taken is not None and taken.prompt == "Make tea"
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("closes_first", [True, False])
+def test_a_task_that_is_cancelled_while_the_store_is_closed_is_cancelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, closes_first: bool
+) -> None:
+    gate = Gate()
+
+    async def main() -> None:
+        duetime = await opened(tmp_path).start()
+        await duetime.prompt("Make tea", agent="inbox")
+        monkeypatch.setattr(Scheduler, "take", gate.before(Scheduler.take))
+        caller = asyncio.create_task(duetime.take_prompt("inbox", wait=PATIENCE))
+        while not gate.reached.is_set():
+            await asyncio.sleep(0.01)
+        if closes_first:
+            await duetime.close()
+        caller.cancel()
+        await asyncio.sleep(0.05)
+        if not closes_first:
+            await duetime.close()
+        await asyncio.gather(caller, gate.pass_through(), return_exceptions=True)
+        assert caller.cancelled()
+
+    asyncio.run(main())
+
+
+def test_a_method_is_found_by_its_class_with_the_arguments_of_its_form() -> None:
+    assert str(inspect.signature(Duetime.pause)).startswith("(self: 'Opened', id: 'Id', *, until")
+    assert [*inspect.signature(Schedule.pause).parameters] == ["self", "until", "note"]
+    assert (Duetime.pause.__qualname__, AsyncSchedule.pause.__qualname__) == ("Duetime.pause", "AsyncSchedule.pause")
+    assert Schedule.pause.__doc__ == AsyncDuetime.pause.__doc__ and Duetime.pause is Duetime.pause
+
+
+def test_type_checkers_know_the_arguments_and_results_of_every_form() -> None:
+    """Mistakes that a type checker has to see; it reports an ignore that nothing needs."""
+
+    def blocking(duetime: Duetime, schedule: Schedule) -> None:
+        assert_type(duetime.edit(id=1, name="Tea"), Schedule)
+        assert_type(schedule.wait(1), Schedule)
+        assert_type(duetime.run_now(1, wait=1), Run)
+        assert_type(duetime.find("tea"), Schedule | None)
+        duetime.pause()  # type: ignore[call-arg]
+        schedule.pause("tea")  # type: ignore[call-arg]
+        schedule.schedules()  # type: ignore[attr-defined]
+
+    async def coroutines(duetime: AsyncDuetime, schedule: AsyncSchedule) -> None:
+        assert_type(await duetime.edit(id=1, name="Tea"), AsyncSchedule)
+        assert_type(await schedule.wait(1), AsyncSchedule)
+        assert_type(await schedule.history(5, status="failed"), list[Run])
+        assert_type(await duetime.find("tea"), AsyncSchedule | None)
+        await duetime.pause(1, until=1)  # type: ignore[arg-type]
+        await schedule.edit(name=1)  # type: ignore[arg-type]
+
+    assert [each.__name__ for each in (blocking, coroutines)] == ["blocking", "coroutines"]
 
 
 def test_the_warning_about_a_missing_worker_names_the_line_that_created_the_schedule(tmp_path: Path) -> None:

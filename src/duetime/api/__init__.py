@@ -5,6 +5,6 @@ from __future__ import annotations
 from duetime.api.base import NotStartedWarning
 from duetime.api.duetime import Duetime
 from duetime.api.prompts import ScheduledTask
-from duetime.api.values import Schedule
+from duetime.api.values import AsyncSchedule, Schedule
 
-__all__ = ["Duetime", "NotStartedWarning", "Schedule", "ScheduledTask"]
+__all__ = ["AsyncSchedule", "Duetime", "NotStartedWarning", "Schedule", "ScheduledTask"]

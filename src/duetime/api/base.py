@@ -12,14 +12,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from duetime.api.methods import Blocking
 from duetime.app import App, build
 from duetime.engine.actor import MODULE, Actor
 from duetime.engine.clock import Clock
+from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller
 from duetime.engine.scheduler import Scheduler
 from duetime.kinds.jobs.registry import Registry
 from duetime.service.errors import refuse
-from duetime.service.services import OPERATOR, Call, Services
+from duetime.service.operations.create import CreatedSchedule, CreateSchedule, create
+from duetime.service.operations.declaration import Answer
+from duetime.service.services import NO_WORKER, OPERATOR, Call, Services
 from duetime.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -27,8 +31,8 @@ if TYPE_CHECKING:
 
     from duetime.engine.worker.threads import Engine
 
-LOOK = 0.5
-"""Seconds between two checks whether the worker is still running."""
+SECONDS_BETWEEN_CHECKS = 0.5
+"""How long `run_forever` waits between two checks whether the worker is still running."""
 
 
 class NotStartedWarning(UserWarning):
@@ -44,7 +48,7 @@ def warn_not_started() -> None:
     warnings.warn(text, NotStartedWarning, stacklevel=level)
 
 
-class Base:
+class Base(Blocking):
     def __init__(
         self,
         url: str | None = None,
@@ -113,7 +117,7 @@ class Base:
         try:
             self.start()
             while (engine := self._engine) is not None and engine.failure is None:
-                pause.wait(LOOK)
+                pause.wait(SECONDS_BETWEEN_CHECKS)
         except KeyboardInterrupt:
             engine = None
         finally:
@@ -129,9 +133,27 @@ class Base:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    # -- for the methods that `Duetime` shares with `AsyncDuetime` -------------------------------------------------
+
     @property
     def _call(self) -> Call:
         return Call(self._services, self.caller, self.zone)
+
+    def _create(self, request: CreateSchedule) -> Answer[CreatedSchedule]:
+        """Create a schedule; warn once if no worker would run it."""
+        answer = create(self._call, request)
+        if self._engine is None and not self._warned and any(each.code == NO_WORKER for each in answer.warnings):
+            self._warned = True
+            self._warn()
+        return answer
+
+    def _name_of(self, task: str | Callable[..., object]) -> str:
+        if isinstance(task, str):
+            return task
+        for known in self.app.registry:
+            if known.function is task:
+                return known.name
+        raise InvalidInput(f"{task!r} is not registered; decorate it with @task", field="task")
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

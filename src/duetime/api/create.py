@@ -6,22 +6,20 @@ import base64
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import Any, Protocol, Unpack
 
-from duetime.api.base import Base
+from duetime.api.methods import Opened, method
 from duetime.api.types import Allow, ScheduleOptions
-from duetime.api.values import Schedule, schedule_of
+from duetime.api.values import Schedule, schedule_method, schedule_of
 from duetime.engine.errors import DuetimeError, InvalidInput, Refused
 from duetime.engine.result import err_of
 from duetime.service.answers import Preview
 from duetime.service.errors import error_of
 from duetime.service.kind_spec import known_specs
-from duetime.service.operations import create as operations
-from duetime.service.operations.create import CreateSchedule
+from duetime.service.operations.create import CreatedSchedule, CreateSchedule
 from duetime.service.operations.declaration import Answer, check_types
 from duetime.service.operations.schedules import PreviewTimes, preview
 from duetime.service.options import TIME_LIMITS, TimeOptions
-from duetime.service.services import NO_WORKER
 from duetime.service.warnings import warning_facts
 from duetime.service.when import read_seconds
 
@@ -30,9 +28,18 @@ _OPTIONS = frozenset(ScheduleOptions.__annotations__)
 _OTHER_NAMES = {"tz": "timezone", "zone": "timezone", "label": "name", "idempotency_key": "key", "run_at": "at"}
 
 
-class Creating(Base):
+class Creator(Opened, Protocol):
+    """A store in which schedules are created."""
+
+    def _create(self, request: CreateSchedule) -> Answer[CreatedSchedule]: ...
+
+    def _name_of(self, task: str | Callable[..., object]) -> str: ...
+
+
+class Creating:
+    @schedule_method
     def schedule(
-        self,
+        self: Creator,
         task: str | Callable[..., object],
         *,
         args: Sequence[Any] = (),
@@ -48,10 +55,11 @@ class Creating(Base):
         if isinstance(args, str | bytes):
             raise InvalidInput(field="args", problem=f"must be a list of arguments, such as [{args!r:.60}]")
         payload = {"task": name, "args": list(args), "kwargs": dict(kwargs or {})}
-        return self._create("job", name, payload, options)
+        return _create(self, "job", name, payload, options)
 
+    @schedule_method
     def prompt(
-        self,
+        self: Creator,
         text: str,
         *,
         agent: str | None = None,
@@ -68,15 +76,16 @@ class Creating(Base):
         someone takes it with `take_prompt`. `allow` narrows what the agent may use. With `remind`, no agent is woken:
         the text is sent as a notification. The limits hold further runs back until the next day.
         """
-        payload = _given(
+        payload = _without_none(
             prompt=text, agent=agent, allow=None if allow is None else dict(allow), remind=remind,
             max_runs_per_day=max_runs_per_day, max_tokens_per_day=max_tokens_per_day,
             max_dollars_per_day=max_dollars_per_day,
         )  # fmt: skip
-        return self._create("prompt", _title("prompt", payload), payload, _soon(options))
+        return _create(self, "prompt", _title("prompt", payload), payload, _soon(options))
 
+    @schedule_method
     def notify(
-        self,
+        self: Creator,
         message: str,
         topic: str | None = None,
         *,
@@ -98,15 +107,16 @@ class Creating(Base):
         arrives in the built-in inbox. `priority` is 1 (lowest) to 5 (highest). `click` is opened by tapping it,
         `actions` are up to three buttons, `attach` is the URL of a file. `label` is shown in lists.
         """
-        payload = _given(
+        payload = _without_none(
             message=message, topic=topic, title=title, priority=priority, tags=None if tags is None else list(tags),
             markdown=markdown, click=click, actions=None if actions is None else [dict(each) for each in actions],
             icon=icon, attach=attach, filename=filename, label=label,
         )  # fmt: skip
-        return self._create("notification", _title("notification", payload), payload, _soon(options))
+        return _create(self, "notification", _title("notification", payload), payload, _soon(options))
 
+    @schedule_method
     def request(
-        self,
+        self: Creator,
         url: str,
         *,
         method: str = "POST",
@@ -127,7 +137,7 @@ class Creating(Base):
         """
         options = options.copy()
         timeout = options.pop("timeout", None)
-        payload = _given(
+        payload = _without_none(
             url=url, method=method, headers=None if headers is None else dict(headers), retries=retries,
             retry_delay=retry_delay, label=label, callback=callback, failure_callback=failure_callback,
             timeout=None if timeout is None else math.ceil(read_seconds(timeout, "timeout")),
@@ -136,58 +146,43 @@ class Creating(Base):
             payload["body_base64"] = base64.b64encode(body).decode()
         elif body is not None:
             payload["body"] = body
-        return self._create("request", _title("request", payload), payload, _soon(options))
+        return _create(self, "request", _title("request", payload), payload, _soon(options))
 
-    def create(self, kind: str, payload: Mapping[str, Any], **options: Unpack[ScheduleOptions]) -> Schedule:
+    @schedule_method
+    def create(self: Creator, kind: str, payload: Mapping[str, Any], **options: Unpack[ScheduleOptions]) -> Schedule:
         """Create a schedule of any kind, including kinds from other packages, from its payload."""
-        return self._create(kind, _title(kind, payload), payload, options)
+        return _create(self, kind, _title(kind, payload), payload, options)
 
-    def preview(self, count: int = 5, **times: Unpack[TimeOptions]) -> Preview:
+    @method
+    def preview(self: Opened, count: int = 5, **times: Unpack[TimeOptions]) -> Preview:
         """Return when a schedule with these times would fire: in words, and the next instants. Nothing is created."""
         if not times.keys() <= TIMES:
             raise _unknown_option(min(times.keys() - TIMES))
-        shown, warned, _ = preview(self._call, PreviewTimes(times=times, count=count))
-        zone = times.get("timezone") or self.zone
-        return Preview(shown.facts(zone, warned).copy, zone)
+        answer, warnings, _ = preview(self._call, PreviewTimes(times=times, count=count))
+        zone = times.get("timezone") or self._call.zone
+        return Preview(answer.facts(zone, warnings).copy, zone)
 
-    # -- helpers ------------------------------------------------------------------------------------------------
 
-    def _create(self, kind: str, title: str, payload: Mapping[str, Any], options: ScheduleOptions) -> Schedule:
-        try:
-            (schedule, fresh, limits), warned, _ = self._created(_request(kind, title, payload, options))
-        except Refused as error:
-            raise _about_key(error) from None
-        return schedule_of(self._call, schedule, created=fresh, **warning_facts(warned), limits=limits)
-
-    def _created(self, request: CreateSchedule) -> Answer[operations.CreatedSchedule]:
-        """Create a schedule; warn once if no worker would run it."""
-        answer = operations.create(self._call, request)
-        if self._engine is None and not self._warned and any(each.code == NO_WORKER for each in answer.warnings):
-            self._warned = True
-            self._warn()
-        return answer
-
-    def _name_of(self, task: str | Callable[..., object]) -> str:
-        if isinstance(task, str):
-            return task
-        for known in self.app.registry:
-            if known.function is task:
-                return known.name
-        raise InvalidInput(f"{task!r} is not registered; decorate it with @task", field="task")
+def _create(creator: Creator, kind: str, title: str, payload: Mapping[str, Any], options: ScheduleOptions) -> Schedule:
+    try:
+        (schedule, fresh, limits), warnings, _ = creator._create(_request(kind, title, payload, options))
+    except Refused as error:
+        raise _about_key(error) from None
+    return schedule_of(creator._call, schedule, created=fresh, **warning_facts(warnings), limits=limits)
 
 
 def _request(kind: str, title: str, payload: Mapping[str, Any], options: ScheduleOptions) -> CreateSchedule:
     """Return the request to create a schedule. `title` is its name, unless the options have one."""
     if options.keys() <= TIMES:
         return CreateSchedule(kind, payload, options, name=title)
-    given: dict[str, Any] = dict(options)
-    if not given.keys() <= _OPTIONS:
-        raise _unknown_option(min(given.keys() - _OPTIONS))
-    name, key, on_change = given.pop("name", None), given.pop("key", None), given.pop("on_change", "update")
+    times: dict[str, Any] = dict(options)
+    if not times.keys() <= _OPTIONS:
+        raise _unknown_option(min(times.keys() - _OPTIONS))
+    name, key, on_change = times.pop("name", None), times.pop("key", None), times.pop("on_change", "update")
     if on_change not in ("update", "refuse"):
         raise InvalidInput(field="on_change", problem=f"must be update or refuse, not {on_change!r:.60}")
-    policy = {each: given.pop(each) for each in [*given] if each not in TIMES}
-    request = CreateSchedule(kind, payload, given, None, policy, name or title, key, on_change)
+    policy = {each: times.pop(each) for each in [*times] if each not in TIMES}
+    request = CreateSchedule(kind, payload, times, None, policy, name or title, key, on_change)
     check_types(request)
     return request
 
@@ -203,8 +198,8 @@ def _about_key(error: Refused) -> DuetimeError:
 def _unknown_option(name: str) -> InvalidInput:
     from difflib import get_close_matches  # only an error needs it
 
-    meant = _OTHER_NAMES.get(name) or next(iter(get_close_matches(name, sorted(_OPTIONS), 1)), None)
-    advice = f"did you mean {meant}?" if meant else f"choose from {', '.join(sorted(_OPTIONS))}"
+    other = _OTHER_NAMES.get(name) or next(iter(get_close_matches(name, sorted(_OPTIONS), 1)), None)
+    advice = f"did you mean {other}?" if other else f"choose from {', '.join(sorted(_OPTIONS))}"
     return InvalidInput(field=name, problem=f"there is no such option; {advice}")
 
 
@@ -216,7 +211,7 @@ def _soon(options: ScheduleOptions) -> ScheduleOptions:
 _WAYS = TIMES - {*TIME_LIMITS, "timezone"}
 
 
-def _given(**fields: Any) -> dict[str, Any]:
+def _without_none(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Unpack
+from typing import Literal
 
-from duetime.api.base import Base
 from duetime.api.edit import check_time
-from duetime.api.types import EditOptions, Id
-from duetime.api.values import Schedule, find, schedule_of, schedules_of
+from duetime.api.methods import Opened, method
+from duetime.api.types import Id
+from duetime.api.values import Schedule, find, schedule_method, schedule_of, schedules_method, schedules_of
 from duetime.engine import model
 from duetime.engine.errors import Conflict, NotFound
 from duetime.service.answers import ServerStatus, Upcoming, WorkerState
@@ -21,15 +21,17 @@ from duetime.service.operations.status import status, worker_views, workers
 from duetime.service.options import Time
 
 
-class Managing(Base):
-    def get(self, id: Id) -> Schedule:
+class Managing:
+    @schedule_method
+    def get(self: Opened, id: Id) -> Schedule:
         """Return a schedule: what it does, when it fires next and how its last run ended."""
         return schedule_of(self._call, find(self._call, id))
 
-    def find(self, id: Id) -> Schedule | None:
+    @schedules_method
+    def find(self: Opened, id: Id) -> Schedule | None:
         """Return a schedule, or None if there is none. An ambiguous name raises an error that lists the ids."""
         try:
-            return self.get(id)
+            return schedule_of(self._call, find(self._call, id))
         except NotFound:
             return None
         except Conflict as error:
@@ -38,8 +40,9 @@ class Managing(Base):
         schedules = (each for each in kept_outside(self._call) if each.definition.public_id == id)
         return next((schedule_of(self._call, each) for each in schedules), None)
 
+    @schedules_method
     def schedules(
-        self,
+        self: Opened,
         status: str | None = None,
         *,
         kind: str | None = None,
@@ -56,39 +59,16 @@ class Managing(Base):
         request = ListSchedules(
             kind=kind, status=status, text=text, subject=subject, order="oldest", limit=size, count_to=0
         )
-        found: list[model.Schedule] = []
+        schedules: list[model.Schedule] = []
         for page in pages_of_schedules(self._call, request):
-            found += page.items
-            if limit is not None and len(found) >= limit:
+            schedules += page.items
+            if limit is not None and len(schedules) >= limit:
                 break
-        return schedules_of(self._call, found[:limit])
+        return schedules_of(self._call, schedules[:limit])
 
-    def edit(self, id: Id, **changes: Unpack[EditOptions]) -> Schedule:
-        """Change the times, policy, name or payload of a schedule. Anything not given stays as it is.
-
-        If a recurring schedule is running, the change applies from its next run on; a one-off that is running cannot be
-        edited.
-        """
-        return Schedule(self._call, id).edit(**changes)
-
-    def pause(self, id: Id, *, until: Time | None = None, note: str | None = None) -> Schedule:
-        """Pause a schedule until it is resumed, or until a time at which it resumes automatically. `note` says why."""
-        return Schedule(self._call, id).pause(until=until, note=note)
-
-    def resume(self, id: Id) -> Schedule:
-        """Resume a paused schedule, starting now."""
-        return Schedule(self._call, id).resume()
-
-    def cancel(self, id: Id) -> Schedule:
-        """End a schedule and ask a run in progress to stop. Cancelling twice is not an error."""
-        return Schedule(self._call, id).cancel()
-
-    def delete(self, id: Id) -> Schedule:
-        """Delete a schedule and return it as it was. Its history remains readable."""
-        return Schedule(self._call, id).delete()
-
+    @method
     def change_many(
-        self,
+        self: Opened,
         action: Literal["pause", "resume", "cancel", "delete"],
         ids: Sequence[Id] = (),
         *,
@@ -113,9 +93,10 @@ class Managing(Base):
         return change_many(self._call, request).value
 
 
-class Overview(Base):
+class Overview:
+    @method
     def upcoming(
-        self,
+        self: Opened,
         *,
         start: Time | None = None,
         until: Time | None = None,
@@ -134,13 +115,15 @@ class Overview(Base):
             start=first, until=last, kind=kind, topic=topic, include_paused=include_paused, count=count
         )
         occurrences, warnings, _ = upcoming.upcoming(self._call, request)
-        return Upcoming(occurrences.facts(self.zone, warnings).copy, self.zone)
+        return Upcoming(occurrences.facts(self._call.zone, warnings).copy, self._call.zone)
 
-    def workers(self) -> list[WorkerState]:
+    @method
+    def workers(self: Opened) -> list[WorkerState]:
         """Return the workers of this store and whether each is alive."""
         rows = workers(self._call).value
-        return [WorkerState(each.copy, self.zone) for each in worker_views(self._call, rows)]
+        return [WorkerState(each.copy, self._call.zone) for each in worker_views(self._call, rows)]
 
-    def server_status(self) -> ServerStatus:
+    @method
+    def server_status(self: Opened) -> ServerStatus:
         """Return what is set up, whether it works, usage and failures, with an explanation of each warning."""
-        return ServerStatus(status(self._call).value.copy, self.zone)
+        return ServerStatus(status(self._call).value.copy, self._call.zone)

@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from duetime.api.create import Creating
+from duetime.api.create import Creator
 from duetime.api.edit import read_time_of
-from duetime.api.manage import Managing
-from duetime.api.steps import Steps, blocking
+from duetime.api.methods import Opened, Steps, method, waits
 from duetime.api.types import TakenPrompt
 from duetime.api.values import run_of, wait_for
 from duetime.engine.clock import SECOND, Instant, datetime_of
@@ -24,7 +23,7 @@ from duetime.service.errors import error_of
 from duetime.service.operations.create import CreateSchedule
 from duetime.service.operations.declaration import MAX_LIMIT
 from duetime.service.operations.schedules import ListSchedules, pages_of_schedules
-from duetime.service.operations.take import LEASE, FinishRun, TakenRun, TakeRun, finish_run, return_run, take_run
+from duetime.service.operations.take import LEASE, FinishRun, TakeRun, finish_run, return_run, take_run
 from duetime.service.options import Duration
 from duetime.service.presenters import author_view, instant_view
 from duetime.service.vocabulary import Schedule, iso_local, status_of
@@ -47,10 +46,16 @@ class ScheduledTask:
     """Who it belongs to."""
 
 
-class Prompting(Creating, Managing):
-    @blocking
+class Prompting:
+    @method
+    @waits
     def take_prompt(
-        self, agent: str | None = None, *, wait: float = 0, lease: Duration = LEASE / SECOND, from_agents: bool = True
+        self: Opened,
+        agent: str | None = None,
+        *,
+        wait: float = 0,
+        lease: Duration = LEASE / SECOND,
+        from_agents: bool = True,
     ) -> Steps[TakenPrompt | None]:
         """Take the prompt that has been waiting for an agent the longest; return None if there is none.
 
@@ -59,28 +64,30 @@ class Prompting(Creating, Managing):
         """
         length = int(read_seconds(lease, "lease") * SECOND)
         request = TakeRun(kind=KIND, subject=agent, lease=length, accepts=takes(from_agents))
-        taken = yield from wait_for(lambda: take_run(self._call, request).value, lambda run: run is not None, wait)
-        return None if taken is None else self._taken(taken)
-
-    def _give_back(self, taken: TakenPrompt | None) -> None:
-        """Let others take a prompt that was taken for a caller who has given up."""
-        if taken is not None:
-            return_run(self._call, taken.run_id, taken.hold)
-
-    def _taken(self, held: TakenRun) -> TakenPrompt:
+        call = self._call
+        held = yield from wait_for(lambda: take_run(call, request).value, lambda run: run is not None, wait)
+        if held is None:
+            return None
         facts = {
             "id": held.definition.id,
             "run_id": held.run.id,
             "prompt": prompt_of(held.definition),
             "author": author_view(held.definition),
-            "due": iso_local(held.run.due, self.zone),
-            "expires_at": instant_view(held.run.expires, self.zone),
+            "due": iso_local(held.run.due, call.zone),
+            "expires_at": instant_view(held.run.expires, call.zone),
             "hold": held.hold,
         }
-        return TakenPrompt(facts.copy, self.zone)
+        return TakenPrompt(facts.copy, call.zone)
 
+    @take_prompt.undo
+    def _give_back(self: Opened, prompt: TakenPrompt | None) -> None:
+        """Let others take a prompt that was taken for a caller who has given up."""
+        if prompt is not None:
+            return_run(self._call, prompt.run_id, prompt.hold)
+
+    @method
     def finish_prompt(
-        self, run_id: int, result: object = None, *, error: str | None = None, hold: str | None = None
+        self: Opened, run_id: int, result: object = None, *, error: str | None = None, hold: str | None = None
     ) -> Run:
         """Finish a prompt that was taken, with its result (any JSON value) or an error.
 
@@ -91,16 +98,18 @@ class Prompting(Creating, Managing):
 
     # -- functions that return the number of changed rows ---------------------------------------------------------
 
-    def create_scheduled_task(self, prompt: str, fire_at: datetime) -> ScheduledTask:
+    @method
+    def create_scheduled_task(self: Creator, prompt: str, fire_at: datetime) -> ScheduledTask:
         """Create a prompt that fires once."""
         _check_text(prompt)
         if not isinstance(fire_at, datetime):
             raise InvalidInput(field="fire_at", problem=f"must be a datetime, not {fire_at!r:.80}")
         request = CreateSchedule(KIND, {"prompt": prompt}, {"at": fire_at}, name=prompt[:60] or "prompt")
-        return _scheduled_task(self._created(request).value.schedule)
+        return _scheduled_task(self._create(request).value.schedule)
 
+    @method
     def list_scheduled_tasks(
-        self, status: str | None = None, from_: datetime | None = None, to: datetime | None = None
+        self: Opened, status: str | None = None, from_: datetime | None = None, to: datetime | None = None
     ) -> list[ScheduledTask]:
         """Return prompts in the order in which they fire: pending ones, or those with a status, or `all`."""
         request = ListSchedules(
@@ -115,27 +124,31 @@ class Prompting(Creating, Managing):
         pages = pages_of_schedules(self._call, request)
         return [_scheduled_task(schedule) for page in pages for schedule in page.items]
 
-    def update_scheduled_task(self, id: int, fire_at: datetime | None = None, prompt: str | None = None) -> int:
+    @method
+    def update_scheduled_task(self: Opened, id: int, fire_at: datetime | None = None, prompt: str | None = None) -> int:
         """Change a pending prompt. Return the number of changed rows: 0 means not found or no longer pending."""
         if fire_at is None and prompt is None:
             raise InvalidInput("provide at least one of 'fire_at' or 'prompt'")
         if prompt is not None:
             _check_text(prompt)
-        while (found := self.scheduler.find(self.caller, str(id), KIND)) is not None:
-            next = read_time_of(self._call, found, fire_at, "fire_at")
-            changes = Changes(next=next) if prompt is None else _reworded(found, prompt, next)
+        scheduler, caller = self._call.scheduler, self._call.caller
+        while (schedule := scheduler.find(caller, str(id), KIND)) is not None:
+            next = read_time_of(self._call, schedule, fire_at, "fire_at")
+            changes = Changes(next=next) if prompt is None else _changed_prompt(schedule, prompt, next)
             changes = replace(changes, pending_only=True)
-            result = self.scheduler.edit(self.caller, str(id), changes, KIND)
+            result = scheduler.edit(caller, str(id), changes, KIND)
             if not isinstance(result, Err) or result.code != "conflict":  # after a concurrent change, read it again
                 return _rows(result)
         return 0
 
-    def cancel_scheduled_task(self, id: int, *, stop_running: bool = False) -> int:
+    @method
+    def cancel_scheduled_task(self: Opened, id: int, *, stop_running: bool = False) -> int:
         """Cancel a pending prompt. Return the number of changed rows: 0 means not found or no longer pending.
 
         With `stop_running`, a prompt that is running or taken is cancelled, too, and asked to stop.
         """
-        return _rows(self.scheduler.cancel_pending(self.caller, str(id), KIND, stop_running=stop_running))
+        call = self._call
+        return _rows(call.scheduler.cancel_pending(call.caller, str(id), KIND, stop_running=stop_running))
 
 
 def _check_text(prompt: object) -> None:
@@ -155,10 +168,10 @@ def _scheduled_task(schedule: Schedule) -> ScheduledTask:
     )
 
 
-def _reworded(found: Schedule, prompt: str, next: Instant | None) -> Changes:
+def _changed_prompt(schedule: Schedule, prompt: str, next: Instant | None) -> Changes:
     """Replace the prompt in the payload. The rest is written back as read, so the version must not have changed."""
-    payload = {**json.loads(found.definition.payload), "prompt": prompt}
-    return Changes(prompt[:60], payload=payload, next=next, version=found.definition.version)
+    payload = {**json.loads(schedule.definition.payload), "prompt": prompt}
+    return Changes(prompt[:60], payload=payload, next=next, version=schedule.definition.version)
 
 
 def _rows(result: Result[Any]) -> int:

@@ -5,20 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from duetime.api.base import Base
-from duetime.api.steps import Steps, blocking
+from duetime.api.methods import Blocking, Opened, Steps, method, waits
 from duetime.api.types import Id, RunReport
-from duetime.api.values import (
-    Schedule,
-    find_run,
-    history,
-    run_of,
-    run_schedule,
-    runs_of,
-    started,
-    wait_for_run,
-    wait_for_schedule,
-)
+from duetime.api.values import find_run, history, run_of, runs_of, wait_for_run, wait_for_start
 from duetime.engine.store import RunQuery
 from duetime.service.answers import Message, Run
 from duetime.service.operations import dead_letters, inbox
@@ -33,38 +22,17 @@ _PART = 500
 """Runs that are read at once."""
 
 
-class Running(Base):
-    @property
-    def inbox(self) -> Inbox:
-        """The notifications that were delivered."""
-        return Inbox(self._call)
-
-    @property
-    def dead_letters(self) -> DeadLetters:
-        """The runs that failed for good or were lost."""
-        return DeadLetters(self._call)
-
-    @blocking
-    def run_now(self, id: Id, *, wait: float = 0) -> Steps[Run]:
-        """Run a schedule now, in addition to its times. `wait` is how many seconds to wait for the run to end."""
-        return (yield from run_schedule(self._call, id, wait))
-
-    @blocking
-    def wait_for_run(self, run_id: int, seconds: float | None = None) -> Steps[Run]:
+class Running:
+    @method
+    @waits
+    def wait_for_run(self: Opened, run_id: int, seconds: float | None = None) -> Steps[Run]:
         """Wait until a run has ended or the time is up, and return it; `ended` says which, and `reason` why it has not
         ended."""
         return (yield from wait_for_run(self._call, run_id, seconds))
 
-    @blocking
-    def wait(self, id: Id, seconds: float | None = None) -> Steps[Schedule]:
-        """Wait until a schedule is over or the time is up, and return it; its `status` says which.
-
-        A recurring schedule is over after its `max_runs` or `end`, or when it is cancelled.
-        """
-        return (yield from wait_for_schedule(self._call, id, seconds))
-
+    @method
     def history(
-        self,
+        self: Opened,
         id: Id | None = None,
         limit: int = 20,
         *,
@@ -80,16 +48,18 @@ class Running(Base):
         """
         return history(self._call, id, limit, kind=kind, status=status, since=since, until=until)
 
-    def run(self, run_id: int) -> RunReport:
+    @method
+    def run(self: Opened, run_id: int) -> RunReport:
         """Return a run with its input, its earlier attempts, the traceback of an exception, and the messages about its
         end."""
         run = find_run(self._call, run_id)
         details = run_details(self._call, run)
-        return RunReport({**details, "deliveries": deliveries_of(self._call, run)}.copy, self.zone)
+        return RunReport({**details, "deliveries": deliveries_of(self._call, run)}.copy, self._call.zone)
 
-    @blocking
+    @method
+    @waits
     def run_again(
-        self,
+        self: Opened,
         run_id: int,
         payload: Mapping[str, Any] | None = None,
         *,
@@ -102,85 +72,107 @@ class Running(Base):
         With `wait`, wait up to so many seconds for the run to end.
         """
         answer = run_again(self._call, RunAgain(run=run_id, payload=payload, fields=fields))
-        return (yield from started(self._call, answer, wait))
+        return (yield from wait_for_start(self._call, answer, wait))
 
-    @blocking
-    def retry(self, run_id: int) -> Steps[Run]:
+    @method
+    @waits
+    def retry(self: Opened, run_id: int) -> Steps[Run]:
         """Retry a run that failed, was lost or was cancelled. It keeps its id."""
-        return (yield from started(self._call, retry(self._call, RetryRun(run=run_id)), 0))
+        return (yield from wait_for_start(self._call, retry(self._call, RetryRun(run=run_id)), 0))
 
-    def cancel_run(self, run_id: int) -> Run:
+    @method
+    def cancel_run(self: Opened, run_id: int) -> Run:
         """Stop one run and leave its schedule alone. A run that has started is asked to stop."""
         return run_of(self._call, stop(self._call, Stop(run=run_id)).value.runs[0])
 
-    def stop_runs(self, id: Id) -> list[Run]:
+    @method
+    def stop_runs(self: Opened, id: Id) -> list[Run]:
         """Stop the runs of a schedule that are in progress or wait, and return them; the schedule goes on."""
-        return Schedule(self._call, id).stop()
+        return runs_of(self._call, stop(self._call, Stop(schedule=id)).value.runs)
 
 
-class _Group:
-    """Methods that belong together."""
-
-    def __init__(self, call: Call) -> None:
-        self._call = call
-
-
-class Inbox(_Group):
+class InboxMethods:
     """The notifications that were delivered, through any channel."""
 
-    def messages(self, topic: str | None = None, *, show: Show = "kept", limit: int = 100) -> list[Message]:
+    @method
+    def messages(self: Opened, topic: str | None = None, *, show: Show = "kept", limit: int = 100) -> list[Message]:
         """Return messages, the latest first. `show` is kept (those that were not dismissed), unread or dismissed."""
         call = self._call
         runs = inbox.inbox(call, inbox.ListInbox(topic=topic, show=show, limit=limit)).value.items
         return [Message(each.copy, call.zone) for each in inbox.message_views(call, runs)]
 
-    def mark(self, run_ids: Sequence[int], mark: Mark = "read") -> int:
+    @method
+    def mark(self: Opened, run_ids: Sequence[int], mark: Mark = "read") -> int:
         """Mark messages as read, dismiss them (they stay in the history), or restore dismissed ones. `mark` is read,
         dismiss or restore. Return how many were marked; those of others are not."""
         return inbox.mark_messages(self._call, inbox.MarkMessages(ids=run_ids, mark=mark)).value
 
-    def mark_all_read(self) -> int:
+    @method
+    def mark_all_read(self: Opened) -> int:
         """Mark all unread messages as read, and return how many they were."""
         return inbox.mark_messages(self._call, inbox.MarkMessages(everything=True)).value
 
 
-class DeadLetters(_Group):
+class DeadLettersMethods:
     """The runs that failed for good or were lost, and were neither retried nor dismissed."""
 
-    def runs(self, *, kind: str | None = None, text: str = "", dismissed: bool = False, limit: int = 100) -> list[Run]:
+    @method
+    def runs(
+        self: Opened, *, kind: str | None = None, text: str = "", dismissed: bool = False, limit: int = 100
+    ) -> list[Run]:
         """Return them, or those that were dismissed; the latest first. `text` is part of the name or of the error."""
         request = dead_letters.ListDeadLetters(kind=kind, text=text, dismissed=dismissed, limit=limit)
         return runs_of(self._call, dead_letters.dead_letters(self._call, request).value.items)
 
-    def dismiss(self, run_id: int) -> Run:
+    @method
+    def dismiss(self: Opened, run_id: int) -> Run:
         """Take a run off the dead letters. It stays in the history."""
         return run_of(self._call, dead_letters.dismiss(self._call, Dismiss(run=run_id)).value)
 
-    def restore(self, run_id: int) -> Run:
+    @method
+    def restore(self: Opened, run_id: int) -> Run:
         """Put a dead letter that was dismissed back on the list."""
         return run_of(self._call, dead_letters.dismiss(self._call, Dismiss(run=run_id, undo=True)).value)
 
-    def retry_all(self, *, kind: str | None = None, text: str = "", every_run: bool = False) -> list[Run]:
+    @method
+    def retry_all(self: Opened, *, kind: str | None = None, text: str = "", every_run: bool = False) -> list[Run]:
         """Retry all dead letters, or those of a kind or with this text in their name or error, and return them.
 
         Of a recurring schedule, only the newest one is retried, unless `every_run` is given. Those of a schedule run
         one after the other in the order in which they were due, whatever its overlap policy and its queue limit. Dead
         letters of deleted and cancelled schedules cannot be retried and stay.
         """
-        return self._change(ChangeDeadLetters(action="retry", kind=kind, text=text, every_run=every_run))
+        return _change_dead(self._call, ChangeDeadLetters(action="retry", kind=kind, text=text, every_run=every_run))
 
-    def dismiss_all(self, *, kind: str | None = None, text: str = "") -> list[Run]:
+    @method
+    def dismiss_all(self: Opened, *, kind: str | None = None, text: str = "") -> list[Run]:
         """Take all dead letters, or those that match, off the list and return them. They stay in the history."""
-        return self._change(ChangeDeadLetters(action="dismiss", kind=kind, text=text))
+        return _change_dead(self._call, ChangeDeadLetters(action="dismiss", kind=kind, text=text))
 
-    def restore_all(self, *, kind: str | None = None, text: str = "") -> list[Run]:
+    @method
+    def restore_all(self: Opened, *, kind: str | None = None, text: str = "") -> list[Run]:
         """Put all dead letters that were dismissed, or those that match, back on the list and return them."""
-        return self._change(ChangeDeadLetters(action="restore", kind=kind, text=text))
+        return _change_dead(self._call, ChangeDeadLetters(action="restore", kind=kind, text=text))
 
-    def _change(self, request: ChangeDeadLetters) -> list[Run]:
-        call = self._call
-        done = dead_letters.change_dead(call, request).value.done
-        parts = (tuple(done[start : start + _PART]) for start in range(0, len(done), _PART))
-        queries = (RunQuery(ids=ids, limit=_PART, count_to=0) for ids in parts)
-        pages = (page for query in queries for page in pages_of(call.scheduler.runs, call.caller, query))
-        return [run for page in pages for run in runs_of(call, page.items)]
+
+def _change_dead(call: Call, request: ChangeDeadLetters) -> list[Run]:
+    done = dead_letters.change_dead(call, request).value.done
+    parts = (tuple(done[start : start + _PART]) for start in range(0, len(done), _PART))
+    queries = (RunQuery(ids=ids, limit=_PART, count_to=0) for ids in parts)
+    pages = (page for query in queries for page in pages_of(call.scheduler.runs, call.caller, query))
+    return [run for page in pages for run in runs_of(call, page.items)]
+
+
+class _Group(Blocking):
+    """Methods that belong together."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+
+
+class Inbox(InboxMethods, _Group):
+    """The notifications that were delivered, through any channel."""
+
+
+class DeadLetters(DeadLettersMethods, _Group):
+    """The runs that failed for good or were lost, and were neither retried nor dismissed."""

@@ -1,4 +1,4 @@
-"""What the methods of the Python API return: a `Schedule` with what can be done with it, and runs."""
+"""What the methods of the Python API return, and what can be done with a schedule: by its id, or with a `Schedule`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,22 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar, Unpack
+from typing import Any, Concatenate, Unpack, overload
 
 from duetime.api.edit import edit_schedule, read_time_of
-from duetime.api.steps import Steps, blocking
+from duetime.api.methods import (
+    AsynchronousSchedule,
+    BlockingSchedule,
+    CallThreads,
+    Method,
+    Opened,
+    P,
+    S,
+    Steps,
+    T,
+    method,
+    waits,
+)
 from duetime.api.types import EditOptions, Id
 from duetime.engine import model
 from duetime.engine.clock import SystemClock
@@ -28,11 +40,112 @@ from duetime.service.presenters import schedule_shape
 from duetime.service.services import Call
 from duetime.service.warnings import warning_facts
 
-T = TypeVar("T")
 OPEN = frozenset({"pending", "running", "paused"})
 """Statuses of schedules that may still fire."""
-LOOK = 0.05
-"""Seconds between two reads of the store while waiting."""
+SECONDS_BETWEEN_READS = 0.05
+"""How long to wait between two reads of the store while waiting."""
+
+
+def schedule_method(function: Callable[Concatenate[S, P], Schedule]) -> Method[P, Schedule, AsyncSchedule]:
+    """Declare a method that returns a schedule."""
+    return Method(function, returns_schedules=True)
+
+
+@overload
+def schedules_method(
+    function: Callable[Concatenate[S, P], list[Schedule]],
+) -> Method[P, list[Schedule], list[AsyncSchedule]]: ...
+@overload
+def schedules_method(
+    function: Callable[Concatenate[S, P], Schedule | None],
+) -> Method[P, Schedule | None, AsyncSchedule | None]: ...
+def schedules_method(function: Callable[..., Any]) -> Method[..., Any, Any]:
+    """Declare a method that returns several schedules, or perhaps none."""
+    return Method(function, returns_schedules=True)
+
+
+class ScheduleMethods:
+    """What can be done with a schedule: the methods of `Duetime` that take its id, and of a `Schedule`."""
+
+    __slots__ = ()
+
+    @schedule_method
+    def edit(self: Opened, id: Id, **changes: Unpack[EditOptions]) -> Schedule:
+        """Change the times, policy, name or payload of a schedule. Anything not given stays as it is.
+
+        If a recurring schedule is running, the change applies from its next run on; a one-off that is running cannot be
+        edited.
+        """
+        call = self._call
+        (schedule, limits, running, _), warnings, notes = edit_schedule(call, find(call, id), changes)
+        return schedule_of(call, schedule, **warning_facts(warnings), notes=notes, running=running, limits=limits)
+
+    @schedule_method
+    def pause(self: Opened, id: Id, *, until: Time | None = None, note: str | None = None) -> Schedule:
+        """Pause a schedule until it is resumed, or until a time at which it resumes automatically. `note` says why."""
+        schedule = find(self._call, id) if is_naive(until) else None
+        time = read_time_of(self._call, schedule, until, "until")
+        return change_schedule(self._call, Pause(schedule=id, until=time, note=note))
+
+    @schedule_method
+    def resume(self: Opened, id: Id) -> Schedule:
+        """Resume a paused schedule, starting now."""
+        return change_schedule(self._call, Resume(schedule=id))
+
+    @schedule_method
+    def cancel(self: Opened, id: Id) -> Schedule:
+        """End a schedule and ask a run in progress to stop. Cancelling twice is not an error."""
+        return change_schedule(self._call, Cancel(schedule=id))
+
+    @schedule_method
+    def delete(self: Opened, id: Id) -> Schedule:
+        """Delete a schedule and return it as it was. Its history remains readable."""
+        return change_schedule(self._call, Delete(schedule=id))
+
+    @method
+    @waits
+    def run_now(self: Opened, id: Id, *, wait: float = 0) -> Steps[Run]:
+        """Run a schedule now, in addition to its times. `wait` is how many seconds to wait for the run to end."""
+        return (yield from wait_for_start(self._call, run_now(self._call, RunNow(schedule=id)), wait))
+
+    @schedule_method
+    @waits
+    def wait(self: Opened, id: Id, seconds: float | None = None) -> Steps[Schedule]:
+        """Wait until a schedule is over or the time is up, and return it; its `status` says which.
+
+        A recurring schedule is over after its `max_runs` or `end`, or when it is cancelled.
+        """
+        call = self._call
+        return schedule_of(call, (yield from wait_for(lambda: find(call, id), _is_over, seconds)))
+
+
+class OneScheduleMethods(ScheduleMethods):
+    """What only a `Schedule` has, under names that mean something else in `Duetime`."""
+
+    __slots__ = ()
+
+    @schedule_method
+    def refresh(self: Opened, id: Id) -> Schedule:
+        """Return it as it is now."""
+        return schedule_of(self._call, find(self._call, id))
+
+    @method
+    def stop(self: Opened, id: Id) -> list[Run]:
+        """Stop its runs that are in progress or wait, and return them; the schedule goes on."""
+        return runs_of(self._call, stop(self._call, Stop(schedule=id)).value.runs)
+
+    @method
+    def history(
+        self: Opened,
+        id: Id,
+        limit: int = 20,
+        *,
+        status: str | None = None,
+        since: Time | None = None,
+        until: Time | None = None,
+    ) -> list[Run]:
+        """Return its runs, the latest first. The options are those of `Duetime.history`."""
+        return history(self._call, id, limit, status=status, since=since, until=until)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False, kw_only=True)
@@ -46,7 +159,7 @@ class ScheduleValue(Created):
     run on."""
 
 
-class Schedule(ScheduleValue):
+class Schedule(ScheduleValue, OneScheduleMethods, BlockingSchedule):
     """A schedule, and what can be done with it.
 
     It is a frozen value: `refresh` and every change return a new one. Times are in the time zone of the settings. A
@@ -56,66 +169,26 @@ class Schedule(ScheduleValue):
     __slots__ = ("_call",)
     _call: Call
 
-    def __init__(self, call: Call, id: Id, plain: Callable[[], dict[str, Any]] = dict) -> None:
-        """Without `plain`, it is one that was not read, on which methods are called."""
+    def __init__(self, call: Call, id: str, plain: Callable[[], dict[str, Any]]) -> None:
         super().__init__(plain, call.zone)
         object.__setattr__(self, "_call", call)
         object.__setattr__(self, "id", id)  # so that nothing else has to be read for a change
 
-    def refresh(self) -> Schedule:
-        """Return it as it is now."""
-        return schedule_of(self._call, find(self._call, self.id))
+    def _with_coroutines(self, session: CallThreads) -> AsyncSchedule:
+        return AsyncSchedule(self, session)
 
-    def edit(self, **changes: Unpack[EditOptions]) -> Schedule:
-        """Change its times, policy, name or payload. Anything not given stays as it is.
 
-        If a recurring schedule is running, the change applies from its next run on; a one-off that is running cannot be
-        edited.
-        """
-        call = self._call
-        (schedule, limits, running, _), warnings, notes = edit_schedule(call, find(call, self.id), changes)
-        return schedule_of(call, schedule, **warning_facts(warnings), notes=notes, running=running, limits=limits)
+class AsyncSchedule(ScheduleValue, OneScheduleMethods, AsynchronousSchedule):
+    """A schedule, and what can be done with it: the methods of `Schedule` as coroutines."""
 
-    def pause(self, *, until: Time | None = None, note: str | None = None) -> Schedule:
-        """Pause it until it is resumed, or until a time at which it resumes automatically. `note` says why."""
-        schedule = find(self._call, self.id) if is_naive(until) else None
-        time = read_time_of(self._call, schedule, until, "until")
-        return changed(self._call, Pause(schedule=self.id, until=time, note=note))
+    __slots__ = ("_blocking", "_session")
+    _blocking: Schedule
+    _session: CallThreads
 
-    def resume(self) -> Schedule:
-        """Resume it, starting now."""
-        return changed(self._call, Resume(schedule=self.id))
-
-    def cancel(self) -> Schedule:
-        """End it and ask a run in progress to stop. Cancelling twice is not an error."""
-        return changed(self._call, Cancel(schedule=self.id))
-
-    def delete(self) -> Schedule:
-        """Delete it and return it as it was. Its history remains readable."""
-        return changed(self._call, Delete(schedule=self.id))
-
-    @blocking
-    def run_now(self, *, wait: float = 0) -> Steps[Run]:
-        """Run it now, in addition to its times. `wait` is how many seconds to wait for the run to end."""
-        return (yield from run_schedule(self._call, self.id, wait))
-
-    def stop(self) -> list[Run]:
-        """Stop its runs that are in progress or wait, and return them; the schedule goes on."""
-        return runs_of(self._call, stop(self._call, Stop(schedule=self.id)).value.runs)
-
-    @blocking
-    def wait(self, seconds: float | None = None) -> Steps[Schedule]:
-        """Wait until it is over or the time is up, and return it; its `status` says which.
-
-        A recurring schedule is over after its `max_runs` or `end`, or when it is cancelled.
-        """
-        return (yield from wait_for_schedule(self._call, self.id, seconds))
-
-    def history(
-        self, limit: int = 20, *, status: str | None = None, since: Time | None = None, until: Time | None = None
-    ) -> list[Run]:
-        """Return its runs, the latest first. The options are those of `Duetime.history`."""
-        return history(self._call, self.id, limit, status=status, since=since, until=until)
+    def __init__(self, schedule: Schedule, session: CallThreads) -> None:
+        super().__init__(schedule._plain, schedule._zone)
+        object.__setattr__(self, "_blocking", schedule)
+        object.__setattr__(self, "_session", session)
 
 
 # -- schedules ---------------------------------------------------------------------------------------------------------
@@ -150,7 +223,7 @@ def _plain(schedule: model.Schedule, zone: str, detail: str | None, further: Map
     return {**schedule_shape(schedule, zone, detail, hidden=False), **warning_facts(()), **further}
 
 
-def changed(call: Call, request: ChangeRequest) -> Schedule:
+def change_schedule(call: Call, request: ChangeRequest) -> Schedule:
     try:
         after = change(call, request).value
     except NotFound:
@@ -178,11 +251,7 @@ def run_of(call: Call, run: model.Run, **further: Any) -> Run:
     return runs_of(call, [run], **further)[0]
 
 
-def run_schedule(call: Call, id: Id, seconds: float) -> Steps[Run]:
-    return (yield from started(call, run_now(call, RunNow(schedule=id)), seconds))
-
-
-def started(call: Call, answer: Answer[model.Run], seconds: float) -> Steps[Run]:
+def wait_for_start(call: Call, answer: Answer[model.Run], seconds: float) -> Steps[Run]:
     """Return a run that was started, after it has ended or the time is up."""
     facts = {**warning_facts(answer.warnings), "notes": list(answer.notes)}
     if seconds > 0:
@@ -195,10 +264,6 @@ def wait_for_run(call: Call, run_id: int, seconds: float | None, **further: Any)
     return run_of(call, run, **waited_for(call, run), **further)
 
 
-def wait_for_schedule(call: Call, id: Id, seconds: float | None) -> Steps[Schedule]:
-    return schedule_of(call, (yield from wait_for(lambda: find(call, id), _is_over, seconds)))
-
-
 def _is_over(schedule: model.Schedule) -> bool:
     return model.status_of(schedule.progress) not in OPEN
 
@@ -209,10 +274,10 @@ def wait_for(read: Callable[[], T], is_over: Callable[[T], bool], seconds: float
     clock = SystemClock()
     deadline = None if seconds is None else clock.monotonic() + seconds
     while not is_over(state := read()):
-        left = LOOK if deadline is None else deadline - clock.monotonic()
+        left = SECONDS_BETWEEN_READS if deadline is None else deadline - clock.monotonic()
         if left <= 0:
             break
-        yield min(LOOK, left)
+        yield min(SECONDS_BETWEEN_READS, left)
     return state
 
 
