@@ -56,13 +56,13 @@ class Plain(NamedTuple):
 
 def plain_command(command: str) -> Plain:
     """Split a command. Raise NeedsShell if only a shell can interpret it, and Unusable if it cannot run at all."""
-    kept = command[:-_LONGEST] + _THROWN_AWAY.sub("", command[-_LONGEST:])
-    note = "its output is kept instead of thrown away" if kept != command.rstrip() else ""
-    needs = shell_syntax(kept)
+    rest = command[:-_LONGEST] + _THROWN_AWAY.sub("", command[-_LONGEST:])
+    note = "its output is kept instead of thrown away" if rest != command.rstrip() else ""
+    needs = shell_syntax(rest)
     if needs is not None:
         raise NeedsShell(f"it needs a shell for {needs}")
     try:
-        argv = shlex.split(kept)
+        argv = shlex.split(rest)
     except ValueError:
         raise Unusable("its quotes do not match") from None
     env = {}
@@ -152,7 +152,7 @@ class Way(NamedTuple):
 
 
 def read_crontab(text: str, way: Way) -> Crontab:
-    found = Crontab([], [], [])
+    crontab = Crontab([], [], [])
     env: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
         stripped = line.strip()
@@ -163,13 +163,13 @@ def read_crontab(text: str, way: Way) -> Crontab:
             name, value = variable[2], variable[3]
             if len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'":
                 value = value[1:-1]
-            found.notes.extend(_about_variable(number, stripped, name, value, env))
+            crontab.notes.extend(_about_variable(number, stripped, name, value, env))
             continue
         try:
-            found.entries.append(_entry(number, stripped, env, way))
+            crontab.entries.append(_entry(number, stripped, env, way))
         except Unusable as reason:
-            found.problems.append(Remark(number, stripped, str(reason)))
-    return found
+            crontab.problems.append(Remark(number, stripped, str(reason)))
+    return crontab
 
 
 def _about_variable(number: int, line: str, name: str, value: str, env: dict[str, str]) -> Iterator[Remark]:

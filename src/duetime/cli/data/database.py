@@ -159,10 +159,10 @@ def backup(
     output.print_result(json_, {"file": str(path), "bytes": size}, text)
 
 
-def _target(app: Application, given: str | None) -> Path:
-    folder = app.settings.path_of_backups() if given is None else Path(given).expanduser()
+def _target(app: Application, target: str | None) -> Path:
+    folder = app.settings.path_of_backups() if target is None else Path(target).expanduser()
     try:
-        if given is None:
+        if target is None:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         raise InvalidInput(f"{folder} cannot be created ({error.strerror}); name another place") from error

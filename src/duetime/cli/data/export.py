@@ -92,7 +92,7 @@ def _candidate(app: Application, number: int, document: dict[str, Any]) -> Candi
         key = f"export:{document['id']}:{document['created']}"[:200]
     first = None if document["paused"] else _instant(document["next"])
     new = NewSchedule(kind, name, type_, trigger, document["payload"], policy, zone, str(key), first)
-    found = app.scheduler.find(caller, str(document["id"]), kind)
+    present = app.scheduler.find(caller, str(document["id"]), kind)
     return Candidate(
         line=number,
         text=f"{kind} {name}",
@@ -101,7 +101,7 @@ def _candidate(app: Application, number: int, document: dict[str, Any]) -> Candi
         paused=bool(document["paused"]),
         paused_until=_instant(document.get("paused_until")),
         note=document.get("note"),
-        present=found if found is not None and _utc(found.definition.created) == document["created"] else None,
+        present=present if present is not None and _utc(present.definition.created) == document["created"] else None,
         trigger=document["trigger"],
     )
 
@@ -138,13 +138,13 @@ def export(
     with opened(db) as app:
         living = _living(app, kind)
         schedules = [schedule for schedule in living if not _is_last_run_taken(schedule)]
-        shown = progress(schedules, "writing")
+        rows = progress(schedules, "writing")
         if ical:
             from duetime.service.calendar import calendar_of
 
-            text = calendar_of(shown, app.clock.now(), days=days).decode()
+            text = calendar_of(rows, app.clock.now(), days=days).decode()
         else:
-            text = _lines(shown, json_)
+            text = _lines(rows, json_)
         notes = app.services.list_notes(kind)
         if left := len(living) - len(schedules):
             notes = [*notes, f"{plural(left, 'schedule')} left out: the last of max_runs is under way or waits"]
@@ -161,14 +161,14 @@ def export(
 
 def _living(app: Application, kind: str | None) -> list[Schedule]:
     query = ScheduleQuery(kind=kind, status="living", limit=PAGE, count_to=EVERY_ONE)
-    found: list[Schedule] = []
+    schedules: list[Schedule] = []
     total = 0
     with bar("reading") as show_progress:
         for page in pages_of(app.scheduler.search, OPERATOR, query):
-            total = total if found else page.total
-            found += page.items
-            show_progress(len(found) / max(total, 1))
-    return found
+            total = total if schedules else page.total
+            schedules += page.items
+            show_progress(len(schedules) / max(total, 1))
+    return schedules
 
 
 def _is_last_run_taken(schedule: Schedule) -> bool:

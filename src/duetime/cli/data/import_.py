@@ -65,13 +65,13 @@ def crontab(
 
     A worker runs them only if the setting tasks names the module duetime.kinds.command.
     """
-    found = read_crontab(_text(file), Way(system, user or _me(), shell))
+    lines = read_crontab(_text(file), Way(system, user or _me(), shell))
     stated = read_policy(policy.given())
     with opened(_place(db, yes), [MODULE], load_tasks=True, making=True) as app:
-        candidates = _candidates(found.entries, tz, stated)
-        about_lines = [Remark(entry.line, entry.text, entry.note) for entry in found.entries if entry.note]
-        notes = sorted([*found.notes, *about_lines])
-        done = _import(app, candidates, found.problems, notes, yes=yes, json_=json_)
+        candidates = _candidates(lines.entries, tz, stated)
+        about_lines = [Remark(entry.line, entry.text, entry.note) for entry in lines.entries if entry.note]
+        notes = sorted([*lines.notes, *about_lines])
+        done = _import(app, candidates, lines.problems, notes, yes=yes, json_=json_)
         if yes and candidates and not json_:
             output.say("cron still runs these lines: take them out with `crontab -e`, or they run twice.")
             if MODULE in load_settings().tasks:
@@ -119,19 +119,21 @@ def _import(
     yes: bool,
     json_: bool,
 ) -> Outcome:
-    found = import_plan.checked(app, candidates)
-    found = import_plan.carried_out(app, found) if yes else found
-    found = found._replace(problems=sorted([*found.problems, *unreadable]))
+    outcome = import_plan.checked(app, candidates)
+    outcome = import_plan.carried_out(app, outcome) if yes else outcome
+    outcome = outcome._replace(problems=sorted([*outcome.problems, *unreadable]))
     if json_:
-        output.print_json(import_plan.outcome_view(app, found, notes, dry_run=not yes))
+        output.print_json(import_plan.outcome_view(app, outcome, notes, dry_run=not yes))
     else:
-        import_plan.print_outcome(app, found, notes)
-        summary = import_plan.summary(found)
-        if not found.problems and found.rows and all(row.status == import_plan.PRESENT for row in found.rows):
-            output.say(f"\nNothing to import: all of it exists already ({output.plural(len(found.rows), 'schedule')}).")
-            return found
+        import_plan.print_outcome(app, outcome, notes)
+        summary = import_plan.summary(outcome)
+        if not outcome.problems and outcome.rows and all(row.status == import_plan.PRESENT for row in outcome.rows):
+            output.say(
+                f"\nNothing to import: all of it exists already ({output.plural(len(outcome.rows), 'schedule')})."
+            )
+            return outcome
         output.say(f"\n{summary[0].upper()}{summary[1:]}.{'' if yes else ' Nothing was imported yet: --yes does it.'}")
-    return found
+    return outcome
 
 
 def _text(file: str) -> str:
@@ -153,7 +155,7 @@ def _candidates(entries: Sequence[Entry], tz: str | None, policy: Mapping[str, A
     """Return a candidate for each line, with a key derived from the line, so that a second import adds only new
     lines."""
     seen: Counter[str] = Counter()
-    made = []
+    candidates = []
     for entry in entries:
         arguments: dict[str, Any] = {"argv": list(entry.argv)}
         arguments |= {"stdin": entry.stdin} if entry.stdin else {}
@@ -165,5 +167,5 @@ def _candidates(entries: Sequence[Entry], tz: str | None, policy: Mapping[str, A
         payload = {"task": NAME, "args": [], "kwargs": arguments}
         config = {"expression": entry.expression}
         new = NewSchedule("job", headline(entry.command), "cron", config, payload, policy, zone, key)
-        made.append(Candidate(entry.line, entry.text, new, OPERATOR))
-    return made
+        candidates.append(Candidate(entry.line, entry.text, new, OPERATOR))
+    return candidates

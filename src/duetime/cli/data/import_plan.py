@@ -56,19 +56,19 @@ class Outcome(NamedTuple):
 
 def checked(app: Application, candidates: Sequence[Candidate]) -> Outcome:
     """Return what would be created and what would be refused."""
-    found = Outcome([], [])
+    outcome = Outcome([], [])
     for each in candidates:
         before = Ok(each.present) if each.present is not None else app.scheduler.made_before(each.caller, each.new)
         if isinstance(before, Ok):
             definition, progress = before.value
-            found.rows.append(ImportRow(each, PRESENT, definition.trigger, progress.next, definition.public_id))
+            outcome.rows.append(ImportRow(each, PRESENT, definition.trigger, progress.next, definition.public_id))
             continue
         draft = before or _draft(app, each)
         if isinstance(draft, Err):
-            found.problems.append(Remark(each.line, each.text, _reason(draft)))
+            outcome.problems.append(Remark(each.line, each.text, _reason(draft)))
         else:
-            found.rows.append(ImportRow(each, NEW, draft.definition.trigger, draft.first))
-    return found
+            outcome.rows.append(ImportRow(each, NEW, draft.definition.trigger, draft.first))
+    return outcome
 
 
 def _draft(app: Application, candidate: Candidate) -> Draft | Err:
@@ -89,15 +89,15 @@ def _reason(err: Err) -> str:
     return in_a_file(err)
 
 
-def carried_out(app: Application, found: Outcome) -> Outcome:
+def carried_out(app: Application, plan: Outcome) -> Outcome:
     """Create new schedules in batches, with a progress bar on a terminal; report refusals by the store with their
     line."""
-    done = Outcome([row for row in found.rows if row.status != NEW], list(found.problems))
-    fresh = [row for row in found.rows if row.status == NEW]
+    done = Outcome([row for row in plan.rows if row.status != NEW], list(plan.problems))
+    fresh = [row for row in plan.rows if row.status == NEW]
     for batch in output.progress(list(_batches(fresh)), "importing"):
-        made = app.scheduler.create_many(batch[0].candidate.caller, [row.candidate.new for row in batch])
-        if isinstance(made, Ok):
-            done.rows.extend(_finished(app, row, each) for row, each in zip(batch, made.value, strict=True))
+        schedules = app.scheduler.create_many(batch[0].candidate.caller, [row.candidate.new for row in batch])
+        if isinstance(schedules, Ok):
+            done.rows.extend(_finished(app, row, each) for row, each in zip(batch, schedules.value, strict=True))
             continue
         for row in batch:
             one = app.scheduler.create(row.candidate.caller, row.candidate.new)
@@ -115,36 +115,36 @@ def _batches(rows: Sequence[ImportRow]) -> Iterator[list[ImportRow]]:
             yield batch
 
 
-def _finished(app: Application, row: ImportRow, made: Schedule) -> ImportRow:
-    candidate, id = row.candidate, made.definition.public_id
+def _finished(app: Application, row: ImportRow, schedule: Schedule) -> ImportRow:
+    candidate, id = row.candidate, schedule.definition.public_id
     until = candidate.paused_until
     if candidate.paused and (until is None or until > app.clock.now()):
         unwrap(app.scheduler.pause(candidate.caller, id, until=until, note=candidate.note or None))
-    return row._replace(status=IMPORTED, next=made.progress.next, id=id)
+    return row._replace(status=IMPORTED, next=schedule.progress.next, id=id)
 
 
-def print_outcome(app: Application, found: Outcome, notes: Sequence[Remark]) -> None:
+def print_outcome(app: Application, outcome: Outcome, notes: Sequence[Remark]) -> None:
     now, zone = app.clock.now(), app.scheduler.zone
-    if found.rows:
+    if outcome.rows:
         rows = []
-        for row in found.rows:
+        for row in outcome.rows:
             rule = reads_as(row.trigger).replace(f" ({zone})", "")
             rows.append([row.candidate.line, row.status, ahead(row.next, now), row.candidate.new.name, rule])
         output.table(["LINE", "STATUS", "NEXT", "WHAT", "WHEN"], rows, whole=2)
-    for heading, remarks in (("Not imported", found.problems), ("Notes", notes)):
+    for heading, remarks in (("Not imported", outcome.problems), ("Notes", notes)):
         if remarks:
             print(f"\n{heading}:")
             output.table(["LINE", "TEXT", "REASON"], remarks, fold=True)
 
 
-def summary(found: Outcome) -> str:
-    counts = {status: sum(row.status == status for row in found.rows) for status in (NEW, IMPORTED, PRESENT)}
+def summary(outcome: Outcome) -> str:
+    counts = {status: sum(row.status == status for row in outcome.rows) for status in (NEW, IMPORTED, PRESENT)}
     parts = [f"{plural(number, 'schedule')} {status}" for status, number in counts.items() if number]
-    parts += [f"{plural(len(found.problems), 'line')} not imported"] if found.problems else []
+    parts += [f"{plural(len(outcome.problems), 'line')} not imported"] if outcome.problems else []
     return ", ".join(parts) or "nothing to import"
 
 
-def outcome_view(app: Application, found: Outcome, notes: Sequence[Remark], *, dry_run: bool) -> dict[str, Any]:
+def outcome_view(app: Application, outcome: Outcome, notes: Sequence[Remark], *, dry_run: bool) -> dict[str, Any]:
     zone = app.scheduler.zone
     rows = [
         {
@@ -155,7 +155,7 @@ def outcome_view(app: Application, found: Outcome, notes: Sequence[Remark], *, d
             "reads_as": reads_as(row.trigger),
             "next": instant_view(row.next, zone),
         }
-        for row in found.rows
+        for row in outcome.rows
     ]
-    problems = [each._asdict() for each in found.problems]
+    problems = [each._asdict() for each in outcome.problems]
     return {"dry_run": dry_run, "schedules": rows, "problems": problems, "notes": [each._asdict() for each in notes]}

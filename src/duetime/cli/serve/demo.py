@@ -90,18 +90,18 @@ def _news() -> list[NewSchedule]:
 
 def existing_samples(app: App) -> list[Schedule]:
     """Return the samples that a demo created in this store."""
-    found = (app.scheduler.made_before(OPERATOR, new) for new in _news())
-    return [each.value for each in found if isinstance(each, Ok)]
+    results = (app.scheduler.made_before(OPERATOR, new) for new in _news())
+    return [each.value for each in results if isinstance(each, Ok)]
 
 
 def create_samples(app: App) -> list[Schedule]:
     """Create the samples, or find them: their idempotency keys keep a second demo from creating them again."""
-    made = app.scheduler.create_many(OPERATOR, _news())
-    if isinstance(made, Err) and made.code == "key_reused":
+    result = app.scheduler.create_many(OPERATOR, _news())
+    if isinstance(result, Err) and result.code == "key_reused":
         raise error_of(
-            Err(made.code, "this file contains the samples of another version; delete it, or choose another --db")
+            Err(result.code, "this file contains the samples of another version; delete it, or choose another --db")
         )
-    schedules = unwrap(made)
+    schedules = unwrap(result)
     for schedule in schedules:
         if schedule.progress.state == ScheduleState.ENDED:  # the one-off of an earlier demo
             app.scheduler.run_now(OPERATOR, schedule.definition.public_id)

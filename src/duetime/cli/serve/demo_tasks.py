@@ -32,10 +32,10 @@ async def wait(seconds: float = 0.3) -> str:
 @task(name="demo_primes", isolation="process")
 def primes(below: int) -> dict[str, Any]:
     """Counts primes in a process of its own, which may crash or hang without harm to anything else."""
-    found = [
+    primes_below = [
         number for number in range(2, below) if all(number % divisor for divisor in range(2, int(number**0.5) + 1))
     ]
-    return {"primes": len(found), "process": os.getpid()}
+    return {"primes": len(primes_below), "process": os.getpid()}
 
 
 @task(name="demo_unlucky")

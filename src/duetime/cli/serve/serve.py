@@ -87,8 +87,8 @@ def serve(
         return
     if not demo and tasks is None:  # who names a task module means the current folder
         settings = leave_folder(settings)
-    shown = ServerOutput(link=not no_link, quiet=quiet, live=live, verbose=verbose, json=json_)
-    raise typer.Exit(_listen_and_serve(settings, shown, no_auth=no_auth, demo=demo, wait=not no_wait))
+    output_options = ServerOutput(link=not no_link, quiet=quiet, live=live, verbose=verbose, json=json_)
+    raise typer.Exit(_listen_and_serve(settings, output_options, no_auth=no_auth, demo=demo, wait=not no_wait))
 
 
 class ServerOutput(NamedTuple):
@@ -101,7 +101,7 @@ class ServerOutput(NamedTuple):
     json: bool
 
 
-def _listen_and_serve(settings: Settings, shown: ServerOutput, *, no_auth: bool, demo: bool, wait: bool) -> int:
+def _listen_and_serve(settings: Settings, shows: ServerOutput, *, no_auth: bool, demo: bool, wait: bool) -> int:
     from duetime.http.connection_limits import connection_limits
     from duetime.http.server import HttpServer, listen, url_of
 
@@ -113,7 +113,7 @@ def _listen_and_serve(settings: Settings, shown: ServerOutput, *, no_auth: bool,
         tokens = None if no_auth else tokens_of(settings, app.clock, app.store)
         if tokens is not None:
             tokens.local()  # create it before anybody is told to use it
-        log_to(LOG if demo else None, verbose=shown.verbose, live=shown.live)
+        log_to(LOG if demo else None, verbose=shows.verbose, live=shows.live)
         # The address is an accepted host name, unless it is a wildcard address.
         names = () if settings.host in ("0.0.0.0", "::", "") else (settings.host,)  # noqa: S104 - compared, not bound
         http = HttpServer(web(app, tokens, names), bound, connection_limits(settings))
@@ -121,35 +121,35 @@ def _listen_and_serve(settings: Settings, shown: ServerOutput, *, no_auth: bool,
             access = app.services.kind(PromptKind).access
             assert access is not None
             access.url = settings.url or f"{url_of(bound)}/mcp"  # clients may reach it by another name
-        introduce = partial(_introduce, bound, tokens, shown)
+        introduce = partial(_introduce, bound, tokens, shows)
         try:
             return work_until_stopped(
-                app, demo=demo, live=shown.live, quiet=shown.quiet, json_=shown.json, http=http, introduce=introduce
+                app, demo=demo, live=shows.live, quiet=shows.quiet, json_=shows.json, http=http, introduce=introduce
             )
         finally:
             with suppress(DuetimeError):  # the store may be the reason why it stops
                 app.withdraw_address(published)
 
 
-def _introduce(bound: socket.socket, tokens: Tokens | None, shown: ServerOutput) -> None:
+def _introduce(bound: socket.socket, tokens: Tokens | None, shows: ServerOutput) -> None:
     from duetime.http.server import url_of
 
     url = url_of(bound)
-    if shown.json:
+    if shows.json:
         facts = {"url": f"{url}/mcp", "dashboard": f"{url}/", "health": f"{url}/healthz", "auth": tokens is not None}
         output.print_json_line({"event": "serving", **facts})
         return
     loopback = ipaddress.ip_address(bound.getsockname()[0]).is_loopback
     if not loopback:
         output.warn(["others reach this over plain HTTP: put a proxy with TLS before it, and its name into `hosts`"])
-    if shown.quiet:
+    if shows.quiet:
         return
-    if tokens is None or not shown.link:
+    if tokens is None or not shows.link:
         print(f"Dashboard: {url}/" + ("" if tokens is None else f"\n           ({program('open')} signs in)"))
     else:
         print(f"Dashboard: {sign_in_link(url, tokens)}\n           (this link signs in once, within 10 minutes)")
-    asked = "with tokens" if tokens is not None else "WITHOUT tokens: anyone who can reach this address has access"
-    print(f"Serving MCP at {url}/mcp, {asked}.", flush=True)
+    access = "with tokens" if tokens is not None else "WITHOUT tokens: anyone who can reach this address has access"
+    print(f"Serving MCP at {url}/mcp, {access}.", flush=True)
     first, *others = CLIENTS
     how = program("serve", "--print-config", first, "--port", str(bound.getsockname()[1]))
     output.say(f"To connect an agent: {how} (or {', '.join([*others, ALL])})\n")
@@ -186,10 +186,10 @@ def open_dashboard(
     if not is_running:
         raise refuse("not_possible", f"no Duetime server answers at {url}; start one: {program('serve')}")
     with tokens_for_command(settings) as tokens:
-        made = sign_in_link(url, tokens)
-    opened = not link and not json_ and output.is_terminal() and _show(made)
-    text = f"Opened {url}/ in your browser." if opened else made
-    output.print_result(json_, {"link": made}, text)
+        address = sign_in_link(url, tokens)
+    opened = not link and not json_ and output.is_terminal() and _show(address)
+    text = f"Opened {url}/ in your browser." if opened else address
+    output.print_result(json_, {"link": address}, text)
 
 
 def _show(link: str) -> bool:

@@ -63,7 +63,7 @@ def print_start(app: App, name: str, samples: list[Schedule], json_: bool, *, qu
     ])  # fmt: skip
     if samples:
         pairs = zip(SAMPLES, samples, strict=True)
-        rows = [(made.definition.name, sample.shows, _when(made)) for sample, made in pairs]
+        rows = [(schedule.definition.name, sample.shows, _when(schedule)) for sample, schedule in pairs]
         print()
         output.table(["SAMPLE", "SHOWS", "WHEN"], rows)
     print(flush=True)

@@ -53,28 +53,28 @@ def show(
     """Show the settings in use here and where each comes from. Secrets are masked."""
     settings = settings_for()
     sources = _sources(settings)
-    wanted = tuple(name.split(".")) if name else ()
-    rows = _rows_of(settings, wanted)
-    shown = [(key, value, sources.get(key, DEFAULT)) for key, value in rows if all_ or wanted or key in sources]
+    prefix = tuple(name.split(".")) if name else ()
+    rows = _rows_of(settings, prefix)
+    entries = [(key, value, sources.get(key, DEFAULT)) for key, value in rows if all_ or prefix or key in sources]
     if json_:
-        listed = {".".join(key): {"value": value, "source": source} for key, value, source in shown}
+        listed = {".".join(key): {"value": value, "source": source} for key, value, source in entries}
         output.print_json({"file": settings.origin.file, "ignored": settings.origin.ignored, "settings": listed})
         return
-    for key, value, source in shown:
+    for key, value, source in entries:
         print(clean(f"{'.'.join(key)} = {json.dumps(value, ensure_ascii=False)}   # {source}"))
-    if not shown:
+    if not entries:
         output.say("Nothing is set: every setting has its default; `duetime config show --all` lists them.")
 
 
-def _rows_of(settings: Settings, wanted: Key) -> list[tuple[Key, Any]]:
+def _rows_of(settings: Settings, prefix: Key) -> list[tuple[Key, Any]]:
     """Return a setting, or all of a table, with the values to show."""
     rows = list(_rows(settings))
-    found = [(key, value) for key, value in rows if key[: len(wanted)] == wanted]
-    if not found and value_at(settings, wanted) is None:
-        name, known = ".".join(wanted), [".".join(key) for key, _ in rows]
+    matches = [(key, value) for key, value in rows if key[: len(prefix)] == prefix]
+    if not matches and value_at(settings, prefix) is None:
+        name, known = ".".join(prefix), [".".join(key) for key, _ in rows]
         advice = "`duetime config show --all` lists them"
         raise refuse("not_found", f"there is no setting {name}{did_you_mean(name, known)}; {advice}")
-    return found
+    return matches
 
 
 @commands.command(cls=ReadCommand, epilog="duetime config get timezone")
@@ -105,9 +105,9 @@ def set_(
     key = tuple(name.split("."))
     settings = settings_for()
     file = _file(settings)
-    given = sys.stdin.read().rstrip("\n") if value == "-" else value
-    _write(settings, key, _typed(key, given, file.parent))
-    row = next(shown for each, shown in _rows(load_only(file)) if each == key)
+    text = sys.stdin.read().rstrip("\n") if value == "-" else value
+    _write(settings, key, _typed(key, text, file.parent))
+    row = next(setting for each, setting in _rows(load_only(file)) if each == key)
     facts = {"file": str(file), "name": name, "value": row}
     text = f"{name} = {json.dumps(row, ensure_ascii=False)} in {file}; a running `duetime serve` needs a restart."
     output.print_result(json_, facts, clean(text))
@@ -157,28 +157,28 @@ def _file(settings: Settings) -> Path:
 def _trusted_text(file: Path) -> str:
     """Return the content of a folder's file, which must be trusted as it is read, because the changed file will be
     trusted."""
-    found = read_file_once(file)
-    refusal = "is gone" if found is None else TrustedFiles(data_folder()).refusal(found)
-    if found is None or found.content is None or refusal:
+    settings_file = read_file_once(file)
+    refusal = "is gone" if settings_file is None else TrustedFiles(data_folder()).refusal(settings_file)
+    if settings_file is None or settings_file.content is None or refusal:
         raise refuse("not_possible", f"{file} {refusal}, so nothing was done; run `duetime trust` in its folder")
-    return found.content.decode()
+    return settings_file.content.decode()
 
 
 def _typed(key: Key, value: str, folder: Path) -> Any:
     """Return the value in the type of the setting. Relative paths refer to the current folder, where they were
     typed."""
-    given: Any = value_of(value) if value.startswith("[") else value
+    document: Any = value_of(value) if value.startswith("[") else value
     for part in reversed(key):
-        given = {part: given}
-    made = value_at(fit_settings(Settings(), given, "the command line"), key)
-    if made is None or is_dataclass(made) or isinstance(made, Mapping):
+        document = {part: document}
+    setting = value_at(fit_settings(Settings(), document, "the command line"), key)
+    if setting is None or is_dataclass(setting) or isinstance(setting, Mapping):
         raise InvalidInput(f"{'.'.join(key)} is a table; set one of its values, such as {'.'.join(key)}.url")
-    made = list(made) if isinstance(made, tuple) else made
+    setting = list(setting) if isinstance(setting, tuple) else setting
     if folder == Path.cwd():
-        return made
+        return setting
     for part in reversed(key):
-        made = {part: made}
-    return value_at(absolute_paths(made, Path.cwd()), key)
+        setting = {part: setting}
+    return value_at(absolute_paths(setting, Path.cwd()), key)
 
 
 def _check(settings: Settings) -> None:
@@ -195,8 +195,8 @@ def _sources(settings: Settings) -> dict[Key, str]:
     from duetime.settings import ENVIRONMENT, environment_values
 
     file = settings.origin.file
-    found = dict.fromkeys(_keys(read_file(Path(file)) or {}), file) if file else {}
-    return found | dict.fromkeys(_keys(environment_values()), ENVIRONMENT)
+    sources = dict.fromkeys(_keys(read_file(Path(file)) or {}), file) if file else {}
+    return sources | dict.fromkeys(_keys(environment_values()), ENVIRONMENT)
 
 
 def _keys(values: Mapping[str, Any], within: Key = ()) -> Iterator[Key]:
@@ -221,10 +221,10 @@ def _rows(settings: Any, within: Key = ()) -> Iterator[tuple[Key, Any]]:
                 else:
                     yield (*key, inner), MASK if name in secret else each
         else:
-            yield key, _shown(name, value, name in secret)
+            yield key, _mask(name, value, name in secret)
 
 
-def _shown(name: str, value: Any, secret: bool) -> Any:
+def _mask(name: str, value: Any, secret: bool) -> Any:
     if name == "db":
         return without_password(value)
     if secret and value:
@@ -252,23 +252,23 @@ def trust(
     if list_:
         _list(json_)
         return
-    given = Path(path or ".").expanduser()
-    file = given / FILE if given.is_dir() else given
+    place = Path(path or ".").expanduser()
+    file = place / FILE if place.is_dir() else place
     if file.name != FILE:
         raise InvalidInput(f"only a {FILE} is found by its folder; any other file is named with --config")
     (_remove if remove else _add)(file, json_)
 
 
 def _add(file: Path, json_: bool) -> None:
-    found = read_file_once(file)
-    if found is None:
+    settings_file = read_file_once(file)
+    if settings_file is None:
         raise InvalidInput(f"there is no {file}, so there is nothing to trust; name the folder that has it")
-    load_only(found.path)  # refuses a file that no command could use, before anything is recorded
+    load_only(settings_file.path)  # refuses a file that no command could use, before anything is recorded
     files = TrustedFiles(data_folder())
-    shown = "\n".join(map(clean, files.lines_to_review(found))) or "Nothing in it has changed."
-    files.add(found)
-    text = f"{shown}\n\n{clean(found.path)} is now trusted."
-    output.print_result(json_, {"file": str(found.path), "trusted": True}, text)
+    review = "\n".join(map(clean, files.lines_to_review(settings_file))) or "Nothing in it has changed."
+    files.add(settings_file)
+    text = f"{review}\n\n{clean(settings_file.path)} is now trusted."
+    output.print_result(json_, {"file": str(settings_file.path), "trusted": True}, text)
 
 
 def _remove(file: Path, json_: bool) -> None:
@@ -282,8 +282,8 @@ def _list(json_: bool) -> None:
     files = TrustedFiles(data_folder())
     rows = []
     for record in files.all():
-        found = read_file_once(record.path)
-        state = "missing" if found is None else "changed" if files.refusal(found) else "trusted"
+        settings_file = read_file_once(record.path)
+        state = "missing" if settings_file is None else "changed" if files.refusal(settings_file) else "trusted"
         rows.append((record.path, state))
     text = "\n".join(clean(f"{state:<9} {path}") for path, state in rows) or "No folder's settings are trusted."
     output.print_result(json_, {"files": [{"file": str(path), "state": state} for path, state in rows]}, text)

@@ -101,11 +101,11 @@ def _change(
     if settings is not None:
         _make_what_is_named(settings)
     backup = client_files.write(target.path, before, after)
-    kept = f" The previous version is kept in {backup}." if backup else ""
+    about_backup = f" The previous version is kept in {backup}." if backup else ""
     done = "is connected" if entry is not None else "is no longer connected"
-    text = clean(f"{target.client.title} {done} ({target.path}).{kept}")
-    shown = {**facts, "changed": True, "backup": str(backup) if backup else None, "warnings": warnings}
-    output.print_result(json_, shown, text)
+    text = clean(f"{target.client.title} {done} ({target.path}).{about_backup}")
+    result = {**facts, "changed": True, "backup": str(backup) if backup else None, "warnings": warnings}
+    output.print_result(json_, result, text)
     return True
 
 
@@ -162,13 +162,13 @@ def _environment_warning() -> list[str]:
 
 
 def _list(json_: bool) -> None:
-    found = [(name, _path(name, None)) for name in CLIENTS]
-    states = [_state(CLIENTS[name], path) for name, path in found]
+    places = [(name, _path(name, None)) for name in CLIENTS]
+    states = [_state(CLIENTS[name], path) for name, path in places]
     if json_:
-        rows = zip(found, states, strict=True)
+        rows = zip(places, states, strict=True)
         output.print_json([{"client": name, "file": str(path), "state": state} for (name, path), state in rows])
         return
-    lines = [(name, state, str(path)) for (name, path), state in zip(found, states, strict=True)]
+    lines = [(name, state, str(path)) for (name, path), state in zip(places, states, strict=True)]
     output.table(("CLIENT", "STATE", "FILE"), lines, whole=2)
     print(f"\nTo connect one: {program('connect', next(iter(CLIENTS)))}")
 

@@ -98,8 +98,8 @@ def secrets_in(settings: Settings) -> list[str]:
         if each.secret or without_password(each.url) != each.url
     ]
     for name, each in settings.mcp_servers.items():
-        given = [value for value in (*each.headers.values(), *each.env.values()) if "${" not in value]
-        names += [f"mcp_servers.{name}"] if given or without_password(each.url) != each.url else []
+        literal = [value for value in (*each.headers.values(), *each.env.values()) if "${" not in value]
+        names += [f"mcp_servers.{name}"] if literal or without_password(each.url) != each.url else []
     return [clean(name) for name in names]
 
 
@@ -116,5 +116,5 @@ def token_checks(settings: Settings) -> Iterator[Check]:
             f" same tokens and sign with the same keys, give each of them one {VARIABLE}",
         )
     else:
-        made = "a secret" if (settings.path_of_keys() / FILE).exists() else "a secret, created on first use"
-        yield Check("ok", "tokens", f"signed with {made} in the data folder; revocations are kept in the store")
+        secret = "a secret" if (settings.path_of_keys() / FILE).exists() else "a secret, created on first use"
+        yield Check("ok", "tokens", f"signed with {secret} in the data folder; revocations are kept in the store")

@@ -47,28 +47,28 @@ def machine_checks(settings: Settings) -> Iterator[Check]:
 
 
 def _packages() -> Check:
-    found, missing = [], []
+    packages, missing = [], []
     for name in PACKAGES:
         try:
-            found.append(f"{name} {version(name)}")
+            packages.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             missing.append(name)
     if missing:
         return Check("fail", "packages", f"missing: {', '.join(missing)}; install Duetime again, with its dependencies")
     try:
-        found.append(f"psycopg {version('psycopg')}")
+        packages.append(f"psycopg {version('psycopg')}")
     except PackageNotFoundError:
-        found.append("no psycopg (PostgreSQL needs duetime[postgres])")
-    return Check("ok", "packages", ", ".join(found))
+        packages.append("no psycopg (PostgreSQL needs duetime[postgres])")
+    return Check("ok", "packages", ", ".join(packages))
 
 
 def _sqlite() -> Check:
     import apsw
 
-    found = apsw.sqlite_lib_version()
-    if tuple(map(int, found.split("."))) < SAFE_SQLITE:
-        return Check("warn", "sqlite", f"{found} may lose commits in rare cases; install a newer apsw")
-    return Check("ok", "sqlite", f"{found}, bundled with Duetime")
+    library = apsw.sqlite_lib_version()
+    if tuple(map(int, library.split("."))) < SAFE_SQLITE:
+        return Check("warn", "sqlite", f"{library} may lose commits in rare cases; install a newer apsw")
+    return Check("ok", "sqlite", f"{library}, bundled with Duetime")
 
 
 def _zone(settings: Settings) -> Check:
@@ -92,8 +92,10 @@ def kind_checks(select: Callable[[Checks], Iterable[Check]]) -> Iterator[Check]:
         except DuetimeError:
             raise
         except Exception as error:
-            said = clean(masked(f"{type(error).__name__}: {error}"))
-            yield Check("fail", spec.name, f"its check {spec.checks} failed: {said}; report it to who wrote the kind")
+            problem = clean(masked(f"{type(error).__name__}: {error}"))
+            yield Check(
+                "fail", spec.name, f"its check {spec.checks} failed: {problem}; report it to who wrote the kind"
+            )
 
 
 def store_file_checks(url: str) -> Iterator[Check]:
@@ -132,7 +134,7 @@ def file_system(place: Path, mounts: Path = Path("/proc/self/mounts")) -> str | 
         _, target, kind, *_ = line.split(" ")
         target = target.encode("latin-1", "replace").decode("unicode_escape")  # a space is written \040
         if place == Path(target) or Path(target) in place.parents:
-            best = max(best, (len(target), kind), key=lambda found: found[0])
+            best = max(best, (len(target), kind), key=lambda mount: mount[0])
     return best[1]
 
 
@@ -238,14 +240,14 @@ def _retrying(app: App, samples: Samples) -> Iterator[Check]:
     held = [run for run in pending if was_given_back(run) and not names_limit(run.error)]
     if held:
         them = "it" if len(held) == 1 else "them"
-        said = f"{plural(len(held), 'run')} due, but no worker can start {them}, such as {clean(held[0].name)}"
-        yield Check("warn", "waiting", f"{said}: {clean(masked(held[0].error))}")
-    found = [run for run in pending if run.attempt and run.error and run.schedule not in samples]
-    if found:
-        first = found[0]
+        problem = f"{plural(len(held), 'run')} due, but no worker can start {them}, such as {clean(held[0].name)}"
+        yield Check("warn", "waiting", f"{problem}: {clean(masked(held[0].error))}")
+    failed = [run for run in pending if run.attempt and run.error and run.schedule not in samples]
+    if failed:
+        first = failed[0]
         advice = f"{again(app, 'run', 'show', str(first.id))} shows when it is tried again"
-        said = f"{plural(len(found), 'run')} failed and will be retried, such as {clean(first.name)}"
-        yield Check("warn", "retry", f"{said}: {clean(masked(first.error))}; {advice}")
+        problem = f"{plural(len(failed), 'run')} failed and will be retried, such as {clean(first.name)}"
+        yield Check("warn", "retry", f"{problem}: {clean(masked(first.error))}; {advice}")
     else:
         yield Check("ok", "retry", f"no run waits for another attempt{_left_out(samples)}")
 

@@ -136,9 +136,9 @@ def _topic(settings: Settings, changes: Mapping[Key, Any]) -> str:
 
 
 def _where(settings: Settings) -> str:
-    given, names = settings.notifications, sorted(settings.channels)
-    topics = f"topics that begin with {given.prefix}" if given.prefix else "no topic prefix"
-    rest = f"{given.server}, {topics}" if given.server else "the inbox"
+    notifications, names = settings.notifications, sorted(settings.channels)
+    topics = f"topics that begin with {notifications.prefix}" if notifications.prefix else "no topic prefix"
+    rest = f"{notifications.server}, {topics}" if notifications.server else "the inbox"
     return f"{', '.join(names)}; other topics: {rest}" if names else rest
 
 
@@ -147,8 +147,8 @@ def _warnings(settings: Settings, changes: Mapping[Key, Any]) -> list[str]:
     if ("notifications", "server") in changes and changes.get(("notifications", "token")) == "":
         removed = "the token of the server before was taken out, for this one must not see it"
         warnings.append(f"{removed}; --token gives it its own")
-    given = changes.get(("notifications", "prefix"))
-    if given is not None and init_choices.is_public(settings.notifications.server) and len(given) < _GUESSABLE:
+    prefix = changes.get(("notifications", "prefix"))
+    if prefix is not None and init_choices.is_public(settings.notifications.server) and len(prefix) < _GUESSABLE:
         warnings.append(
             "anyone who guesses this prefix can read your notifications; leave out --prefix to have one generated"
         )

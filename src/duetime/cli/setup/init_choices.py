@@ -56,16 +56,16 @@ class Choices:
         server, token = "" if self.inbox else self.ntfy, self.token
         if token is None and server and _elsewhere(server, settings.notifications.server):
             token = ""
-        wanted: dict[Key, Any] = {("timezone",): self.timezone, ("agent",): self.agent}
+        values: dict[Key, Any] = {("timezone",): self.timezone, ("agent",): self.agent}
         topic = self.topic or self._implied_topic(settings.notifications.topic)
         notifications = {"server": server, "prefix": self.prefix, "token": token, "topic": topic}
-        wanted |= {("notifications", name): value for name, value in notifications.items()}
+        values |= {("notifications", name): value for name, value in notifications.items()}
         if self.channel is not None:
             name, url = self._name_and_url()
-            wanted["channels", name, "url"] = url
+            values["channels", name, "url"] = url
         if self.agent is not None and self.agent in PRESETS and self.agent not in settings.agents:
-            wanted["agents", self.agent, "preset"] = self.agent
-        return {path: value for path, value in wanted.items() if value not in (None, value_at(settings, path))}
+            values["agents", self.agent, "preset"] = self.agent
+        return {path: value for path, value in values.items() if value not in (None, value_at(settings, path))}
 
     def checked(self, settings: Settings) -> Choices:
         """Refuse flags that cannot be used. Add an unguessable prefix on a public server, and the machine's zone."""

@@ -48,10 +48,14 @@ def parsed(text: str) -> Node | None:
         json.loads(strict)  # refuses what the positions below would not
         return _node(plain, strict, _after_space(plain, 0))
     except json.JSONDecodeError as error:
-        problem = error.msg[:1].lower() + error.msg[1:]
-        raise UnreadableFile(f"line {error.lineno}, column {error.colno}: {problem}") from None
+        raise _unreadable(error.msg[:1].lower() + error.msg[1:], text, error.pos) from None
     except RecursionError:
         raise UnreadableFile("it is nested too deeply") from None
+
+
+def _unreadable(problem: str, text: str, position: int) -> UnreadableFile:
+    place = json.JSONDecodeError(problem, text, position)
+    return UnreadableFile(f"line {place.lineno}, column {place.colno}: {problem}")
 
 
 def _blanked(pattern: re.Pattern[str], text: str) -> str:
@@ -61,8 +65,7 @@ def _blanked(pattern: re.Pattern[str], text: str) -> str:
 
 def _after_space(text: str, position: int) -> int:
     match = _SPACE.match(text, position)
-    assert match is not None
-    return match.end()
+    return position if match is None else match.end()
 
 
 def _node(plain: str, strict: str, start: int) -> Node:
@@ -81,11 +84,6 @@ def _node(plain: str, strict: str, start: int) -> Node:
     return Node(start, end, value, tuple(members))
 
 
-def _place(text: str, position: int) -> str:
-    line = text.count("\n", 0, position) + 1
-    return f"line {line}, column {position - text.rfind(chr(10), 0, position)}"
-
-
 def _comments(text: str) -> Counter[str]:
     return Counter(match[0] for match in _COMMENT.finditer(text) if not match[1])
 
@@ -100,82 +98,66 @@ def with_entry(text: str, path: tuple[str, str], entry: Mapping[str, Any], drop:
     root = parsed(text)
     if root is None:
         return f"{text.rstrip()}{_newline(text) if text.strip() else ''}{_dumped({table: {name: dict(entry)}}, text)}\n"
-    before = root.value
-    servers = _member(_object_at(root, "the file"), table)
-    if servers is None:
-        changed = _inserted(text, root, table, {name: dict(entry)})
+    _, member, _ = _locate(root, path)
+    others = root.value.get(table, {})
+    values = member.node.value if member is not None else None
+    if not isinstance(values, dict):
+        changed, values = _with_value(text, path, dict(entry)), {}
     else:
-        _object_at(servers.node, table)
-        changed = _with_member(text, table, name, entry, drop)
-    expected = dict(before)
-    merged = {**_values(expected.get(table, {}).get(name), drop), **entry}
-    expected[table] = {**expected.get(table, {}), name: merged}
-    return _checked(text, changed, expected)
+        changed = text
+        for key, value in entry.items():
+            changed = _with_value(changed, (*path, key), value)
+        for key in (each for each in drop if each in values and each not in entry):
+            changed = _without_value(changed, (*path, key))
+    stay = {key: value for key, value in values.items() if key not in drop}
+    return _checked(text, changed, {**root.value, table: {**others, name: {**stay, **entry}}})
 
 
 def without_entry(text: str, path: tuple[str, str]) -> str:
     """Return the text without the object at `path`."""
     table, name = path
     root = parsed(text)
-    servers = None if root is None else _member(_object_at(root, "the file"), table)
-    own = None if servers is None else _member(_object_at(servers.node, table), name)
-    if root is None or servers is None or own is None:
+    if root is None:
         return text
-    changed = _removed(text, servers.node, own)
-    rest = {key: value for key, value in servers.node.value.items() if key != name}
-    inside = text[own.start : own.node.end]
-    return _checked(text, changed, {**root.value, table: rest}, lost=inside)
+    servers, member, _ = _locate(root, path)
+    if member is None:
+        return text
+    rest = {key: value for key, value in servers.value.items() if key != name}
+    inside = text[member.start : member.node.end]
+    return _checked(text, _removed(text, servers, member), {**root.value, table: rest}, lost=inside)
 
 
-def _with_member(text: str, table: str, name: str, entry: Mapping[str, Any], drop: Sequence[str]) -> str:
-    servers = _at(text, table)
-    server = _member(servers, name)
-    if server is None:
-        return _inserted(text, servers, name, dict(entry))
-    if server.node.members is None:
-        return _replaced(text, server.node, dict(entry))
-    for key, value in entry.items():
-        own = _at(text, table, name)
-        member = _member(own, key)
-        if member is None:
-            text = _inserted(text, own, key, value)
-        elif member.node.value != value:
-            text = _replaced(text, member.node, value)
-    for key in drop:
-        own = _at(text, table, name)
-        member = _member(own, key)
-        if member is not None and key not in entry:
-            _refuse_comments(text, member.node)
-            text = _removed(text, own, member)
-    return text
+def _with_value(text: str, path: Sequence[str], value: Any) -> str:
+    node, member, missing = _locate(parsed(text), path)
+    if member is None:
+        for key in reversed(missing[1:]):
+            value = {key: value}
+        return _inserted(text, node, missing[0], value)
+    return text if member.node.value == value else _replaced(text, member.node, value)
 
 
-def _at(text: str, *keys: str) -> Node:
-    node = parsed(text)
-    for key in keys:
-        assert node is not None
-        member = _member(node, key)
-        assert member is not None
-        node = member.node
-    assert node is not None
-    return node
+def _without_value(text: str, path: Sequence[str]) -> str:
+    node, member, _ = _locate(parsed(text), path)
+    assert member is not None
+    _refuse_comments(text, member.node)
+    return _removed(text, node, member)
 
 
-def _object_at(node: Node, what: str) -> Node:
-    if node.members is None:
-        raise UnreadableFile(f"{what} is not an object in braces")
-    return node
-
-
-def _member(node: Node, key: str) -> Member | None:
-    members = [member for member in node.members or () if member.key == key]
-    if len(members) > 1:
-        raise UnreadableFile(f"it has {key!r} twice")
-    return members[0] if members else None
-
-
-def _values(entry: Any, drop: Sequence[str]) -> dict[str, Any]:
-    return {key: value for key, value in entry.items() if key not in drop} if isinstance(entry, Mapping) else {}
+def _locate(root: Node | None, path: Sequence[str]) -> tuple[Node, Member | None, Sequence[str]]:
+    """Return the innermost object on a path, its member at the end of the path, and the names that are missing."""
+    assert root is not None
+    node, member, owner = root, None, "the file"
+    for place, key in enumerate(path):
+        node = node if member is None else member.node
+        if node.members is None:
+            raise UnreadableFile(f"{owner} is not an object in braces")
+        members = [each for each in node.members if each.key == key]
+        if len(members) > 1:
+            raise UnreadableFile(f"it has {key!r} twice")
+        if not members:
+            return node, None, path[place:]
+        member, owner = members[0], key
+    return node, member, ()
 
 
 def _inserted(text: str, node: Node, key: str, value: Any) -> str:
@@ -204,26 +186,20 @@ def _replaced(text: str, node: Node, value: Any) -> str:
 
 def _refuse_comments(text: str, node: Node) -> None:
     if _comments(text[node.start : node.end]):
-        raise UnreadableFile(f"{_place(text, node.start)}: there are comments inside what has to change")
+        raise _unreadable("there are comments inside what has to change", text, node.start)
 
 
 def _removed(text: str, node: Node, member: Member) -> str:
     """Remove a member with one comma, and its line if nothing else is on it."""
-    members = node.members or ()
-    place = next(number for number, each in enumerate(members) if each is member)
     start, end, comma = member.start, member.node.end, member.comma
-    if comma is None and place:
-        comma = members[place - 1].comma
-        assert comma is not None
-        if not text[comma + 1 : start].strip(" \t"):
-            start, comma = comma, None  # a member on the same line ends there, and so does the space between them
-    if comma is not None and comma > end:
-        text = text[:comma] + text[comma + 1 :]
-    elif comma == end:
-        end += 1
-    text = text[:start] + text[end:]
-    if comma is not None and comma < start:
-        text, start = text[:comma] + text[comma + 1 :], start - 1
+    if comma is not None:
+        text = text[:start] + text[end:comma] + text[comma + 1 :]
+    else:  # the last one, so that the comma before it goes
+        before = [each.comma for each in node.members or () if each.comma is not None]
+        comma = before[-1] if before else start
+        between = text[comma + 1 : start]
+        text = text[:comma] + (between if between.strip(" \t") else "") + text[end:]
+        start = comma + len(between) if between.strip(" \t") else comma
     first, last = text.rfind("\n", 0, start) + 1, text.find("\n", start)
     if first and last >= 0 and not text[first:last].strip():
         return text[:first] + text[last + 1 :]

@@ -67,7 +67,7 @@ def install(
     if not yes and not _agreed("Write this file and start the service?", json_):
         return
     for command in unit.renew if unit.path.exists() else ():
-        _asked(command)
+        _succeeds(command)
     _write(unit)
     for command in unit.load:
         _run(command)
@@ -83,7 +83,7 @@ def status(json_: Json = False) -> None:
     """Show whether the service is installed and running. The exit code is 1 if it is not."""
     unit = _unit(())
     installed = unit.path.exists()
-    running = installed and shutil.which(unit.manager) is not None and _asked(unit.state)
+    running = installed and shutil.which(unit.manager) is not None and _succeeds(unit.state)
     state = "runs" if running else "is installed, but does not run" if installed else "is not installed"
     text = f"The service {state} ({clean(unit.path)})."
     output.print_result(json_, {"installed": installed, "running": running, "file": str(unit.path)}, text)
@@ -112,7 +112,7 @@ def uninstall(dry_run: DryRun = False, yes: Yes = False, json_: Json = False) ->
     unit.path.unlink()
     unit.private.path.unlink(missing_ok=True)
     for command in unit.forget:
-        _asked(command)
+        _succeeds(command)
     output.print_result(json_, {"file": str(unit.path), "removed": True}, "The service is stopped and removed.")
 
 
@@ -120,25 +120,25 @@ def _command(file: str, db: str | None, tasks: Sequence[str] | None, port: int |
     """Return the command of the service. `--no-link` keeps tokens out of the journal. The settings file is named
     explicitly, because whoever installs a service trusts it, including later changes."""
     named = [part for each in tasks or () for part in ("--tasks", each)]
-    given = [*_given("--db", db), *named, *_given("--port", port), *_given("--tools", tools)]
-    return [sys.executable, "-P", "-m", "duetime", "serve", "--no-link", *_given("--config", file or None), *given]
+    options = [*_option("--db", db), *named, *_option("--port", port), *_option("--tools", tools)]
+    return [sys.executable, "-P", "-m", "duetime", "serve", "--no-link", *_option("--config", file or None), *options]
 
 
-def _given(option: str, value: object) -> list[str]:
+def _option(option: str, value: object) -> list[str]:
     return [] if value is None else [option, str(value)]
 
 
-def _unit(command: Sequence[str], given: Mapping[str, str] | None = None) -> Unit:
+def _unit(command: Sequence[str], secrets: Mapping[str, str] | None = None) -> Unit:
     """Return the unit for this system. `given` are settings that must not appear on a command line."""
-    kept = {name: os.environ[name] for name in KEPT if os.environ.get(name)}
+    environment = {name: os.environ[name] for name in KEPT if os.environ.get(name)}
     # The settings of this environment, without the secret that signs tokens, because the data folder has one.
     here = {name: os.environ[name] for name in sorted(environment_names()) if os.environ.get(name)}
-    private = PrivateFile(config_folder() / "service.env", {**here, **(given or {})})
+    private = PrivateFile(config_folder() / "service.env", {**here, **(secrets or {})})
     try:
         if sys.platform == "darwin":
-            return launchd_agent(command, Path.cwd(), kept, private)
+            return launchd_agent(command, Path.cwd(), environment, private)
         if sys.platform.startswith("linux"):
-            return systemd_unit(command, Path.cwd(), kept, private)
+            return systemd_unit(command, Path.cwd(), environment, private)
     except ValueError as error:
         raise InvalidInput(str(error)) from error
     raise refuse(
@@ -194,5 +194,5 @@ def _run(command: Sequence[str]) -> None:
         raise refuse(NO_MANAGER, f"`{shlex.join(command)}` failed: {reason}; {advice}")
 
 
-def _asked(command: Sequence[str]) -> bool:
+def _succeeds(command: Sequence[str]) -> bool:
     return subprocess.run(command, capture_output=True, check=False).returncode == 0

@@ -46,17 +46,17 @@ def _topics_of(owner: str) -> str:
     """Return the address to which an owner other than `local` subscribes on the ntfy server."""
     from duetime.kinds.notifications.channels.ntfy import NtfyServer, address_of
 
-    given = load_settings().notifications
-    if owner == LOCAL or not given.server:
+    notifications = load_settings().notifications
+    if owner == LOCAL or not notifications.server:
         return ""
-    return address_of(NtfyServer(given.server, given.prefix), "TOPIC", owner)
+    return address_of(NtfyServer(notifications.server, notifications.prefix), "TOPIC", owner)
 
 
 def _instant(seconds: int, zone: str) -> str:
     return iso_local(Instant(seconds * SECOND), zone)
 
 
-def _shown(seconds: int, zone: str) -> str:
+def _clock_text(seconds: int, zone: str) -> str:
     return clock_local(Instant(seconds * SECOND), zone)
 
 
@@ -88,17 +88,17 @@ def issue(
     """Issue an access token. It is shown only once; `token list` shows its id, by which it can be revoked."""
     life = duration(expires_in, "--expires-in")
     with _tokens() as (tokens, zone):
-        made = tokens.issue(email, life, email=email, owner=owner, timezone=timezone, scopes=scope or ())
-        grant = tokens.read(made)
+        token = tokens.issue(email, life, email=email, owner=owner, timezone=timezone, scopes=scope or ())
+        grant = tokens.read(token)
     topics = _topics_of(grant.owner)
     if json_:
-        output.print_json({"token": made, **_grant_view(grant, zone), **({"topics": topics} if topics else {})})
+        output.print_json({"token": token, **_grant_view(grant, zone), **({"topics": topics} if topics else {})})
         return
-    print(made)
+    print(token)
     if topics:
         output.note(f"their phone subscribes to {topics}, with a topic in place of TOPIC")
     limits = f"scope {' '.join(grant.scopes)}, " if grant.scopes else ""
-    until = f"{limits}until {_shown(grant.expires, zone)}"
+    until = f"{limits}until {_clock_text(grant.expires, zone)}"
     output.note(f"for {grant.subject}, owner {grant.owner}, {until}; id {grant.id}")
 
 
@@ -110,12 +110,12 @@ def header(
     program for it."""
     if file is None:
         with _tokens() as (tokens, _):
-            kept: str | None = tokens.local()
+            token: str | None = tokens.local()
     else:
-        kept = read_private(Path(file).expanduser())
-    if not kept or not kept.strip():
+        token = read_private(Path(file).expanduser())
+    if not token or not token.strip():
         raise InvalidInput(f"--file: there is no token in {file}; start `duetime serve`, which makes one")
-    output.print_json_line({"Authorization": f"Bearer {kept.strip()}"})
+    output.print_json_line({"Authorization": f"Bearer {token.strip()}"})
 
 
 @commands.command(cls=PlainCommand)
@@ -125,8 +125,8 @@ def link(host: Host = None, port: Port = None, db: Db = None, json_: Json = Fals
     settings = settings_for({"host": host, "port": port, "db": db})
     url, is_running = server_url(settings, given=host is not None or port is not None)
     with tokens_for_command(settings) as tokens:
-        made = sign_in_link(url, tokens)
-    output.print_result(json_, {"link": made}, made)
+        address = sign_in_link(url, tokens)
+    output.print_result(json_, {"link": address}, address)
     if not json_ and not is_running:
         output.warn([f"no Duetime server answers at {url}; start one with `duetime serve`, or name it with --port"])
 
@@ -144,9 +144,9 @@ def calendar(
     url, _ = server_url(settings, given=host is not None or port is not None)
     with tokens_for_command(settings) as all_tokens:
         tokens = all_tokens.of_calendars()
-        made = tokens.issue(f"calendar of {owner}", duration(expires_in, "--expires-in"), owner=owner)
-    address = f"{url}/calendar/{made}.ics"
-    grant = tokens.read(made)
+        token = tokens.issue(f"calendar of {owner}", duration(expires_in, "--expires-in"), owner=owner)
+    address = f"{url}/calendar/{token}.ics"
+    grant = tokens.read(token)
     if json_:
         output.print_json({"address": address, **_grant_view(grant, local_zone(settings))})
         return
@@ -185,7 +185,7 @@ def show(
 
 def _readable(name: str, value: object, zone: str) -> object:
     if name in ("iat", "exp", "nbf") and type(value) is int and 0 <= value < 2**36:
-        return _shown(value, zone)
+        return _clock_text(value, zone)
     return value
 
 
