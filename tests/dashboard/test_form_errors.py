@@ -15,7 +15,7 @@ from tests.support.web import Site
     [
         (
             {"when": "phrase", "phrase": "tomorow at 9"},
-            'When: could not parse "tomorow at 9" as a date/time; give a time',
+            'When: could not parse "tomorow" as a date/time; give a time',
         ),
         ({"when": "phrase", "phrase": "every 0 seconds"}, "When: the interval is zero"),
         ({"when": "interval", "every": "0.1", "unit": "seconds"}, "Every: it fires more often"),

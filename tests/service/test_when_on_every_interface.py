@@ -169,7 +169,7 @@ def test_words_beside_required_arguments_that_are_empty(there: Site) -> None:
 @pytest.mark.parametrize(
     ("tool", "given", "problem"),
     [
-        ("schedule_job", {"name": "same", "task": "echo", "when": "every foo"}, 'when: could not read "every foo"'),
+        ("schedule_job", {"name": "same", "task": "echo", "when": "every foo"}, 'when: could not read "foo"'),
         ("schedule_job", {"name": "same", "task": "echo", "when": "soon"}, 'when: could not parse "soon"'),
         (
             "schedule_job",
@@ -177,8 +177,20 @@ def test_words_beside_required_arguments_that_are_empty(there: Site) -> None:
             "not both",
         ),
         ("preview_schedule", {"when": "every weekday"}, "when: say at what time too"),
-        ("schedule", {"prompt": "x", "when": "every foo"}, 'Error: when: could not read "every foo"'),
+        ("schedule", {"prompt": "x", "when": "every foo"}, 'Error: when: could not read "foo"'),
         ("schedule", {"prompt": "x", "when": "soon"}, 'Error: could not parse "soon" as a date/time.'),
+        (
+            "schedule",
+            {"prompt": "x", "when": "tomorow at 9"},
+            'Error: could not parse "tomorow" as a date/time. Write it',
+        ),
+        ("schedule", {"prompt": "x", "at": "tomorow at 9"}, 'Error: could not parse "tomorow at 9" as a date/time.'),
+        ("preview_schedule", {"when": "every day at 9 except christmas"}, '"except christmas"; only days of the week'),
+        (
+            "schedule_job",
+            {"name": "same", "task": "echo", "when": "every day at 9", "end": "christmas dawn"},
+            'end: could not parse "dawn" as a date/time; use ISO 8601',
+        ),
         ("schedule", {"prompt": "x", "every": "1d", "at": "9pm", "start": "monday"}, "start: is given twice"),
         ("schedule", {"prompt": "x", "at": "03/04/2099"}, "It could mean March 4 or April 3: write 2099-03-04 or"),
     ],

@@ -143,6 +143,31 @@ def test_phrases_across_a_clock_change(text: str, zone: str, now: str, due: tupl
         ("every 2 hours on weekdays", "interval", {"hours": 2, "weekdays": "mon,tue,wed,thu,fri"}),
         ("every day at 9 through thursday", "cron", {"expression": "0 9 * * *", "end": "thursday"}),
         ("every monday through friday at 9", "cron", {"expression": "0 9 * * 1-5"}),
+        ("every weekday at half past eight", "cron", {"expression": "30 8 * * 1-5"}),
+        ("weekdays at a quarter to nine", "cron", {"expression": "45 8 * * 1-5"}),
+        ("every monday at ten to six pm", "cron", {"expression": "50 17 * * 1"}),
+        ("every day at 9 o'clock", "cron", {"expression": "0 9 * * *"}),
+        ("every 2 hours from 10 to 6", "interval", {"hours": 2, "between": "10:00-18:00"}),
+        ("every 30 minutes between half past eight and noon", "interval", {"minutes": 30, "between": "08:30-12:00"}),
+        ("noon on weekdays", "cron", {"expression": "0 12 * * 1-5"}),
+        ("at noon every monday", "cron", {"expression": "0 12 * * 1"}),
+        ("midnight on fridays", "cron", {"expression": "0 0 * * 5"}),
+        ("every christmas eve at 6pm", "cron", {"expression": "0 18 24 12 *"}),
+        ("every new year\u2019s day at noon", "cron", {"expression": "0 12 1 1 *"}),
+        ("every weekday at 8 starting in two weeks until december 24", "cron",
+         {"expression": "0 8 * * 1-5", "start": "in 2 weeks", "end": "december 24"}),
+        ("until Christmas every day at 9", "cron", {"expression": "0 9 * * *", "end": "december 25"}),
+        ("starting monday, daily at 9", "cron", {"expression": "0 9 * * *", "start": "monday"}),
+        ("every hour starting tomorrow until new year's eve", "interval",
+         {"hours": 1, "start": "tomorrow", "end": "december 31"}),
+        ("first monday of the month at 10 until christmas", "rrule",
+         {"rrule": "FREQ=MONTHLY;BYDAY=1MO;BYHOUR=10;BYMINUTE=0;BYSECOND=0", "end": "december 25"}),
+        ("every day at 9 except sunday", "cron", {"expression": "0 9 * * 1,2,3,4,5,6"}),
+        ("every day except saturdays and sundays at 9", "cron", {"expression": "0 9 * * 1-5"}),
+        ("weekdays at 8:30, except on fridays, until christmas", "cron",
+         {"expression": "30 8 * * 1,2,3,4", "end": "december 25"}),
+        ("every morning but not on weekends", "cron", {"expression": "0 9 * * 1-5"}),
+        ("every 2 hours except weekends", "interval", {"hours": 2, "weekdays": "mon,tue,wed,thu,fri"}),
         ("friday at 9", "once", {"run_at": "friday at 9"}),
         ("in 2 hours", "once", {"run_at": "in 2 hours"}),
         ("tues 9am", "once", {"run_at": "tues 9am"}),
@@ -158,13 +183,23 @@ def test_what_a_phrase_is_stored_as(text: str, type_: str, config: dict[str, Any
         ("", "give a time such as"),
         ("x" * 300, "give a time such as"),
         ("every weekday", "say at what time"),
-        ("every foo", 'could not read "every foo" as a rule; write it like "every weekday at 8:30"'),
+        ("every foo", 'could not read "foo"; write it like "every weekday at 8:30"'),
+        ("every tuesday to 9", 'could not read "every tuesday to 9" as a rule; write it like "every weekday at 8:30"'),
         ("every day at 8:30 and 17:00", "need a schedule each"),
         ("every 25 hours at 9", "could not read"),
         ("every day to friday at 9", "could not read"),
         ("every weekday to sunday at 9", "could not read"),
-        ("every day at 25:00", 'give times such as "9:00"'),
-        ("every hour between 9 and 99", 'give a window such as "between 9:00 and 17:00"'),
+        ("every day at 25:00", 'could not read "at 25:00"; give times such as "9:00"'),
+        (
+            "every hour between 9 and 99",
+            'could not read "between 9 and 99"; give a window such as "between 9:00 and 17:00"',
+        ),
+        ("every monday during lent at 9", 'could not read "during lent"; write it like'),
+        ("every weekday at 8:30 sharp", 'could not read "sharp"; write it like'),
+        ("every day at 9 except 25 december", 'could not read "except 25 december"; only days of the week can be'),
+        ("every day at 9, except Christmas", 'could not read "except Christmas"; only days of the week can be'),
+        ("every weekday at 9 except weekdays", 'could not read "except weekdays"'),
+        ("every second tuesday except friday at 9", 'could not read "except friday"'),
         ("every tuesday between 9:00 and 17:00", "could not read"),
     ],
 )
@@ -172,6 +207,34 @@ def test_a_phrase_that_says_too_little_is_refused(text: str, problem: str) -> No
     with pytest.raises(InvalidInput, match=r"^when: ") as refused:
         read_phrase(text)
     assert problem in refused.value.message and refused.value.field == "when"
+
+
+@pytest.mark.parametrize(
+    ("text", "now", "due", "end"),
+    [
+        # Berlin has summer time from 28 March to 31 October 2027: 09:00 is 08:00 UTC, or 07:00 UTC in summer.
+        ("every day at 9 starting in two weeks", "2027-03-15T06:00Z", "2027-03-29T07:00Z", None),
+        ("every 2 days at 9 starting in two weeks", "2027-03-15T06:00Z", "2027-03-29T07:00Z", None),
+        ("every hour until halfway", "2027-03-15T06:00Z", None, None),
+        # The end of 25 December is 22:59:59 UTC, even on that day itself and in the last days before.
+        ("every day at 9 until christmas", "2027-03-15T06:00Z", "2027-03-15T08:00Z", "2027-12-25T22:59Z"),
+        ("every day at 9 until christmas", "2027-12-24T12:00Z", "2027-12-25T08:00Z", "2027-12-25T22:59Z"),
+        ("every day at 9 until christmas", "2027-12-25T07:00Z", "2027-12-25T08:00Z", "2027-12-25T22:59Z"),
+        ("every day at 9 until christmas", "2027-12-26T07:00Z", "2027-12-26T08:00Z", "2028-12-25T22:59Z"),
+        ("every day at 9 until new year's day", "2027-12-30T12:00Z", "2027-12-31T08:00Z", "2028-01-01T22:59Z"),
+        ("every day at 9 starting december 31", "2027-12-31T07:00Z", "2027-12-31T08:00Z", None),
+        ("every friday at 9 until friday", "2027-12-24T12:00Z", "2027-12-31T08:00Z", "2027-12-31T22:59Z"),
+    ],
+)
+def test_limits_across_clock_changes_and_years(text: str, now: str, due: str | None, end: str | None) -> None:
+    if due is None:
+        with pytest.raises(InvalidInput, match='when: could not parse "halfway" as a date/time; give a time such as'):
+            read_times({"when": text})
+        return
+    when = read_times({"when": text})
+    trigger = build_trigger(when.type, when.config, zone=BERLIN, now=at(now))
+    assert trigger.next_after(at(now)) == at(due)
+    assert (trigger.end and datetime_of(trigger.end).strftime("%Y-%m-%dT%H:%MZ")) == end
 
 
 @pytest.mark.parametrize("end", ["mar 14", "sunday", "2027-03-14", "march 14, 2027"])

@@ -53,7 +53,7 @@ def time_notes(config: Mapping[str, Any], zone: str, now: Instant) -> list[str]:
         text = config.get("run_at")
         if not isinstance(text, str) or text == "now" or text.endswith(_EXACT):
             return []
-        note = read_time(text, zone=known_zone(config.get("timezone") or zone).key, now=now).note
+        note = read_time(text, zone=known_zone(config.get("timezone") or zone).key, now=now).doubt
     except DuetimeError:
         return []
     return [note] if note else []
@@ -86,17 +86,19 @@ def read_phrase(text: str) -> tuple[str, dict[str, Any]]:
 
 
 def _read_fully(text: str) -> tuple[str, dict[str, Any]]:
-    """Parse a phrase as `read_phrase` does, and also check a text that it takes for a time, so that the error names
-    `when`."""
+    """Parse a phrase as `read_phrase` does, and also check texts that it takes for times, so that the error names
+    `when` and the part that was not understood."""
     type_, config = read_phrase(text)
-    if "run_at" in config:
-        from duetime.engine.times.recurrence import EXAMPLES
-
+    for time in (config[name] for name in ("run_at", *LIMITS) if name in config):
         try:
-            read_time(config["run_at"], zone="UTC", now=_ANY_TIME)
+            read_time(time, zone="UTC", now=_ANY_TIME)
         except UnreadableTime as error:
+            from duetime.engine.times.recurrence import EXAMPLES
+            from duetime.engine.times.unread import about_part
+
+            problem = about_part(time, error).message.rstrip(".")
             advice = f'give a time such as "tomorrow at 9", or a rule such as {EXAMPLES}'
-            raise InvalidInput(f"when: {error.message.rstrip('.')}; {advice}", field="when") from None
+            raise InvalidInput(f"when: {problem}; {advice}", field="when") from None
     return type_, config
 
 

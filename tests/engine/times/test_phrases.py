@@ -5,14 +5,35 @@ from __future__ import annotations
 from datetime import datetime
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from duetime.engine.clock import Instant, datetime_of, instant_of
 from duetime.engine.errors import UnreadableTime
 from duetime.engine.times import read_time
+from duetime.engine.times.unread import unread_part
 
 NEW_YORK, BERLIN, AUCKLAND = "America/New_York", "Europe/Berlin", "Pacific/Auckland"
 LORD_HOWE, KOLKATA = "Australia/Lord_Howe", "Asia/Kolkata"
 ZONES = (NEW_YORK, BERLIN, AUCKLAND, LORD_HOWE, KOLKATA)
+
+
+WORDS = (
+    "every",
+    "monday",
+    "at",
+    "9",
+    "half",
+    "past",
+    "to",
+    "except",
+    "until",
+    "christmas",
+    "starting",
+    "in",
+    "two",
+    "foo",
+)
 
 
 def at(text: str) -> Instant:
@@ -155,6 +176,25 @@ def test_an_ambiguous_date_is_refused_with_both_readings(text: str) -> None:
         ("in an hour and a half", "2027-03-12T11:00Z"),
         ("ten minutes from now", "2027-03-12T09:40Z"),
         ("in a year", "2028-03-12T09:30Z"),
+        ("half past eight", "2027-03-13T07:30Z"),
+        ("half past eight pm", "2027-03-12T19:30Z"),
+        ("at half past 8 tonight", "2027-03-12T19:30Z"),
+        ("tomorrow at quarter to nine", "2027-03-13T07:45Z"),
+        ("a quarter past three pm", "2027-03-12T14:15Z"),
+        ("quarter to one", "2027-03-12T11:45Z"),
+        ("quarter to 12 am tomorrow", "2027-03-13T22:45Z"),
+        ("twenty-five minutes past ten pm", "2027-03-12T21:25Z"),
+        ("tomorrow at ten to nine", "2027-03-13T07:50Z"),
+        ("nine o'clock tomorrow", "2027-03-13T08:00Z"),
+        ("midnight", "2027-03-12T23:00Z"),
+        ("christmas", "2027-12-24T23:00Z"),
+        ("christmas day at noon", "2027-12-25T11:00Z"),
+        ("6pm on Christmas Eve", "2027-12-24T17:00Z"),
+        ("New Year\u2019s Eve at 23:59", "2027-12-31T22:59Z"),
+        ("new year's day 10am", "2028-01-01T09:00Z"),
+        ("in two weeks at 9", "2027-03-26T08:00Z"),
+        ("in two weeks and 3 days at noon", "2027-03-29T10:00Z"),  # in summer time
+        ("9am in 1 month", "2027-04-12T07:00Z"),
         ("2 months from now", "2027-05-12T08:30Z"),
     ],
 )
@@ -175,3 +215,58 @@ def test_further_phrases(text: str, due: str) -> None:
 )  # fmt: skip
 def test_what_was_assumed_is_said(text: str, now: str, note: str) -> None:
     assert read_time(text, zone=BERLIN, now=at(now)).note == note
+
+
+# 10:30 on Friday, 12 March 2027, in Berlin.
+@pytest.mark.parametrize(
+    ("text", "doubtful"),
+    [
+        ("tonight", False),
+        ("tomorrow morning", False),
+        ("tomorrow at 17", False),
+        ("monday 9am", False),
+        ("noon", False),
+        ("midnight", False),
+        ("9am", False),  # today it has passed, so tomorrow is meant
+        ("dec 24 6pm", False),
+        ("christmas at noon", False),
+        ("in two weeks at noon", False),
+        ("in the morning", False),
+        ("tomorrow at 5", True),  # in the morning or in the afternoon
+        ("8:30", True),  # tomorrow, or today in the evening
+        ("friday 9am", True),  # today it has passed, so next week is meant
+        ("next friday 9am", True),
+        ("this morning", True),  # 9:00 has passed, so the next full hour is meant
+        ("march 12 9am", True),  # today it has passed, so next year is meant
+        ("tomorrow", True),  # at midnight
+        ("march 28 2:30 am", True),  # skipped by the clock change
+    ],
+)
+def test_only_a_doubtful_reading_is_warned_of(text: str, doubtful: bool) -> None:
+    time = read_time(text, zone=BERLIN, now=at(FRIDAY[BERLIN]))
+    assert time.note is not None and time.doubt == (time.note if doubtful else None)
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("tomorow at 9", "tomorow"),
+        ("tomorrow at 9ish", "at 9ish"),
+        ("roughly every monday at 9", "roughly"),
+        ("every monday during lent at 9", "during lent"),
+        ("every weekday at 8 except 25 december", "except 25 december"),
+        ("soon", "soon"),
+        ("until new year's eve", "until new year's eve"),
+        ("every fooday at 25:00", "fooday at 25:00"),
+        ("every 25 hours at 9", "every 25 hours at 9"),  # each word has a meaning
+        ("may the " + "fourth " * 30 + "be with you", "may the " + "fourth " * 30 + "be with you"),
+    ],
+)
+def test_the_part_that_was_not_understood(text: str, part: str) -> None:
+    assert unread_part(text) == part
+
+
+@given(text=st.text(max_size=60) | st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join))
+@settings(max_examples=200, deadline=None)
+def test_the_unread_part_of_any_text_is_a_part_of_it(text: str) -> None:
+    assert " ".join(unread_part(text).split()) in " ".join(text.split())

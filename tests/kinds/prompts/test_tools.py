@@ -79,8 +79,8 @@ def test_schedule_knows_the_same_facts(stage: Stage) -> None:
         "next_run": "2026-02-10T15:00:00-08:00",
         "reads_as": f"once, on 2026-02-10 15:00 PST ({PACIFIC})",
         "limits": {"max_attempts": 1, "timeout_seconds": 900.0, "max_runs_per_day": 200},
-        "warnings": ["no date given: read as Feb 10, 2026 3:00 PM PST", WAITS],
-        "warning_codes": ["time", "no_agent"],
+        "warnings": [WAITS],
+        "warning_codes": ["no_agent"],
     }
 
 
@@ -236,7 +236,7 @@ def test_a_repeated_request_is_answered_when_its_time_is_over(both: Stage, more:
 def test_warnings_are_said_and_known(stage: Stage) -> None:
     assert stage.time.worker.id is not None
     stage.app.store.retire(stage.time.worker.id)
-    answer = stage.ada.use("schedule", prompt="x", at="15:00", deliver_to="daily-report")
+    answer = stage.ada.use("schedule", prompt="x", at="11:00", deliver_to="daily-report")
     read, idle, arrives, waits = answer.structured["warnings"]
     assert read == answer.structured["note"]
     assert "No worker is running" in idle and arrives == f"deliver_to: {INBOX_WARNING}" and waits == WAITS

@@ -12,17 +12,25 @@ from duetime.engine.errors import UnreadableTime
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _NUMBER_WORDS: Final = {
     "one": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8",
-    "nine": "9", "ten": "10", "eleven": "11", "twelve": "12", "fifteen": "15", "twenty": "20", "thirty": "30",
-    "forty": "40", "forty-five": "45", "sixty": "60", "ninety": "90",
+    "nine": "9", "ten": "10", "eleven": "11", "twelve": "12", "fifteen": "15", "twenty": "20", "twenty-five": "25",
+    "thirty": "30", "forty": "40", "forty-five": "45", "sixty": "60", "ninety": "90",
 }  # fmt: skip
 _IDIOMS: Final = {
     "an hour and a half": "90 minutes",
     "half an hour": "30 minutes",
     "a quarter of an hour": "15 minutes",
     "eod": "end of day",
-}
+    "christmas eve": "december 24", "christmas day": "december 25", "christmas": "december 25",
+    "new year's eve": "december 31", "new year's day": "january 1",
+}  # fmt: skip
 _WORDS = re.compile(rf"\b(?:{'|'.join(sorted((*_IDIOMS, *_NUMBER_WORDS), key=len, reverse=True))})\b")
 _MERIDIEM = re.compile(r"\b([ap])\.m\.?(?![a-z])")
+_SPOKEN = re.compile(
+    r"(?<!every )\b(?:a )?(half|quarter|\d{1,2}(?: minutes?)?) (past|to) (\d{1,2})(?![\d:])(?: ?([ap]m)\b)?|"
+    r"\b(\d{1,2}) o'clock",
+    re.ASCII,
+)
+"""A time of day such as "half past 8", "quarter to 9 pm" or "9 o'clock"."""
 
 _UNIT = r"seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d|weeks?|w"
 _AMOUNT = rf"(\d{{1,9}}(?:\.\d{{1,6}})?|an?(?=\s))\s*({_UNIT})"
@@ -43,9 +51,30 @@ class ClockWords(NamedTuple):
 
 
 def plain_words(text: str) -> str:
-    """Return a phrase in lower case with digits for numbers that are written out, such as "nine"."""
-    lower = _MERIDIEM.sub(r"\1m", text.lower())
-    return _WORDS.sub(lambda match: _IDIOMS.get(match[0]) or _NUMBER_WORDS[match[0]], lower)
+    """Return a phrase in lower case with digits for numbers, times and dates that are written out, such as "nine",
+    "half past eight" or "christmas"."""
+    lower = _MERIDIEM.sub(r"\1m", text.lower()).replace("\u2019", "'")
+    return _SPOKEN.sub(_digital_time, _WORDS.sub(lambda match: _IDIOMS.get(match[0]) or _NUMBER_WORDS[match[0]], lower))
+
+
+def _digital_time(match: re.Match[str]) -> str:
+    """Return a spoken time of day as digits. "10 to 9" is one only after "at", because it may also be a range; "quarter
+    to one" is 12:45."""
+    if match[5]:
+        return f"{match[5]}:00"
+    amount, hour, meridiem = match[1], int(match[3]), match[4]
+    minutes = {"half": 30, "quarter": 15}.get(amount) or int(amount.split()[0])
+    is_range = match[2] == "to" and (
+        amount == "half" or (amount.isdigit() and match.string[: match.start()][-3:] != "at ")
+    )
+    if is_range or minutes > 59 or not 0 <= hour <= 23 or (meridiem and not 1 <= hour <= 12):
+        return match[0]
+    if meridiem:
+        hour = hour % 12 + (12 if meridiem == "pm" else 0)
+    total = hour * 60 + (minutes if match[2] == "past" else -minutes)
+    if not meridiem and hour == 1 and total < 60:
+        total += 12 * 60
+    return f"{total // 60 % 24}:{total % 60:02d}"
 
 
 def read_iso(text: str) -> tuple[datetime, bool] | None:
@@ -157,6 +186,8 @@ class DateWords(NamedTuple):
     """The time in seconds that is meant if none is given, as in "tomorrow morning"."""
     over: int = 0
     """When this part of today is over, in seconds. Once its usual time has passed, the next full hour is meant."""
+    doubtful: bool = False
+    """Some people mean another day by these words, as by "next friday"."""
 
 
 def read_date(text: str, today: date) -> DateWords | None:
@@ -164,6 +195,18 @@ def read_date(text: str, today: date) -> DateWords | None:
     if near is not None:
         return DateWords(shift_day(today, near), floating=text)
     return _numeric(text, today) or _named_month(text, today) or _weekday(text, today) or _usual_time(text, today)
+
+
+def read_days_ahead(text: str, today: date) -> DateWords | None:
+    """Parse the day in "in two weeks at 9", which does not depend on the time that it is now."""
+    months, amounts = read_months(text), read_amounts(text.removeprefix("in ")) if text[:3] == "in " else {}
+    days, rest = divmod(sum(amounts.values()), _UNITS["d"] * 10**6)
+    day = None
+    if months is not None:
+        day = month_later(today, months)
+    elif days and not rest and not any(amounts[unit] for unit in "smh"):
+        day = shift_day(today, days)
+    return None if day is None else DateWords(day, floating=text)
 
 
 def shift_day(day: date, days: int) -> date:
@@ -243,7 +286,7 @@ def _weekday(text: str, today: date) -> DateWords | None:
     ahead = (number - today.weekday()) % 7
     if match[1] == "next " and ahead == 0:
         ahead = 7
-    return DateWords(shift_day(today, ahead), floating=text, retry_days=7)
+    return DateWords(shift_day(today, ahead), floating=text, retry_days=7, doubtful=match[1] == "next ")
 
 
 def _usual_time(text: str, today: date) -> DateWords | None:

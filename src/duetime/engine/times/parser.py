@@ -18,6 +18,7 @@ from duetime.engine.times.grammar import (
     plain_words,
     read_clock,
     read_date,
+    read_days_ahead,
     read_iso,
     read_months,
     read_relative,
@@ -39,12 +40,26 @@ class ReadTime(NamedTuple):
     note: str | None = None
     whole_day: bool = False
     """True if no time was given, so the instant is the beginning of the day that is meant."""
+    first: Instant | None = None
+    """The beginning of the day in a range, which may be today: "until christmas" on that day."""
+    certain: bool = False
+    """True if the note only says what was understood, and nothing else could be meant."""
+
+    @property
+    def doubt(self) -> str | None:
+        """The note, if something else could be meant."""
+        return None if self.certain else self.note
+
+    @property
+    def begin(self) -> Instant:
+        """The instant as the beginning of a range."""
+        return self.instant if self.first is None else self.first
 
     def last(self, zone: str) -> Instant:
         """Return the instant as the end of a range: the end of the day for a day without a time."""
         if not self.whole_day:
             return self.instant
-        clock, t = wall_clock(zone), self.instant // SECOND
+        clock, t = wall_clock(zone), self.begin // SECOND
         day = (t + clock.stretch(t).offset) // DAY_SECONDS
         return Instant(clock.first_reach((day + 1) * DAY_SECONDS) * SECOND - 1)
 
@@ -83,14 +98,18 @@ def _phrase(text: str, zone: str, clock: WallClock, now: Instant) -> ReadTime | 
     if only_time := read_clock(text):
         return _next_showing(DateWords(today, "no date given", retry_days=1), only_time, zone, clock, now)
     for day, at in _splits(text):
-        words, of_day = read_date(day, today), read_clock(at)
+        of_day = read_clock(at)
+        words = of_day and (read_date(day, today) or read_days_ahead(day, today))
         if words and of_day:
             return _next_showing(words, of_day, zone, clock, now)
     if words := read_date(text.removeprefix("on "), today):
         if words.usual is not None:
-            return _next_showing(words, ClockWords(_usual_second(words, words.usual, zone, now)), zone, clock, now)
+            second = _usual_second(words, words.usual, zone, now)
+            words = words._replace(doubtful=words.doubtful or second != words.usual)
+            return _next_showing(words, ClockWords(second), zone, clock, now)
         midnight = _next_showing(words, ClockWords(0), zone, clock, now)
-        return midnight and from_midnight(midnight, zone)
+        first = place(words.day, ClockWords(0), zone, clock) if words.yearly else None
+        return midnight and from_midnight(midnight, zone)._replace(first=first and first.instant)
     return None
 
 
@@ -119,7 +138,7 @@ def _next_showing(words: DateWords, of_day: ClockWords, zone: str, clock: WallCl
     """Return an instant; a weekday, a bare time or a date without a year means the next one that is not past."""
     if not of_day.meridiem and (words.usual or 0) > NOON:  # "tonight at 8"
         of_day = of_day._replace(second=of_day.second + NOON, bare=False)
-    placed = place(words.day, of_day, zone, clock)
+    earliest = placed = place(words.day, of_day, zone, clock)
     if placed and placed.instant <= now and words.retry_days:
         placed = place(shift_day(words.day, words.retry_days), of_day, zone, clock)
     elif placed and placed.instant <= now and words.yearly and words.day.year < 9999:
@@ -128,7 +147,10 @@ def _next_showing(words: DateWords, of_day: ClockWords, zone: str, clock: WallCl
     reason = words.floating or ("neither am nor pm given" if of_day.bare else None)
     if placed is None or reason is None:
         return placed
-    return _with_note(placed, f"{reason}: read as {format_local(placed.instant, zone)}", first=True)
+    is_sure_day = placed == earliest or (words.retry_days == 1 and of_day.meridiem)
+    is_certain = is_sure_day and placed.note is None and not words.doubtful and (not of_day.bare or of_day.meridiem)
+    note = f"{reason}: read as {format_local(placed.instant, zone)}"
+    return _with_note(placed, note, first=True)._replace(certain=is_certain)
 
 
 def place(day: date, of_day: ClockWords, zone: str, clock: WallClock) -> ReadTime | None:
@@ -147,7 +169,7 @@ def place(day: date, of_day: ClockWords, zone: str, clock: WallClock) -> ReadTim
 
 
 def from_midnight(read: ReadTime, zone: str) -> ReadTime:
-    return _with_note(read, midnight_note(zone))._replace(whole_day=True)
+    return _with_note(read, midnight_note(zone))._replace(whole_day=True, certain=False)
 
 
 def midnight_note(zone: str) -> str:
@@ -286,11 +308,14 @@ def _past_words(words: str, zone: str, now: Instant) -> ReadTime | None:
     return None
 
 
-def read_instant(text: object, zone: str, now: Instant, *, last: bool = False, past: bool = False) -> Instant:
-    """Return the instant that a text means. With `last`, the instant is the end of a range, which includes all of a day
-    without a time. With `past`, the question is about what happened: see `read_past_time`."""
+def read_instant(
+    text: object, zone: str, now: Instant, *, first: bool = False, last: bool = False, past: bool = False
+) -> Instant:
+    """Return the instant that a text means. With `first` or `last`, it is the beginning or the end of a range, which
+    includes all of a day without a time, today as well. With `past`, the question is about what happened: see
+    `read_past_time`."""
     read = (read_past_time if past else read_time)(text, zone=zone, now=now)
-    return read.last(zone) if last else read.instant
+    return read.last(zone) if last else read.begin if first else read.instant
 
 
 def _noon(zone: str, now: Instant, days: int) -> Instant:

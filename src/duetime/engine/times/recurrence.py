@@ -10,6 +10,11 @@ from duetime.engine.errors import UnreadableTime
 from duetime.engine.times.grammar import DAY_PARTS, WEEKDAY_NAMES, month_number, plain_words, read_amounts, read_clock
 
 EXAMPLES: Final = '"every weekday at 8:30", "last friday of the month 5pm", "every 90 minutes between 9:00 and 17:00"'
+SAY_AT_WHAT_TIME: Final = 'say at what time too, such as "every weekday at 8:30".'
+EXCEPTIONS: Final = (
+    'only days of the week can be left out, as in "every day at 9 except sunday"; to leave out a date, pause the '
+    "schedule over it."
+)
 MAX_PHRASE_LENGTH: Final = 200
 _DAY_NAMES: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _RULE_DAYS: Final = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
@@ -33,7 +38,11 @@ _TIME = r"(?:\d{1,2}(?::\d{2})?(?: ?[ap]m)?|noon|midday|midnight)"
 _SURE = r"(?:\d{1,2}(?::\d{2}(?: ?[ap]m)?| ?[ap]m)|noon|midday|midnight)"
 _WINDOW = re.compile(rf"\b(?:between|from) ({_TIME}) (?:and|to|until|till) ({_TIME})(?![\w:])", re.ASCII)
 _TIMES = re.compile(rf"\b(?:at {_TIME}|{_SURE})(?:(?:, and |, | and )(?:at )?{_TIME})*(?![\w:])", re.ASCII)
-_LIMITS = re.compile(r" (until|till|starting|beginning) (.+?)(?= (?:until|till|starting|beginning) |$)")
+_LIMITS = re.compile(
+    r"(?:^| )(until|till|starting|beginning) (.+?)"
+    rf"(?=,? (?:(?:until|till|starting|beginning|every|each|except) |(?:{'|'.join(_ADVERBS)})\b)|$)"
+)
+_EXCEPT = re.compile(r"[ ,]* (?:except|but not|excluding)(?: on| for)? ")
 _PART = re.compile(r"(?:^| )(morning|afternoon|evening|night)s?$")
 _STEP = re.compile(rf"(?:(\d{{1,6}}|{'|'.join(_STEPS)}) )?(second|minute|hour|day|week|month|year)s?(?: (?:on )?(.*))?")
 _NAMED = re.compile(rf"(?:({'|'.join(_STEPS)}) )?([a-z ,-]+)")
@@ -58,30 +67,66 @@ class _Times(NamedTuple):
     window: str | None
 
 
+class NoRule(Exception):
+    """A part of a recurring phrase cannot be read."""
+
+
 def read_recurrence(text: str) -> Recurrence | None:
     """Parse a recurring phrase. Return None for a phrase that does not recur, such as "friday at 9"; raise
     UnreadableTime for a recurring phrase that says too little or that no trigger can express."""
     if len(text) > MAX_PHRASE_LENGTH:
         raise _unclear(text, f"it is too long; write it like {EXAMPLES}.")
+    try:
+        return parse_recurrence(text)
+    except NoRule:
+        from duetime.engine.times.unread import unread_part  # only needed for an error
+
+        part = unread_part(text)
+        hint = (
+            EXCEPTIONS
+            if part.lower().startswith(("except ", "but not ", "excluding "))
+            else f"write it like {EXAMPLES}."
+        )
+        raise _unclear(part, hint, "" if part != text else " as a rule") from None
+
+
+def parse_recurrence(text: str) -> Recurrence | None:
+    """Parse a recurring phrase as `read_recurrence` does, but raise NoRule if a part of it cannot be read."""
     words = " ".join(plain_words(text).split()).strip(" .")
     window, words = _taken_window(words)
     limits = {match[1][:1]: match[2] for match in _LIMITS.finditer(words)}
     seconds, rest = _taken_times(_LIMITS.sub("", words))
     rest = _ADVERBS.get(rest.partition(" ")[0], rest.partition(" ")[0]) + "".join(rest.partition(" ")[1:])
+    rest, *excluded = _EXCEPT.split(rest, maxsplit=1)
     if not _recurs(rest):
         return None
     if not seconds and (part := _PART.search(rest)):
         seconds, rest = (DAY_PARTS[part[1]],), rest[: part.start()]
+    if excluded:
+        rest = _leave_out(rest, excluded[0])
     recurrence = _pattern(rest, _Times(seconds, window))
     if recurrence is None and " through " in words:  # not part of a range of weekdays, so it is the end
-        return read_recurrence(" until ".join(words.rsplit(" through ", 1)))
+        return parse_recurrence(" until ".join(words.rsplit(" through ", 1)))
     if recurrence is None:
-        raise _unclear(text, f"write it like {EXAMPLES}.")
+        raise NoRule
     return _with_limits(recurrence, limits)
 
 
-def _unclear(text: str, hint: str) -> UnreadableTime:
-    return UnreadableTime(f'could not read "{text[:100]}" as a rule; {hint}', field="when")
+def _unclear(text: str, hint: str, as_what: str = "") -> UnreadableTime:
+    return UnreadableTime(f'could not read "{text[:100]}"{as_what}; {hint}', field="when")
+
+
+def _leave_out(rule: str, names: str) -> str:
+    """Return a phrase that names the days which "every weekday except friday" leaves."""
+    every = re.sub(r"^(?:every|each|on)(?: |$)", "", rule) or "day"
+    step, excluded = _STEP.fullmatch(every), _days(names)
+    begin, days = "every", _days(every)
+    if step and step[2] in ("minute", "hour"):
+        begin, days = f"{rule.partition(' on ')[0]} on", _days(step[3] or "day")
+    left = [_DAY_NAMES[day] for day in days or () if day not in (excluded or ())]
+    if not excluded or not left:
+        raise NoRule
+    return f"{begin} {', '.join(left)}"
 
 
 def _recurs(rest: str) -> bool:
@@ -98,7 +143,7 @@ def _taken_window(words: str) -> tuple[str | None, str]:
         return None, words
     begin, end = (read_clock(each if not each.isdigit() else f"at {each}") for each in match.groups())
     if begin is None or end is None:
-        raise _unclear(words, 'give a window such as "between 9:00 and 17:00".')
+        raise _unclear(match[0], 'give a window such as "between 9:00 and 17:00".')
     last = end.second
     if begin.bare and end.bare and last <= begin.second < last + 12 * 3600 and last <= 12 * 3600:
         last += 12 * 3600
@@ -113,7 +158,7 @@ def _taken_times(words: str) -> tuple[tuple[int, ...], str]:
     times = [each.removeprefix("at ") for each in re.split(r", and |, | and ", match[0])]
     read = [read_clock(f"at {each}") for each in times]
     if any(each is None for each in read):
-        raise _unclear(words, 'give times such as "9:00" or "5pm".')
+        raise _unclear(match[0], 'give times such as "9:00" or "5pm".')
     return tuple(each.second for each in read if each), _join(words[: match.start()], words[match.end() :])
 
 
@@ -273,7 +318,7 @@ def _rule(freq: str, step: int, parts: str, times: _Times) -> Recurrence | None:
 
 def _minute_and_hours(times: _Times) -> tuple[int, str]:
     if not times.seconds:
-        raise UnreadableTime('say at what time too, such as "every weekday at 8:30".', field="when")
+        raise UnreadableTime(SAY_AT_WHAT_TIME, field="when")
     minutes = {second // 60 % 60 for second in times.seconds}
     if len(minutes) > 1:
         raise UnreadableTime("times with different minutes need a schedule each.", field="when")

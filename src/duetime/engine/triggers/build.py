@@ -173,8 +173,11 @@ def time_of(config: Config, field: str, zone: str, now: Instant) -> Instant | No
     if exact is not None:
         return exact
     try:
-        return read_instant(value, zone, now, last=field == "end")
-    except UnreadableTime as error:
+        return read_instant(value, zone, now, first=field == "start", last=field == "end")
+    except UnreadableTime as unread:
+        from duetime.engine.times.unread import about_part  # only needed for an error
+
+        error = about_part(value, unread)
         is_far = isinstance(value, str) and read_iso(value.strip()) is not None
         hint = "give one from 1970 to 9999-12-29." if is_far else 'use ISO 8601 such as "2026-02-05T15:00:00".'
         raise InvalidTrigger(field=field, problem=f"{error.message.rstrip('.')}; {hint}") from None

@@ -23,7 +23,15 @@ def first_time(given: Mapping[str, Any], zone: str, now: Instant) -> ReadTime | 
         was = ", ".join(named) or "none of them"
         raise InvalidInput(f"give exactly one of {', '.join(TIMES)} (every may have at as its first time), not {was}.")
     is_time = named[0] == "at" or (named == ["when"] and read_phrase(given["when"])[0] == "once")
-    return read_time(given[named[0]], zone=zone, now=now) if is_time else None
+    try:
+        return read_time(given[named[0]], zone=zone, now=now) if is_time else None
+    except UnreadableTime as error:
+        if named == ["at"]:
+            raise
+        from duetime.engine.times.unread import about_part  # only needed for an error
+
+        message = about_part(given[named[0]], error).message
+        raise UnreadableTime(f'{message} Write it like "tomorrow at 9" or "every weekday at 8:30".') from None
 
 
 def read_ends(given: Mapping[str, Any], zone: str, now: Instant, *, past: bool) -> tuple[dict[str, Instant], list[str]]:
@@ -35,7 +43,7 @@ def read_ends(given: Mapping[str, Any], zone: str, now: Instant, *, past: bool) 
     for name in ("from", "to"):
         if name in given:
             found = _read_past(given[name], zone, now, first=past and name == "from")
-            ends[name] = found.last(zone) if name == "to" else found.instant
+            ends[name] = found.last(zone) if name == "to" else found.begin
             note = (found.note or "").replace(format_local(found.instant, zone), format_local(ends[name], zone))
             notes += [f"{name}: {part}" for part in note.split("; ") if part and part != midnight_note(zone)]
     return ends, notes

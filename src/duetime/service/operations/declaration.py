@@ -149,19 +149,24 @@ def _without_none(type_: Any) -> Any:
     return reduce(or_, (each for each in get_args(type_) if each is not NoneType))
 
 
-def read_time(call: Call, time: Time | None, field: str, *, last: bool = False, past: bool = False) -> Instant | None:
-    """Return the instant of an argument. With `last`, it is an inclusive end, and a day without a time means all of
-    that day. With `past`, it may be `yesterday` or `2 hours ago`, and a weekday is the most recent one."""
+def read_time(
+    call: Call, time: Time | None, field: str, *, first: bool = False, last: bool = False, past: bool = False
+) -> Instant | None:
+    """Return the instant of an argument. With `first` or `last`, it is an inclusive end of a range, and a day without a
+    time means all of that day. With `past`, it may be `yesterday` or `2 hours ago`, and a weekday is the most recent
+    one."""
     if time is None or isinstance(time, int):
         return time
     if isinstance(time, datetime) and time.tzinfo is not None:
         return instant_of(time)
     text = time.isoformat() if isinstance(time, datetime) else time
     try:
-        return read_instant(text, call.zone, call.scheduler.clock.now(), last=last, past=past)
+        return read_instant(text, call.zone, call.scheduler.clock.now(), first=first, last=last, past=past)
     except UnreadableTime as error:
+        from duetime.engine.times.unread import about_part  # only needed for an error
+
         example = "Try 2026-02-10T18:00:00, or words such as tomorrow 18:00."
-        raise UnreadableTime(field=field, problem=f"{error.message} {example}") from None
+        raise UnreadableTime(field=field, problem=f"{about_part(text, error).message} {example}") from None
     except DuetimeError as error:
         raise InvalidInput(f"{field}: {error.message}", field=field) from None
 
@@ -183,7 +188,8 @@ def read_range(
 ) -> tuple[Instant | None, Instant | None]:
     """Return the instants of a range, whose end includes all of a day without a time. Refuse a range that ends before
     it starts. `names` are the arguments for start and end."""
-    first, last = read_time(call, start, names[0], past=past), read_time(call, end, names[1], last=True, past=past)
+    first = read_time(call, start, names[0], first=True, past=past)
+    last = read_time(call, end, names[1], last=True, past=past)
     if first is not None and last is not None and last < first:
         shown = " is before ".join(clock_local(each, call.zone) for each in (last, first))
         raise InvalidInput(field=names[1], problem=f"{shown}, the time of {names[0]}; give a later time")

@@ -144,7 +144,7 @@ def _read_times(call: Call, schedule: Schedule, request: EditSchedule) -> _NewTi
     next_option, moved = "next", None
     for next_option, when in instants.items():
         moved = _read_next(when.config["run_at"], next_option, zone, now)
-    notes = [] if moved is None or moved.note is None else [moved.note]
+    notes = [] if moved is None or moved.doubt is None else [moved.doubt]
     if rule is not None and moved is not None and request.trigger is None:
         if limits.get("start") is not None:
             both = f"{next_option} and start are both the first time of the new rule"

@@ -71,7 +71,7 @@ def explain(expression: str, zone: str, now: Instant, dst: str) -> Explanation:
     note = None
     if kind == "once":
         try:
-            note = read_time(config["run_at"], zone=zone, now=now).note
+            note = read_time(config["run_at"], zone=zone, now=now).doubt
         except UnreadableTime:
             raise UnreadableTime(f'EXPR: "{config["run_at"][:60]}" cannot be read; give {EXAMPLES}') from None
     with step_budget(CREATION_STEPS):  # the limit of a create, so that both refuse the same expressions
