@@ -51,9 +51,9 @@ class DeadLetterProblem(NamedTuple):
 
 def dead_letters_page(request: PageRequest) -> Response:
     """Render what failed for good or was lost, until somebody retries or dismisses it; or what was dismissed."""
-    specs, asked = request.call.services.specs, _filter(request)
-    found = find_dead(request.reader, asked)
-    groups = group(found)
+    specs, query = request.call.services.specs, _filter(request)
+    runs = find_dead(request.reader, query)
+    groups = group(runs)
     page = whole_number(request.parameter("page"), 6) or 1
     here = groups[(page - 1) * GROUPS : page * GROUPS]
     filters = request.encode_parameters("kind", "text", "show")
@@ -62,12 +62,12 @@ def dead_letters_page(request: PageRequest) -> Response:
         problems=[_problem(request, each) for each in here],
         first_page=f"?{filters}" if page > 1 else None,
         next_page=f"?{filters}&page={page + 1}" if len(groups) > page * GROUPS else None,
-        number=len(found),
-        total=f"{len(found):,}" if len(found) < MAX_NAMED else f"{MAX_NAMED:,}+",
-        dismissed=asked.dismissed,
+        number=len(runs),
+        total=f"{len(runs):,}" if len(runs) < MAX_NAMED else f"{MAX_NAMED:,}+",
+        dismissed=query.dismissed,
         problem_number=len(groups),
-        kind_asked=asked.kind or "",
-        text=asked.text,
+        kind_asked=query.kind or "",
+        text=query.text,
         kinds={name: spec.plural for name, spec in specs.items()},
         back=request.encode_parameters(*PLACE),
     )

@@ -65,8 +65,8 @@ def trigger(values: Values) -> TriggerParts:
     if type_ not in _PARTS:
         raise InvalidInput(field="when", problem="choose one of once, every, cron, rule and words")
     needed, further = _PARTS[type_]
-    given = [name for name in (*further, "start", "end") if values[name].strip()]
-    config: dict[str, Any] = {name: values[name] for name in (*needed, *given)}
+    optional = [name for name in (*further, "start", "end") if values[name].strip()]
+    config: dict[str, Any] = {name: values[name] for name in (*needed, *optional)}
     if type_ == "phrase":
         type_, phrase, _ = when_of("when", values["phrase"])
         config = {**phrase, **config}
@@ -102,9 +102,9 @@ LABELS: Final = {
 
 def about_times(values: Values, err: Err) -> Err:
     """Return an error about the trigger as one about the input in which it was typed, with times for people."""
-    found = name_option(err, "when" if values["when"] == "phrase" else MAIN.get(values["when"], "when"))
-    details = {**found.details, "problem": plain_times(found.problem)} if "problem" in found.details else found.details
-    return replace(found, message=plain_times(found.message), details=details)
+    named = name_option(err, "when" if values["when"] == "phrase" else MAIN.get(values["when"], "when"))
+    details = {**named.details, "problem": plain_times(named.problem)} if "problem" in named.details else named.details
+    return replace(named, message=plain_times(named.message), details=details)
 
 
 def seconds_of(values: Values, name: str) -> float:
@@ -149,14 +149,14 @@ def _interval_values(shape: View) -> Values:
 def usual_policy(scheduler: Scheduler, kind: str) -> View:
     """Return the default policy of this kind."""
     defaults = scheduler.kinds[kind].defaults if kind in scheduler.kinds else {}
-    made = make_policy({"pause_after": scheduler.limits.pause_after, **defaults})
-    return policy_shape(policy_to_json(made)) or {}
+    usual = make_policy({"pause_after": scheduler.limits.pause_after, **defaults})
+    return policy_shape(policy_to_json(usual)) or {}
 
 
 def policy(values: Values, names: tuple[str, ...], usual: View) -> dict[str, Any]:
     """Return these options of a policy; an empty field means the default."""
-    asked = {name: _policy_value(values, name) for name in names}
-    return {name: usual.get(name) if value is None else value for name, value in asked.items()}
+    typed_values = {name: _policy_value(values, name) for name in names}
+    return {name: usual.get(name) if value is None else value for name, value in typed_values.items()}
 
 
 def _policy_value(values: Values, name: str) -> Any:
@@ -209,15 +209,15 @@ _TOGETHER: Final = ("notify_on", "untaken", "expire_after_seconds")
 
 def policy_problems(values: Values) -> list[InvalidInput]:
     """Return what is wrong with each option of the policy, or with their combination if each is valid alone."""
-    found: list[InvalidInput] = []
+    problems: list[InvalidInput] = []
     for name in POLICY:
         try:
-            given = policy(values, (name,), {})
-            make_policy({} if name in _TOGETHER else read_policy(given))
+            options = policy(values, (name,), {})
+            make_policy({} if name in _TOGETHER else read_policy(options))
         except InvalidInput as error:
-            found.append(InvalidInput(field=name, problem=error.problem))
-    if found:
-        return found
+            problems.append(InvalidInput(field=name, problem=error.problem))
+    if problems:
+        return problems
     try:
         make_policy(read_policy(policy(values, POLICY, {})))
     except InvalidInput as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any, Final, NamedTuple
 
 from starlette.responses import Response
@@ -75,9 +75,9 @@ def home_page(request: PageRequest) -> Response:
 
 def _live(request: PageRequest) -> list[View]:
     """Return the unfinished runs, each with the time of its next attempt if it waits for one."""
-    found = history(request.reader, History(status="live", limit=LOOKED_LIVE, count_to=0)).value.items
-    shapes = run_views(request.reader, found, brief=True)
-    for place, (run, shape) in enumerate(zip(found, shapes, strict=True)):
+    items = history(request.reader, History(status="live", limit=LOOKED_LIVE, count_to=0)).value.items
+    shapes = run_views(request.reader, items, brief=True)
+    for place, (run, shape) in enumerate(zip(items, shapes, strict=True)):
         at = next_attempt(request.call, run) if place < LIVE else None
         shape["next_attempt"] = moment_view(at, request.zone)
     return shapes
@@ -114,9 +114,9 @@ class Item(NamedTuple):
     schedule: str | None
     since: str | None
     text: str
-    more: int
-    """Number of further runs like this one."""
     actions: list[Action]
+    more: int = 0
+    """Number of further runs like this one."""
     run: int | None = None
     grave: bool = True
 
@@ -130,87 +130,82 @@ class HomeGroup(NamedTuple):
     """Whether there are more than these."""
 
 
-class HomeItems(NamedTuple):
-    items: list[Item]
-    is_cut: bool = False
-    """Whether some of them were not read."""
-
-
 def attention(request: PageRequest) -> list[HomeGroup]:
     """Return the groups that are not empty, most urgent first."""
-    paused = _paused(request)
-    own = {item.schedule for item in paused.items}
-    failing = _failing(request)
-    failing = failing._replace(items=[each for each in failing.items if each.schedule not in own])
-    found = (
-        _group("Paused automatically", paused, "/schedules?view=paused"),
-        _group("Waiting for an agent", _untaken(request), "/inbox"),
-        _group("Failing", failing, "/dead-letters"),
-        _group("Missed", _missed(request), "/timeline?span=week"),
-    )
-    return [group for group in found if group.items]
-
-
-def _group(title: str, found: HomeItems, address: str) -> HomeGroup:
-    return HomeGroup(title, found.items[:SHOWN], address, found.is_cut or len(found.items) > SHOWN)
-
-
-def _paused(request: PageRequest) -> HomeItems:
-    """Return schedules that were paused after failures, or that cannot be planned, and need somebody."""
     stopped = stopped_schedules(request.call).value
-    return HomeItems([_paused_item(request, each) for each in stopped.items], stopped.is_cut)
+    paused = [_paused_item(request, each) for each in stopped.items]
+    groups = (
+        _group("Paused automatically", paused, "/schedules?view=paused", stopped.is_cut),
+        _untaken(request),
+        _failing(request, {item.schedule for item in paused}),
+        _missed(request),
+    )
+    return [group for group in groups if group.items]
+
+
+def _group(title: str, items: list[Item], address: str, is_cut: bool) -> HomeGroup:
+    """Return a group of the first items. `is_cut` says whether some were not read."""
+    return HomeGroup(title, items[:SHOWN], address, is_cut or len(items) > SHOWN)
 
 
 def _paused_item(request: PageRequest, schedule: Schedule) -> Item:
+    """Return the row of a schedule that was paused after failures, or that cannot be planned, and needs somebody."""
     shape = schedule_shape(schedule, request.zone, brief=True)
-    place = at(shape["id"])
     text = shape["last_error"] or shape["note"] or ""
-    return Item(shape, shape["id"], shape["last_run"], text, 0, [Action("Resume", "play", f"{place}/resume")])
+    return Item(shape, shape["id"], shape["last_run"], text, [Action("Resume", "play", f"{at(shape['id'])}/resume")])
 
 
-def _untaken(request: PageRequest) -> HomeItems:
-    waiting, items = untaken_runs(request.call).value, []
-    for run, more in by_schedule(run_views(request.reader, waiting.items, brief=True)):
-        dismiss = Action("Dismiss", "close", f"/waiting/{run['run_id']}/dismiss")
-        items.append(Item(run, run["schedule"], run["due"], "", more, [dismiss], run["run_id"], grave=False))
-    return HomeItems(items, waiting.is_cut)
+def _run_item(run: View, more: int, *actions: Action, text: str = "", grave: bool = False) -> Item:
+    since = run["finished"] or run["due"]
+    return Item(run, run["schedule"], since, text, list(actions), more, run["run_id"], grave)
 
 
-def _failing(request: PageRequest) -> HomeItems:
+def _untaken(request: PageRequest) -> HomeGroup:
+    waiting = untaken_runs(request.call).value
+    items = [
+        _run_item(run, more, Action("Dismiss", "close", f"/waiting/{run['run_id']}/dismiss"))
+        for run, more in by_schedule(run_views(request.reader, waiting.items, brief=True))
+    ]
+    return _group("Waiting for an agent", items, "/inbox", waiting.is_cut)
+
+
+def _failing(request: PageRequest, paused: Set[str | None]) -> HomeGroup:
+    """Return the failed runs, except for those of schedules that are paused and named already."""
     dead, items = failing_runs(request.call).value, list[Item]()
     of = {run.id: run for run in dead.items}
     for run, others in by_schedule(run_views(request.reader, dead.items, brief=True)):
+        if run["schedule"] in paused:
+            continue
         unread = dead.is_cut and len(items) < SHOWN  # not all of its runs were read
         more = count_alike(request.call, of[run["run_id"]]) - 1 if unread else others
-        place = f"/runs/{run['run_id']}"
-        actions = [Action("Retry", "retry", f"{place}/retry"), Action("Dismiss", "close", f"{place}/dismiss")]
-        since = run["finished"] or run["due"]
-        items.append(Item(run, run["schedule"], since, run["error"] or "", more, actions, run["run_id"]))
-    return HomeItems(items, dead.is_cut)
+        actions = Action("Retry", "retry", f"/runs/{run['run_id']}/retry"), _dismissal(run)
+        items.append(_run_item(run, more, *actions, text=run["error"] or "", grave=True))
+    return _group("Failing", items, "/dead-letters", dead.is_cut)
 
 
-def _missed(request: PageRequest) -> HomeItems:
+def _missed(request: PageRequest) -> HomeGroup:
     missed, items = missed_runs(request.call).value, []
     living = {run.id for run, schedule in missed.items if schedule is not None}
     for run, more in by_schedule(run_views(request.reader, [run for run, _ in missed.items], brief=True)):
-        again = Action("Run now", "play", f"{at(str(run['schedule']))}/run")
-        dismiss = Action("Dismiss", "close", f"/runs/{run['run_id']}/dismiss")
-        actions = [again, dismiss] if run["run_id"] in living else [dismiss]
-        since = str(run.get("last") or run["due"])
-        items.append(Item(run, run["schedule"], since, run["error"] or "", more, actions, run["run_id"], grave=False))
-    return HomeItems(items, missed.is_cut)
+        again = [Action("Run now", "play", f"{at(str(run['schedule']))}/run")] if run["run_id"] in living else []
+        items.append(_run_item(run, more, *again, _dismissal(run), text=run["error"] or ""))
+    return _group("Missed", items, "/timeline?span=week", missed.is_cut)
 
 
-def shown_time(run: View) -> str:
+def _dismissal(run: View) -> Action:
+    return Action("Dismiss", "close", f"/runs/{run['run_id']}/dismiss")
+
+
+def time_of(run: View) -> str:
     """Return the instant that lists show for a run and by which they sort it."""
     return str(run["finished"] or run["started"] or run["due"])
 
 
-def by_schedule(found: list[View]) -> list[tuple[View, int]]:
+def by_schedule(views: list[View]) -> list[tuple[View, int]]:
     """Return the latest run of each schedule and status, with the number of similar ones; latest first."""
     latest: dict[tuple[object, str], View] = {}
     numbers: dict[tuple[object, str], int] = {}
-    for run in sorted(found, key=lambda run: (instant_from(shown_time(run)), run["run_id"]), reverse=True):
+    for run in sorted(views, key=lambda run: (instant_from(time_of(run)), run["run_id"]), reverse=True):
         alike = (run["schedule"] or run["name"], run["status"])
         latest.setdefault(alike, run)
         numbers[alike] = numbers.get(alike, 0) + 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from urllib.parse import quote
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
@@ -11,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import Scope
 
-from duetime.dashboard.request import LONGEST_ADDRESS, Form, PageRequest, form_of, own_page
+from duetime.dashboard.request import LONGEST_ADDRESS, Form, PageRequest, form_of, own_page, page_address
 from duetime.dashboard.templates import is_https, render
 from duetime.engine.errors import StoreUnavailable, StoreUnusable
 from duetime.http.browser_sessions import Browsers, cookie_name, is_own
@@ -32,8 +31,7 @@ def sign_in_page(scope: Scope, problem: str | None = None, status: int = 401, go
 def _requested_page(scope: Scope) -> str:
     if scope["method"] != "GET":
         return "/"
-    query = scope["query_string"].decode("ascii", "replace")
-    return own_page(quote(scope["path"]) + (f"?{query}" if query else ""))
+    return page_address(scope["path"], scope["query_string"].decode("ascii", "replace"))
 
 
 def not_found_page(scope: Scope, status: int) -> Response:
@@ -48,13 +46,13 @@ class SignIn:
     async def show(self, request: Request) -> Response:
         """Sign in with the link, which works once. A HEAD request, which only checks where it leads, does not use it
         up."""
-        given = request.query_params.get("token", "")
+        link = request.query_params.get("token", "")
         sessions = self._browsers.sessions
         if sessions is None:
             return _go("/")
-        if not given or request.method != "GET":
+        if not link or request.method != "GET":
             return sign_in_page(request.scope, status=200)
-        return await run_in_threadpool(self._enter, request, sessions.by_link, given, "/")
+        return await run_in_threadpool(self._enter, request, sessions.by_link, link, "/")
 
     async def enter(self, request: Request) -> Response:
         """Sign in with a pasted token. There is no session yet, so the only check is that the form was ours."""
@@ -63,12 +61,12 @@ class SignIn:
         if sessions is None or form is None or not is_own(request.headers):
             return sign_in_page(request.scope, "This did not come from the form on this page; try again here.", 403)
         goal = own_page(form.get("goal"))
-        given = form.get("token").strip().removeprefix("Bearer ").strip()
-        return await run_in_threadpool(self._enter, request, sessions.by_either, given, goal)
+        token = form.get("token").strip().removeprefix("Bearer ").strip()
+        return await run_in_threadpool(self._enter, request, sessions.by_either, token, goal)
 
-    def _enter(self, request: Request, session_for: Callable[[str], str], given: str, goal: str) -> Response:
+    def _enter(self, request: Request, session_for: Callable[[str], str], credential: str, goal: str) -> Response:
         try:
-            token = session_for(given[:LONGEST_ADDRESS])
+            token = session_for(credential[:LONGEST_ADDRESS])
         except (InvalidToken, TooManySignIns) as problem:
             message = f"{problem.message[:1].upper()}{problem.message[1:]}."
             return sign_in_page(request.scope, message, 429 if isinstance(problem, TooManySignIns) else 401, goal)

@@ -63,11 +63,11 @@ def with_counts(items: Sequence[NavigationItem], call: Call | None) -> list[Navi
     """Return the items with their badges; without a call, which means that the store cannot be queried, without
     badges."""
     return [
-        each if call is None or each.tally is None else each._replace(badge=_shown(each.tally(call))) for each in items
+        each if call is None or each.tally is None else each._replace(badge=_badge(each.tally(call))) for each in items
     ]
 
 
-def _shown(count: Count) -> str:
+def _badge(count: Count) -> str:
     return str(count) if count.number else ""
 
 
@@ -88,8 +88,8 @@ def documentation() -> str:
 
 def _about() -> tuple[str, str]:
     try:
-        found = metadata("duetime")
+        package = metadata("duetime")
     except PackageNotFoundError:
         return "from source", ""
-    links = (each.partition(", ") for each in found.get_all("Project-URL") or ())
-    return str(found["Version"]), next((address for name, _, address in links if name == "Documentation"), "")
+    links = (each.partition(", ") for each in package.get_all("Project-URL") or ())
+    return str(package["Version"]), next((address for name, _, address in links if name == "Documentation"), "")

@@ -6,11 +6,13 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Mapping, Sequence
 from secrets import token_hex
 from threading import Lock
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from starlette.requests import Request
 
 from duetime.service.text import listed, plural, whole_number
+
+T = TypeVar("T")
 
 DONE = {
     "created": "Created.",
@@ -60,30 +62,36 @@ class Notice(NamedTuple):
     """Key of what reverses the change, if it can still be reversed."""
 
 
-class Refusals:
-    """Why changes were refused, kept in this process for the page after the change: an address holds no text. Another
-    process tells only their number."""
+class SessionMemory(Generic[T]):
+    """What pages remember for the next page of a session, by a key in its address, which holds no text. It is kept in
+    this process, so that another one does not know it; and of all sessions together, only the latest."""
 
     most: Final = 200
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, tuple[str, tuple[str, ...]]] = OrderedDict()
+        self._entries: OrderedDict[str, tuple[str, T]] = OrderedDict()
         self._lock = Lock()
 
-    def keep(self, session: str, reasons: Sequence[str]) -> str:
+    def keep(self, session: str, value: T) -> str:
         key = token_hex(8)
         with self._lock:
-            self._kept[key] = session, tuple(reasons)
-            while len(self._kept) > self.most:
-                self._kept.popitem(last=False)
+            self._entries[key] = session, value
+            while len(self._entries) > self.most:
+                self._entries.popitem(last=False)
         return key
 
-    def find(self, session: str, key: str) -> tuple[str, ...]:
-        whose, reasons = self._kept.get(key, ("", ()))
-        return reasons if whose == session else ()
+    def find(self, session: str, key: str) -> T | None:
+        whose, value = self._entries.get(key, ("", None))
+        return value if whose == session else None
+
+    def take(self, session: str, key: str) -> T | None:
+        """Return a value once."""
+        with self._lock:
+            return None if self.find(session, key) is None else self._entries.pop(key)[1]
 
 
-REFUSALS: Final = Refusals()
+REFUSALS: Final = SessionMemory[Sequence[str]]()
+"""Why changes were refused. A process that does not know tells only their number."""
 
 
 def reasons_of(failed: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -113,5 +121,5 @@ def notice_of(request: Request, session: str) -> Notice | None:
     done = f"{plural(number, thing)} {MANY[word]}." if number else f"Nothing was {MANY[word]}."
     if not failed:
         return Notice(done)
-    reasons = REFUSALS.find(session, request.query_params.get("reasons", ""))
+    reasons = REFUSALS.find(session, request.query_params.get("reasons", "")) or ()
     return Notice(f"{done} Not {MANY[word]}: {'; '.join(reasons) or plural(failed, thing)}.", partly=True)

@@ -49,11 +49,11 @@ class WindowDensity(NamedTuple):
 def occurrences_in(request: PageRequest, window: Window, **selected: Any) -> WindowDensity:
     """Count the occurrences in a window. `selected` are further fields of `Occurrences`: filters and limits."""
     past_only = window.ends_with(request.now)
-    wanted = Occurrences(start=window.start, end=window.end, past_only=past_only, **selected)
-    found, density = occurrences(request.call, wanted).value, Density(window)
-    density.add_coming(found.coming, request.now)
-    density.add_past(found.runs, found.public_ids)
-    return WindowDensity(density, found.more_coming, found.runs_from)
+    period = Occurrences(start=window.start, end=window.end, past_only=past_only, **selected)
+    result, density = occurrences(request.call, period).value, Density(window)
+    density.add_coming(result.coming, request.now)
+    density.add_past(result.runs, result.public_ids)
+    return WindowDensity(density, result.more_coming, result.runs_from)
 
 
 # First steps that a page offers to somebody who has no schedule yet.

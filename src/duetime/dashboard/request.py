@@ -24,7 +24,7 @@ from duetime.dashboard.navigation import (
 )
 from duetime.dashboard.notices import ONCE, REFUSALS, Notice, notice_of
 from duetime.dashboard.templates import render
-from duetime.dashboard.undo import ReverseChange, UndoLog
+from duetime.dashboard.undo import UNDO, ReverseChange, reversal_of
 from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import Caller
@@ -34,9 +34,8 @@ from duetime.http.browser_sessions import SESSION, Browsers, is_page
 from duetime.service.errors import STORE_ERRORS, STORE_MESSAGE, refuse, shown
 from duetime.service.kind_spec import load
 from duetime.service.services import Call, Services
-from duetime.service.text import Count, clean_text
+from duetime.service.text import clean_text
 
-UNDO = UndoLog()
 CSRF_FIELD = "csrf"
 LIST_FIELD = "back"
 """The form field that holds the filters and the page of the list that a change returns to."""
@@ -134,7 +133,7 @@ class PageRequest:
 
     @property
     def navigation(self) -> list[NavigationItem]:
-        return [*BEFORE_KINDS, *(page.navigation for page in kind_pages(self.call.services)), *AFTER_KINDS]
+        return [*BEFORE_KINDS, *(page.item for page in kind_pages(self.call.services)), *AFTER_KINDS]
 
     @property
     def here_again(self) -> str:
@@ -142,24 +141,24 @@ class PageRequest:
         if self.http.method != "GET":
             return "/"
         query = urlencode([pair for pair in self.http.query_params.multi_items() if pair[0] not in ONCE])
-        return own_page(quote(self.http.url.path) + (f"?{query}" if query else ""))
+        return page_address(self.http.url.path, query)
 
     def _zone_choices(self) -> list[tuple[str, str]]:
-        found = preferences.zone_choices(self.call.zone)
+        choices = preferences.zone_choices(self.call.zone)
         chosen = self.zone_choice
-        return found if chosen is None or chosen in dict(found) else [*found, (chosen, chosen)]
+        return choices if chosen is None or chosen in dict(choices) else [*choices, (chosen, chosen)]
 
     def _with_undo(self, notice: Notice | None) -> Notice | None:
         """Return a notice about the last change, with what reverses that change if it can still be reversed."""
         key = self.http.query_params.get("undo", "")
-        if notice is None or UNDO.find(self.call.scheduler.clock, self.session or "", key) is None:
-            return notice
-        return notice._replace(undo=key)
+        reversal = UNDO.find(self.session or "", key)
+        return notice if notice is None or reversal is None or reversal.until <= self.now else notice._replace(undo=key)
 
     def offer_undo(self, *changes: tuple[str, ReverseChange | None]) -> dict[str, str]:
         """Return the parameter for `redirect` that lets the viewer undo a change of schedules or runs, if it can be:
         each one's id with what reverses its change."""
-        return UNDO.offer(self.call.scheduler.clock, self.session or "", changes)
+        reversal = reversal_of(changes, self.now)
+        return {} if reversal is None else {"undo": UNDO.keep(self.session or "", reversal)}
 
     def outcome(self, done: str, number: int, failed: int, reasons: Sequence[str]) -> dict[str, object]:
         """Return the parameters for `redirect` that describe a change of many, with why some of them were refused."""
@@ -178,30 +177,25 @@ class PageRequest:
 LONGEST_ADDRESS = 4096
 
 
-def own_page(given: str) -> str:
+def own_page(address: str) -> str:
     """Return the path and query of one of our pages, else `/`: nothing that a browser could take for another site."""
-    path = given.partition("?")[0]
-    fits = is_page(path) and "//" not in path and "\\" not in path and len(given) <= LONGEST_ADDRESS
-    return given if fits else "/"
+    path = address.partition("?")[0]
+    fits = is_page(path) and "//" not in path and "\\" not in path and len(address) <= LONGEST_ADDRESS
+    return address if fits else "/"
+
+
+def page_address(path: str, query: str) -> str:
+    """Return the address of one of our pages, else `/`."""
+    return own_page(quote(path) + (f"?{query}" if query else ""))
 
 
 class KindPage(NamedTuple):
     """A page that a kind adds to the dashboard, with its place in the navigation."""
 
-    path: str
-    label: str
+    item: NavigationItem
     view: Show
-    icon: str = "page"
-    key: str = ""
-    tally: Callable[[Call], Count] | None = None
-    """What its badge in the navigation shows."""
-    counted: str = ""
     act: Act | None = None
     """What a form that is sent to the page does."""
-
-    @property
-    def navigation(self) -> NavigationItem:
-        return NavigationItem(self.path, self.label, self.icon, self.key, self.tally, self.counted)
 
 
 def kind_pages(services: Services) -> list[KindPage]:

@@ -49,7 +49,7 @@ def web_routes(context: WebContext, browsers: Browsers) -> list[BaseRoute]:
 
     of_kinds = kind_pages(context.services)
     for page in of_kinds:
-        add_page(page.path)
+        add_page(page.item.path)
     return [
         Route("/login", sign_in.show, methods=["GET"]),
         Route("/login", sign_in.enter, methods=["POST"]),
@@ -80,6 +80,6 @@ def web_routes(context: WebContext, browsers: Browsers) -> list[BaseRoute]:
         act("/settings", settings_page.change_settings),
         show("/connect", settings_page.connect_page),
         act("/waiting/{run:int}/{action}", waiting_runs.act),
-        *(show(page.path, page.view) for page in of_kinds),
-        *(act(page.path, page.act) for page in of_kinds if page.act is not None),
+        *(show(page.item.path, page.view) for page in of_kinds),
+        *(act(page.item.path, page.act) for page in of_kinds if page.act is not None),
     ]

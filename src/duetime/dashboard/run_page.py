@@ -95,14 +95,14 @@ def _attempts_allowed(schedule: Schedule | None) -> int | None:
 
 def _commands(request: PageRequest, run: Run, schedule: Schedule | None) -> list[tuple[str, str]]:
     """Return the commands for a terminal that do the same as the buttons here."""
-    found = [("Show", "runs show")]
+    commands = [("Show", "runs show")]
     if schedule is not None:
-        found.append(("Run again", "runs again"))
+        commands.append(("Run again", "runs again"))
         if run.status in (RunStatus.FAILED, RunStatus.LOST):
-            found.append(("Retry", "dead retry"))
+            commands.append(("Retry", "dead retry"))
     if run.status in LIVE:
-        found.append(("Stop", "runs stop"))
-    return [(label, request.command(*words.split(), str(run.id))) for label, words in found]
+        commands.append(("Stop", "runs stop"))
+    return [(label, request.command(*words.split(), str(run.id))) for label, words in commands]
 
 
 def act_on_run(request: PageRequest, form: Form) -> Response:

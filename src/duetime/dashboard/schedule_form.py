@@ -8,11 +8,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from secrets import token_hex
 from typing import Any, Final
-from zoneinfo import available_timezones
 
 from starlette.responses import Response
 
-from duetime.dashboard import form_fields
+from duetime.dashboard import form_fields, preferences
 from duetime.dashboard.kind_forms import Values, form_of, may_create
 from duetime.dashboard.queries import schedule_at
 from duetime.dashboard.request import Form, PageRequest, at
@@ -52,10 +51,10 @@ def _chosen_kind(request: PageRequest, kind: str) -> str:
 
 
 def new_page(request: PageRequest) -> Response:
-    asked = request.parameter("kind")
-    if asked and asked not in _titles(request):
-        return _created_elsewhere(request, asked)
-    kind = _chosen_kind(request, asked)
+    kind_name = request.parameter("kind")
+    if kind_name and kind_name not in _titles(request):
+        return _created_elsewhere(request, kind_name)
+    kind = _chosen_kind(request, kind_name)
     empty = form_fields.read(Form([]), kind)
     return _form(request, kind, empty | FIRST | {"timezone": request.call.zone}, key=token_hex(8))
 
@@ -92,10 +91,10 @@ def _switched(request: PageRequest, form: Form, before: str, values: Values) -> 
     """Return the kind to which the user switched, with everything that was typed: the text becomes the text of that
     kind."""
     kind = _chosen_kind(request, form.get("switch"))
-    found, field = form_fields.read(form, kind), form_of(kind).text_field
-    if field and not found[field]:
-        found[field] = values.get(form_of(before).text_field, "")
-    return kind, found
+    switched_values, field = form_fields.read(form, kind), form_of(kind).text_field
+    if field and not switched_values[field]:
+        switched_values[field] = values.get(form_of(before).text_field, "")
+    return kind, switched_values
 
 
 def _carried(request: PageRequest, form: Form, kind: str) -> list[tuple[str, str]]:
@@ -130,48 +129,45 @@ def _submitted(
     except DuetimeError as error:
         err = err_of(error)
     # The first error of the operation determines the response; the others are found field by field.
-    found = check() if shown(err.code).status == 422 else []
-    known = {each.details.get("field") for each in found}
+    problems = check() if shown(err.code).status == 422 else []
+    known = {each.details.get("field") for each in problems}
     is_known = known & {err.details.get("field"), form_fields.input_of_policy(err.field)}
-    return show(found if is_known else [*found, err], err)
+    return show(problems if is_known else [*problems, err], err)
 
 
 def _problems(request: PageRequest, kind: str, values: Values, schedule: Schedule | None) -> list[Err]:
     """Return everything that is wrong with what was typed, in the order of the fields."""
-    services, fields, found = request.call.services, form_of(kind), list[InvalidInput]()
+    services, fields, problems = request.call.services, form_of(kind), list[InvalidInput]()
     stored = {} if schedule is None else json.loads(schedule.definition.payload)
     owner = request.caller.owner if schedule is None else schedule.definition.owner
     try:
         if not values["name"].strip():
             fields.name_of(values)
     except InvalidInput as error:
-        found.append(error)
+        problems.append(error)
     caller = request.caller._replace(owner=owner)
-    found += [each for each in fields.problems(services, caller, kind, values, stored) if not _among(each, found)]
-    found += _timing_problems(request, values)
-    return [err_of(each) for each in [*found, *form_fields.policy_problems(values)]]
-
-
-def _among(error: InvalidInput, found: list[InvalidInput]) -> bool:
-    return any(each.field == error.field for each in found)
+    named = {each.field for each in problems}
+    problems += [each for each in fields.problems(services, caller, kind, values, stored) if each.field not in named]
+    problems += _timing_problems(request, values)
+    return [err_of(each) for each in [*problems, *form_fields.policy_problems(values)]]
 
 
 def _timing_problems(request: PageRequest, values: Values) -> list[InvalidInput]:
     """Return what is wrong with the time zone, and what is wrong with the times regardless of the zone."""
-    found: list[InvalidInput] = []
+    problems: list[InvalidInput] = []
     try:
         known_zone(values["timezone"].strip() or request.call.zone)
     except DuetimeError as error:
-        found.append(InvalidInput(error.message, field="timezone"))
+        problems.append(InvalidInput(error.message, field="timezone"))
         values = values | {"timezone": "UTC"}
     try:
         _previewed(request, values, 1)
     except InvalidInput as error:
-        found.append(error)
+        problems.append(error)
     except DuetimeError as error:
         err = err_of(error)
-        found.append(InvalidInput(field=err.field or form_fields.MAIN.get(values["when"]), problem=err.problem))
-    return found
+        problems.append(InvalidInput(field=err.field or form_fields.MAIN.get(values["when"]), problem=err.problem))
+    return problems
 
 
 def _create_request(request: PageRequest, kind: str, values: Values, key: str) -> CreateSchedule:
@@ -253,15 +249,15 @@ def _input_of(kind: str, values: Values, err: Err) -> str:
     if field == "when":
         return form_fields.MAIN.get(values["when"], field)
     form = form_of(kind)
-    found = form.input_in(field, values)
-    return found if found != field or field in form.fields else form_fields.input_of_policy(field)
+    name = form.input_in(field, values)
+    return name if name != field or field in form.fields else form_fields.input_of_policy(field)
 
 
 def _form(
     request: PageRequest,
     kind: str,
     values: Values,
-    found: Sequence[Err] = (),
+    errors: Sequence[Err] = (),
     err: Err | None = None,
     *,
     schedule: Schedule | None = None,
@@ -271,11 +267,11 @@ def _form(
 ) -> Response:
     """Render the form with what was typed, valid or not. For a kind that cannot be created here, it says so at once."""
     services, fields = request.call.services, form_of(kind)
-    refusal = services.hooks(kind).refusal() if schedule is None and not found else None
+    refusal = services.hooks(kind).refusal() if schedule is None and not errors else None
     owner = request.caller.owner if schedule is None else schedule.definition.owner
     caller = request.caller._replace(owner=owner)
     values = fields.arrange(services, caller, values) if kind in services.kinds else values
-    named = [form_fields.about_times(values, each) for each in found or ([refusal] if refusal else [])]
+    named = [form_fields.about_times(values, each) for each in errors or ([refusal] if refusal else [])]
     problems = [(_input_of(kind, values, each), each) for each in named]
     wrong = defaultdict(str, {name: with_cron_fault(each.problem) for name, each in reversed(problems)})
     options = form_fields.option_inputs(_usual(request, kind), waits=fields.waits, without=fields.own_policy)
@@ -298,7 +294,7 @@ def _form(
         named_by=fields.named_by_label,
         topics=services.delivery_topics(owner),
         zone_here=None if schedule is not None or request.browser_zone == values["timezone"] else request.browser_zone,
-        zones=sorted(name for name in available_timezones() if "/" in name or name == "UTC"),
+        zones=preferences.all_zones(),
         units=form_fields.UNITS,
         options=options,
         rare_is_open=any(each.is_rare and (values[each.name] or each.name in wrong) for each in options),
@@ -313,11 +309,11 @@ def _preview(request: PageRequest, values: Values) -> View:
     if not values.get(form_fields.MAIN.get(values["when"], ""), "").strip():
         return {"problem": None, "next": []}
     try:
-        shown, warnings, _ = _previewed(request, values, SHOWN)
+        times, warnings, _ = _previewed(request, values, SHOWN)
     except DuetimeError as error:
         err = form_fields.about_times(values, err_of(error))
         return {"problem": with_cron_fault(err.problem)}
-    return shown.facts(values["timezone"].strip() or request.call.zone, warnings) | {"problem": None}
+    return times.facts(values["timezone"].strip() or request.call.zone, warnings) | {"problem": None}
 
 
 def _previewed(request: PageRequest, values: Values, count: int) -> Answer[FiringTimes]:

@@ -13,7 +13,7 @@ from duetime.dashboard.kind_forms import form_of
 from duetime.dashboard.notices import reasons_of
 from duetime.dashboard.queries import first_steps
 from duetime.dashboard.request import Form, PageRequest
-from duetime.dashboard.timeline.charts import SPARKS, Spark, sparks
+from duetime.dashboard.timeline.charts import SPARKS, sparks
 from duetime.dashboard.undo import reverse_of
 from duetime.service.errors import refuse
 from duetime.service.operations.change import ACTIONS, MAX_CHANGED, ChangeMany, change_many
@@ -59,23 +59,23 @@ BULK: Final = ("pause", "resume", "cancel")
 class ListOptions(NamedTuple):
     """Options of the list as they were requested, with the defaults filled in."""
 
-    given: dict[str, str]
+    parameters: dict[str, str]
     view: str
     order: str
 
     @property
     def filtered(self) -> bool:
-        return any(self.given.get(name) for name in ("text", "kind", "status", "owner"))
+        return any(self.parameters.get(name) for name in ("text", "kind", "status", "owner"))
 
     def address(self, **changed: str | None) -> str:
         """Return the address of the list with other parameters; None leaves one out."""
-        pairs = {**self.given, **changed}
+        pairs = {**self.parameters, **changed}
         query = urlencode({name: value for name, value in pairs.items() if value})
         return f"/schedules?{query}" if query else "/schedules"
 
 
-def asked_of(request: PageRequest, given: Mapping[str, str]) -> ListOptions:
-    known = {name: given.get(name, "") for name in FILTERS}
+def options_of(request: PageRequest, parameters: Mapping[str, str]) -> ListOptions:
+    known = {name: parameters.get(name, "") for name in FILTERS}
     known["owner"] = known["owner"] if request.caller.operator else ""  # only an operator sees those of others
     view = known["view"] if known["view"] in VIEWS else "all" if known["status"] else "active"
     usual = "next" if view == "active" and not known["status"] else "newest"
@@ -85,44 +85,43 @@ def asked_of(request: PageRequest, given: Mapping[str, str]) -> ListOptions:
     return ListOptions(known, view, order)
 
 
-def request_of(asked: ListOptions, view: str | None = None) -> ListSchedules:
+def query_of(options: ListOptions, view: str | None = None) -> ListSchedules:
     """Return the list of a tab, without order and place."""
-    given = asked.given
+    parameters = options.parameters
     return ListSchedules(
-        owner=given["owner"] or None,
-        kind=given["kind"] or None,
-        status=given["status"] or VIEWS[view or asked.view],
-        text=given["text"] or None,
-        follow_ups=bool(given["deliveries"]),
+        owner=parameters["owner"] or None,
+        kind=parameters["kind"] or None,
+        status=parameters["status"] or VIEWS[view or options.view],
+        text=parameters["text"] or None,
+        follow_ups=bool(parameters["deliveries"]),
         limit=PAGE,
         count_to=COUNTED,
     )
 
 
 def schedules_page(request: PageRequest) -> Response:
-    asked = asked_of(request, {name: request.parameter(name) for name in FILTERS})
+    options = options_of(request, {name: request.parameter(name) for name in FILTERS})
     cursor, trail = request.parameter("cursor"), request.parameter("trail")
-    wanted = replace(request_of(asked), order=asked.order, cursor=cursor or None, count_to=0)
-    page, _, notes = list_schedules(request.call, wanted)
+    query = replace(query_of(options), order=options.order, cursor=cursor or None, count_to=0)
+    page, _, notes = list_schedules(request.call, query)
     busy, is_cut = list[Schedule](), False
-    if not cursor and asked.order == "next":
-        busy, is_cut = busy_schedules(request.call, request_of(asked), BUSY, MOST_BUSY).value
+    if not cursor and options.order == "next":
+        busy, is_cut = busy_schedules(request.call, query_of(options), BUSY, MOST_BUSY).value
     items = [*busy, *page.items]
     return request.render(
         "schedules.html",
         rows=_rows(request, items),
-        more_busy=asked.address(status="running", view=None, order=None) if is_cut else None,
-        first_steps=None if items or asked.filtered else first_steps(request),
-        asked=asked,
-        tabs=_tabs(request, asked),
-        total=_count(request, asked, asked.view),
+        more_busy=options.address(status="running", view=None, order=None) if is_cut else None,
+        first_steps=None if items or options.filtered else first_steps(request),
+        options=options,
+        tabs=_tabs(request, options),
+        total=_count(request, options, options.view),
         notes=notes,
         kinds=list(request.call.services.specs),
         statuses=STATUSES,
-        columns=_columns(asked),
+        columns=_columns(options),
         back=request.encode_parameters(*PLACE),
-        most_changed=MAX_CHANGED,
-        **_pages(asked, page, cursor, trail),
+        **_pages(options, page, cursor, trail),
     )
 
 
@@ -132,48 +131,44 @@ def _rows(request: PageRequest, items: list[Schedule]) -> list[tuple[View, Any]]
         shape["paused"] = _is_paused(item)
         payload = shape["payload"] if isinstance(shape["payload"], dict) else {}
         shape["title"] = form_of(shape["kind"]).title_of(shape["name"], payload)
-    return list(zip(shapes, _sparklines(request, items), strict=True))
+    traces = latest_traces(request.call, items, SPARKS)  # of all schedules, with one query
+    drawn = (sparks(traces[each.definition.id], request.now, request.zone) for each in items)
+    return list(zip(shapes, drawn, strict=True))
 
 
-def _sparklines(request: PageRequest, schedules: list[Schedule]) -> list[Spark]:
-    """Return a sparkline for each schedule. The last runs of all are read with one query."""
-    of = latest_traces(request.call, schedules, SPARKS)
-    return [sparks(of[each.definition.id], request.now, request.zone) for each in schedules]
-
-
-def _count(request: PageRequest, asked: ListOptions, view: str) -> Count:
-    page = list_schedules(request.call, replace(request_of(asked, view), order="oldest", limit=1)).value
+def _count(request: PageRequest, options: ListOptions, view: str) -> Count:
+    page = list_schedules(request.call, replace(query_of(options, view), order="oldest", limit=1)).value
     return Count(page.total, page.total_exact)
 
 
-def _tabs(request: PageRequest, asked: ListOptions) -> list[View]:
+def _tabs(request: PageRequest, options: ListOptions) -> list[View]:
     """Return the tabs with their counts. A status is a filter within all, so there it takes the place of the tabs."""
-    if asked.given["status"]:
+    if options.parameters["status"]:
         return []
     labels = {"active": "Active", "paused": "Paused", "done": "Done", "all": "All"}
     return [
         {
             "label": labels[view],
-            "count": _count(request, asked, view),
-            "address": asked.address(view="" if view == "active" else view, order=None),
-            "current": view == asked.view,
+            "count": _count(request, options, view),
+            "address": options.address(view="" if view == "active" else view, order=None),
+            "current": view == options.view,
         }
         for view in VIEWS
     ]
 
 
-def _columns(asked: ListOptions) -> list[View]:
+def _columns(options: ListOptions) -> list[View]:
     """Return the headers; one that can be sorted by leads to that order, or to its reverse."""
 
     def column(label: str, first: str, second: str = "", *, wide: bool = False) -> View:
-        target = second if asked.order == first and second else first
-        sorted_by = {first: "ascending", second: "descending"}.get(asked.order) if first else None
+        target = second if options.order == first and second else first
+        sorted_by = {first: "ascending", second: "descending"}.get(options.order) if first else None
         if first in ("last", "newest") and sorted_by:
             sorted_by = {"ascending": "descending", "descending": "ascending"}[sorted_by]
-        address = asked.address(order=target, cursor=None) if first else None
+        address = options.address(order=target, cursor=None) if first else None
         return {"label": label, "address": address, "sorted": sorted_by, "wide": wide}
 
-    next_order = "next" if asked.view == "active" and not asked.given["status"] else ""
+    next_order = "next" if options.view == "active" and not options.parameters["status"] else ""
     return [
         column("Name", "name", "-name"),
         column("Status", ""),
@@ -184,16 +179,16 @@ def _columns(asked: ListOptions) -> list[View]:
     ]
 
 
-def _pages(asked: ListOptions, page: Page[Schedule], cursor: str, trail: str) -> dict[str, Any]:
+def _pages(options: ListOptions, page: Page[Schedule], cursor: str, trail: str) -> dict[str, Any]:
     """Return the addresses of the pages before and after this one. `trail` holds the cursors that led here."""
     before = [each for each in trail.split(".") if each]
     further = ".".join([*before, cursor][-MOST_BACK:]) if cursor else ""
     return {
-        "next_page": None if page.cursor is None else asked.address(cursor=page.cursor, trail=further or None),
-        "previous_page": asked.address(cursor=before[-1] if before else None, trail=".".join(before[:-1]))
+        "next_page": None if page.cursor is None else options.address(cursor=page.cursor, trail=further or None),
+        "previous_page": options.address(cursor=before[-1] if before else None, trail=".".join(before[:-1]))
         if cursor
         else None,
-        "first_page": asked.address() if len(before) > 1 else None,
+        "first_page": options.address() if len(before) > 1 else None,
         "page_number": len(before) + 2 if cursor else 1,
     }
 
@@ -204,14 +199,15 @@ def bulk(request: PageRequest, form: Form) -> Response:
     if action not in BULK:
         raise refuse("invalid", "choose what to do: pause, resume or cancel")
     matching = bool(form.get("matching"))
-    ids = _matching(request, asked_of(request, back)) if matching else list(dict.fromkeys(form.all("id")))[:MOST_CHOSEN]
+    chosen = list(dict.fromkeys(form.all("id")))[:MOST_CHOSEN]
+    ids = _matching(request, options_of(request, back)) if matching else chosen
     if not ids:
         return request.redirect("/schedules", **back, did="nothing")
     sure = form.get("sure")
     confirmed = sure == str(len(ids)) if matching else sure  # by now, others may match
     if action == "cancel" and not confirmed:
-        found = [each for id in ids[:MOST_CHOSEN] if (each := find_exact(request.call, id)) is not None]
-        rows = [schedule_shape(each, request.zone, brief=True) for each in found]
+        schedules = [each for id in ids[:MOST_CHOSEN] if (each := find_exact(request.call, id)) is not None]
+        rows = [schedule_shape(each, request.zone, brief=True) for each in schedules]
         number = len(ids) if matching else len(rows)
         return request.render("confirm_many.html", rows=rows, number=number, matching=matching, back=urlencode(back))
     before = {id: find_exact(request.call, id) for id in ids}
@@ -226,10 +222,10 @@ def bulk(request: PageRequest, form: Form) -> Response:
     return request.redirect("/schedules", **back, **result, **undo)
 
 
-def _matching(request: PageRequest, asked: ListOptions) -> list[str]:
+def _matching(request: PageRequest, options: ListOptions) -> list[str]:
     """Return the ids of all schedules of a list, however many pages it has."""
     ids: list[str] = []
-    for page in pages_of_schedules(request.call, replace(request_of(asked), order="oldest", limit=500, count_to=0)):
+    for page in pages_of_schedules(request.call, replace(query_of(options), order="oldest", limit=500, count_to=0)):
         ids += [each.definition.public_id for each in page.items]
         if len(ids) > MAX_CHANGED:
             text = f"more than {MAX_CHANGED:,} match, and that many can be changed at once; narrow the list down first"

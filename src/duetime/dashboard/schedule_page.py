@@ -41,9 +41,9 @@ STATUSES: Final = {
 def schedule_page(request: PageRequest) -> Response:
     schedule = schedule_at(request, deleted=True)
     state = schedule.progress.state
-    asked = {name: request.parameter(name) for name in FILTERS}
-    given = {name: value for name, value in asked.items() if value}
-    page, problem = _history(request, schedule, asked)
+    filters = {name: request.parameter(name) for name in FILTERS}
+    active_filters = {name: value for name, value in filters.items() if value}
+    page, problem = _history(request, schedule, filters)
     [shape] = schedule_views(request.reader, [schedule])
     (_, instants), warnings, _ = next_times(request.call, NextTimes(schedule=schedule, count=NEXT))
     runs = run_rows(request, page.items)
@@ -59,15 +59,15 @@ def schedule_page(request: PageRequest) -> Response:
         policy=_policy(schedule, usual_policy(request.call.scheduler, schedule.definition.kind)),
         next=[instant_view(instant, request.zone) for instant in instants],
         warnings=[each.text for each in warnings],
-        only=runs[0] if is_once and len(runs) == 1 and not given and not instants else None,
+        only=runs[0] if is_once and len(runs) == 1 and not active_filters and not instants else None,
         charts=not is_once or len(runs) > 1,
         runs=runs,
-        asked=asked,
-        filtered=bool(given),
+        filters=filters,
+        filtered=bool(active_filters),
         problem=problem,
         statuses=STATUSES,
-        next_page=None if page.cursor is None else f"{address}?{urlencode({**given, 'cursor': page.cursor})}",
-        first_page=f"{address}?{urlencode(given)}" if request.parameter("cursor") else None,
+        next_page=None if page.cursor is None else f"{address}?{urlencode({**active_filters, 'cursor': page.cursor})}",
+        first_page=f"{address}?{urlencode(active_filters)}" if request.parameter("cursor") else None,
         may_stop=bool(schedule.progress.active or schedule.progress.queued),
         paused=state == ScheduleState.PAUSED,
         falls_into_pause=falls_into_pause(schedule, schedule.definition.resume_at, request.zone, clock_local),
@@ -76,14 +76,14 @@ def schedule_page(request: PageRequest) -> Response:
     )
 
 
-def _history(request: PageRequest, schedule: Schedule, asked: dict[str, str]) -> tuple[Page[Run], str]:
+def _history(request: PageRequest, schedule: Schedule, filters: dict[str, str]) -> tuple[Page[Run], str]:
     """Return a page of the history, and the reason why a filter was ignored."""
-    status = asked["status"] if asked["status"] in STATUSES else None
+    status = filters["status"] if filters["status"] in STATUSES else None
     cursor = request.parameter("cursor") or None
     plain = History(schedule=schedule, status=status, limit=HISTORY, cursor=cursor, count_to=0)
-    wanted, problem = replace(plain, since=asked["from"] or None, until=asked["to"] or None), ""
+    filtered_history, problem = replace(plain, since=filters["from"] or None, until=filters["to"] or None), ""
     try:
-        return history(request.reader, wanted).value, problem
+        return history(request.reader, filtered_history).value, problem
     except InvalidInput as error:
         return history(request.reader, plain).value, error.message
 
@@ -93,10 +93,10 @@ def _policy(schedule: Schedule, usual: View) -> list[PolicyFact]:
     return [PolicyFact("policy", "cannot be read", unusual=True)] if shape is None else policy_facts(shape, usual)
 
 
-def run_rows(request: PageRequest, found: list[Run]) -> list[View]:
+def run_rows(request: PageRequest, runs: list[Run]) -> list[View]:
     """Return views of runs with a text about their result, and with their earlier attempts."""
-    shapes = run_views(request.reader, found)
-    for run, shape in zip(found, shapes, strict=True):
+    shapes = run_views(request.reader, runs)
+    for run, shape in zip(runs, shapes, strict=True):
         shape["attempts"] = [attempt_view(each, request.zone) for each in earlier_attempts(request.call, run)]
         shape["told"] = result_text(run.kind, shape["result"])
     return shapes

@@ -98,20 +98,20 @@ def day_bounds(now: Instant, zone: str) -> list[Instant]:
 
 
 def _days(bounds: Sequence[Instant], counts: Sequence[PeriodCount], zone: str, now: Instant) -> list[StatsDay]:
-    found: list[Counter[str]] = [Counter() for _ in bounds[1:]]
+    outcomes: list[Counter[str]] = [Counter() for _ in bounds[1:]]
     rows: Counter[int] = Counter()
     spread: list[set[str]] = [set() for _ in bounds[1:]]
     for each in counts:
-        found[each.period][each.status] += each.number
+        outcomes[each.period][each.status] += each.number
         rows[each.period] += each.rows
         if each.last is not None and each.status in _NEVER_RAN:
-            for later in range(each.period + 1, len(found)):
+            for later in range(each.period + 1, len(outcomes)):
                 if bounds[later] <= each.last:
                     spread[later].add(each.status)
     there = known_zone(zone)
     today = datetime_of(now).astimezone(there)
     return [
-        _day(datetime_of(begin).astimezone(there), today, found[place], spread[place], rows[place] >= EACH)
+        _day(datetime_of(begin).astimezone(there), today, outcomes[place], spread[place], rows[place] >= EACH)
         for place, begin in enumerate(bounds[:-1])
     ]
 
@@ -126,8 +126,8 @@ def _day(begin: datetime, today: datetime, counts: Counter[str], spread: set[str
         style = "good" if good else "none"
     words = [f"{number:,} {status}" for status, number in counts.most_common()]
     words += [f"{status} from an earlier day on" for status in sorted(spread) if not counts[status]]
-    told = ("the latest: " if is_cut else "") + ", ".join(words) if words else "no runs"
-    return StatsDay(style, f"{day_name(begin, today)}: {told}", f"{begin:%Y-%m-%d}")
+    summary = ("the latest: " if is_cut else "") + ", ".join(words) if words else "no runs"
+    return StatsDay(style, f"{day_name(begin, today)}: {summary}", f"{begin:%Y-%m-%d}")
 
 
 def _success(counts: Sequence[PeriodCount]) -> tuple[str | None, str]:
@@ -189,8 +189,8 @@ def _chart(
         box = round(place * step, 3), round(step * 0.78, 3), round(HEIGHT - tall, 2), round(tall, 2)
         columns.append(Column(*box, f"is-{timing.status}{' capped' if value > most else ''}", label, timing.id))
     median = known[len(known) // 2]
-    told = f"{name} of the last {plural(len(known), 'run')}: median {span(median)}, at most {span(known[-1])}"
-    return StatsChart(columns, f"{span(most)}{'+' if known[-1] > most else ''}", span(most // 2), told)
+    chart_label = f"{name} of the last {plural(len(known), 'run')}: median {span(median)}, at most {span(known[-1])}"
+    return StatsChart(columns, f"{span(most)}{'+' if known[-1] > most else ''}", span(most // 2), chart_label)
 
 
 def _top(known: Sequence[int]) -> int:

@@ -34,13 +34,13 @@ def settings_page(request: PageRequest) -> Response:
 def _page(
     request: PageRequest, *, issued: str | None = None, problem: str | None = None, typed: Form | None = None
 ) -> Response:
-    found = status(request.reader).value
+    health = status(request.reader).value
     rows = workers(request.call).value if request.sees_workers else []
     page = request.render(
         "settings.html",
         200 if problem is None else 422,
-        health=found,
-        limits=[limit_text(name, value) for name, value in found["limits"].items()],
+        health=health,
+        limits=[limit_text(name, value) for name, value in health["limits"].items()],
         targets=_targets(request),
         worker_rows=worker_views(request.reader, rows[:WORKERS]),
         tokens=_token_rows(request),
@@ -49,7 +49,7 @@ def _page(
         issued=issued,
         problem=problem,
         typed={name: "" if typed is None else typed.get(name) for name in ("email", "owner", "life", "scope")},
-        spent=found.get("spent"),
+        spent=health.get("spent"),
     )
     page.headers["Cache-Control"] = "no-store"  # a token that was just issued is on it
     return page
@@ -57,14 +57,14 @@ def _page(
 
 def _targets(request: PageRequest) -> list[tuple[str, str, list[View]]]:
     """Return what each kind can deliver to or wake, such as channels and agents, each with whether it can be tested."""
-    services, found = request.call.services, []
+    services, targets = request.call.services, []
     for kind in services.kinds:
         hooks = services.hooks(kind)
         for heading, value in hooks.status(request.caller.owner).facts.items():
             if isinstance(value, list):
                 rows = [each | {"test": hooks.trial(each["name"], request.caller.owner) is not None} for each in value]
-                found.append((heading, kind, rows))
-    return found
+                targets.append((heading, kind, rows))
+    return targets
 
 
 def _tokens(request: PageRequest) -> Tokens | None:
@@ -130,10 +130,10 @@ def _issue(request: PageRequest, tokens: Tokens, form: Form) -> str:
     """Issue a token. A token that is issued in a session which a token opened expires with that token, at the
     latest."""
     email, owner = form.get("email").strip(), form.get("owner").strip()
-    given, scopes = form.get("life").strip() or "30d", [OPERATOR] if form.get("scope") else []
-    if given not in LIVES:
+    life_name, scopes = form.get("life").strip() or "30d", [OPERATOR] if form.get("scope") else []
+    if life_name not in LIVES:
         raise InvalidInput(field="life", problem=f"must be one of {', '.join(LIVES)}")
-    life, visitor = duration(given, "life"), request.browsers.visitor(request.http.scope)
+    life, visitor = duration(life_name, "life"), request.browsers.visitor(request.http.scope)
     parent = "" if visitor is None else visitor.grant.parent
     if visitor is not None and parent:
         opened_by = next((each for each in tokens.records() if each.id == parent), visitor.grant._replace(parent=""))

@@ -10,8 +10,8 @@ from starlette.responses import Response
 from duetime.dashboard import preferences
 from duetime.dashboard.navigation import MENU, shortcuts
 from duetime.dashboard.notices import reasons_of
-from duetime.dashboard.request import UNDO, Form, PageRequest, own_page
-from duetime.dashboard.undo import ReverseChange
+from duetime.dashboard.request import Form, PageRequest, own_page
+from duetime.dashboard.undo import UNDO, ReverseChange
 from duetime.engine.errors import DuetimeError
 from duetime.service.operations.change import ChangeMany, change_many
 from duetime.service.operations.dead_letters import ChangeDeadLetters, change_dead
@@ -41,10 +41,10 @@ def save_preferences(request: PageRequest, form: Form) -> Response:
 def undo(request: PageRequest, form: Form) -> Response:
     """Reverse a change, once."""
     goal = own_page(form.get("to"))
-    found = UNDO.take(request.call.scheduler.clock, request.session or "", form.get("undo"))
-    if found is None:
+    reversal = UNDO.take(request.session or "", form.get("undo"))
+    if reversal is None or reversal.until <= request.now:
         return request.redirect(goal, did="not_undone")
-    results = [_reverse(request, change, ids) for change, ids in found.changes.items()]
+    results = [_reverse(request, change, ids) for change, ids in reversal.changes.items()]
     number, failed = sum(each.number for each in results), sum(each.failed for each in results)
     if not number:
         return request.redirect(goal, did="not_undone")

@@ -41,16 +41,16 @@ class KindTemplates(dict[str, BaseLoader]):
 
     def __missing__(self, kind: str) -> BaseLoader:
         spec = known_specs()[kind]
-        found = find_spec((spec.form or spec.pages).partition(":")[0])
-        if found is None or found.origin is None:
+        module = find_spec((spec.form or spec.pages).partition(":")[0])
+        if module is None or module.origin is None:
             raise KeyError(kind)
-        self[kind] = FileSystemLoader(Path(found.origin).parent / "templates")
+        self[kind] = FileSystemLoader(Path(module.origin).parent / "templates")
         return self[kind]
 
 
 @lru_cache(maxsize=1)
 def templates() -> Environment:
-    made = Environment(
+    environment = Environment(
         loader=ChoiceLoader([FileSystemLoader(FOLDER), PrefixLoader(KindTemplates())]),
         autoescape=True,
         finalize=visible,
@@ -58,9 +58,9 @@ def templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {**FILTERS, "markdown": markdown}
-    made.globals |= {"static": static_address, "took": took, "kind_class": kind_class}
-    return made
+    environment.filters |= {**FILTERS, "markdown": markdown}
+    environment.globals |= {"static": static_address, "took": took, "kind_class": kind_class}
+    return environment
 
 
 def render(scope: Scope, template: str, status: int = 200, **values: Any) -> Response:
@@ -126,10 +126,10 @@ def markdown(value: object) -> Markup:
     try:
         tokens = _renderer().parse(text)
         _adapt(tokens)
-        made: str = _renderer().renderer.render(tokens, _renderer().options, {})
+        html: str = _renderer().renderer.render(tokens, _renderer().options, {})
     except (RecursionError, ValueError):
         return Markup('<div class="plain-text">{}</div>').format(text)
-    return Markup(made)  # noqa: S704 - the renderer escapes every text
+    return Markup(html)  # noqa: S704 - the renderer escapes every text
 
 
 @lru_cache(maxsize=1)
@@ -137,10 +137,10 @@ def _renderer() -> MarkdownIt:
     from markdown_it import MarkdownIt  # takes longer to import than most pages take to render
 
     # Tables stay off: a short text can ask for thousands of empty cells.
-    made = MarkdownIt("commonmark", {"html": False, "breaks": True}).enable("strikethrough")
-    made.disable(["image", "html_block", "html_inline"])
-    made.validateLink = _is_safe  # type: ignore[method-assign]
-    return made
+    renderer = MarkdownIt("commonmark", {"html": False, "breaks": True}).enable("strikethrough")
+    renderer.disable(["image", "html_block", "html_inline"])
+    renderer.validateLink = _is_safe  # type: ignore[method-assign]
+    return renderer
 
 
 def _is_safe(url: str) -> bool:

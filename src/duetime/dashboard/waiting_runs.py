@@ -23,8 +23,8 @@ def waiting_rows(request: PageRequest, cursor: str | None = None) -> tuple[list[
     """Return the waiting runs, those that nobody has taken first, each with its text and who could be woken for it; and
     the cursor of the remaining ones."""
     page = history(request.reader, History(status="waiting", limit=MOST, cursor=cursor, count_to=0)).value
-    found, shapes = page.items, run_views(request.reader, page.items)
-    rows = [shape | _details(request, run) for run, shape in zip(found, shapes, strict=True)]
+    runs, shapes = page.items, run_views(request.reader, page.items)
+    rows = [shape | _details(request, run) for run, shape in zip(runs, shapes, strict=True)]
     return sorted(rows, key=lambda row: (row["taken_until"] is not None, row["due"])), page.cursor
 
 

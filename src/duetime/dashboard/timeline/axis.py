@@ -54,8 +54,8 @@ def days(view: Window, now: Instant) -> list[Day]:
 
 
 def ticks(view: Window) -> list[Tick]:
-    shown = [instant for instant in view.wall_times(view.zoom.tick) if view.start <= instant < view.end]
-    return [Tick(view.place(each), *_hour(each, view.zone, view.zoom.tick)) for each in shown]
+    instants = [instant for instant in view.wall_times(view.zoom.tick) if view.start <= instant < view.end]
+    return [Tick(view.place(each), *_hour(each, view.zone, view.zoom.tick)) for each in instants]
 
 
 def _day_label(midnight: Instant, zone: str, now: Instant, *, short: bool) -> str:

@@ -65,12 +65,12 @@ class Shade(NamedTuple):
 class Place:
     """The addresses of other parts of the timeline, with the same filters."""
 
-    def __init__(self, zoom: Zoom, given: dict[str, str]) -> None:
-        self._zoom, self._given = zoom, given
+    def __init__(self, zoom: Zoom, filters: dict[str, str]) -> None:
+        self._zoom, self._filters = zoom, filters
 
     def at(self, span: str, start: int | None = None) -> str:
         begin = {} if start is None else {"from": str(start)}
-        return "/timeline?" + urlencode({"span": span, **self._given, **begin})
+        return "/timeline?" + urlencode({"span": span, **self._filters, **begin})
 
     def bars(self) -> str:
         """Return the prefix of the address to which a bar links; the start of the bar completes it."""
@@ -85,11 +85,11 @@ def timeline_page(request: PageRequest) -> Response:
     zoom = ZOOMS.get(request.parameter("span"), ZOOMS[USUAL])
     start = _start(request)
     view = window(zoom, request.zone, request.now, start)
-    given = {name: request.parameter(name) for name in FILTERS}
-    filters = {name: given[name] or None for name in ("owner", "kind", "text")}
+    parameters = {name: request.parameter(name) for name in FILTERS}
+    filters = {name: parameters[name] or None for name in ("owner", "kind", "text")}
     seen = occurrences_in(request, view, **LIMITS, **filters)
-    density = _restricted(seen.density, given["status"])
-    lanes = density.sorted(given["sort"])
+    density = _restricted(seen.density, parameters["status"])
+    lanes = density.sorted(parameters["sort"])
     drawn = chart(density, HEIGHT, request.now)
     return request.render(
         "timeline.html",
@@ -107,12 +107,12 @@ def timeline_page(request: PageRequest) -> Response:
         here=view.place(request.now),
         starts=_starts(view),
         moved=start is not None,
-        place=Place(zoom, {name: value for name, value in given.items() if value}),
-        given=given,
+        place=Place(zoom, {name: value for name, value in parameters.items() if value}),
+        parameters=parameters,
         kinds=list(request.call.services.specs),
         statuses=list(STATUSES),
         sorts=SORTS,
-        lead=_lead(density, request.now, filtered=any(given[name] for name in FILTERS if name != "sort")),
+        lead=_lead(density, request.now, filtered=any(parameters[name] for name in FILTERS if name != "sort")),
         **_summary(density, drawn.bars, request.now),
     )
 

@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 from starlette.responses import Response
 
 from duetime.dashboard.kind_forms import KindForm, Values, number_of
+from duetime.dashboard.navigation import NavigationItem
 from duetime.dashboard.request import Form, KindPage, PageRequest
 from duetime.dashboard.waiting_runs import waiting_rows
 from duetime.kinds.notifications.service import KIND
@@ -194,5 +195,9 @@ def _new(call: Call) -> Count:
 
 
 PAGES: Final = (
-    KindPage("/inbox", "Inbox", inbox_page, "inbox", "i", _new, "unread messages and waiting prompts", change_inbox),
+    KindPage(
+        NavigationItem("/inbox", "Inbox", "inbox", "i", _new, "unread messages and waiting prompts"),
+        inbox_page,
+        change_inbox,
+    ),
 )
