@@ -8,7 +8,6 @@ import inspect
 import re
 import threading
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
 from typing import Any, assert_type, get_type_hints
@@ -26,7 +25,6 @@ from duetime import (
     Message,
     NotFound,
     NotStartedWarning,
-    Registry,
     Run,
     Schedule,
     Settings,
@@ -38,23 +36,7 @@ from duetime.app import build
 from duetime.engine.scheduler import Scheduler
 from duetime.kinds.jobs.registry import default_registry
 from tests.support.cli import ROOT
-
-PATIENCE = 20.0
-LATER = datetime(2100, 1, 1, 9, tzinfo=UTC)
-
-
-def tasks() -> Registry:
-    registry = Registry()
-
-    @registry.task
-    def shout(text: str = "tea") -> str:
-        return text.upper()
-
-    @registry.task
-    def fail() -> None:
-        raise ValueError("the kettle is broken")
-
-    return registry
+from tests.support.tasks import LATER, PATIENCE, tasks
 
 
 def opened(path: Path) -> AsyncDuetime:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import fields
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, assert_type, get_type_hints
 
@@ -17,29 +17,12 @@ import pytest
 
 from duetime import Duetime, DuetimeError, Run, Schedule
 from duetime.engine.policy.options import Policy
-from duetime.kinds.jobs.registry import Registry
 from duetime.service.answers import ServerStatus
 from duetime.service.options import TIME_LIMITS, PolicyOptions, TimeOptions
 from duetime.service.when import WAYS
 from duetime.settings import Settings
 from tests.support.receiver import Receiver
-
-PATIENCE = 20.0
-LATER = datetime(2100, 1, 1, 9, tzinfo=UTC)
-
-
-def tasks() -> Registry:
-    registry = Registry()
-
-    @registry.task
-    def shout(text: str = "tea") -> str:
-        return text.upper()
-
-    @registry.task
-    def fail() -> None:
-        raise ValueError("the kettle is broken")
-
-    return registry
+from tests.support.tasks import LATER, PATIENCE, tasks
 
 
 def opened(path: Path, owner: str = "local") -> Duetime:

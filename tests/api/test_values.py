@@ -16,11 +16,11 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from duetime import Duetime, InvalidInput, Message, Registry, Run, Schedule, Settings
+from duetime import Duetime, InvalidInput, Message, Run, Schedule, Settings
 from duetime.api.types import RunReport
 from duetime.service.answers import ANSWERS, Value
+from tests.support.tasks import PATIENCE, tasks
 
-PATIENCE = 20.0
 BERLIN = ZoneInfo("Europe/Berlin")
 LATER = datetime(2100, 7, 1, 9, tzinfo=UTC)
 NAIVE = datetime(2100, 7, 1, 9)
@@ -28,18 +28,8 @@ NINE_IN_BERLIN = NAIVE.replace(tzinfo=BERLIN)
 
 
 def opened(path: Path) -> Duetime:
-    registry = Registry()
-
-    @registry.task
-    def shout(text: str = "tea") -> str:
-        return text.upper()
-
-    @registry.task
-    def fail() -> None:
-        raise ValueError("the kettle is broken")
-
     settings = Settings(db=str(path / "my.db"), timezone="America/New_York", threads=4, smallest_interval=0.01)
-    return Duetime(settings=settings, registry=registry)
+    return Duetime(settings=settings, registry=tasks())
 
 
 @pytest.fixture

@@ -4,9 +4,7 @@ has to fill its cells, or be named in NOT_APPLICABLE."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from itertools import product
-from pathlib import Path
 
 import pytest
 
@@ -18,29 +16,21 @@ from duetime.engine.result import Ok
 from duetime.engine.store import RunQuery, ScheduleQuery
 from duetime.engine.validation import NewSchedule
 from duetime.kinds import load_specs
+from duetime.service.presenters import instant_view
 from tests.support.cli import Cli
-from tests.support.interfaces import CRON, EDITS, OTHER_CRON, PAYLOADS, Interface
-from tests.support.web import Site, site
+from tests.support.interfaces import CRON, EDITS, OTHER_CRON, PAYLOADS, Interface, Shown
+from tests.support.web import Site
 
 OPERATIONS = [name for name in vars(Interface) if not name.startswith("_")]
 INTERFACES = {each.__name__.lower(): each for each in Interface.__subclasses__()}
-NOT_APPLICABLE = {("create", "request", name) for name in ("mcp", "commandline", "dashboard")}
-"""Programs make requests, by the HTTP API, the API of QStash and Python. Everything else is possible everywhere."""
+NOT_APPLICABLE = {
+    *(("create", "request", name) for name in ("mcp", "commandline", "dashboard")),
+    *(("show", kind, "mcp") for kind in load_specs() if kind != "job"),
+}
+"""Programs make requests, by the HTTP API, the API of QStash and Python. Agents have a tool for a single job; of other
+kinds they see lists. Everything else is possible everywhere."""
 TABLE = [cell for cell in product(OPERATIONS, load_specs(), INTERFACES) if cell not in NOT_APPLICABLE]
 OWNER = Caller(LOCAL)
-
-
-@pytest.fixture(scope="module")
-def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with site(tmp_path_factory.mktemp("site")) as made:
-        yield made
-
-
-@pytest.fixture
-def on_site(cli: Cli, there: Site, monkeypatch: pytest.MonkeyPatch) -> Cli:
-    """The command line on the store of the site."""
-    monkeypatch.chdir(Path(there.room.settings.db).parent)
-    return lambda *arguments: cli(*arguments, *(() if arguments[0] == "next" else ("--db", there.room.settings.db)))
 
 
 def make(there: Site, kind: str, cron: str = CRON) -> str:
@@ -194,6 +184,13 @@ def check_history(there: Site, reached: Interface, kind: str) -> None:
 def check_list(there: Site, reached: Interface, kind: str) -> None:
     id, other = make(there, kind), make(there, "job" if kind != "job" else "prompt")
     assert id in (found := reached.list(kind)) and other not in found
+
+
+def check_show(there: Site, reached: Interface, kind: str) -> None:
+    schedule = stored(there, make(there, kind))
+    assert schedule.progress.next is not None
+    expected = Shown("same", "every day at 09:00 (UTC)", instant_view(schedule.progress.next, "UTC") or "")
+    assert reached.show(kind, schedule.definition.public_id) == expected
 
 
 def check_upcoming(there: Site, reached: Interface, kind: str) -> None:

@@ -5,10 +5,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from contextlib import closing
 from itertools import product
-from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import pytest
@@ -27,7 +25,7 @@ from duetime.settings import Settings
 from tests.support.agent import Agent
 from tests.support.browsing import signed_in
 from tests.support.cli import Cli
-from tests.support.web import Site, site
+from tests.support.web import Site
 
 CRON = "0 9 * * *"
 OWNER = Caller(LOCAL)
@@ -47,19 +45,6 @@ NEEDS: dict[str, dict[str, Any]] = {
 LIMITS: dict[str, Any] = {"start": "2098-01-01T00:00:00Z", "end": "2099-12-31T00:00:00Z", "jitter": 300}
 Option = tuple[str, Any]
 pytestmark = pytest.mark.filterwarnings("ignore:nothing fires yet")
-
-
-@pytest.fixture(scope="module")
-def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with site(tmp_path_factory.mktemp("site")) as made:
-        yield made
-
-
-@pytest.fixture
-def on_site(cli: Cli, there: Site, monkeypatch: pytest.MonkeyPatch) -> Cli:
-    """The command line on the store of the site."""
-    monkeypatch.chdir(Path(there.room.settings.db).parent)
-    return lambda *arguments: cli(*arguments, "--db", there.room.settings.db)
 
 
 def sample_of(name: str) -> dict[str, Any]:

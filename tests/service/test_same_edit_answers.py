@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from contextlib import closing
 from itertools import product
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -22,7 +21,7 @@ from duetime.settings import Settings
 from tests.support.agent import Agent
 from tests.support.browsing import signed_in
 from tests.support.cli import Cli
-from tests.support.web import Site, site
+from tests.support.web import Site
 
 CRON, OWNER = "0 9 * * *", Caller(LOCAL)
 Options = dict[str, str]
@@ -151,7 +150,8 @@ class Form(Interface):
         assert schedule is not None
         page, services = browser.follow(reply), self._there.room.services
         warnings = services.schedule_warnings(schedule, delivery="deliver_to" in options)
-        return Told([each.code for each in warnings if each.text in page], [])
+        notes = re.findall(r"The change applies [^.]*\.", page)
+        return Told([each.code for each in warnings if each.text in page], notes)
 
     def create(self, options: Options) -> Refusal:
         values = {"kind": "prompt", "name": "water", "prompt": "water", **self._values(options)}
@@ -160,19 +160,6 @@ class Form(Interface):
 
 
 INTERFACES = {each.__name__: each for each in (Mcp, Rest, Python, CommandLine, Form)}
-
-
-@pytest.fixture(scope="module")
-def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with site(tmp_path_factory.mktemp("site")) as made:
-        yield made
-
-
-@pytest.fixture
-def on_site(cli: Cli, there: Site, monkeypatch: pytest.MonkeyPatch) -> Cli:
-    """The command line on the store of the site."""
-    monkeypatch.chdir(Path(there.room.settings.db).parent)
-    return lambda *arguments: cli(*arguments, "--db", there.room.settings.db)
 
 
 def make(there: Site) -> str:
@@ -222,7 +209,7 @@ def test_an_edit(there: Site, on_site: Cli, name: str, interface: str) -> None:
     assert stored(there, second) == stored(there, first)
 
 
-@pytest.mark.parametrize("interface", [name for name in INTERFACES if name != "Form"])
+@pytest.mark.parametrize("interface", INTERFACES)
 def test_an_edit_says_what_becomes_of_a_run_that_waits(there: Site, on_site: Cli, interface: str) -> None:
     id = make(there)
     run = there.room.scheduler.run_now(OWNER, id)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
+from datetime import datetime
+from functools import cache
+from html import unescape
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -19,7 +23,9 @@ from duetime.engine.result import Ok
 from duetime.engine.validation import NewSchedule
 from duetime.mcp.definitions import ToolProblem
 from duetime.service.errors import ERRORS
+from duetime.service.policy_words import policy_facts
 from tests.support.agent import Agent
+from tests.support.browsing import Browser, signed_in, words
 from tests.support.cli import Cli
 from tests.support.web import Site, site
 
@@ -82,6 +88,12 @@ class OverMcp(Interface):
     def status(self) -> Facts:
         return _status(self._ask("status"))
 
+    def show(self) -> Facts:
+        answer = self._ask("job_status", {"job_id": self.second})
+        trigger = {"type": answer["trigger_type"], "timezone": answer["timezone"], **answer["trigger_config"]}
+        facts = {"trigger": trigger, "last_error": answer["error"], **dict.fromkeys(ONLY_IN_FULL), **answer}
+        return _schedule(facts | {"payload": {"task": answer["task"]}})
+
     def refusal(self, **given: str) -> str | None:
         try:
             answer = self._ask("history", _renamed(given))
@@ -116,6 +128,9 @@ class OverHttp(Interface):
     def status(self) -> Facts:
         return _status(self._ask("status"))
 
+    def show(self) -> Facts:
+        return _schedule(self._ask(f"schedules/{self.second}"))
+
     def refusal(self, **given: str) -> str | None:
         path = f"schedules/{given['schedule']}/runs" if "schedule" in given else "runs"
         problem = self._ask(path, _renamed(_without(given, "schedule")))
@@ -143,6 +158,9 @@ class InPython(Interface):
     def status(self) -> Facts:
         return _status(self._with(lambda duetime: duetime.server_status().as_dict()))
 
+    def show(self) -> Facts:
+        return _schedule(self._with(lambda duetime: duetime.get(self.second).as_dict()))
+
     def refusal(self, **given: str) -> str | None:
         with pytest.raises(DuetimeError) as raised:
             self._with(lambda duetime: duetime.history(given.get("schedule"), **_without(given, "schedule")))
@@ -168,11 +186,88 @@ class OnTerminal(Interface):
     def upcoming(self) -> Facts:
         return _times(self._ask("upcoming", "--from", TIMES["start"], "--until", TIMES["until"]))
 
+    def show(self) -> Facts:
+        return _schedule(self._ask("show", self.second))
+
     def preview(self) -> Facts:
         return _rule(self.cli("next", RULE, "-n", "2", "--tz", "Europe/Berlin", "--json").document)
 
     def status(self) -> Facts:
         return _status(self._ask("status"))
+
+
+class OnPages(Interface):
+    """The dashboard, whose pages show every fact in their own form."""
+
+    def _page(self, path: str) -> str:
+        reply = _browser(self.there).get(path)
+        assert reply.status == 200, reply.body
+        return reply.body.decode()
+
+    def schedules(self) -> Facts:
+        page = self._page("/schedules?kind=job&view=all")
+        [total] = re.findall(r"data-live>(\d+) schedules<", page)
+        return {"ids": set(re.findall(r'href="/schedules/(job_\w+)"', page)), "total": int(total)}
+
+    def history(self, **given: str) -> Facts:
+        page = self._page(f"/schedules/{self.second}?{urlencode(_renamed(given))}")
+        runs = re.findall(r'href="/runs/(\d+)"><span class="status is-(\w+)"', page)
+        return {"runs": [(int(run), status) for run, status in runs], "total": len(runs)}
+
+    def preview(self) -> Facts:
+        form = {"kind": "job", "when": "phrase", "phrase": RULE, "timezone": "Europe/Berlin", "intent": "look"}
+        page = _browser(self.there).send("/new", form).body.decode()
+        expected = OverHttp(self.there, self.cli).preview()
+        shown = page.partition('id="preview"')[2].partition("</div>")[0]
+        assert "notice" not in shown, "there is no warning"
+        assert unescape(re.findall(r'class="reads">([^<]+)<', shown)[0]) == expected["reads_as"]
+        times = [datetime.fromisoformat(each) for each in dict.fromkeys(re.findall(r'<time datetime="([^"]+)"', shown))]
+        assert times[:2] == [datetime.fromisoformat(each["utc"]) for each in expected["next"]]
+        return expected
+
+    def upcoming(self) -> Facts:
+        """The first page shows the next time of each schedule."""
+        page, expected = self._page("/").partition("Due next")[2], OverHttp(self.there, self.cli).upcoming()
+        row = r'<tr data-row>.*?datetime="([^"]+)".*?href="/schedules/(\w+)".*?"reads">([^<]+)<'
+        rows = re.findall(row, page, re.DOTALL)
+        first = expected["upcoming"][: len(ids(self.there))]
+        assert [(id, at, f"{english} (UTC)") for at, id, english in rows[: len(first)]] == first
+        return expected
+
+    def status(self) -> Facts:
+        page = words(_browser(self.there).get("/settings"))
+        expected = OverHttp(self.there, self.cli)._ask("status")
+        texts = [each["text"].partition("`")[0] for each in expected["warnings"]]
+        assert texts and all(text in page for text in texts)
+        return _status(expected)
+
+    def show(self) -> Facts:
+        expected = OverHttp(self.there, self.cli).show()
+        page = self._page(f"/schedules/{self.second}")
+        text = words(_browser(self.there).get(f"/schedules/{self.second}"))
+        assert f'<span class="status is-{expected["status"]}">' in page
+        assert f'<time datetime="{expected["next_run"]}"' in page
+        for fact in (expected["reads_as"], f"runs {expected['run_count']}", "task echo", expected["note"] or ""):
+            assert fact in text
+        for fact in policy_facts(expected["policy"], expected["policy"]):
+            assert f"{fact.label} {fact.value}" in text
+        return expected
+
+    def refusal(self, **given: str) -> str | None:
+        browser, message = _browser(self.there), ""
+        with closing(Duetime(settings=self.there.room.settings)) as duetime, pytest.raises(DuetimeError) as raised:
+            duetime.history(given.get("schedule"), **_without(given, "schedule"))  # type: ignore[arg-type]
+        message = str(raised.value).partition("; ")[0].replace("since", "from").replace("until", "to")
+        if "schedule" in given:
+            assert browser.get(f"/schedules/{given['schedule']}").status == 404
+        elif "kind" not in given:  # a page ignores a kind that is unknown
+            assert message in words(browser.get(f"/schedules/{self.second}?{urlencode(_renamed(given))}"))
+        return None
+
+
+@cache
+def _browser(there: Site) -> Browser:
+    return signed_in(there, "UTC")
 
 
 def _renamed(given: Mapping[str, str]) -> dict[str, str]:
@@ -193,6 +288,18 @@ def _times(answer: Mapping[str, Any]) -> Facts:
     return {"upcoming": rows, "more": answer["more"], "warnings": answer.get("warnings", [])}
 
 
+ONLY_IN_FULL = ("policy", "failures_in_a_row", "version")
+"""What the tool for agents leaves out."""
+
+
+def _schedule(answer: Mapping[str, Any]) -> Facts:
+    names = (
+        "name", "status", "state_detail", "trigger", "reads_as", "next_run", "run_count", "last_run", "last_status",
+        "last_error", "note", "paused_until", "created_at", "max_runs", *ONLY_IN_FULL,
+    )  # fmt: skip
+    return {name: answer[name] for name in names} | {"task": answer["payload"]["task"]}
+
+
 def _rule(answer: Mapping[str, Any]) -> Facts:
     return {name: answer[name] for name in ("reads_as", "timezone", "next", "warnings")}
 
@@ -202,7 +309,7 @@ def _status(answer: Mapping[str, Any]) -> Facts:
     return {"topics": answer["topics"], "codes": codes, "failures": answer["failures_of_the_last_day"]["count"]}
 
 
-INTERFACES = (OverMcp, OverHttp, InPython, OnTerminal)
+INTERFACES = (OverMcp, OverHttp, InPython, OnTerminal, OnPages)
 
 
 def everywhere(there: Site, cli: Cli, monkeypatch: pytest.MonkeyPatch, read: str, **given: str) -> list[Any]:
@@ -212,11 +319,13 @@ def everywhere(there: Site, cli: Cli, monkeypatch: pytest.MonkeyPatch, read: str
     return [getattr(each, read)(**given) for each in asked]
 
 
-@pytest.mark.parametrize("read", ["schedules", "history", "upcoming", "preview", "status"])
+@pytest.mark.parametrize("read", ["schedules", "show", "history", "upcoming", "preview", "status"])
 def test_all_interfaces_answer_alike(there: Site, cli: Cli, monkeypatch: pytest.MonkeyPatch, read: str) -> None:
-    first, *others = everywhere(there, cli, monkeypatch, read)
-    assert len(others) >= 2 and all(each == first for each in others), others
-    assert all(first[name] for name in ("runs", "upcoming", "next", "codes") if name in first)
+    first, second, *others = everywhere(there, cli, monkeypatch, read)
+    assert len(others) >= 2 and all(each == second for each in others), others
+    whole = {name: value for name, value in second.items() if read != "show" or name not in ONLY_IN_FULL}
+    assert first == {**dict.fromkeys(second), **whole}
+    assert all(second[name] for name in ("runs", "upcoming", "next", "codes", "policy") if name in second)
 
 
 @pytest.mark.parametrize(

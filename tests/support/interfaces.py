@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from contextlib import closing
-from typing import Any
+from typing import Any, NamedTuple
 
 from duetime import Duetime
 from duetime.engine.kind import LOCAL, Caller
@@ -31,6 +32,18 @@ EDITS: dict[str, dict[str, Any]] = {
     "request": {"url": "https://hooks.example.org/b"},
 }
 """Payload fields that an edit replaces."""
+
+
+class Shown(NamedTuple):
+    """What every interface shows of a single schedule."""
+
+    name: str
+    reads_as: str
+    next_run: str
+
+
+def _shown(answer: Mapping[str, Any]) -> Shown:
+    return Shown(answer["name"], answer["reads_as"], answer["next_run"])
 
 
 class Interface(ABC):
@@ -87,6 +100,9 @@ class Interface(ABC):
     def list(self, kind: str) -> set[str]: ...
 
     @abstractmethod
+    def show(self, kind: str, id: str) -> Shown: ...
+
+    @abstractmethod
     def upcoming(self, kind: str) -> set[str]: ...
 
     @abstractmethod
@@ -97,7 +113,7 @@ class Interface(ABC):
 class Mcp(Interface):
     def _use(self, tool: str, **given: Any) -> dict[str, Any]:
         answer = Agent(self._there.room.services, Caller(LOCAL), "UTC").knows(tool, **given)
-        assert "error" not in answer, answer
+        assert not answer.get("error"), answer
         return answer
 
     def create(self, kind: str) -> None:
@@ -164,6 +180,9 @@ class Mcp(Interface):
         tool, rows, id = lists[kind]
         return {str(each[id]) for each in self._use(tool)[rows]}
 
+    def show(self, kind: str, id: str) -> Shown:
+        return _shown(self._use("job_status", job_id=id))
+
     def upcoming(self, kind: str) -> set[str]:
         return {str(each["id"]) for each in self._use("list_upcoming", kind=kind, count=100)["upcoming"]}
 
@@ -228,6 +247,9 @@ class Http(Interface):
 
     def list(self, kind: str) -> set[str]:
         return {each["id"] for each in self._ask("GET", f"/schedules?kind={kind}&limit=1000")["schedules"]}
+
+    def show(self, kind: str, id: str) -> Shown:
+        return _shown(self._ask("GET", f"/schedules/{id}"))
 
     def upcoming(self, kind: str) -> set[str]:
         return {each["id"] for each in self._ask("GET", f"/upcoming?kind={kind}&count=100")["upcoming"]}
@@ -301,6 +323,9 @@ class CommandLine(Interface):
     def list(self, kind: str) -> set[str]:
         found = self._run(kind, "list", "--all", "--json").document
         return {each["id"] for each in found[load_specs()[kind].plural]}
+
+    def show(self, kind: str, id: str) -> Shown:
+        return _shown(self._call("show", id, "--json").document)
 
     def upcoming(self, kind: str) -> set[str]:
         found = self._call("upcoming", "--kind", kind, "--count", "100", "--json").document
@@ -381,6 +406,11 @@ class Dashboard(Interface):
     def list(self, kind: str) -> set[str]:
         return self._links(f"/schedules?kind={kind}&order=newest", r'href="/schedules/([^/"?#]+)"')
 
+    def show(self, kind: str, id: str) -> Shown:
+        page = signed_in(self._there, "UTC").get(f"/schedules/{id}").body.decode()
+        parts = (r"<h1>([^<]+)</h1>", r'<p class="lead">([^<]+)</p>', r'"first-next"><time datetime="([^"]+)"')
+        return Shown(*(re.findall(each, page)[0] for each in parts))
+
     def upcoming(self, kind: str) -> set[str]:
         return self._links("/", r'href="/schedules/([^/"?#]+)"')
 
@@ -451,6 +481,10 @@ class Python(Interface):
     def list(self, kind: str) -> set[str]:
         with closing(self._duetime()) as duetime:
             return {each.id for each in duetime.schedules(kind=kind)}
+
+    def show(self, kind: str, id: str) -> Shown:
+        with closing(self._duetime()) as duetime:
+            return _shown(duetime.get(id).as_dict())
 
     def upcoming(self, kind: str) -> set[str]:
         with closing(self._duetime()) as duetime:

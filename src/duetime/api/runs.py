@@ -7,7 +7,7 @@ from typing import Any
 
 from duetime.api.methods import Blocking, Opened, Steps, method, waits
 from duetime.api.types import Id, RunReport
-from duetime.api.values import find_run, history, run_of, runs_of, wait_for_run, wait_for_start
+from duetime.api.values import find_run, history, run_of, runs_of, stop_runs, wait_for_run, wait_for_start
 from duetime.engine.store import RunQuery
 from duetime.service.answers import Message, Run
 from duetime.service.operations import dead_letters, inbox
@@ -17,6 +17,7 @@ from duetime.service.operations.inbox import Mark, Show
 from duetime.service.operations.run import RetryRun, RunAgain, Stop, retry, run_again, stop
 from duetime.service.options import Time
 from duetime.service.services import Call, pages_of
+from duetime.service.warnings import warning_facts
 
 _PART = 500
 """Runs that are read at once."""
@@ -83,12 +84,13 @@ class Running:
     @method
     def cancel_run(self: Opened, run_id: int) -> Run:
         """Stop one run and leave its schedule alone. A run that has started is asked to stop."""
-        return run_of(self._call, stop(self._call, Stop(run=run_id)).value.runs[0])
+        stopped, _, notes = stop(self._call, Stop(run=run_id))
+        return run_of(self._call, stopped.runs[0], notes=list(notes))
 
     @method
     def stop_runs(self: Opened, id: Id) -> list[Run]:
         """Stop the runs of a schedule that are in progress or wait, and return them; the schedule goes on."""
-        return runs_of(self._call, stop(self._call, Stop(schedule=id)).value.runs)
+        return stop_runs(self._call, id)
 
 
 class InboxMethods:
@@ -156,11 +158,11 @@ class DeadLettersMethods:
 
 
 def _change_dead(call: Call, request: ChangeDeadLetters) -> list[Run]:
-    done = dead_letters.change_dead(call, request).value.done
+    (done, *_), warnings, _ = dead_letters.change_dead(call, request)
     parts = (tuple(done[start : start + _PART]) for start in range(0, len(done), _PART))
     queries = (RunQuery(ids=ids, limit=_PART, count_to=0) for ids in parts)
     pages = (page for query in queries for page in pages_of(call.scheduler.runs, call.caller, query))
-    return [run for page in pages for run in runs_of(call, page.items)]
+    return [run for page in pages for run in runs_of(call, page.items, **warning_facts(warnings))]
 
 
 class _Group(Blocking):

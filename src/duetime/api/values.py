@@ -106,7 +106,8 @@ class ScheduleMethods:
     @waits
     def run_now(self: Opened, id: Id, *, wait: float = 0) -> Steps[Run]:
         """Run a schedule now, in addition to its times. `wait` is how many seconds to wait for the run to end."""
-        return (yield from wait_for_start(self._call, run_now(self._call, RunNow(schedule=id)), wait))
+        answer = run_now(self._call, RunNow(schedule=find(self._call, id)))
+        return (yield from wait_for_start(self._call, answer, wait))
 
     @schedule_method
     @waits
@@ -132,7 +133,7 @@ class OneScheduleMethods(ScheduleMethods):
     @method
     def stop(self: Opened, id: Id) -> list[Run]:
         """Stop its runs that are in progress or wait, and return them; the schedule goes on."""
-        return runs_of(self._call, stop(self._call, Stop(schedule=id)).value.runs)
+        return stop_runs(self._call, id)
 
     @method
     def history(
@@ -249,6 +250,11 @@ def runs_of(call: Call, runs: Sequence[model.Run], **further: Any) -> list[Run]:
 
 def run_of(call: Call, run: model.Run, **further: Any) -> Run:
     return runs_of(call, [run], **further)[0]
+
+
+def stop_runs(call: Call, id: Id) -> list[Run]:
+    stopped, _, notes = stop(call, Stop(schedule=find(call, id)))
+    return runs_of(call, stopped.runs, notes=list(notes))
 
 
 def wait_for_start(call: Call, answer: Answer[model.Run], seconds: float) -> Steps[Run]:

@@ -1,4 +1,5 @@
-"""The notice about the last change. Why something was refused is kept here for the page after the change."""
+"""The notice about the last change. Why something was refused, and the notes of an answer, are kept here for the page
+after the change."""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ MANY = {
 }
 THINGS = {"/schedules": "schedule", "/dead-letters": "run"}
 """What the lists at these addresses consist of."""
-ONCE = ("did", "number", "failed", "undo", "reasons")
+ONCE = ("did", "number", "failed", "undo", "reasons", "notes")
 """Query parameters about the last change, which are not part of the page's address."""
 _MOST_NAMED: Final = 3
 _LONGEST_NAME: Final = 60
@@ -115,7 +116,9 @@ def notice_of(request: Request, session: str) -> Notice | None:
     if word == "nothing":
         return Notice(f"Select at least one {thing} first.", partly=True)
     if number is None:
-        return Notice(DONE[word], partly=word in _PARTLY) if word in DONE else None
+        notes = REFUSALS.find(session, request.query_params.get("notes", "")) or ()
+        said = notes if word == "stopped" and notes else (DONE.get(word, ""), *notes)
+        return Notice(" ".join(said), partly=word in _PARTLY) if word in DONE else None
     if word not in MANY:
         return None
     done = f"{plural(number, thing)} {MANY[word]}." if number else f"Nothing was {MANY[word]}."

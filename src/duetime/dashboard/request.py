@@ -167,6 +167,10 @@ class PageRequest:
             parameters |= {"failed": failed, "reasons": REFUSALS.keep(self.session or "", reasons)}
         return parameters
 
+    def keep_notes(self, notes: Sequence[str]) -> dict[str, str]:
+        """Return the parameter for `redirect` that shows the notes of an answer on the page after the change."""
+        return {"notes": REFUSALS.keep(self.session or "", notes)} if notes else {}
+
     def redirect(self, path: str, **parameters: object) -> RedirectResponse:
         """Redirect after a change, so that reloading the page does not repeat it."""
         joint = "&" if "?" in path else "?"

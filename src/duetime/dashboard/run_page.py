@@ -17,6 +17,7 @@ from duetime.engine.tracebacks import exceptions_of
 from duetime.service.errors import refuse, shown
 from duetime.service.masking import masking_of
 from duetime.service.operations.dead_letters import Dismiss, dismiss
+from duetime.service.operations.declaration import Answer
 from duetime.service.operations.history import (
     ShowRun,
     deliveries_of,
@@ -32,7 +33,7 @@ from duetime.service.text import plural, span
 from duetime.service.vocabulary import DISMISSABLE, LIVE, Run, RunStatus, Schedule
 
 RETRIED: Final = (RunStatus.FAILED, RunStatus.LOST, RunStatus.CANCELLED)
-ACTIONS: Final[dict[str, tuple[str, Callable[[Call, int], object]]]] = {
+ACTIONS: Final[dict[str, tuple[str, Callable[[Call, int], Answer[Any]]]]] = {
     "retry": ("retried", lambda call, run: retry(call, RetryRun(run=run))),
     "dismiss": ("dismissed", lambda call, run: dismiss(call, Dismiss(run=run))),
     "restore": ("restored", lambda call, run: dismiss(call, Dismiss(run=run, undo=True))),
@@ -111,10 +112,10 @@ def act_on_run(request: PageRequest, form: Form) -> Response:
         raise refuse("not_found", "There is no such page.")
     run = run_at(request)
     done, change = ACTIONS[action]
-    change(request.call, run.id)
+    notes = change(request.reader, run.id).notes
     usual = "/dead-letters" if form.get("back") == "dead-letters" else f"/runs/{run.id}"
     undo = request.offer_undo((str(run.id), RESTORE if action == "dismiss" else None))
-    return request.redirect(goal_of(form, usual), did=done, **undo)
+    return request.redirect(goal_of(form, usual), did=done, **undo, **request.keep_notes(notes))
 
 
 # -- running again with an edited input -----------------------------------------------------------------------------
@@ -151,10 +152,10 @@ def run_edited(request: PageRequest, form: Form) -> Response:
             place = f" (line {error.lineno}, column {error.colno})" if isinstance(error, json.JSONDecodeError) else ""
             return _render_form(request, run, typed, name, f"{name}: this is not valid JSON{place}", 422)
     try:
-        started = run_again(request.call, RunAgain(run=run.id, fields=fields)).value
+        started, _, notes = run_again(request.call, RunAgain(run=run.id, fields=fields))
     except DuetimeError as err:
         return _render_form(request, run, typed, err.field or "", err.message, shown(err.code).status)
-    return request.redirect(f"/runs/{started.id}", did="fired")
+    return request.redirect(f"/runs/{started.id}", did="fired", **request.keep_notes(notes))
 
 
 def _payload_of(request: PageRequest, run: Run) -> dict[str, Any]:

@@ -197,9 +197,11 @@ def save(request: PageRequest, form: Form) -> Response:
 
     def save_now() -> Response:
         changes = _changes(request, schedule, values)
-        if changes:
-            edit(request.call, EditSchedule(schedule=schedule, version=whole_number(version, 18) or 0, **changes))
-        return request.redirect(at(public_id), did="saved" if changes else "unchanged")
+        if not changes:
+            return request.redirect(at(public_id), did="unchanged")
+        changed = EditSchedule(schedule=schedule, version=whole_number(version, 18) or 0, **changes)
+        notes = edit(request.call, changed).notes
+        return request.redirect(at(public_id), did="saved", **request.keep_notes(notes))
 
     show = partial(_form, request, kind, values, schedule=schedule, version=version)
     return _submitted(request, form, values, save_now, show, partial(_problems, request, kind, values, schedule))

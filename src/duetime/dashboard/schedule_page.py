@@ -131,12 +131,12 @@ def act(request: PageRequest, form: Form) -> Response:
     schedule = schedule_at(request)
     public_id = schedule.definition.public_id
     if action == "run":
-        run = run_now(request.call, RunNow(schedule=schedule)).value
+        run, _, notes = run_now(request.call, RunNow(schedule=schedule))
         did = "queued" if run.status == RunStatus.QUEUED else "fired"
-        return request.redirect(goal_of(form, at(public_id)), did=did)
+        return request.redirect(goal_of(form, at(public_id)), did=did, **request.keep_notes(notes))
     if action == "stop":
-        stop(request.call, Stop(schedule=schedule))
-        return request.redirect(goal_of(form, at(public_id)), did="stopped")
+        notes = stop(request.reader, Stop(schedule=schedule)).notes
+        return request.redirect(goal_of(form, at(public_id)), did="stopped", **request.keep_notes(notes))
     until, note = (form.get(name).strip() or None for name in ("until", "note"))
     is_pause = action == "pause"
     try:

@@ -63,6 +63,7 @@ def run_now_tool(served: Served) -> Tool:
             "note": {"type": "string"},
             **WARNINGS,
             "error": ERROR,
+            **LOOKUP,
         },
         wait_argument="wait_seconds",
     )

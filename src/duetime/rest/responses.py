@@ -68,6 +68,8 @@ class RefusedRun(ClosedModel):
 class DealtShape(ClosedModel):
     runs: list[int] = Field(description="Numbers of the runs that were retried, dismissed or restored.")
     refused: list[RefusedRun] = Field(description="Those that were refused, each with the reason.")
+    warnings: list[str] = Field(description="Reasons why what was retried might not begin.")
+    warning_codes: list[str] = Field(description="The codes of the warnings, in the same order.")
 
 
 class StoppedShape(ClosedModel):

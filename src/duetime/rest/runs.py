@@ -33,8 +33,8 @@ Id = Annotated[int, Path(description="The number of a run.", ge=1, le=2**63 - 1)
 _DEAD: list[str | Enum] = ["dead letters"]
 
 
-def answer_run(call: Call, run: Run, status: int = 200) -> Response:
-    return JSONResponse(run_views(call, [run])[0], status)
+def answer_run(call: Call, run: Run) -> Response:
+    return JSONResponse(run_views(call, [run])[0])
 
 
 def started_shape(call: Call, started: Answer[Run]) -> dict[str, Any]:
@@ -87,7 +87,8 @@ def again(call: Caller, id: Id, body: Annotated[AgainGiven, Body()]) -> Response
 @routes.post("/runs/{id}/cancel", status_code=202, response_model=answers.Run, responses=problems(404, 409))
 def cancel(call: Caller, id: Id) -> Response:
     """Stop one run: it is cancelled if it has not started, and asked to stop if it has."""
-    return answer_run(call, stop(call, Stop(run=id)).value.runs[0], 202)
+    stopped, _, notes = stop(call, Stop(run=id))
+    return JSONResponse(started_shape(call, Answer(stopped.runs[0], (), notes)), 202)
 
 
 # -- dead letters --------------------------------------------------------------------------------------------------
@@ -121,9 +122,9 @@ def restore_many(call: Caller, body: Annotated[DeadGiven, Body()]) -> Response:
 def _change_dead(call: Call, body: DeadGiven, action: Action) -> Response:
     """Change the caller's own dead letters. An operator reaches those of others by their ids."""
     request = request_of(ChangeDeadLetters, body, action=action, owner=call.caller.owner)
-    dealt = dead_letters.change_dead(call, request).value
+    dealt, warnings, _ = dead_letters.change_dead(call, request)
     errors = [{"run_id": id, "code": err.code, "message": err.message} for id, err in dealt.refused]
-    return JSONResponse({"runs": dealt.done, "refused": errors})
+    return JSONResponse({"runs": dealt.done, "refused": errors, **warning_facts(warnings)})
 
 
 @routes.post("/dead/{id}/retry", status_code=202, response_model=answers.Run, responses=problems(404, 409), tags=_DEAD)

@@ -205,7 +205,7 @@ class Run(Value):
     warning_codes: list[str] = field(default_factory=list)
     """The codes of the warnings, in the same order."""
     notes: list[str] = field(default_factory=list)
-    """What follows it, such as nothing; only in the answer to somebody who started it."""
+    """What becomes of it and what follows it; only in the answer to somebody who started or stopped it."""
     last: datetime | None = None
     """For a range of occurrences that did not run: its last instant."""
     occurrences: int | None = None

@@ -64,13 +64,6 @@ def author_view(definition: Definition) -> str | None:
     return actor_view(definition.author) or ("an agent's run" if is_agents(None, definition.depth) else None)
 
 
-def schedule_view(schedule: Schedule, zone: str, detail: str | None = None) -> dict[str, Any]:
-    """Return a view for Python and the command line. `details_of` returns the detail."""
-    definition = schedule.definition
-    trigger, payload = json_object(definition.trigger) or {}, json.loads(definition.payload)
-    return _schedule_view(schedule, zone, trigger, payload, _stored_policy(definition.policy), detail)
-
-
 def brief_view(schedule: Schedule, zone: str) -> dict[str, Any]:
     """Return the part of a schedule that the answer about a change contains. A paused schedule has no next time."""
     definition, progress = schedule
@@ -84,14 +77,9 @@ def brief_view(schedule: Schedule, zone: str) -> dict[str, Any]:
     return view | {name: value for name, value in further.items() if value is not None}
 
 
-def _stored_policy(text: str) -> dict[str, Any]:
-    stored = json.loads(text)
-    return masked(stored) if isinstance(stored, dict) else {}  # it may have been edited by hand in the database
-
-
 @lru_cache(maxsize=1024)
 def _max_runs(policy: str) -> Any:
-    return _stored_policy(policy).get("max_runs")
+    return masked((json_object(policy) or {}).get("max_runs"))  # it may have been edited by hand in the database
 
 
 def next_of(progress: Progress) -> Instant | None:

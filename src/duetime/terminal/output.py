@@ -345,9 +345,9 @@ def lines(rows: Sequence[Sequence[object]]) -> None:
 
 def schedule_document(schedule: Schedule, zone: str, detail: str | None = None) -> dict[str, Any]:
     from duetime.service.masking import masked_payload
-    from duetime.service.presenters import schedule_view
+    from duetime.service.presenters import schedule_shape
 
-    view = schedule_view(schedule, zone, detail)
+    view = schedule_shape(schedule, zone, detail, hidden=False)
     return view | {"payload": masked_payload(schedule.definition.kind, view["payload"])}
 
 

@@ -23,7 +23,7 @@ from duetime.service.operations.dead_letters import (
 )
 from duetime.service.operations.history import schedule_of
 from duetime.service.vocabulary import Run, Schedule
-from duetime.service.warnings import ScheduleWarning
+from duetime.service.warnings import ScheduleWarning, warning_facts
 from duetime.terminal import output
 from duetime.terminal.completion import DEAD_RUNS, RUNS
 from duetime.terminal.context import Application, Cursor, Db, Json, Limit, again, opened, print_warnings
@@ -221,7 +221,7 @@ def _print_changed(
     done, refused, _ = dealt
     if json_:
         errors = [{"run_id": id, "code": err.code, "message": err.message} for id, err in refused]
-        output.print_json({key: done, "refused": errors, "warnings": [each.text for each in warnings]})
+        output.print_json({key: done, "refused": errors, **warning_facts(warnings)})
     else:
         number = plural(len(done), "run")
         print(f"{participle.capitalize()} {number}." if done else f"Nothing was {participle}.")

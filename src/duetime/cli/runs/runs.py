@@ -23,7 +23,7 @@ from duetime.terminal.completion import RUNS, completed_by
 from duetime.terminal.context import Application, Cursor, Db, Json, Limit, Tasks, opened, value_of
 from duetime.terminal.context import again as program
 from duetime.terminal.output import clean, counted, local_time, run_document
-from duetime.terminal.schedules.change import exit_after, run_ending
+from duetime.terminal.schedules.change import exit_after, print_started, run_ending
 from duetime.terminal.schedules.commands import Wait
 from duetime.terminal.schedules.display import outcome_text, print_runs, retry_text
 from duetime.terminal.typer_ext import PlainCommand, ReadCommand, argument, formerly, group, option
@@ -204,14 +204,13 @@ def again(
     with opened(db, tasks, load_tasks=True) as app, naming_known_tasks(app):
         found_run(app, run, program(app, "runs", "list"))
         request = RunAgain(run=run, payload=whole, fields=changed)
-        made = wait_for_end(app.call, run_again(app.call, request).value, wait)
+        started, warnings, notes = run_again(app.call, request)
+        made = wait_for_end(app.call, started, wait)
         waited = waited_for(app.call, made)
-        if json_:
-            output.print_json(whole_view(made, schedule_of(app.call, made), app.call.zone) | waited)
-        else:
-            shown = program(app, "runs", "show", str(made.id))
-            ending = run_ending(made, wait, waited["reason"])
-            output.say(f"Run {made.id} of {clean(name_of(made))} {ending} See it: {shown}")
+        document = whole_view(made, schedule_of(app.call, made), app.call.zone) | waited
+        shown, ending = program(app, "runs", "show", str(made.id)), run_ending(made, wait, waited["reason"])
+        text = f"Run {made.id} of {clean(name_of(made))} {ending} See it: {shown}"
+        print_started(app, made, document, text, warnings, notes, json_)
     exit_after(made, wait)
 
 
@@ -235,9 +234,9 @@ def stop(run: Number, db: Db = None, json_: Json = False) -> None:
     to stop. The exit code is 4 if it has already ended."""
     with opened(db) as app:
         found_run(app, run, program(app, "runs", "list", "--status", LIVING))
-        [ended], schedule = stop_run(app.call, Stop(run=run)).value
-        if json_:
-            output.print_json(whole_view(ended, schedule, app.call.zone) | {"stopping": ended.status in LIVE})
-        else:
-            state = "was asked to stop" if ended.status in LIVE else f"is {ended.status}"
-            print(f"Run {ended.id} of {clean(name_of(ended))} {state}.")
+        ([ended], schedule), _, notes = stop_run(app.call, Stop(run=run))
+        document = whole_view(ended, schedule, app.call.zone) | {"stopping": ended.status in LIVE, "notes": notes}
+        state = "was asked to stop" if ended.status in LIVE else f"is {ended.status}"
+        output.print_result(
+            json_, document, " ".join([f"Run {ended.id} of {clean(name_of(ended))} {state}.", *notes[1:]])
+        )

@@ -71,10 +71,23 @@ def run_schedule(app: Application, view: KindView, id: str, wait: float, json_: 
     waited = waited_for(app.call, seen)
     document = {"id": definition.public_id, "run": run_document(seen, app.scheduler.zone), **waited}
     text = f"Run {made.id} of {clean(name_of(definition))} {run_ending(seen, wait, waited['reason'])}"
+    print_started(app, seen, document, text, warnings, notes, json_)
+    exit_after(seen, wait)
+
+
+def print_started(
+    app: Application,
+    run: Run,
+    document: dict[str, Any],
+    text: str,
+    warnings: Sequence[ScheduleWarning],
+    notes: Sequence[str],
+    json_: bool,
+) -> None:
+    """Print a run that was started, with the reasons why it might not begin unless it has ended already."""
     if notes:
         document["note"], text = " ".join(notes), "\n".join([text, *(f"note   {note}" for note in notes)])
-    print_done(app, json_, document, text, [] if has_ended(seen) else warnings)
-    exit_after(seen, wait)
+    print_done(app, json_, document, text, [] if has_ended(run) else warnings)
 
 
 def exit_after(run: Run, wait: float) -> None:
@@ -90,7 +103,8 @@ def stop_schedule(app: Application, view: KindView, id: str, json_: bool) -> Non
     found, zone = find_here(app, view, id), app.scheduler.zone
     with _named(found.definition.kind, found.definition.public_id):
         stopped = stop(app.call, Stop(schedule=found))
-    document = {"id": found.definition.public_id, "runs": [run_document(run, zone) for run in stopped.value.runs]}
+    runs = [run_document(run, zone) for run in stopped.value.runs]
+    document = {"id": found.definition.public_id, "runs": runs, "notes": stopped.notes}
     owner = "" if found.definition.owner == OPERATOR.owner else f" Its owner is {found.definition.owner}."
     output.print_result(json_, document, clean(" ".join(stopped.notes) + owner))
 
@@ -150,6 +164,7 @@ def change_one(
         return
     zone, now = app.scheduler.zone, app.clock.now()
     document = schedule_document(changed.schedule, zone)
+    document |= {} if changed.limits is None else {"limits": changed.limits}
     if progress.state == ScheduleState.ACTIVE:
         text += f"\nnext   {coming(progress.next, zone, now)}"
     elif request.action == "pause":
