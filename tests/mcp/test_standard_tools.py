@@ -13,7 +13,7 @@ from duetime.mcp.catalog import OF_ANY_ANSWER
 from duetime.mcp.schemas import flat_schema
 from duetime.mcp.standard_tools import standard_tools
 from duetime.service.kind_spec import KindSpec
-from duetime.service.payload_model import fields_of
+from duetime.service.payload_fields import fields_of
 from tests.support.agents import over_stdio, talk
 
 TOYKIND = Path(__file__).parents[1] / "toykind"

@@ -13,7 +13,7 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller
 from duetime.service.kind_spec import KindSpec, known_specs, load
 from duetime.service.masking import masked_payload, unmasked_payload
-from duetime.service.payload_model import PayloadField, fields_of
+from duetime.service.payload_fields import PayloadField, fields_of
 from duetime.service.services import Services
 
 Values = dict[str, str]
@@ -24,6 +24,8 @@ LONGEST_NAME: Final = 80
 class KindForm:
     """The fields of a kind's payload in the schedule form. This base class has none."""
 
+    model: type[Any] | None = None
+    """The payload model that declares the fields; without one, all of them are texts."""
     fields: tuple[str, ...] = ()
     template: str = ""
     """Template of the fields, such as `job/form.html` for a file in the folder `templates` beside the kind's form."""
@@ -48,11 +50,18 @@ class KindForm:
 
     def read(self, values: Values) -> dict[str, Any]:
         """Return the payload fields; None means that a field is left out."""
-        return {name: values[name] or None for name in self.fields}
+        return {each.name: _value(each, values[self.input_of(each.name)]) for each in self._shown_fields()}
 
     def show(self, payload: Mapping[str, Any]) -> Values:
         """Return the form values of a payload, in which credentials are masked."""
-        return {name: text_of(payload.get(name)) for name in self.fields}
+        shown = {name: text_of(payload.get(name)) for name in self.fields}
+        fields = self._shown_fields()
+        return shown | {self.input_of(each.name): _show(each, payload.get(each.name, each.default)) for each in fields}
+
+    def _shown_fields(self) -> list[PayloadField]:
+        """Return the fields of the payload model that the form shows."""
+        fields = () if self.model is None else fields_of(self.model)
+        return [each for each in fields if self.input_of(each.name) in self.fields]
 
     def context(self, services: Services, caller: Caller, values: Values) -> dict[str, Any]:
         """Return what else the template needs. The owner of `caller` is that of the schedule."""
@@ -129,7 +138,7 @@ def may_create(spec: KindSpec) -> bool:
 
 
 class FormInput(NamedTuple):
-    """A field of the standard form. `type` is text, number, checkbox or json."""
+    """A field of the standard form. `type` is text, number, checkbox, list (separated by commas) or json."""
 
     name: str
     label: str
@@ -144,44 +153,38 @@ class StandardForm(KindForm):
     template = "standard_form.html"
 
     def __init__(self, spec: KindSpec) -> None:
-        self._fields = fields_of(load(spec.payload))
-        self.fields = tuple(_PREFIX + each.name for each in self._fields)
-        texts = [each.name for each in self._fields if each.required and _input_type(each) == "text"]
+        self.model = load(spec.payload)
+        fields = fields_of(load(spec.payload))
+        self.fields = tuple(_PREFIX + each.name for each in fields)
+        texts = [each.name for each in fields if each.required and _input_type(each) == "text"]
         named_by = spec.text or next(iter(texts), "")
         self.named_by = (named_by,) if named_by else ()
         self.named_by_label = named_by.replace("_", " ") or "kind"
 
-    def read(self, values: Values) -> dict[str, Any]:
-        return {each.name: _value(each, values[_PREFIX + each.name]) for each in self._fields}
-
-    def show(self, payload: Mapping[str, Any]) -> Values:
-        return {_PREFIX + each.name: _shown(each, payload.get(each.name, each.default)) for each in self._fields}
-
     def input_of(self, field: str) -> str:
-        return _PREFIX + field if any(each.name == field for each in self._fields) else field
+        return _PREFIX + field if _PREFIX + field in self.fields else field
 
     def context(self, services: Services, caller: Caller, values: Values) -> dict[str, Any]:
-        return {"inputs": [_input(each) for each in self._fields]}
+        return {"inputs": [_input(each) for each in self._shown_fields()]}
 
 
 _PREFIX: Final = "payload-"
 """Prefix of the names of the standard form's inputs, which might otherwise equal those of a trigger or a policy."""
 
 
-_TYPES: Final = {"string": "text", "integer": "number", "number": "number", "boolean": "checkbox"}
+_TYPES: Final = {"string": "text", "integer": "number", "number": "number", "boolean": "checkbox", "json": "json"}
 
 
 def _input_type(field: PayloadField) -> str:
-    """Return the type of input for a JSON type, optional or not; values of any other type are typed as JSON."""
-    parts = [part for part in field.type.schema.get("anyOf", [field.type.schema]) if part.get("type") != "null"]
-    optional = len(parts) < len(field.type.schema.get("anyOf", parts))
-    found = _TYPES.get(parts[0].get("type", ""), "json") if len(parts) == 1 else "json"
-    return "json" if optional and found == "checkbox" else found
+    if field.about.read_item is str:
+        return "list"
+    is_switch = field.input_type == "boolean"
+    return "json" if is_switch and field.default is None and not field.required else _TYPES[field.input_type]
 
 
 def _input(field: PayloadField) -> FormInput:
     label = field.name.replace("_", " ")
-    hint = field.description
+    hint = field.about.description
     if not field.required and _input_type(field) != "checkbox":
         hint = f"{hint} May be left empty: {json.dumps(field.default)}.".strip()
     return FormInput(_PREFIX + field.name, label[:1].upper() + label[1:], hint, _input_type(field), field.required)
@@ -195,13 +198,17 @@ def _value(field: PayloadField, text: str) -> Any:
     if not text.strip():
         return "" if kind == "text" and field.required else None
     if kind == "text":
-        return text
+        return text if field.about.is_text_input else text.strip()
+    if kind == "list":
+        return [item for item in map(str.strip, text.split(",")) if item] or None
     return number_of({name: text}, name) if kind == "number" else json_of({name: text}, name)
 
 
-def _shown(field: PayloadField, value: Any) -> str:
+def _show(field: PayloadField, value: Any) -> str:
     if _input_type(field) == "checkbox":
         return "on" if value else ""
+    if _input_type(field) == "list" and isinstance(value, list):
+        return ", ".join(map(str, value))
     return "" if not field.required and value == field.default else text_of(value)
 
 

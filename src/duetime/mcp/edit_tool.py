@@ -40,7 +40,7 @@ from duetime.service.kind_spec import KindSpec, load
 from duetime.service.lookup import find
 from duetime.service.operations.edit import NOTHING, EditSchedule, edit
 from duetime.service.options import time_options
-from duetime.service.payload_model import inputs_of
+from duetime.service.payload_fields import inputs_of
 from duetime.service.presenters import brief_view
 from duetime.service.services import Call
 from duetime.service.vocabulary import status_of

@@ -11,6 +11,7 @@ from duetime.mcp.definitions import Arguments, Schema, ToolProblem, optional, te
 from duetime.service.json_types import TYPES
 from duetime.service.kind_spec import known_specs
 from duetime.service.options import TIME_LIMITS, PolicyOption, option_name, policy_options, time_options
+from duetime.service.payload_fields import fields_of
 from duetime.service.services import Call
 from duetime.service.state_details import STATE_DETAILS
 from duetime.service.warnings import ScheduleWarning
@@ -197,11 +198,18 @@ def flat_schema(schema: Schema, definitions: Schema | None = None, within: tuple
         named = list(dict.fromkeys(_JSON_TYPES[type(choice)] for choice in flat.get("enum", ())))
         flat["type"] = (named[0] if len(named) == 1 else named) or _ANY
     for key in ("items", "additionalProperties"):
-        if isinstance(flat.get(key), dict) and flat[key]:
+        if flat.get(key) == {}:  # it allows everything
+            del flat[key]
+        elif isinstance(flat.get(key), dict):
             flat[key] = flat_schema(flat[key], definitions, within)
     if "properties" in flat:
         flat["properties"] = {name: flat_schema(part, definitions, within) for name, part in flat["properties"].items()}
     return flat
+
+
+def payload_arguments(model: type[Any]) -> dict[str, Schema]:
+    """Return the schemas of the fields of a payload model."""
+    return {field.name: flat_schema(field.schema) for field in fields_of(model)}
 
 
 def _types(schema: Schema) -> list[str]:

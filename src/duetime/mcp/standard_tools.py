@@ -56,7 +56,7 @@ from duetime.service.operations.history import latest_results
 from duetime.service.operations.schedules import COUNT_ALL, ListSchedules, details_of
 from duetime.service.operations.schedules import list_schedules as read_schedules
 from duetime.service.options import TIME_LIMITS
-from duetime.service.payload_model import PayloadField, inputs_of
+from duetime.service.payload_fields import PayloadField, inputs_of
 from duetime.service.presenters import instant_view, next_of, reads_as, trigger_shape
 from duetime.service.services import Call
 from duetime.service.vocabulary import Schedule, executed, status_of

@@ -83,6 +83,18 @@ def whole_number(text: str, digits: int) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= digits else None
 
 
+def value_of(text: str) -> Any:
+    """Return the value if the text is JSON, else the text itself: `5`, `true`, `[1, 2]`, `hello`."""
+    try:
+        return json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(name)
+
+
 def listed(names: Sequence[str]) -> str:
     """Return `a, b and c`."""
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import shutil
@@ -237,22 +236,3 @@ def documentation() -> str:
 def given_text(text: str) -> str:
     """Return the text, or standard input if the text is a dash."""
     return sys.stdin.read().rstrip("\n") if text == "-" else text
-
-
-def value_of(text: str) -> Any:
-    """Return the value if the text is JSON, else the text itself: `5`, `true`, `[1, 2]`, `hello`."""
-    try:
-        return json.loads(text, parse_constant=_no_constant)
-    except (ValueError, RecursionError):
-        return text
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(name)
-
-
-def pair_of(text: str) -> tuple[str, Any]:
-    name, equals, value = text.partition("=")
-    if not equals or not name.strip():
-        raise InvalidInput(f"--kwarg: write it as name=value, not {text[:60]!r}")
-    return name.strip(), value_of(value)

@@ -17,10 +17,11 @@ from duetime.service.operations.history import History, ShowRun, history, run_de
 from duetime.service.operations.run import RunAgain, Stop, run_again
 from duetime.service.operations.run import stop as stop_run
 from duetime.service.operations.waiting import wait_for_end, waited_for
+from duetime.service.text import value_of
 from duetime.service.vocabulary import LIVE, Run, Schedule, ScheduleState, clock_local
 from duetime.terminal import output
 from duetime.terminal.completion import RUNS, completed_by
-from duetime.terminal.context import Application, Cursor, Db, Json, Limit, Tasks, opened, value_of
+from duetime.terminal.context import Application, Cursor, Db, Json, Limit, Tasks, opened
 from duetime.terminal.context import again as program
 from duetime.terminal.output import clean, counted, local_time, run_document
 from duetime.terminal.schedules.change import exit_after, print_started, run_ending

@@ -15,12 +15,13 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.redaction import MASK, mask_text
 from duetime.service.errors import refuse
 from duetime.service.masking import without_password
+from duetime.service.text import value_of
 from duetime.settings import FILE, Settings, data_folder, local_zone, user_file
 from duetime.settings.loading import fit_settings, read_file, values_of
 from duetime.settings.locations import TrustedFiles, absolute_paths, find_file, read_file_once
 from duetime.settings.settings_file import Key, change_file, load_only, text_of, value_at
 from duetime.terminal import output
-from duetime.terminal.context import Json, settings_for, value_of
+from duetime.terminal.context import Json, settings_for
 from duetime.terminal.errors import did_you_mean
 from duetime.terminal.output import clean
 from duetime.terminal.typer_ext import PlainCommand, ReadCommand, argument, group, option, single

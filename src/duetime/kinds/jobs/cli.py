@@ -5,25 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from duetime.engine.errors import Refused
+from duetime.kinds.jobs import SPEC
+from duetime.kinds.jobs.payload import TaskCall
 from duetime.service.errors import refuse
 from duetime.terminal.completion import Found, from_store
-from duetime.terminal.context import Application, Db, Json, Tasks, opened, pair_of, value_of
-from duetime.terminal.errors import name_fields
-from duetime.terminal.schedules.commands import kind_commands
+from duetime.terminal.context import Application, Db, Json, Tasks, opened
 from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled
-from duetime.terminal.schedules.standard import ONE_WAY, PayloadOptions, add_and_edit
-from duetime.terminal.typer_ext import ReadCommand, first_sentence, under
+from duetime.terminal.schedules.standard import PayloadOptions, payload_options, standard_commands
+from duetime.terminal.typer_ext import ReadCommand, first_sentence
 
 if TYPE_CHECKING:
     from duetime.kinds.jobs.registry import Registry
     from duetime.service.operations.create import CreateSchedule
     from duetime.service.vocabulary import Definition
-
-_what = under("What it runs")
-_TASK = "Registered task, or a pipeline: \"echo('a') | shorten\"."
 
 
 def _registry(app: Application) -> Registry:
@@ -40,41 +37,14 @@ def _facts(_: Definition, payload: Payload) -> Facts:
     return [("task", payload.get("task", "")), *filled(payload, "args", "kwargs")]
 
 
-_TASKS = from_store(_task_names, load_tasks=True)
 JOB = KindView("job", "job", "jobs", ("NAME",), lambda definition, _: (definition.name,), _facts)
-name_fields({"task": "--task", "args": "--arg", "kwargs": "--kwarg"})
-commands = kind_commands(
-    JOB,
-    "Jobs run registered tasks on a schedule.",
-    "duetime job add report --task echo --every 2h\nduetime show report\nduetime run report --wait 10",
-)
-
-
-_ADD_EXAMPLES = """\
-duetime job add report --task echo --arg hello --cron "0 9 * * 1-5" --tz Europe/Berlin
-duetime job add check --task fetch --arg https://example.org --every 10m --max-attempts 3
-duetime job add once --task echo --when "friday at nine" --deliver-to reminders
-"""
 
 
 @dataclass(frozen=True)
 class JobOptions(PayloadOptions):
     """Options: which task a job runs, with which arguments."""
 
-    task: Annotated[str | None, _what("--task TASK", _TASK, **_TASKS)] = None
-    arg: Annotated[
-        list[str] | None, _what("--arg VALUE", "Argument of the task, as JSON or plain text. Repeatable.")
-    ] = None
-    kwarg: Annotated[list[str] | None, _what("--kwarg NAME=VALUE", "Named argument of the task. Repeatable.")] = None
     tasks: Tasks = None
-
-    def fields(self, main: str | None, policy: dict[str, Any]) -> dict[str, Any]:
-        given = {
-            "task": self.task,
-            "args": [value_of(text) for text in self.arg] if self.arg else None,
-            "kwargs": dict(pair_of(text) for text in self.kwarg) if self.kwarg else None,
-        }
-        return {name: value for name, value in given.items() if value is not None}
 
     @contextmanager
     def opened(self, db: str | None, *, adds: bool) -> Iterator[Application]:
@@ -88,14 +58,22 @@ class JobOptions(PayloadOptions):
         add_schedule(app, request, json_, tasks=self.tasks)
 
 
-add_and_edit(
-    commands,
-    JOB,
-    JobOptions,
-    add_help=f"Schedule a task. {ONE_WAY}",
-    edit_help="Change a job. Everything that is not given stays the same, and a run in progress keeps its values.",
-    examples=_ADD_EXAMPLES,
-    required=("task",),
+_EXAMPLES = """\
+duetime job add report --task echo --every 2h
+duetime show report
+duetime run report --wait 10
+"""
+_ADD_EXAMPLES = """\
+duetime job add report --task echo --arg hello --cron "0 9 * * 1-5" --tz Europe/Berlin
+duetime job add check --task fetch --arg https://example.org --every 10m --max-attempts 3
+duetime job add once --task echo --when "friday at nine" --deliver-to reminders
+"""
+commands = standard_commands(
+    SPEC,
+    payload_options(TaskCall, JobOptions, task=from_store(_task_names, load_tasks=True)),
+    summary="Jobs run registered tasks on a schedule.",
+    add_help="Schedule a task.",
+    examples=(_EXAMPLES.rstrip(), _ADD_EXAMPLES),
     guarded=True,
 )
 

@@ -8,6 +8,7 @@ from duetime.engine.encoding import json_object
 from duetime.engine.errors import Refused
 from duetime.engine.result import Err
 from duetime.kinds.jobs.kind import JobKind, refuse_seconds
+from duetime.kinds.jobs.payload import TaskCall
 from duetime.mcp.definitions import (
     Arguments,
     Reply,
@@ -35,6 +36,7 @@ from duetime.mcp.schemas import (
     WHEN,
     ZONE,
     lookup_fields,
+    payload_arguments,
 )
 from duetime.mcp.standard_tools import (
     CREATED,
@@ -164,11 +166,7 @@ SUMMARY: dict[str, Schema] = {
     "kwargs": {},
     "trigger_config": {"type": "object"},
 }
-TASK: dict[str, Schema] = {
-    "task": text("Registered task, or tasks piped: echo('hi') | shorten(words=5)."),
-    "args": {"type": "array", "description": "Positional arguments."},
-    "kwargs": {"type": "object", "description": "Keyword arguments."},
-}
+TASK = payload_arguments(TaskCall)
 EDITABLE = {name: (name, schema) for name, schema in {**TASK, "task": text("New task or pipeline.")}.items()}
 
 TOOLS = [

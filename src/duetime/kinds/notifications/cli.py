@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, get_args
+from typing import Annotated, get_args
 
 import typer
 
 from duetime.engine.errors import InvalidInput, unknown
+from duetime.kinds.notifications import SPEC
 from duetime.kinds.notifications.kind import NotificationKind
+from duetime.kinds.notifications.payload import PushMessage
 from duetime.kinds.notifications.qstash import PLACE
 from duetime.kinds.notifications.service import (
     AT_ONCE,
@@ -34,24 +34,12 @@ from duetime.service.when import read_policy, read_times
 from duetime.settings.sections import INBOX
 from duetime.terminal import output
 from duetime.terminal.completion import TOPICS, one_of
-from duetime.terminal.context import Application, Db, Json, Limit, given_text, opened, print_done
-from duetime.terminal.errors import name_fields
+from duetime.terminal.context import Application, Db, Json, Limit, opened, print_done
 from duetime.terminal.output import clean, coming, plural
-from duetime.terminal.schedules.commands import kind_commands
 from duetime.terminal.schedules.display import short_of
 from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled, one_line
-from duetime.terminal.schedules.standard import ONE_WAY, Main, PayloadOptions, add_and_edit
-from duetime.terminal.typer_ext import PlainCommand, argument, bundled, option, reading_if, single, under
-
-Text = Annotated[str, argument("MESSAGE", "Text of the notification; - reads standard input.")]
-Topic = Annotated[
-    str | None,
-    option(
-        "--topic TOPIC",
-        "Topic to send to: a channel, or a topic that a phone subscribed to; by default that of the settings.",
-        **TOPICS,
-    ),
-]
+from duetime.terminal.schedules.standard import PayloadOptions, payload_argument, payload_options, standard_commands
+from duetime.terminal.typer_ext import PlainCommand, argument, bundled, option, reading_if, single
 
 
 def _cells(definition: Definition, payload: Payload) -> Sequence[object]:
@@ -69,47 +57,13 @@ def _facts(_: Definition, payload: Payload) -> Facts:
 
 
 NOTIFICATION = KindView(KIND, "notify", "notifications", ("TOPIC", "MESSAGE"), _cells, _facts)
-name_fields({"tags": "--tag", "actions": "--action"})
-commands = kind_commands(
-    NOTIFICATION,
-    "Notifications are messages to people, sent at once or on a schedule.",
-    'duetime notify send "It works" --topic reminders\n'
-    'duetime notify add "Call Ada" --topic reminders --at "tomorrow 3pm"',
-)
 
 
-_look = under("Appearance")
-
-
-@dataclass(frozen=True)
-class Looks(PayloadOptions):
+class NotificationOptions(PayloadOptions):
     """Options of a notification besides its text."""
 
-    topic: Topic = None
-    title: Annotated[str | None, _look("--title TEXT", "Title above the message.")] = None
-    priority: Annotated[int | None, _look("--priority N", "Priority from 1 (lowest) to 5 (highest); by default 3.")] = (
-        None
-    )
-    tags: Annotated[list[str] | None, _look("--tag TAG", "Tag: a word or the name of an emoji. Repeatable.")] = None
-    markdown: Annotated[bool, _look("--markdown", "Format the message as Markdown.")] = False
-    click: Annotated[str | None, _look("--click URL", "Address that a tap opens.")] = None
-    actions: Annotated[
-        list[str] | None,
-        _look("--action JSON", 'Button, at most 3: {"action": "view", "label": "Open", "url": "https://example.org"}.'),
-    ] = None
-    icon: Annotated[str | None, _look("--icon URL", "Address of an icon.")] = None
-    attach: Annotated[str | None, _look("--attach URL", "Address of a file to attach.")] = None
-    filename: Annotated[str | None, _look("--filename NAME", "Attachment file name.")] = None
-    label: Annotated[str | None, _look("--label NAME", "Name in lists, such as weekly-report.")] = None
-
-    def fields(self, main: str | None, policy: dict[str, Any]) -> dict[str, Any]:
-        given = {name: value for name, value in self.given().items() if value != []}
-        if self.actions:
-            given["actions"] = [_action(text) for text in self.actions]
-        return given | ({} if main is None else {"message": given_text(main)})
-
     def add(self, app: Application, request: CreateSchedule, json_: bool) -> None:
-        _check_topic(app, self.topic)
+        _check_topic(app, request.payload.get("topic"))
         service = app.services.kind(NotificationKind).service
         if service.fires_here:
             super().add(app, request, json_)
@@ -123,12 +77,23 @@ def _check_topic(app: Application, topic: str | None) -> None:
         raise InvalidInput(f"Missing option '--topic'; give one, or {how}")
 
 
-def _action(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        raise InvalidInput(f"--action: {text[:60]!r} is not JSON") from None
-
+_ADD_EXAMPLES = """\
+duetime notify add "Water the plants" --topic reminders --when "every friday at 9"
+duetime notify add "Call Ada" --topic reminders --at "tomorrow 3pm"
+"""
+_EXAMPLES = """\
+duetime notify send "It works" --topic reminders
+duetime notify add "Call Ada" --topic reminders --at "tomorrow 3pm"
+"""
+_OPTIONS = payload_options(PushMessage, NotificationOptions, topic=TOPICS)
+commands = standard_commands(
+    SPEC,
+    _OPTIONS,
+    summary="Notifications are messages to people, sent at once or on a schedule.",
+    edit_help="Change a notification. Everything that is not given stays the same. One that is being sent cannot be "
+    "changed.",
+    examples=(_EXAMPLES.rstrip(), _ADD_EXAMPLES),
+)
 
 _SEND_EXAMPLES = """\
 duetime notify send "It works" --topic reminders
@@ -136,13 +101,11 @@ duetime notify send "Disk is full" --topic alerts --title Server --priority 5 --
 """
 
 
-@commands.command(cls=PlainCommand, epilog=_SEND_EXAMPLES)
-@bundled
-def send(message: Text, looks: Looks, db: Db = None, json_: Json = False) -> None:
+def send(message: str, options: PayloadOptions, db: Db = None, json_: Json = False) -> None:
     """Send a notification now, and say whether it arrived. The exit code is 1 if it did not."""
-    payload = looks.fields(message, {})
+    payload = options.fields(message, {})
     with opened(db, making=True) as app:
-        _check_topic(app, looks.topic)
+        _check_topic(app, payload.get("topic"))
         service = app.services.kind(NotificationKind).service
         sent = unwrap(service.send(OPERATOR, new_notification(payload, AT_ONCE, {})))
         arrived = sent.channel is not None
@@ -152,6 +115,10 @@ def send(message: Text, looks: Looks, db: Db = None, json_: Json = False) -> Non
         _print_sent(app, sent, warnings, json_)
     if not arrived:
         raise typer.Exit(FAILED)
+
+
+send.__annotations__ |= {"message": payload_argument(PushMessage), "options": _OPTIONS}
+commands.command(cls=PlainCommand, epilog=_SEND_EXAMPLES)(bundled(send))
 
 
 def _print_sent(app: Application, sent: Sent, warnings: Sequence[ScheduleWarning], json_: bool) -> None:
@@ -170,12 +137,6 @@ def _print_sent(app: Application, sent: Sent, warnings: Sequence[ScheduleWarning
     print_done(app, json_, view | how, text, warnings)
 
 
-_ADD_EXAMPLES = """\
-duetime notify add "Water the plants" --topic reminders --when "every friday at 9"
-duetime notify add "Call Ada" --topic reminders --at "tomorrow 3pm"
-"""
-
-
 def _add_elsewhere(app: Application, service: NotificationService, request: CreateSchedule, json_: bool) -> None:
     """Add a notification at the service that keeps them."""
     when = read_times(request.times)
@@ -191,18 +152,6 @@ def _add_elsewhere(app: Application, service: NotificationService, request: Crea
     text = f"Added {made.id} at {PLACE}, which sends it to {clean(made.topic)}"
     text += f"\nnext   {coming(made.next, zone, app.clock.now())}"
     print_done(app, json_, view, text, warnings)
-
-
-add_and_edit(
-    commands,
-    NOTIFICATION,
-    Looks,
-    Main(Text, Annotated[str | None, option("--message TEXT", "New text.")]),
-    add_help=f"Schedule a notification. {ONE_WAY}",
-    edit_help="Change a notification. Everything that is not given stays the same. One that is being sent cannot be "
-    "changed.",
-    examples=_ADD_EXAMPLES,
-)
 
 
 # `duetime inbox`: show notifications that arrived, in the built-in inbox or elsewhere, and mark them.

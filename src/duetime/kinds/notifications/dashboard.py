@@ -10,10 +10,11 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response
 
-from duetime.dashboard.kind_forms import KindForm, Values, number_of
+from duetime.dashboard.kind_forms import KindForm
 from duetime.dashboard.navigation import NavigationItem
 from duetime.dashboard.request import Form, KindPage, PageRequest
 from duetime.dashboard.waiting_runs import waiting_rows
+from duetime.kinds.notifications.payload import PushMessage
 from duetime.kinds.notifications.service import KIND
 from duetime.service.errors import refuse
 from duetime.service.masking import masked
@@ -34,25 +35,12 @@ from duetime.service.vocabulary import Run
 
 
 class NotificationForm(KindForm):
+    model = PushMessage
     fields = ("message", "topic", "title", "priority", "tags", "click")
     template = "notification/form.html"
     named_by = ("title", "message")
     text_field = "message"
     samples: Mapping[str, Any] = MappingProxyType({"message": "sample", "topic": "sample"})
-
-    def read(self, values: Values) -> dict[str, Any]:
-        tags = [tag for tag in (part.strip() for part in values["tags"].split(",")) if tag]
-        return {
-            "message": values["message"],
-            "topic": values["topic"].strip() or None,
-            "title": values["title"] or None,
-            "priority": number_of(values, "priority") if values["priority"] else None,
-            "tags": tags or None,
-            "click": values["click"].strip() or None,
-        }
-
-    def show(self, payload: Mapping[str, Any]) -> Values:
-        return super().show(payload) | {"tags": ", ".join(str(tag) for tag in payload.get("tags") or ())}
 
 
 FORM = NotificationForm()

@@ -17,7 +17,7 @@ from duetime.engine.model import OVER, Cause, Definition, Schedule
 from duetime.engine.narrowing import may_use_web
 from duetime.engine.outcome import Cancelled, Completed, Outcome, Returned
 from duetime.engine.policy.claim import Claim
-from duetime.engine.policy.options import ALERTS, Overlap
+from duetime.engine.policy.options import ALERTS, Overlap, checked_topic
 from duetime.engine.result import Ok
 from duetime.engine.triggers import OnceTrigger, trigger_from_json
 from duetime.kinds.notifications.delivery import (
@@ -30,9 +30,10 @@ from duetime.kinds.notifications.delivery import (
     OutgoingMessage,
 )
 from duetime.kinds.notifications.local import SILENT_WARNING
-from duetime.kinds.notifications.payload import checked_payload
+from duetime.kinds.notifications.payload import PushMessage
 from duetime.kinds.notifications.service import NotificationService, name_of
 from duetime.service.kind_spec import KindHooks, KindStatus, Outside
+from duetime.service.payload_fields import checked_payload
 from duetime.service.warnings import ScheduleWarning
 from duetime.settings.sections import INBOX
 
@@ -79,7 +80,9 @@ class NotificationKind(KindHooks):
     def prepare(self, payload: Mapping[str, Any], caller: Caller) -> Prepared:
         if payload.get("topic") is None and (topic := self.places.default_topic(caller.owner)):
             payload = {**payload, "topic": topic}
-        checked = checked_payload(payload)
+        checked = checked_payload(PushMessage, payload, self.name)
+        if "topic" not in checked:
+            checked_topic(None)
         return Prepared(checked, checked["topic"], web="" if may_use_web(caller) else self._way_out(checked, caller))
 
     def _way_out(self, payload: Mapping[str, Any], caller: Caller) -> str:

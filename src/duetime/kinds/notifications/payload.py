@@ -1,16 +1,20 @@
-"""Validation of the fields of a notification. An error names its field and shows a valid example."""
+"""The payload of a notification: its fields, with their checks and the options that the command has for them. An error
+names its field and shows a valid example."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from duetime.engine.encoding import is_text
 from duetime.engine.errors import InvalidInput
 from duetime.engine.policy.options import checked_topic
-from duetime.service.payload_model import Check, rule
+from duetime.service.payload_fields import About, Check, rule
 
 MOST_ACTIONS = 3
 _MOST_TAGS = 20
@@ -23,22 +27,34 @@ _UNSAFE_SCHEMES = frozenset({"javascript", "vbscript", "data", "file", "blob"})
 _METHODS = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
 
 
-def _refused(field: str, rule: str) -> InvalidInput:
-    return InvalidInput(field=field, problem=f"{rule}")
-
-
 def _text(field: str, value: Any, example: str) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise _refused(field, f"must be a non-empty text, for example {example}")
+        raise InvalidInput(field=field, problem=f"must be a non-empty text, for example {example}")
     if not is_text(value):
-        raise _refused(field, f"contains invalid characters (NUL or lone surrogates); for example {example}")
+        raise InvalidInput(
+            field=field, problem=f"contains invalid characters (NUL or lone surrogates); for example {example}"
+        )
     return value
+
+
+def _body(field: str, value: Any) -> str:
+    return _text(field, value, "Water the plants")
+
+
+def _topic(_: str, value: Any) -> str:
+    return checked_topic(value)
+
+
+def _title(field: str, value: Any) -> str:
+    return _text(field, value, "Backup failed")
 
 
 def _url(field: str, value: Any, example: str) -> str:
     text = _text(field, value, example)
     if len(text) > _LONGEST_URL or any(char <= " " for char in text):
-        raise _refused(field, f"must be a URL without spaces of at most {_LONGEST_URL} characters, such as {example}")
+        raise InvalidInput(
+            field=field, problem=f"must be a URL without spaces of at most {_LONGEST_URL} characters, such as {example}"
+        )
     return text
 
 
@@ -51,7 +67,7 @@ def _web_url(field: str, value: Any) -> str:
     except ValueError:
         usable = False
     if not usable:
-        raise _refused(field, f"must be an http or https URL, for example {example}")
+        raise InvalidInput(field=field, problem=f"must be an http or https URL, for example {example}")
     return text
 
 
@@ -61,28 +77,32 @@ def _link(field: str, value: Any) -> str:
     text = _url(field, value, example)
     scheme, colon, rest = text.partition(":")
     if not (colon and rest and _SCHEME.fullmatch(scheme)) or scheme.lower() in _UNSAFE_SCHEMES:
-        raise _refused(field, f"must be a link that a phone may open, for example {example} or mailto:me@example.org")
+        raise InvalidInput(
+            field=field, problem=f"must be a link that a phone may open, for example {example} or mailto:me@example.org"
+        )
     return text
 
 
 def _tags(field: str, value: Any) -> list[str]:
     if not isinstance(value, list | tuple) or len(value) > _MOST_TAGS:
-        raise _refused(field, f'must be a list of at most {_MOST_TAGS} texts, for example ["warning", "backup"]')
+        raise InvalidInput(
+            field=field, problem=f'must be a list of at most {_MOST_TAGS} texts, for example ["warning", "backup"]'
+        )
     return [_text(field, tag, '["warning", "backup"]') for tag in value]
 
 
 def _filename(field: str, value: Any) -> str:
     text = _text(field, value, "report.pdf")
     if len(text) > 255 or any(char in "/\\" or char < " " for char in text) or text in (".", ".."):
-        raise _refused(field, "must be a plain file name without a folder, for example report.pdf")
+        raise InvalidInput(field=field, problem="must be a plain file name without a folder, for example report.pdf")
     return text
 
 
 def _label(field: str, value: Any) -> str:
     if not isinstance(value, str) or len(value) > _LONGEST_LABEL or not _LABEL.fullmatch(value):
-        raise _refused(
-            field,
-            f"letters, digits, dots, underscores and hyphens, at most {_LONGEST_LABEL} characters: for example"
+        raise InvalidInput(
+            field=field,
+            problem=f"letters, digits, dots, underscores and hyphens, at most {_LONGEST_LABEL} characters: for example"
             f" weekly-report; not {repr(value)[:80]}",
         )
     return value
@@ -93,7 +113,9 @@ _ACTION_EXAMPLE = '{"action": "view", "label": "Open", "url": "https://example.o
 
 def _texts(field: str, value: Any) -> dict[str, str]:
     if not isinstance(value, Mapping):
-        raise _refused(field, 'headers and extras must be objects of texts, for example {"Authorization": "..."}')
+        raise InvalidInput(
+            field=field, problem='headers and extras must be objects of texts, for example {"Authorization": "..."}'
+        )
     return {_text(field, name, "Authorization"): _string(field, text) for name, text in value.items()}
 
 
@@ -114,51 +136,80 @@ _ACTIONS: dict[str, tuple[tuple[str, ...], dict[str, Check]]] = {
 
 def _actions(field: str, value: Any) -> list[dict[str, Any]]:
     if not isinstance(value, list | tuple) or len(value) > MOST_ACTIONS:
-        raise _refused(field, f"must be a list of at most {MOST_ACTIONS} buttons, each such as {_ACTION_EXAMPLE}")
+        raise InvalidInput(
+            field=field, problem=f"must be a list of at most {MOST_ACTIONS} buttons, each such as {_ACTION_EXAMPLE}"
+        )
     return [_action(field, each) for each in value]
 
 
 def _action(field: str, value: Any) -> dict[str, Any]:
     does = value.get("action") if isinstance(value, Mapping) else None
     if not isinstance(value, Mapping) or not isinstance(does, str) or does not in _ACTIONS:
-        raise _refused(field, f"each has an action that is view, http or broadcast, for example {_ACTION_EXAMPLE}")
+        raise InvalidInput(
+            field=field, problem=f"each has an action that is view, http or broadcast, for example {_ACTION_EXAMPLE}"
+        )
     needed, known = _ACTIONS[does]
     for key in value:
         if key != "action" and key not in known:
-            raise _refused(field, f"{does} has no {str(key)[:60]!r}; it has {', '.join(known)}: {_ACTION_EXAMPLE}")
+            raise InvalidInput(
+                field=field, problem=f"{does} has no {str(key)[:60]!r}; it has {', '.join(known)}: {_ACTION_EXAMPLE}"
+            )
     for key in needed:
         if value.get(key) is None:
-            raise _refused(field, f"{does} needs {key}, for example {_ACTION_EXAMPLE}")
+            raise InvalidInput(field=field, problem=f"{does} needs {key}, for example {_ACTION_EXAMPLE}")
     given = {key: known[key](field, each) for key, each in value.items() if key != "action" and each is not None}
     return {"action": does, **given}
 
 
-_FIELDS: dict[str, Check] = {
-    "title": lambda field, value: _text(field, value, "Backup failed"),
-    "priority": rule(
-        lambda value: type(value) is int and 1 <= value <= 5,
-        "must be a whole number from 1 (lowest) to 5 (highest), for example 4",
-    ),
-    "tags": _tags,
-    "markdown": _flag,
-    "click": _link,
-    "actions": _actions,
-    "icon": _web_url,
-    "attach": _web_url,
-    "filename": _filename,
-    "label": _label,
-}
+def _read_button(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise InvalidInput(f"--action: {text[:60]!r} is not JSON") from None
 
 
-def checked_payload(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the validated fields, without nulls; message and topic are always present."""
-    known = ("message", "topic", *_FIELDS)
-    for field in payload:
-        if field not in known:
-            raise _refused(str(field)[:60], f"a notification has no such field; it has {', '.join(known)}")
-    checked: dict[str, Any] = {
-        "message": _text("message", payload.get("message"), "Water the plants"),
-        "topic": checked_topic(payload.get("topic")),
-    }
-    given = {field: check(field, payload[field]) for field, check in _FIELDS.items() if payload.get(field) is not None}
-    return checked | given
+_priority = rule(
+    lambda value: type(value) is int and 1 <= value <= 5,
+    "must be a whole number from 1 (lowest) to 5 (highest), for example 4",
+)
+_look = partial(About, heading="Appearance")
+_TOPIC = "Topic to send to: a channel, or a topic that a phone subscribed to; by default that of the settings."
+_BUTTONS = (
+    "Buttons: {action: view, label: Open, url: https://...}; http, with method, headers, body; broadcast, with intent, "
+    "extras; each with clear."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PushMessage:
+    """The payload of a notification."""
+
+    message: Annotated[
+        str,
+        About(
+            "Text of the notification.", argument="MESSAGE", option="--message TEXT", is_text_input=True, check=_body
+        ),
+    ]
+    topic: Annotated[str | None, About(_TOPIC, option="--topic TOPIC", check=_topic)] = None
+    title: Annotated[str | None, _look("Title above the message.", check=_title)] = None
+    priority: Annotated[
+        int | None, _look("Priority 1 to 5; 3 is usual, 5 keeps ringing.", minimum=1, maximum=5, check=_priority)
+    ] = None
+    tags: Annotated[
+        list[str] | None, _look("Tags or emojis, such as warning.", option="--tag TAG", read_item=str, check=_tags)
+    ] = None
+    markdown: Annotated[bool | None, _look("The message is Markdown.", option="--markdown", check=_flag)] = None
+    click: Annotated[str | None, _look("Link that a tap opens.", option="--click URL", check=_link)] = None
+    actions: Annotated[
+        list[dict[str, Any]] | None,
+        _look(
+            f"Button, at most {MOST_ACTIONS}: {_ACTION_EXAMPLE}.", brief=_BUTTONS, option="--action JSON",
+            read_item=_read_button, maximum=MOST_ACTIONS, check=_actions,
+        ),
+    ] = None  # fmt: skip
+    icon: Annotated[str | None, _look("URL of a picture.", option="--icon URL", check=_web_url)] = None
+    attach: Annotated[str | None, _look("URL of a file to attach.", option="--attach URL", check=_web_url)] = None
+    filename: Annotated[str | None, _look("Name of the attached file.", option="--filename NAME", check=_filename)] = (
+        None
+    )
+    label: Annotated[str | None, _look("Name, such as weekly-report.", option="--label NAME", check=_label)] = None

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from duetime.engine.clock import MINUTE
-from duetime.engine.encoding import json_object
 from duetime.engine.errors import DuetimeError, InvalidInput, NotFound, Refused
-from duetime.kinds.prompts.allowance import EXAMPLE
+from duetime.kinds.prompts import SPEC
 from duetime.kinds.prompts.framing import stored_by, takes
 from duetime.kinds.prompts.kind import prompt_of
+from duetime.kinds.prompts.payload import PromptPayload
 from duetime.service.errors import NOT_FOUND, refuse
 from duetime.service.lookup import short_id
 from duetime.service.operations.history import ShowRun, schedule_of, show_run
@@ -28,10 +27,9 @@ from duetime.terminal.completion import from_store
 from duetime.terminal.context import Application, Db, Json, again, given_text, opened
 from duetime.terminal.errors import name_fields
 from duetime.terminal.output import clean, coming
-from duetime.terminal.schedules.commands import kind_commands
 from duetime.terminal.schedules.kind_view import Facts, KindView, Payload, filled, one_line
-from duetime.terminal.schedules.standard import ONE_WAY, Main, PayloadOptions, add_and_edit
-from duetime.terminal.typer_ext import PlainCommand, argument, option, under
+from duetime.terminal.schedules.standard import payload_options, standard_commands
+from duetime.terminal.typer_ext import PlainCommand, argument, option
 
 
 def _cells(definition: Definition, payload: Payload) -> Sequence[object]:
@@ -52,12 +50,6 @@ def _facts(definition: Definition, payload: Payload) -> Facts:
 
 
 PROMPT = KindView("prompt", "prompt", "prompts", ("PROMPT", "AGENT"), _cells, _facts)
-name_fields({"prompt": "the text"})
-commands = kind_commands(
-    PROMPT,
-    "Prompts wake an agent with instructions on a schedule.",
-    'duetime prompt add "Summarise my calendar" --when "every weekday at 8:30"\nduetime prompt list',
-)
 
 
 def _agents(app: Application, *_: object) -> list[tuple[str, str]]:
@@ -67,61 +59,24 @@ def _agents(app: Application, *_: object) -> list[tuple[str, str]]:
 
 
 _AGENTS = from_store(_agents)
-_agent = under("Agent")
-
-
-@dataclass(frozen=True)
-class PromptOptions(PayloadOptions):
-    """Options: which agent a prompt wakes, how often, and at what cost."""
-
-    agent: Annotated[
-        str | None, _agent("--agent NAME", "Agent to wake, as named in the settings, or inbox.", **_AGENTS)
-    ] = None
-    remind: Annotated[
-        bool,
-        _agent(
-            "--remind", "Send the text to a person instead of waking an agent, to --deliver-to or the default topic."
-        ),
-    ] = False
-    allow: Annotated[str | None, _agent("--allow JSON", f"Limit what the agent may use, such as {EXAMPLE}.")] = None
-    max_runs_per_day: Annotated[
-        int | None, _agent("--max-runs-per-day N", "Maximum runs a day; further ones wait for the next day.")
-    ] = None
-    max_tokens_per_day: Annotated[int | None, _agent("--max-tokens-per-day N", "Maximum tokens a day.")] = None
-    max_dollars_per_day: Annotated[
-        float | None, _agent("--max-dollars-per-day N", "Maximum cost a day in dollars.")
-    ] = None
-
-    def fields(self, main: str | None, policy: dict[str, Any]) -> dict[str, Any]:
-        given = self.given() | ({} if main is None else {"prompt": given_text(main)})
-        if "allow" in given:
-            # a value that is not an object is refused with the rest
-            given["allow"] = json_object(given["allow"]) or given["allow"]
-        return given
-
-
+_EXAMPLES = """\
+duetime prompt add "Summarise my calendar" --when "every weekday at 8:30"
+duetime prompt list
+"""
 _ADD_EXAMPLES = """\
 duetime prompt add "Summarise my calendar" --when "every weekday at 8:30" --deliver-to reminders
 duetime prompt add "Check the build" --every 2h --agent claude --max-runs-per-day 6
 duetime prompt add - --at "tomorrow 9am" < instructions.txt
 """
-
-
-add_and_edit(
-    commands,
-    PROMPT,
-    PromptOptions,
-    Main(
-        Annotated[str, argument("TEXT", "Instructions for the agent; - reads standard input.")],
-        Annotated[str | None, option("--text TEXT", "New instructions.")],
-    ),
-    add_help=f"Schedule a prompt. {ONE_WAY}",
+name_fields({"prompt": "the text"})
+commands = standard_commands(
+    SPEC,
+    payload_options(PromptPayload, agent=_AGENTS),
+    summary="Prompts wake an agent with instructions on a schedule.",
     edit_help="Change a prompt. Everything that is not given stays the same. One that is running cannot be changed, "
     "but one that waits for its agent can be given another --agent.",
-    examples=_ADD_EXAMPLES,
+    examples=(_EXAMPLES.rstrip(), _ADD_EXAMPLES),
 )
-
-
 _TAKE_EXAMPLES = """\
 duetime prompt take --agent inbox --for 30m
 """

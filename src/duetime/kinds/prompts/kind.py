@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from duetime.engine.clock import DAY, MINUTE, Instant
-from duetime.engine.encoding import UNSAFE, is_text
+from duetime.engine.encoding import UNSAFE
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller, Prepared, ThreadUse, Work
 from duetime.engine.model import (
@@ -36,9 +36,10 @@ from duetime.engine.validation import Changes
 from duetime.kinds.prompts.agent import CANNOT_START, Roster
 from duetime.kinds.prompts.allowance import EVERYTHING, Allowance
 from duetime.kinds.prompts.framing import is_from_agents
-from duetime.kinds.prompts.runner import BUDGET_OF, Waking
+from duetime.kinds.prompts.payload import BUDGET_OF, LIMITS, PromptPayload
+from duetime.kinds.prompts.runner import Waking
 from duetime.service.kind_spec import KindHooks, KindStatus
-from duetime.service.payload_model import whole_number
+from duetime.service.payload_fields import checked_payload
 from duetime.service.warnings import ScheduleWarning, declare, warning
 from duetime.settings.sections import INBOX
 
@@ -56,10 +57,8 @@ shorter."""
 UNKNOWN_TIMES = 5
 """Number of returns with that delay before the owner is alerted: by then, no other worker knows the agent either."""
 
-_LIMITS = ("max_runs_per_day", "max_tokens_per_day", "max_dollars_per_day")
 _WARNING = 120
 """Most characters of a warning."""
-PARTS = ("prompt", "agent", "remind", "allow", *_LIMITS, BUDGET_OF)
 
 
 def payload_of(definition: Definition) -> dict[str, Any]:
@@ -133,7 +132,7 @@ class PromptKind(KindHooks):
     thread_use = ThreadUse.CAPPED
     remembered: tuple[str, ...] = ()
     narrowing = Narrowing(
-        {**dict.fromkeys(_LIMITS, lower), "allow": _allows_no_more, "remind": lambda stored, new: new or not stored},
+        {**dict.fromkeys(LIMITS, lower), "allow": _allows_no_more, "remind": lambda stored, new: new or not stored},
         shared=BUDGET_OF,
         free="remind",  # it wakes no agent
     )
@@ -190,26 +189,17 @@ class PromptKind(KindHooks):
         return () if reminds else (f"agent:{definition.subject}", f"agent:{named_agent(definition)}")
 
     def prepare(self, payload: Mapping[str, Any], caller: Caller) -> Prepared:
-        for name in payload:
-            if name not in PARTS:
-                raise InvalidInput(field=name, problem=f"a prompt has no such field; it has {', '.join(PARTS)}")
-        given = {name: value for name, value in payload.items() if value is not None}
-        prepared: dict[str, Any] = {"prompt": _prompt(given.get("prompt"))}
-        limits = {name: _limit(name, given[name]) for name in _LIMITS if name in given}
-        remind = given.get("remind", False)
-        if not isinstance(remind, bool):
-            raise InvalidInput(field="remind", problem="must be true or false")
-        if remind:
-            for name in (*limits, *({"allow"} & given.keys())):
+        fields = checked_payload(PromptPayload, payload, self.name)
+        limits = {name: fields[name] for name in LIMITS if name in fields}
+        if fields.pop("remind", False):
+            for name in (*limits, *({"allow"} & fields.keys())):
                 problem = "a reminder wakes no agent, so there is nothing to limit; leave it out"
                 raise InvalidInput(field=name, problem=problem)
-            heard = {"deliver_to": self._reminder_topic(caller.owner)}
-            return Prepared({**prepared, "remind": True}, REMINDERS, heard, _is_heard, text="prompt")
-        prepared |= limits
-        if BUDGET_OF in given:
-            prepared[BUDGET_OF] = whole_number(1, 2**53)(BUDGET_OF, given[BUDGET_OF])
+            reminder = {"prompt": fields["prompt"], "remind": True}
+            policy = {"deliver_to": self._reminder_topic(caller.owner)}
+            return Prepared(reminder, REMINDERS, policy, _check_reminder, text="prompt")
         agents = self.agents(caller.owner)
-        agent = given.get("agent", agents[0])
+        agent = fields.get("agent", agents[0])
         if not isinstance(agent, str) or agent not in agents:
             shown = agent[:100] if isinstance(agent, str) else type(agent).__name__
             raise InvalidInput(field="agent", problem=f"there is no {shown!r}; choose from {', '.join(agents)}")
@@ -217,10 +207,10 @@ class PromptKind(KindHooks):
             for name in [each for each in limits if each != "max_runs_per_day"]:
                 told = f"whoever takes prompts from {agent} need not report what they cost, so this would limit nothing"
                 raise InvalidInput(field=name, problem=f"{told}; give max_runs_per_day, or an agent that is woken")
-        allowed = _allowed(given.get("allow"), caller)
-        if allowed is not None:
-            prepared["allow"] = allowed.view()
-        return Prepared({**prepared, "agent": agent} if "agent" in given else prepared, agent, text="prompt")
+        allowance = _allowed(fields.get("allow"), caller)
+        if allowance is not None:
+            fields["allow"] = allowance.view()
+        return Prepared(fields, agent, text="prompt")
 
     def agent_of(self, definition: Definition) -> str:
         """Return the agent for a run, given its schedule with the input of the run: the agent that the input names,
@@ -386,28 +376,11 @@ def _one_line(text: str) -> str:
 
 
 def _limits(payload: Mapping[str, Any]) -> Used:
-    runs, tokens, dollars = (payload.get(name, 0) for name in _LIMITS)
+    runs, tokens, dollars = (payload.get(name, 0) for name in LIMITS)
     return Used(runs, tokens, round(dollars * MICRO))
 
 
-def _limit(name: str, value: object) -> float:
-    whole = name != "max_dollars_per_day"
-    fits = type(value) is int or (not whole and type(value) is float)
-    if not isinstance(value, int | float) or not fits or not 0 < value < 2**40:
-        raise InvalidInput(field=name, problem=f"must be a {'whole ' if whole else ''}number above 0, such as 5")
-    return value
-
-
-def _is_heard(policy: Policy) -> None:
+def _check_reminder(policy: Policy) -> None:
     if policy.notify_on == NotifyOn.FAILURE:
         words = "a reminder cannot fail, so nothing would ever be sent; leave it out"
         raise InvalidInput(field="notify_on", problem=words)
-
-
-def _prompt(given: object) -> str:
-    """Check the text. The scheduler limits its length, as for any payload."""
-    if not isinstance(given, str) or not given.strip():
-        raise InvalidInput(field="prompt", problem="must be a non-empty text")
-    if not is_text(given):
-        raise InvalidInput(field="prompt", problem="contains invalid characters (NUL or lone surrogates)")
-    return given

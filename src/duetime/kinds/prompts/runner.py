@@ -27,6 +27,7 @@ from duetime.engine.triggers.build import readable
 from duetime.kinds.prompts.agent import Access, Agent, AgentReply, AgentRequest, Spent
 from duetime.kinds.prompts.allowance import NOTHING_MORE, Allowance
 from duetime.kinds.prompts.framing import framed, stored_by
+from duetime.kinds.prompts.payload import BUDGET_OF
 
 log = logging.getLogger("duetime.agents")
 
@@ -38,8 +39,6 @@ _MOST = 10**15
 """Maximum number of tokens, or millionths of a dollar, counted for one run, because agents may report anything and
 stores have bounds."""
 _MARK = " [… cut]"
-BUDGET_OF = "budget_of"
-"""Payload field with the task whose daily limits a prompt shares, because a run of that task scheduled it."""
 
 
 def kept(reply: AgentReply, agent: str) -> str:

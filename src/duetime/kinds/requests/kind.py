@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import re
 import secrets
 from collections.abc import Mapping
 from operator import eq
@@ -12,21 +9,19 @@ from types import MappingProxyType
 from typing import Any
 
 from duetime.engine.clock import SECOND, Clock, Instant
-from duetime.engine.encoding import is_text
 from duetime.engine.errors import InvalidInput
-from duetime.engine.kind import Caller, Prepared, StopReason, ThreadUse, Work
+from duetime.engine.kind import Caller, Prepared, StopReason, Work
 from duetime.engine.narrowing import Narrowing
 from duetime.engine.outcome import Cancelled, Outcome, Returned
 from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.options import Overlap, Policy
-from duetime.engine.urls import BadAddress, read_url
-from duetime.kinds.requests.retry_delay import USUAL, read_formula, retry_delay
+from duetime.engine.urls import read_url
+from duetime.kinds.requests.payload import HttpRequest
+from duetime.kinds.requests.retry_delay import USUAL, retry_delay
 from duetime.kinds.requests.signing_keys import SigningKeys
 from duetime.kinds.requests.wire import (
     CALLBACKS,
     KIND,
-    LONGEST_PATIENCE,
-    METHODS,
     ONCE,
     RECURRING,
     RETRIES,
@@ -37,116 +32,9 @@ from duetime.kinds.requests.wire import (
     message_id,
     schedule_id,
 )
-from duetime.net.calls import OURS, is_header_name, is_header_value, status_name
-from duetime.service.kind_spec import KindHooks
-from duetime.service.payload_model import Check, rule, whole_number
-
-# Validation of the parts of a request. An error names the part and says what is valid.
-
-MOST_RETRIES = 99
-LONGEST_DELAY = 365 * 86_400
-"""Maximum delay in seconds."""
-_MOST_HEADERS = 100
-_LONGEST_HEADERS = 32 * 1024
-_LONGEST_TEXT = 200
-_ID = re.compile(r"[A-Za-z0-9._-]{1,100}", re.ASCII)
-
-
-def checked_request(payload: Mapping[str, Any]) -> dict[str, Any]:
-    for name in payload:
-        if name not in _CHECKS:
-            raise _refused(str(name)[:60], f"a request has no such part; it has {', '.join(_CHECKS)}")
-    if "body" in payload and "body_base64" in payload:
-        raise _refused("body_base64", "a request has one body; leave out one of the two")
-    given = {"method": "POST", **{name: value for name, value in payload.items() if value is not None}}
-    if "url" not in given:
-        raise _refused("url", "is missing; give the address to call, such as https://hooks.example.org/path")
-    return {name: _CHECKS[name](name, value) for name, value in given.items()}
-
-
-def _refused(name: str, rule: str) -> InvalidInput:
-    return InvalidInput(field=name, problem=f"{rule}")
-
-
-def _url(name: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise _refused(name, "must be a text such as https://hooks.example.org/path")
-    try:
-        read_url(value)
-    except BadAddress as error:
-        raise _refused(name, str(error)) from None
-    return value
-
-
-def _checked_headers(name: str, value: Any) -> dict[str, str]:
-    if not isinstance(value, Mapping) or len(value) > _MOST_HEADERS:
-        raise _refused(name, f"must be a table of at most {_MOST_HEADERS} names and values")
-    for header, content in value.items():
-        if not isinstance(header, str) or len(header) > _LONGEST_TEXT or not is_header_name(header):
-            raise _refused(name, "a name holds characters that no header may have")
-        if header.lower() in OURS:
-            raise _refused(name, f"{header} is set by Duetime itself; leave it out")
-        if not isinstance(content, str) or not is_header_value(content):
-            raise _refused(name, f"{header} must be a text without line breaks and control characters")
-    if sum(len(header) + len(content) for header, content in value.items()) > _LONGEST_HEADERS:
-        raise _refused(name, f"they have more than {_LONGEST_HEADERS} characters together; send less")
-    return dict(value)
-
-
-def _formula(name: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise _refused(name, "must be a text such as 1000 * (1 + retried)")
-    read_formula(value)
-    return value
-
-
-def _is_base64(value: Any) -> bool:
-    try:
-        base64.b64decode(value, validate=True)
-    except (binascii.Error, ValueError, TypeError):
-        return False
-    return isinstance(value, str)
-
-
-def _is_short_text(value: Any) -> bool:
-    return isinstance(value, str) and 0 < len(value.strip()) <= _LONGEST_TEXT and value.isprintable()
-
-
-def _is_redaction(text: Any) -> bool:
-    if not isinstance(text, str):
-        return False
-    within = text.removeprefix("header[").removesuffix("]")
-    return text in ("body", "headers") or (text == f"header[{within}]" and is_header_name(within))
-
-
-_TEXT = rule(_is_short_text, f"must be a text of 1 to {_LONGEST_TEXT} characters that can be printed")
-_CHECKS: dict[str, Check] = {
-    "method": rule(lambda value: value in METHODS, f"must be one of {', '.join(METHODS)}"),
-    "url": _url,
-    "headers": _checked_headers,
-    "body": rule(
-        lambda value: isinstance(value, str) and is_text(value), "must be a text; what is none goes into body_base64"
-    ),
-    "body_base64": rule(_is_base64, "must be a text in base64"),
-    "label": _TEXT,
-    "retries": whole_number(0, MOST_RETRIES),
-    "retry_delay": _formula,
-    "timeout": whole_number(1, LONGEST_PATIENCE),
-    "delay": whole_number(0, LONGEST_DELAY),
-    "cron": _TEXT,
-    "id": rule(
-        lambda value: isinstance(value, str) and _ID.fullmatch(value) is not None,
-        "must be 1 to 100 letters, digits, hyphens, periods and underscores",
-    ),
-    "callback": _url,
-    "failure_callback": _url,
-    "callback_headers": _checked_headers,
-    "failure_callback_headers": _checked_headers,
-    "redact": rule(
-        lambda value: isinstance(value, list) and all(map(_is_redaction, value)), "holds body, headers and header[Name]"
-    ),
-}
-
+from duetime.net.calls import status_name
+from duetime.service.payload_fields import checked_payload
+from duetime.service.payload_model import ModelKind
 
 PATIENCE = 300.0
 """Default timeout in seconds; long, because deferred calls are often to slow operations."""
@@ -154,15 +42,14 @@ KEPT, KEPT_FOR_CALLBACK = 4 * 1024, 48 * 1024
 """Bytes of an answer's body that are kept, to see what went wrong and to pass it on to a callback."""
 
 
-class RequestKind(KindHooks):
+class RequestKind(ModelKind):
     name = KIND
+    model = HttpRequest
     # Each request's formula sets its retry delay, so the policy adds none. Every occurrence is a separate message: one
     # that is being retried does not delay the next, and failed ones stay in the DLQ instead of pausing the schedule.
     defaults: Mapping[str, Any] = MappingProxyType(
         {"max_attempts": RETRIES + 1, "backoff": 1, "backoff_limit": 1, "overlap": str(Overlap.ALLOW), "pause_after": 0}
     )
-    counts_depth = True
-    thread_use = ThreadUse.SHARED
     # Messages of a deleted schedule stay in the logs and the DLQ, and must show where they went but not their content.
     remembered: tuple[str, ...] = ("url", "method", "label", "id", "retries", "delay")
     # The policy follows from `retries`, which is therefore narrowed with it.
@@ -181,7 +68,9 @@ class RequestKind(KindHooks):
         return f"{ONCE if trigger_type == 'once' else RECURRING}{secrets.token_hex(16)}"
 
     def prepare(self, payload: Mapping[str, Any], caller: Caller) -> Prepared:
-        checked = checked_request(payload)
+        if "body" in payload and "body_base64" in payload:
+            raise InvalidInput(field="body_base64", problem="a request has one body; leave out one of the two")
+        checked = checked_payload(HttpRequest, payload, KIND)
         subject = checked.get("label") or read_url(checked["url"]).host
         retries = checked.get("retries", RETRIES)
         callbacks = []

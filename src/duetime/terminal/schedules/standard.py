@@ -1,21 +1,24 @@
-"""The commands `add` and `edit` of every kind: options for its payload, beside those that all kinds have. A kind
-without commands of its own gets one option for each field of its payload model."""
+"""The commands `add` and `edit` of every kind, from its payload model: an option for each field, beside those that all
+kinds have. A kind without commands of its own gets them with texts that suit any kind."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, make_dataclass
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
 from duetime.service.kind_spec import KindSpec, load
 from duetime.service.options import policy_options, time_options
-from duetime.terminal.context import Application, Db, Json, opened, value_of
+from duetime.service.payload_fields import PayloadField, inputs_of
+from duetime.service.text import value_of
+from duetime.terminal.context import Application, Db, Json, given_text, opened
+from duetime.terminal.errors import name_fields
 from duetime.terminal.schedules.commands import Id, kind_commands
-from duetime.terminal.schedules.kind_view import KindView, standard_view
+from duetime.terminal.schedules.kind_view import view_of
 from duetime.terminal.schedules.options import (
     EditCommandOptions,
     Key,
@@ -23,26 +26,32 @@ from duetime.terminal.schedules.options import (
     PolicyCommandOptions,
     TriggerOptions,
 )
-from duetime.terminal.typer_ext import PlainCommand, argument, bundled
+from duetime.terminal.typer_ext import PlainCommand, argument, bundled, option
 
 if TYPE_CHECKING:
     from duetime.service.operations.create import CreateSchedule
-    from duetime.service.payload_model import PayloadField
 
 ONE_WAY = "Give exactly one of --at, --delay, --every, --cron, --rrule and --when."
+_UNCHANGED = "Everything that is not given stays the same, and a run in progress keeps its values."
+_RESERVED = {*time_options(), *policy_options(), "tz", "starting", "id", "name", "key", "db", "json_"}
+_TYPES: dict[str, tuple[Any, str]] = {
+    "string": (str, "TEXT"), "integer": (int, "N"), "number": (float, "N"), "json": (str, "JSON"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class PayloadOptions:
-    """Options for the payload of a kind. A subclass is a dataclass of options with the names of its fields."""
+    """Options for the payload of a kind. `payload_options` adds a field for each option."""
 
-    def given(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if value is not None and value is not False}
+    model: ClassVar[type[Any]]
 
     def fields(self, main: str | None, policy: dict[str, Any]) -> dict[str, Any]:
-        """Return the payload fields that are given. `main` is the argument of `add`, or its option in `edit`. A kind
-        may move options from the policy to its payload."""
-        return self.given()
+        """Return the payload fields that are given; the kind checks them. `main` is the argument of `add`, or its
+        option in `edit`. A kind may move options from the policy to its payload."""
+        inputs, main_field = _inputs(self.model)
+        values = [(inputs[name], value) for name, value in vars(self).items() if name in inputs]
+        values += [] if main_field is None else [(main_field, main)]
+        return {field.name: _value(field, value) for field, value in values if value not in (None, ())}
 
     @contextmanager
     def opened(self, db: str | None, *, adds: bool) -> Iterator[Application]:
@@ -57,30 +66,79 @@ class PayloadOptions:
         add_schedule(app, request, json_)
 
 
-class Main(NamedTuple):
-    """The argument of `add`, and the option of `edit` for the same value."""
+def payload_options(
+    model: type[Any], base: type[PayloadOptions] = PayloadOptions, **completions: Mapping[str, Any]
+) -> type[PayloadOptions]:
+    """Return the options for a payload model, with the completion of their values by the shell."""
+    inputs, _ = _inputs(model)
+    name_fields({field.name: _flag(name, field) for name, field in inputs.items()})
+    options = [(name, _option(name, field, completions.get(name, {})), None) for name, field in inputs.items()]
+    return make_dataclass("Options", options, bases=(base,), namespace={"model": model}, frozen=True)
 
-    argument: Any
-    option: Any
+
+def payload_argument(model: type[Any]) -> Any:
+    """Return the argument of `add` that a payload model declares; by default, it is the name of the schedule."""
+    _, field = _inputs(model)
+    placeholder, text = ("NAME", "Name of the schedule.") if field is None else (field.about.argument, _help(field))
+    return Annotated[str, argument(placeholder, text)]
 
 
-_NAME = Main(Annotated[str, argument("NAME", "Name of the schedule.")], Name)
+def _inputs(model: type[Any]) -> tuple[dict[str, PayloadField], PayloadField | None]:
+    """Return the fields that have options, by the names of these, and the field that is the argument of `add`."""
+    inputs = {name: each for name, each in inputs_of(model, _RESERVED, "payload_").items() if each.about.option != ""}
+    main = next((name for name, each in inputs.items() if each.about.argument), None)
+    return inputs, None if main is None else inputs.pop(main)
 
 
-def add_and_edit(
-    commands: typer.Typer,
-    view: KindView,
-    payload: type[PayloadOptions],
-    main: Main | None = None,
+def _flag(name: str, field: PayloadField) -> str:
+    return (field.about.option or "--" + name.replace("_", "-")).partition(" ")[0]
+
+
+def _help(field: PayloadField) -> str:
+    text = field.about.description
+    return f"{text.removesuffix('.')}; - reads standard input." if field.about.is_text_input else text
+
+
+def _option(name: str, field: PayloadField, completion: Mapping[str, Any]) -> Any:
+    flag, text, usage = _flag(name, field), _help(field), field.about.option
+    more = {"rich_help_panel": field.about.heading or None, **completion}
+    if field.about.read_item is not None:
+        return Annotated[list[str] | None, option(usage or f"{flag} VALUE", f"{text} Repeatable.", **more)]
+    if field.input_type == "boolean":
+        return Annotated[bool | None, option(usage or f"{flag}/--no-{flag[2:]}", text, show_default=False, **more)]
+    type_, placeholder = _TYPES[field.input_type]
+    return Annotated[type_ | None, option(usage or f"{flag} {placeholder}", text, **more)]
+
+
+def _value(field: PayloadField, value: Any) -> Any:
+    """Return the value of an option. What is repeated becomes a list or an object, and what is neither a text nor a
+    number is parsed as JSON."""
+    if value in (None, ()):
+        return value
+    if field.about.read_item is not None:
+        items = map(field.about.read_item, value)
+        return dict(items) if field.type.schema.get("type") == "object" else list(items)
+    if field.about.is_text_input:
+        return given_text(value)
+    return value_of(value) if field.input_type == "json" else value
+
+
+def standard_commands(
+    spec: KindSpec,
+    options: type[PayloadOptions] | None = None,
     *,
-    add_help: str,
-    edit_help: str,
-    examples: str = "",
-    required: Container[str] = (),
+    summary: str = "",
+    add_help: str = "",
+    edit_help: str = "",
+    examples: tuple[str, str] = ("", ""),
     guarded: bool = False,
-) -> None:
-    """Add the commands to the group of a kind. `main` is a part of the payload; by default, the argument is the name.
-    `add` needs the `required` options. If `guarded`, another recipient does not get hidden values by an edit."""
+) -> typer.Typer:
+    """Return the command group of a kind. The examples are those of the group and of `add`. If `guarded`, another
+    recipient does not get hidden values by an edit."""
+    view, options = view_of(spec), options or payload_options(load(spec.payload))
+    inputs, main = _inputs(options.model)
+    usual = f"{spec.plural.capitalize()}: {spec.title[:1].lower()}{spec.title[1:]}, scheduled."
+    commands = kind_commands(view, summary or usual, examples[0])
 
     def add(
         main_: Any,
@@ -97,7 +155,7 @@ def add_and_edit(
         chosen = policy.given()
         fields = payload_.fields(main_, chosen)
         name = main_ if main is None else name
-        request = CreateSchedule(str(view.kind), fields, trigger.given(), policy=chosen, name=name, key=key)
+        request = CreateSchedule(spec.name, fields, trigger.given(), policy=chosen, name=name, key=key)
         with payload_.opened(db, adds=True) as app:
             payload_.add(app, request, json_)
 
@@ -121,11 +179,17 @@ def add_and_edit(
         with payload_.opened(db, adds=False) as app:
             edit_schedule(app, EditSchedule(schedule=find_here(app, view, id), **changes), json_)
 
-    texts, removed = main or _NAME, () if main else ("name",)
-    for command, help_, annotation in ((add, add_help, texts.argument), (edit, edit_help, texts.option)):
-        command.__annotations__ |= {"main_": annotation, "payload_": payload}
-        function = _with_signature(bundled(command), removed, required if command is add else ())
-        commands.command(cls=PlainCommand, help=help_, epilog=examples if command is add else None)(function)
+    required = [name for name, field in inputs.items() if field.required]
+    add_help = f"{add_help or f'Schedule a {spec.name}.'} {ONE_WAY}"
+    edit_help = edit_help or f"Change a {spec.name}. {_UNCHANGED}"
+    renamed = Name if main is None else _option(main.name, main, {})
+    for command, text, annotation in ((add, add_help, payload_argument(options.model)), (edit, edit_help, renamed)):
+        command.__annotations__ |= {"main_": annotation, "payload_": options}
+        function = _with_signature(
+            bundled(command), ("name",) if main is None else (), required if command is add else ()
+        )
+        commands.command(cls=PlainCommand, help=text, epilog=examples[1] if command is add else None)(function)
+    return commands
 
 
 def _with_signature(
@@ -140,45 +204,3 @@ def _with_signature(
     vars(function)["__signature__"] = inspect.Signature(parameters)
     function.__annotations__ = {each.name: each.annotation for each in parameters}
     return function
-
-
-# Kinds that only their payload model describes.
-
-_RESERVED = {*time_options(), *policy_options(), "tz", "starting", "id", "name", "key", "db", "json_"}
-
-
-def standard_commands(spec: KindSpec) -> typer.Typer:
-    from duetime.service.payload_model import inputs_of  # the commands of other kinds need none of it
-
-    view, inputs = standard_view(spec), inputs_of(load(spec.payload), _RESERVED, "payload_")
-    commands = kind_commands(view, f"{spec.plural.capitalize()}: {spec.title[:1].lower()}{spec.title[1:]}, scheduled.")
-
-    def fields(self: PayloadOptions, _main: str | None, _policy: dict[str, Any]) -> dict[str, Any]:
-        """Return the given values. A text stays a text; any other value is parsed as JSON and checked by the kind."""
-        given = {name: value for name, value in vars(self).items() if value is not None}
-        is_plain = {name: field.schema.get("type") in ("string", "boolean") for name, field in inputs.items()}
-        return {inputs[name].name: each if is_plain[name] else value_of(each) for name, each in given.items()}
-
-    options = [(name, _option(name, field), None) for name, field in inputs.items()]
-    payload = make_dataclass(
-        "ModelOptions", options, bases=(PayloadOptions,), namespace={"fields": fields}, frozen=True
-    )
-    add_and_edit(
-        commands,
-        view,
-        payload,
-        add_help=f"Schedule a {spec.name}. {ONE_WAY}",
-        edit_help=f"Change a {spec.name}. What is not given stays the same, and a run in progress keeps its values.",
-        required=[name for name, field in inputs.items() if field.required],
-    )
-    return commands
-
-
-def _option(name: str, field: PayloadField) -> Any:
-    flag, type_ = "--" + name.replace("_", "-"), field.schema.get("type")
-    if type_ == "boolean":
-        return Annotated[
-            bool | None, typer.Option(f"{flag}/--no-{flag[2:]}", help=field.description, show_default=False)
-        ]
-    text = field.description if type_ == "string" else f"{field.description} As JSON.".strip()
-    return Annotated[str | None, typer.Option(flag, metavar=str(type_ or "value").upper(), help=text)]

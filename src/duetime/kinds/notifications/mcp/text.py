@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from duetime.kinds.notifications.delivery import ATTEMPTS
+from duetime.kinds.notifications.payload import PushMessage
 from duetime.mcp.definitions import Schema, number, text
 from duetime.mcp.schemas import (
     KEY,
@@ -13,6 +14,7 @@ from duetime.mcp.schemas import (
     ZONE,
     option_arguments,
     options_argument,
+    payload_arguments,
 )
 
 TOPIC = text("Topic the person's phone listens to, such as home-alerts; ask, never invent it.")
@@ -37,25 +39,8 @@ ONCE_POLICY = {name: CRON_POLICY[name] for name in ("max_attempts", "timeout_sec
 IDEMPOTENCY = {"idempotency_key": KEY}
 TO: dict[str, Schema] = {"message": text("The text that the person reads."), "notification_topic": TOPIC}
 
-ACTIONS: Schema = {
-    "type": "array",
-    "maxItems": 3,
-    "items": {"type": "object"},
-    "description": (
-        "Buttons: {action: view, label: Open, url: https://...}; http, with method, headers, body; broadcast, with "
-        "intent, extras; each with clear."
-    ),
-}
-LOOKS: dict[str, Schema] = {
-    "title": text("Title above the text."),
-    "priority": number("1 to 5; 3 is usual, 5 keeps ringing.", minimum=1, maximum=5),
-    "tags": {"type": "array", "items": {"type": "string"}, "description": "Tags or emojis, such as warning."},
-    "markdown": {"type": "boolean", "description": "The message is Markdown."},
-    "click": text("Link that a tap opens."),
-    "actions": ACTIONS,
-    "icon": text("URL of a picture."),
-    "attach": text("URL of a file to attach."),
-    "filename": text("Name of the attached file."),
+LOOKS = {
+    name: each for name, each in payload_arguments(PushMessage).items() if name not in ("message", "topic", "label")
 }
 
 NAMED: dict[str, Schema] = {"name": NAME, "priority": LOOKS["priority"]}

@@ -8,7 +8,7 @@ from typing import Any
 from duetime.engine.errors import DuetimeError
 from duetime.engine.model import ScheduleId, is_busy
 from duetime.engine.result import Err, err_of
-from duetime.kinds.prompts.kind import KIND, PARTS, PromptKind, deliver_to, headline, payload_of
+from duetime.kinds.prompts.kind import KIND, PromptKind, deliver_to, headline, payload_of
 from duetime.kinds.prompts.mcp.text import (
     Refusal,
     accepted,
@@ -25,6 +25,7 @@ from duetime.kinds.prompts.mcp.text import (
     task_named,
     task_view,
 )
+from duetime.kinds.prompts.payload import PromptPayload
 from duetime.kinds.prompts.times import RULES, TIMES, first_time, read_ends
 from duetime.mcp.definitions import Arguments, Reply
 from duetime.mcp.schemas import STATUSES, with_owner, with_warnings
@@ -33,11 +34,13 @@ from duetime.service.operations.create import create, was_created
 from duetime.service.operations.edit import EditedSchedule, EditSchedule, edit
 from duetime.service.operations.schedules import COUNT_ALL, ListSchedules, detail_of, details_of, list_schedules
 from duetime.service.options import TIME_LIMITS
+from duetime.service.payload_fields import fields_of
 from duetime.service.presenters import instant_view
 from duetime.service.services import Call
 from duetime.service.vocabulary import ReadTime, Schedule, format_local, iso_local, status_of
 from duetime.service.warnings import TIME, ScheduleWarning
 
+PAYLOAD = tuple(field.name for field in fields_of(PromptPayload))
 MOST = 1000
 """Maximum number of rows in one answer; beyond it, the answer asks the agent to narrow its query."""
 NOTHING = "No scheduled tasks found matching filters."
@@ -53,7 +56,7 @@ def schedule(call: Call, given: Arguments) -> Reply:
     call = call.in_zone(given.get("timezone"))
     zone, now = call.zone, call.scheduler.clock.now()
     first = first_time(given, zone, now)
-    payload = {name: given[name] for name in PARTS if name in given}
+    payload = {name: given[name] for name in PAYLOAD if name in given}
     request = create_request(given, KIND, payload)._replace(times=_times(given))
     # A repeated create is answered even if its time has passed since.
     if first is not None and first.instant < now and not was_created(call, request):

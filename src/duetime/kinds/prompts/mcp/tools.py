@@ -6,6 +6,7 @@ from duetime.kinds.prompts.mcp.inbox import finish_prompt, is_finish_early, take
 from duetime.kinds.prompts.mcp.results import prompt_result
 from duetime.kinds.prompts.mcp.schedules import schedule, schedule_cancel, schedule_edit, schedule_list
 from duetime.kinds.prompts.mcp.text import TASK_ID, TIME
+from duetime.kinds.prompts.payload import LIMITS, PromptPayload
 from duetime.mcp.definitions import Schema, number, text, tool
 from duetime.mcp.schemas import (
     DELIVERY,
@@ -23,6 +24,7 @@ from duetime.mcp.schemas import (
     ZONE,
     new_time_arguments,
     options_argument,
+    payload_arguments,
     time_arguments,
 )
 
@@ -58,17 +60,13 @@ TASK_RESULT: dict[str, Schema] = {
     **LOOKUP,
 }
 WAKES = text("The agent that is woken when it is due; absent for what waits in an inbox, and for a reminder.")
-LIMITS: dict[str, Schema] = {
+TIME_LIMITS: dict[str, Schema] = {
     **POLICY,
     "timeout_seconds": {"type": "number", "minimum": 1, "description": "Seconds to finish it; default 900."},
 }
 
-USAGE_LIMITS: dict[str, Schema] = {
-    "remind": {"type": "boolean", "description": "No agent: the text goes to deliver_to."},
-    "allow": {"type": "object", "description": "What its agent may use, such as {tools: [github.get_*], web: false}."},
-    "max_runs_per_day": number("Runs allowed a day.", minimum=1),
-    "max_tokens_per_day": number("Tokens allowed a day.", minimum=1),
-    "max_dollars_per_day": {"type": "number", "description": "Dollars allowed a day."},
+USAGE_LIMITS = {
+    name: each for name, each in payload_arguments(PromptPayload).items() if name in ("remind", "allow", *LIMITS)
 }
 
 EDITABLE: dict[str, tuple[str, Schema]] = {
@@ -88,8 +86,8 @@ TOOLS = [
             **DELIVERY,
             **USAGE_LIMITS,
             "timezone": ZONE,
-            **LIMITS,
-            **options_argument(*DELIVERY, *LIMITS),
+            **TIME_LIMITS,
+            **options_argument(*DELIVERY, *TIME_LIMITS),
             "idempotency_key": KEY,
         },
         {**TASK_RESULT, "wakes": WAKES, **WARNINGS},

@@ -1,0 +1,45 @@
+"""The payload of a job, with the options that the command has for it. The kind checks it against the task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any
+
+from duetime.engine.errors import InvalidInput
+from duetime.service.payload_fields import About
+from duetime.service.text import value_of
+
+_what = partial(About, heading="What it runs")
+
+
+def _named_argument(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise InvalidInput(f"--kwarg: write it as name=value, not {text[:60]!r}")
+    return name.strip(), value_of(value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskCall:
+    """A call of a registered task."""
+
+    task: Annotated[str, _what("Registered task, or tasks piped: echo('hi') | shorten(words=5).", option="--task TASK")]
+    args: Annotated[
+        list[Any] | None,
+        _what(
+            "Argument of the task, as JSON or plain text.",
+            brief="Positional arguments.",
+            option="--arg VALUE",
+            read_item=value_of,
+        ),
+    ] = None
+    kwargs: Annotated[
+        dict[str, Any] | None,
+        _what(
+            "Named argument of the task.",
+            brief="Keyword arguments.",
+            option="--kwarg NAME=VALUE",
+            read_item=_named_argument,
+        ),
+    ] = None
