@@ -21,6 +21,8 @@ def test_results_errors_and_context_come_back() -> None:
         assert await threads.run(lambda: threading.current_thread().name) == "duetime-request"
         with pytest.raises(ValueError, match="as meant"):
             await threads.run(fail)
+        with pytest.raises(RuntimeError, match="StopIteration"):
+            await threads.run(partial(next, iter([])))
         assert anyio.to_thread.current_default_thread_limiter().borrowed_tokens == 0
 
     anyio.run(main)
@@ -36,7 +38,8 @@ def test_a_thread_that_cannot_be_started_is_not_counted(monkeypatch: pytest.Monk
             short_of_memory.setattr(threading.Thread, "start", no_thread)
             with pytest.raises(RuntimeError):
                 await threads.run(lambda: None)
-        assert await threads.run(lambda: "run") == "run" and threads._running == 0
+        assert anyio.to_thread.current_default_thread_limiter().borrowed_tokens == 0
+        assert await threads.run(lambda: "run") == "run"
 
     anyio.run(main)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 from zoneinfo import available_timezones
 
-from starlette.requests import cookie_parser
+from starlette.requests import HTTPConnection
 from starlette.responses import RedirectResponse, Response
 from starlette.types import Scope
 
@@ -20,13 +20,8 @@ ZONE_COOKIE: Final = "duetime_zone_choice"
 _YEAR: Final = 365 * 24 * 3600
 
 
-def cookies_of(scope: Scope) -> dict[str, str]:
-    headers = dict(scope["headers"])
-    return cookie_parser(headers.get(b"cookie", b"").decode("latin-1"))
-
-
 def theme_of(scope: Scope) -> str:
-    chosen = cookies_of(scope).get(THEME_COOKIE, "")
+    chosen = HTTPConnection(scope).cookies.get(THEME_COOKIE, "")
     return chosen if chosen in THEMES else "auto"
 
 

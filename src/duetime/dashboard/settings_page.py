@@ -9,15 +9,16 @@ from starlette.responses import Response
 
 from duetime.dashboard.request import Form, PageRequest, at
 from duetime.dashboard.templates import is_https
-from duetime.engine.clock import SECOND, Instant
+from duetime.engine.clock import SECOND
 from duetime.engine.errors import DuetimeError, InvalidInput
-from duetime.security.claims import OPERATOR, Grant
+from duetime.security.claims import OPERATOR
 from duetime.security.tokens import Tokens
 from duetime.service.client_configs import CLIENTS, Reach
 from duetime.service.errors import refuse
 from duetime.service.operations.create import CreateSchedule, create
 from duetime.service.operations.status import limit_text, status, worker_views, workers
-from duetime.service.presenters import View, instant_view
+from duetime.service.presenters import View
+from duetime.service.tokens import grant_view
 from duetime.service.when import duration
 
 NEVER_SHOWN: Final = "YOUR_TOKEN"
@@ -85,20 +86,10 @@ def _token_rows(request: PageRequest) -> list[dict[str, Any]]:
     mine = [each for each in tokens.records() if (caller.operator or each.owner == caller.owner) and each.expires > now]
     mine.sort(key=lambda each: each.issued, reverse=True)
     valid = (each for each in mine if not tokens.is_revoked(each.id))  # checked only for those that are shown
-    return [_token_row(each, request) for each in islice(valid, MOST_TOKENS)]
-
-
-def _token_row(grant: Grant, request: PageRequest) -> dict[str, Any]:
-    return {
-        "id": grant.id,
-        "subject": grant.subject,
-        "owner": grant.owner,
-        "purpose": grant.purpose or "program",
-        "scope": " ".join(grant.scopes),
-        "issued": instant_view(Instant(grant.issued * SECOND), request.zone),
-        "expires": instant_view(Instant(grant.expires * SECOND), request.zone),
-        "this": grant.id == request.session,
-    }
+    return [
+        grant_view(each, request.zone) | {"purpose": each.purpose or "program", "this": each.id == request.session}
+        for each in islice(valid, MOST_TOKENS)
+    ]
 
 
 def change_settings(request: PageRequest, form: Form) -> Response:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Final
 
 import anyio.to_thread
@@ -119,12 +119,6 @@ def http_app(
     Without `tokens` there is no authentication; the command line allows that only on a loopback address. `no_page`
     answers a browser at an unknown path; `running` is entered while the server runs.
     """
-
-    @asynccontextmanager
-    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
-        async with running():
-            yield
-
     answers = OpenAnswers()
     authentication = (
         Middleware(BrowserGuard, browsers=browsers)
@@ -141,7 +135,8 @@ def http_app(
         Middleware(BodyLimit),
         Middleware(OwnerShare, limits=limits or OwnerLimits()),
     ]
-    app = _Application(routes=[Route("/healthz", _alive), *routes], middleware=middleware, lifespan=lifespan)
+    paths = [Route("/healthz", _alive), *routes]
+    app = _Application(routes=paths, middleware=middleware, lifespan=lambda _app: running())
     app.state.end_answers = answers.end
     return app
 

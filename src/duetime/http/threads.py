@@ -9,121 +9,76 @@ import asyncio
 import contextvars
 import queue
 import threading
-import weakref
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import anyio
 import anyio.to_thread
 
 T = TypeVar("T")
+Jobs = queue.SimpleQueue[Callable[[], None]]
 
 IDLE: Final = 10.0
-"""Seconds without any request after which the threads end."""
-
-
-class _Job:
-    """A function and its result. Everything except `work` is used only in the thread of the event loop."""
-
-    def __init__(self, function: Callable[[], Any], threads: RequestThreads, loop: asyncio.AbstractEventLoop) -> None:
-        self._function, self._threads, self._loop = function, threads, loop
-        self._context = contextvars.copy_context()
-        self._result: Any = None
-        self._error: BaseException | None = None
-        self._ended = False
-        self._waiter = loop.create_future()
-
-    def work(self) -> None:
-        try:
-            self._result = self._context.run(self._function)
-        except BaseException as error:
-            self._error = error
-        try:
-            self._loop.call_soon_threadsafe(self._end)
-        except RuntimeError:
-            pass  # the event loop was closed meanwhile, so nobody is waiting
-
-    def _end(self) -> None:
-        self._ended = True
-        self._threads.ended()
-        if not self._waiter.done():
-            self._waiter.set_result(None)
-
-    async def result(self) -> Any:
-        try:
-            await self._waiter
-        except asyncio.CancelledError:
-            with anyio.CancelScope(shield=True):  # a thread cannot be interrupted, and its slot is free when it ends
-                while not self._ended:
-                    self._waiter = self._loop.create_future()
-                    await self._waiter
-            raise
-        if self._error is not None:
-            try:
-                raise self._error
-            finally:
-                self._error = None  # which refers to this frame
-        return self._result
+"""Seconds without a request after which a thread ends."""
 
 
 class RequestThreads:
-    """Use it only in the thread of the event loop."""
-
     def __init__(self, most: int | None = None) -> None:
         """With `most`, use this many separate threads instead of tokens of the default limiter."""
-        self._most = most
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._running = 0
-        self._threads = [0]
-        """The number of threads, which stays known when this object is gone."""
-        weakref.finalize(self, _end_threads, self._jobs, self._threads)
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._ending: asyncio.TimerHandle | None = None
+        self._limiter = None if most is None else anyio.CapacityLimiter(most)
+        self._jobs: Jobs = queue.SimpleQueue()
+        self._idle = threading.Semaphore(0)
 
     async def run(self, function: Callable[[], T]) -> T:
         """Call a function in a thread. Like `anyio.to_thread.run_sync`, wait for it even when cancelled."""
+        limiter = self._limiter or anyio.to_thread.current_default_thread_limiter()
         loop = asyncio.get_running_loop()
-        if loop is not self._loop:
-            self._loop, self._running, self._ending = loop, 0, None
-            default = anyio.to_thread.current_default_thread_limiter
-            self._limiter = default() if self._most is None else anyio.CapacityLimiter(self._most)
-        job = _Job(function, self, loop)
+        result: asyncio.Future[T] = loop.create_future()
         try:
-            self._limiter.acquire_on_behalf_of_nowait(job)
+            limiter.acquire_on_behalf_of_nowait(result)
         except anyio.WouldBlock:
-            await self._limiter.acquire_on_behalf_of(job)
+            await limiter.acquire_on_behalf_of(result)
         try:
-            self._begin(job)
-            result: T = await job.result()
-            return result
+            if not self._idle.acquire(blocking=False):
+                target = partial(_work, self._jobs, self._idle)
+                threading.Thread(target=target, name="duetime-request", daemon=True).start()
+            self._jobs.put(partial(_call, function, contextvars.copy_context(), loop, result))
+            return await asyncio.shield(result)
+        except asyncio.CancelledError:
+            with anyio.CancelScope(shield=True):  # a thread cannot be interrupted, and its slot is free when it ends
+                await asyncio.wait([result])
+            raise
         finally:
-            self._limiter.release_on_behalf_of(job)
-
-    def _begin(self, job: _Job) -> None:
-        if self._running >= self._threads[0]:
-            threading.Thread(target=_work, args=(self._jobs,), name="duetime-request", daemon=True).start()
-            self._threads[0] += 1
-        self._running += 1  # only now, because a thread that cannot be started raises
-        self._jobs.put(job)
-
-    def ended(self) -> None:
-        self._running -= 1
-        if self._running == 0 and self._ending is None and self._loop is not None:
-            self._ending = self._loop.call_later(IDLE, self._end_if_idle)
-
-    def _end_if_idle(self) -> None:
-        self._ending = None
-        if self._running == 0:
-            _end_threads(self._jobs, self._threads)
+            limiter.release_on_behalf_of(result)
+            del result  # an exception in it refers to this frame
 
 
-def _work(jobs: queue.SimpleQueue[_Job | None]) -> None:
-    while (job := jobs.get()) is not None:
-        job.work()
-        del job  # it must not stay in memory while the thread waits
+def _call(
+    function: Callable[[], T], context: contextvars.Context, loop: asyncio.AbstractEventLoop, result: asyncio.Future[T]
+) -> None:
+    settle: Callable[[Any], None] = result.set_result
+    try:
+        value: Any = context.run(function)
+    except StopIteration as error:  # which no future can hold
+        settle, value = result.set_exception, RuntimeError(f"the function raised {error!r}")
+    except BaseException as error:
+        settle, value = result.set_exception, error
+    with suppress(RuntimeError):  # the event loop was closed meanwhile, so nobody is waiting
+        loop.call_soon_threadsafe(settle, value)
 
 
-def _end_threads(jobs: queue.SimpleQueue[_Job | None], number: list[int]) -> None:
-    for _ in range(number[0]):
-        jobs.put(None)
-    number[0] = 0
+def _work(jobs: Jobs, idle: threading.Semaphore) -> None:
+    """Do jobs until there is none for a while. A thread that waits counts as idle, and whoever adds a job takes one of
+    these; so a thread that ends takes one, too, and goes on if none is left, because a job is about to come."""
+    while True:
+        try:
+            job = jobs.get(timeout=IDLE)
+        except queue.Empty:
+            if idle.acquire(blocking=False):
+                return
+        else:
+            job()
+            del job  # it must not stay in memory while the thread waits
+            idle.release()

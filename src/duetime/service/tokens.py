@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from duetime.engine.clock import Clock
+from duetime.engine.clock import SECOND, Clock, Instant
 from duetime.engine.model import RunId, RunStatus
 from duetime.engine.store import Store
 from duetime.engine.store_interfaces import Revocations
+from duetime.service.vocabulary import iso_local
 from duetime.settings import Settings
 
 if TYPE_CHECKING:
+    from duetime.security.claims import Grant
     from duetime.security.tokens import Tokens
 
 
@@ -27,6 +29,19 @@ def load_tokens(settings: Settings, clock: Clock, store: Revocations | None = No
     files = FileRevocations(folder / "tokens", clock)
     revocations = files if store is None else StoreRevocations(store, files, clock)
     return Tokens(secret, folder, clock, issuer=settings.issuer, audience=settings.audience, revocations=revocations)
+
+
+def grant_view(grant: Grant, zone: str) -> dict[str, Any]:
+    """Return what interfaces show of a token."""
+    return {
+        "id": grant.id,
+        "subject": grant.subject,
+        "owner": grant.owner,
+        "timezone": grant.zone,
+        "scope": " ".join(grant.scopes),
+        "issued": iso_local(Instant(grant.issued * SECOND), zone),
+        "expires": iso_local(Instant(grant.expires * SECOND), zone),
+    }
 
 
 def runs_under_way(store: Store) -> Callable[[int, int], bool]:

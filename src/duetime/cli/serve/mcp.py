@@ -57,12 +57,13 @@ def _serve(flags: dict[str, Any], wire: Wire, exit_: QuickExit) -> None:
     from functools import partial
 
     from duetime.app import build, catalog_for, mcp_server
+    from duetime.cli.serve.shutdown import log_to
     from duetime.engine.worker.standby import Standby
     from duetime.mcp.stdio import serve_stdio
     from duetime.settings.own_commands import RUN_FOLDER, RUN_TOKEN
     from duetime.settings.working_folder import leave_folder
 
-    _log_to_standard_error()
+    log_to(None, verbose=True)
     if RUN_FOLDER in os.environ:  # where the run's worker found its task modules
         os.chdir(os.environ[RUN_FOLDER])
     settings = settings_for(flags)
@@ -149,15 +150,6 @@ def _identify_run(app: App, token: str) -> Callable[[], Call]:
             raise MCPError(types.INVALID_REQUEST, f"Nothing was done: {problem.message}.") from None
 
     return identify
-
-
-def _log_to_standard_error() -> None:
-    from duetime.terminal.logs import SafeFormatter, limit_repeats
-
-    handler = logging.StreamHandler(sys.stderr)
-    limit_repeats(handler).setFormatter(SafeFormatter())
-    logging.basicConfig(handlers=[handler])
-    logging.getLogger("duetime").setLevel(logging.INFO)
 
 
 class QuickExit:

@@ -14,20 +14,18 @@ from duetime.app import server_url, sign_in_link, tokens_for_command
 from duetime.engine.clock import SECOND, Instant, SystemClock
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import LOCAL
-from duetime.security.claims import Grant, InvalidToken
+from duetime.security.claims import InvalidToken
 from duetime.security.private_files import read_private
 from duetime.security.tokens import Tokens, decode_unverified
 from duetime.service.errors import REFUSED, refuse
-from duetime.service.vocabulary import clock_local, iso_local
+from duetime.service.tokens import grant_view
+from duetime.service.vocabulary import clock_local
 from duetime.service.when import duration
 from duetime.settings import load_settings, local_zone
 from duetime.terminal import output
 from duetime.terminal.context import Db, Json, settings_for
 from duetime.terminal.output import READABLE, clean
 from duetime.terminal.typer_ext import PlainCommand, ReadCommand, argument, group, option
-
-PROGRAM = "program"
-"""The purpose that is shown for a token that is neither for a browser nor for a calendar."""
 
 Host = Annotated[str | None, option("--host ADDRESS", "Address of the server.")]
 Port = Annotated[int | None, option("--port", "Port of the server.", min=1, max=65535)]
@@ -50,10 +48,6 @@ def _topics_of(owner: str) -> str:
     if owner == LOCAL or not notifications.server:
         return ""
     return address_of(NtfyServer(notifications.server, notifications.prefix), "TOPIC", owner)
-
-
-def _instant(seconds: int, zone: str) -> str:
-    return iso_local(Instant(seconds * SECOND), zone)
 
 
 def _clock_text(seconds: int, zone: str) -> str:
@@ -92,7 +86,7 @@ def issue(
         grant = tokens.read(token)
     topics = _topics_of(grant.owner)
     if json_:
-        output.print_json({"token": token, **_grant_view(grant, zone), **({"topics": topics} if topics else {})})
+        output.print_json({"token": token, **grant_view(grant, zone), **({"topics": topics} if topics else {})})
         return
     print(token)
     if topics:
@@ -148,7 +142,7 @@ def calendar(
     address = f"{url}/calendar/{token}.ics"
     grant = tokens.read(token)
     if json_:
-        output.print_json({"address": address, **_grant_view(grant, local_zone(settings))})
+        output.print_json({"address": address, **grant_view(grant, local_zone(settings))})
         return
     print(address)
     output.note(f"read-only; `duetime token revoke {grant.id}` ends it")
@@ -172,7 +166,7 @@ def show(
             grant, problem = None, error.message
     if json_:
         facts: dict[str, Any] = {"valid": problem is None, "problem": problem, "header": header, "claims": claims}
-        output.print_json(facts if grant is None else facts | _grant_view(grant, zone))
+        output.print_json(facts if grant is None else facts | grant_view(grant, zone))
     else:
         output.facts([
             ("valid", "yes" if problem is None else f"no: {problem}"),
@@ -197,8 +191,8 @@ def list_(json_: Json = False) -> None:
         views = []
         for record in tokens.issued():
             status = "revoked" if record.revoked else "expired" if record.expires <= now else "valid"
-            about = {"id": record.id, "for": record.purpose or PROGRAM, "status": status}
-            views.append(about | _grant_view(record, zone))
+            about = {"id": record.id, "for": record.purpose or "program", "status": status}
+            views.append(about | grant_view(record, zone))
     if json_:
         output.print_json({"tokens": views, "count": len(views)})
     elif not views:
@@ -229,15 +223,3 @@ def revoke(
         fresh = tokens.revoke(id)
     text = f"Token {clean(id)} is revoked." if fresh else f"Token {clean(id)} was revoked before."
     output.print_result(json_, {"id": id, "revoked": True, "before": not fresh}, text)
-
-
-def _grant_view(grant: Grant, zone: str) -> dict[str, Any]:
-    return {
-        "id": grant.id,
-        "subject": grant.subject,
-        "owner": grant.owner,
-        "timezone": grant.zone,
-        "scope": " ".join(grant.scopes),
-        "issued": _instant(grant.issued, zone),
-        "expires": _instant(grant.expires, zone),
-    }
