@@ -66,7 +66,7 @@ def dead_letters_page(request: PageRequest) -> Response:
         total=f"{len(runs):,}" if len(runs) < MAX_NAMED else f"{MAX_NAMED:,}+",
         dismissed=query.dismissed,
         problem_number=len(groups),
-        kind_asked=query.kind or "",
+        chosen_kind=query.kind or "",
         text=query.text,
         kinds={name: spec.plural for name, spec in specs.items()},
         back=request.encode_parameters(*PLACE),

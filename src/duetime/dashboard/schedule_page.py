@@ -98,7 +98,7 @@ def run_rows(request: PageRequest, runs: list[Run]) -> list[View]:
     shapes = run_views(request.reader, runs)
     for run, shape in zip(runs, shapes, strict=True):
         shape["attempts"] = [attempt_view(each, request.zone) for each in earlier_attempts(request.call, run)]
-        shape["told"] = result_text(run.kind, shape["result"])
+        shape["result_text"] = result_text(run.kind, shape["result"])
     return shapes
 
 

@@ -208,21 +208,17 @@ def _keys(values: Mapping[str, Any], within: Key = ()) -> Iterator[Key]:
             yield (*within, name)
 
 
-def _rows(settings: Any, within: Key = ()) -> Iterator[tuple[Key, Any]]:
+def _rows(value: Any, key: Key = (), *, secret: bool = False) -> Iterator[tuple[Key, Any]]:
     """Yield every setting with its value. Settings that are excluded from `repr` contain secrets and are masked."""
-    secret = {each.name for each in fields(settings) if not each.repr}
-    for name, value in values_of(settings).items():
-        key = (*within, name)
-        if is_dataclass(value):
-            yield from _rows(value, key)
-        elif isinstance(value, Mapping):
-            for inner, each in value.items():
-                if is_dataclass(each):
-                    yield from _rows(each, (*key, inner))
-                else:
-                    yield (*key, inner), MASK if name in secret else each
-        else:
-            yield key, _mask(name, value, name in secret)
+    if is_dataclass(value):
+        secrets = {each.name for each in fields(value) if not each.repr}
+        for name, each in values_of(value).items():
+            yield from _rows(each, (*key, name), secret=name in secrets)
+    elif isinstance(value, Mapping):
+        for name, each in value.items():
+            yield from [((*key, name), MASK)] if secret else _rows(each, (*key, name))
+    else:
+        yield key, _mask(key[-1], value, secret)
 
 
 def _mask(name: str, value: Any, secret: bool) -> Any:
