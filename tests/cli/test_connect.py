@@ -171,7 +171,7 @@ def test_json_is_changed_as_text(before: str, after: str | None) -> None:
     made = json_edit.with_entry(before, ("s", "d"), ENTRY, ("url",))
     assert made.startswith(after if after is not None else before)
     assert json_edit.with_entry(made, ("s", "d"), ENTRY, ("url",)) == made
-    node = json_edit.parsed(json_edit.without_entry(made, ("s", "d")))
+    node = json_edit.parse(json_edit.without_entry(made, ("s", "d")))
     assert node is not None and node.value["s"] == {}
 
 
@@ -198,7 +198,7 @@ def test_comments_anywhere_stay_or_the_change_is_refused() -> None:
             continue
         kept = [note.strip() for note in notes if note in text]
         assert all(note in made for note in kept) and json_edit.with_entry(made, ("s", "d"), ENTRY) == made
-        node = json_edit.parsed(json_edit.without_entry(made, ("s", "d")))
+        node = json_edit.parse(json_edit.without_entry(made, ("s", "d")))
         others = {name: value for name, value in document.get("s", {}).items() if name != "d"}
         assert node is not None and node.value == {**document, "s": others}
 

@@ -213,14 +213,14 @@ OK = "ok"
 
 def readiness(scheduler: Scheduler, age: ExchangeAge) -> Route:
     async def answer(_request: Request) -> Response:
-        checks = await anyio.to_thread.run_sync(checked, scheduler, age)
+        checks = await anyio.to_thread.run_sync(check_readiness, scheduler, age)
         ready = all(result == OK for result in checks.values())
         return JSONResponse({"status": "ready" if ready else "not ready", "checks": checks}, 200 if ready else 503)
 
     return Route("/readyz", answer)
 
 
-def checked(scheduler: Scheduler, age: ExchangeAge) -> dict[str, str]:
+def check_readiness(scheduler: Scheduler, age: ExchangeAge) -> dict[str, str]:
     """Check readiness: cheap enough to poll every second, and without naming files or addresses."""
     store = scheduler.store
     try:

@@ -119,8 +119,8 @@ def _import(
     yes: bool,
     json_: bool,
 ) -> Outcome:
-    outcome = import_plan.checked(app, candidates)
-    outcome = import_plan.carried_out(app, outcome) if yes else outcome
+    outcome = import_plan.check(app, candidates)
+    outcome = import_plan.carry_out(app, outcome) if yes else outcome
     outcome = outcome._replace(problems=sorted([*outcome.problems, *unreadable]))
     if json_:
         output.print_json(import_plan.outcome_view(app, outcome, notes, dry_run=not yes))

@@ -54,7 +54,7 @@ class Outcome(NamedTuple):
     problems: list[Remark]
 
 
-def checked(app: Application, candidates: Sequence[Candidate]) -> Outcome:
+def check(app: Application, candidates: Sequence[Candidate]) -> Outcome:
     """Return what would be created and what would be refused."""
     outcome = Outcome([], [])
     for each in candidates:
@@ -89,7 +89,7 @@ def _reason(err: Err) -> str:
     return in_a_file(err)
 
 
-def carried_out(app: Application, plan: Outcome) -> Outcome:
+def carry_out(app: Application, plan: Outcome) -> Outcome:
     """Create new schedules in batches, with a progress bar on a terminal; report refusals by the store with their
     line."""
     done = Outcome([row for row in plan.rows if row.status != NEW], list(plan.problems))
@@ -97,14 +97,14 @@ def carried_out(app: Application, plan: Outcome) -> Outcome:
     for batch in output.progress(list(_batches(fresh)), "importing"):
         schedules = app.scheduler.create_many(batch[0].candidate.caller, [row.candidate.new for row in batch])
         if isinstance(schedules, Ok):
-            done.rows.extend(_finished(app, row, each) for row, each in zip(batch, schedules.value, strict=True))
+            done.rows.extend(_finish(app, row, each) for row, each in zip(batch, schedules.value, strict=True))
             continue
         for row in batch:
             one = app.scheduler.create(row.candidate.caller, row.candidate.new)
             if isinstance(one, Err):
                 done.problems.append(Remark(row.candidate.line, row.candidate.text, _reason(one)))
             else:
-                done.rows.append(_finished(app, row, one.value))
+                done.rows.append(_finish(app, row, one.value))
     return Outcome(sorted(done.rows, key=lambda row: row.candidate.line), sorted(done.problems))
 
 
@@ -115,7 +115,7 @@ def _batches(rows: Sequence[ImportRow]) -> Iterator[list[ImportRow]]:
             yield batch
 
 
-def _finished(app: Application, row: ImportRow, schedule: Schedule) -> ImportRow:
+def _finish(app: Application, row: ImportRow, schedule: Schedule) -> ImportRow:
     candidate, id = row.candidate, schedule.definition.public_id
     until = candidate.paused_until
     if candidate.paused and (until is None or until > app.clock.now()):

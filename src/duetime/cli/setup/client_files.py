@@ -30,7 +30,7 @@ def read_text(path: Path) -> str | None:
         raise InvalidInput(f"{path} cannot be read ({error.strerror}); name another file with --file") from error
 
 
-def changed(path: Path, client: Client, before: str | None, entry: Entry | None) -> str:
+def change(path: Path, client: Client, before: str | None, entry: Entry | None) -> str:
     """Return the text of the file with this entry, or without any if it is None."""
     mark, text = _split(before or "")
     try:

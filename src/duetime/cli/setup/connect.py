@@ -84,7 +84,7 @@ def _change(
 ) -> bool:
     """Show the change and make it once the user agrees; return whether it was made."""
     before = read_text(target.path)
-    after = client_files.changed(target.path, target.client, before, entry)
+    after = client_files.change(target.path, target.client, before, entry)
     facts = {"client": target.name, "file": str(target.path), "connected": entry is not None}
     warnings = _environment_warning() if settings is not None else []
     if after == (before or ""):

@@ -48,7 +48,7 @@ def init(
     if yes or json_ or flags != init_choices.Choices():
         if flags.token == "-":  # noqa: S105 - a dash, not a password
             flags = replace(flags, token=sys.stdin.read().strip())
-        choices = flags.checked(settings)
+        choices = flags.check(settings)
     else:
         if not is_interactive():
             raise InvalidInput("not a terminal; pass --yes, with the options that duetime init --help shows")

@@ -67,7 +67,7 @@ class Choices:
             values["agents", self.agent, "preset"] = self.agent
         return {path: value for path, value in values.items() if value not in (None, value_at(settings, path))}
 
-    def checked(self, settings: Settings) -> Choices:
+    def check(self, settings: Settings) -> Choices:
         """Refuse flags that cannot be used. Add an unguessable prefix on a public server, and the machine's zone."""
         if self.inbox and self.ntfy:
             raise InvalidInput("--inbox: cannot be combined with --ntfy; leave one of them out")

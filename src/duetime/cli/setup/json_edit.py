@@ -38,10 +38,10 @@ class Member(NamedTuple):
     """The position of the comma after it."""
 
 
-def parsed(text: str) -> Node | None:
+def parse(text: str) -> Node | None:
     """Return the value of a text; None if there is nothing but comments."""
-    plain = _blanked(_COMMENT, text)
-    strict = _blanked(_LAST_COMMA, plain)
+    plain = _blank(_COMMENT, text)
+    strict = _blank(_LAST_COMMA, plain)
     if not plain.strip():
         return None
     try:
@@ -58,7 +58,7 @@ def _unreadable(problem: str, text: str, position: int) -> UnreadableFile:
     return UnreadableFile(f"line {place.lineno}, column {place.colno}: {problem}")
 
 
-def _blanked(pattern: re.Pattern[str], text: str) -> str:
+def _blank(pattern: re.Pattern[str], text: str) -> str:
     """Replace what a pattern matches outside texts in quotes with as many spaces; lines stay."""
     return pattern.sub(lambda match: match[0] if match[1] else re.sub(r"[^\r\n]", " ", match[0]), text)
 
@@ -95,9 +95,9 @@ def with_entry(text: str, path: tuple[str, str], entry: Mapping[str, Any], drop:
     """Return the text with these values in the object at `path`; its other values stay, except for those named in
     `drop`."""
     table, name = path
-    root = parsed(text)
+    root = parse(text)
     if root is None:
-        return f"{text.rstrip()}{_newline(text) if text.strip() else ''}{_dumped({table: {name: dict(entry)}}, text)}\n"
+        return f"{text.rstrip()}{_newline(text) if text.strip() else ''}{_dump({table: {name: dict(entry)}}, text)}\n"
     _, member, _ = _locate(root, path)
     others = root.value.get(table, {})
     values = member.node.value if member is not None else None
@@ -110,13 +110,13 @@ def with_entry(text: str, path: tuple[str, str], entry: Mapping[str, Any], drop:
         for key in (each for each in drop if each in values and each not in entry):
             changed = _without_value(changed, (*path, key))
     stay = {key: value for key, value in values.items() if key not in drop}
-    return _checked(text, changed, {**root.value, table: {**others, name: {**stay, **entry}}})
+    return _check(text, changed, {**root.value, table: {**others, name: {**stay, **entry}}})
 
 
 def without_entry(text: str, path: tuple[str, str]) -> str:
     """Return the text without the object at `path`."""
     table, name = path
-    root = parsed(text)
+    root = parse(text)
     if root is None:
         return text
     servers, member, _ = _locate(root, path)
@@ -124,23 +124,23 @@ def without_entry(text: str, path: tuple[str, str]) -> str:
         return text
     rest = {key: value for key, value in servers.value.items() if key != name}
     inside = text[member.start : member.node.end]
-    return _checked(text, _removed(text, servers, member), {**root.value, table: rest}, lost=inside)
+    return _check(text, _remove(text, servers, member), {**root.value, table: rest}, lost=inside)
 
 
 def _with_value(text: str, path: Sequence[str], value: Any) -> str:
-    node, member, missing = _locate(parsed(text), path)
+    node, member, missing = _locate(parse(text), path)
     if member is None:
         for key in reversed(missing[1:]):
             value = {key: value}
-        return _inserted(text, node, missing[0], value)
-    return text if member.node.value == value else _replaced(text, member.node, value)
+        return _insert(text, node, missing[0], value)
+    return text if member.node.value == value else _replace_value(text, member.node, value)
 
 
 def _without_value(text: str, path: Sequence[str]) -> str:
-    node, member, _ = _locate(parsed(text), path)
+    node, member, _ = _locate(parse(text), path)
     assert member is not None
     _refuse_comments(text, member.node)
-    return _removed(text, node, member)
+    return _remove(text, node, member)
 
 
 def _locate(root: Node | None, path: Sequence[str]) -> tuple[Node, Member | None, Sequence[str]]:
@@ -160,7 +160,7 @@ def _locate(root: Node | None, path: Sequence[str]) -> tuple[Node, Member | None
     return node, member, ()
 
 
-def _inserted(text: str, node: Node, key: str, value: Any) -> str:
+def _insert(text: str, node: Node, key: str, value: Any) -> str:
     """Add a member at the end of an object, in the layout of the object."""
     members, closing, newline = node.members or (), node.end - 1, _newline(text)
     last = members[-1] if members else None
@@ -172,16 +172,16 @@ def _inserted(text: str, node: Node, key: str, value: Any) -> str:
         return f"{text[:content]} {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}{comma}{text[content:]}"
     outer = _indent(text, node.start)
     inner = _indent(text, members[0].start) if members and _begins_line(text, members[0].start) else outer + _unit(text)
-    member = f"{newline}{inner}{json.dumps(key)}: {_dumped(value, text, inner)}{comma}"
+    member = f"{newline}{inner}{json.dumps(key)}: {_dump(value, text, inner)}{comma}"
     if "\n" not in text[content:closing]:  # the brace gets its own line
         return f"{text[:content]}{member}{newline}{outer}{text[closing:]}"
     end = text.rindex(newline, content, closing)
     return f"{text[:end]}{member}{text[end:]}"
 
 
-def _replaced(text: str, node: Node, value: Any) -> str:
+def _replace_value(text: str, node: Node, value: Any) -> str:
     _refuse_comments(text, node)
-    return text[: node.start] + _dumped(value, text, _indent(text, node.start)) + text[node.end :]
+    return text[: node.start] + _dump(value, text, _indent(text, node.start)) + text[node.end :]
 
 
 def _refuse_comments(text: str, node: Node) -> None:
@@ -189,7 +189,7 @@ def _refuse_comments(text: str, node: Node) -> None:
         raise _unreadable("there are comments inside what has to change", text, node.start)
 
 
-def _removed(text: str, node: Node, member: Member) -> str:
+def _remove(text: str, node: Node, member: Member) -> str:
     """Remove a member with one comma, and its line if nothing else is on it."""
     start, end, comma = member.start, member.node.end, member.comma
     if comma is not None:
@@ -206,9 +206,9 @@ def _removed(text: str, node: Node, member: Member) -> str:
     return text
 
 
-def _checked(before: str, after: str, expected: Any, lost: str = "") -> str:
+def _check(before: str, after: str, expected: Any, lost: str = "") -> str:
     """Return the text after the change. A text with other values, or with a comment missing, is never returned."""
-    result = parsed(after)
+    result = parse(after)
     missing = _comments(before) - _comments(after) - _comments(lost)
     if result is None or result.value != expected or missing:
         raise UnreadableFile("it is written in a way that cannot be changed safely")
@@ -218,7 +218,7 @@ def _checked(before: str, after: str, expected: Any, lost: str = "") -> str:
 # Layout.
 
 
-def _dumped(value: Any, text: str, indent: str = "") -> str:
+def _dump(value: Any, text: str, indent: str = "") -> str:
     lines = json.dumps(value, indent=_unit(text), ensure_ascii=False).split("\n")
     return f"{_newline(text)}{indent}".join(lines)
 

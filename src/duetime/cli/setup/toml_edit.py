@@ -19,7 +19,7 @@ def with_entry(text: str, path: tuple[str, str], entry: Mapping[str, Any], drop:
     `drop`."""
     import tomlkit
 
-    before = _loaded(text)
+    before = _load(text)
     present = _entry(before, path)
     if present is None:
         addition = tomlkit.dumps({path[0]: {path[1]: dict(entry)}}).replace(f"[{path[0]}]\n", "", 1)
@@ -35,12 +35,12 @@ def with_entry(text: str, path: tuple[str, str], entry: Mapping[str, Any], drop:
             del own[key]
         changed = tomlkit.dumps(document)
     rest = {key: value for key, value in (present or {}).items() if key not in drop}
-    return _checked(text, changed, _with(before, path, {**rest, **entry}))
+    return _check(text, changed, _with(before, path, {**rest, **entry}))
 
 
 def without_entry(text: str, path: tuple[str, str]) -> str:
     """Return the text without the table at `path` and the tables in it. Comments before the next table stay."""
-    before = _loaded(text)
+    before = _load(text)
     if _entry(before, path) is None:
         return text
     lines: list[str] = []
@@ -62,7 +62,7 @@ def without_entry(text: str, path: tuple[str, str]) -> str:
             waiting = []
     if inside and not waiting and lines and not lines[-1].strip():
         lines.pop()  # the blank line before a table at the end of the file
-    return _checked(text, "".join([*lines, *waiting]), _with(before, path, None), lost="".join(removed))
+    return _check(text, "".join([*lines, *waiting]), _with(before, path, None), lost="".join(removed))
 
 
 def _is_within(header: str, path: tuple[str, str]) -> bool:
@@ -70,7 +70,7 @@ def _is_within(header: str, path: tuple[str, str]) -> bool:
     return tuple(names[:2]) == path
 
 
-def _loaded(text: str) -> dict[str, Any]:
+def _load(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -90,7 +90,7 @@ def _with(document: Mapping[str, Any], path: tuple[str, str], entry: Mapping[str
     return {**document, path[0]: others if entry is None else {**others, path[1]: dict(entry)}}
 
 
-def _checked(before: str, after: str, expected: Mapping[str, Any], lost: str = "") -> str:
+def _check(before: str, after: str, expected: Mapping[str, Any], lost: str = "") -> str:
     """Return the text after the change. A text with other values, or with a comment missing, is never returned."""
     try:
         result = tomllib.loads(after)
