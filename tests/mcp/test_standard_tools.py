@@ -50,7 +50,7 @@ def test_it_is_created_listed_and_cancelled(tmp_path: Path) -> None:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert {"schedule_beep", "list_beeps", "cancel_beep", "schedule_job"} <= set(tools)
         offered = tools["schedule_beep"].input_schema
-        assert offered["required"] == ["name", "trigger_type", "trigger_config", "text", "file"]
+        assert offered["required"] == ["name", "text", "file"]
         assert offered["properties"]["text"] == {"type": "string", "description": "What it writes."}
         assert offered["properties"]["times"] == {"type": "integer", "description": "How often."}
         assert {"timezone", "max_attempts", "catch_up", "deliver_to", "idempotency_key"} <= set(offered["properties"])

@@ -15,6 +15,7 @@ from duetime.engine.errors import InvalidTrigger
 from duetime.engine.kind import LOCAL, Caller
 from duetime.mcp.definitions import ToolProblem
 from duetime.settings import Settings
+from tests.support.agent import TOOLS as OFFERED
 from tests.support.agent import Agent
 from tests.support.browsing import signed_in
 from tests.support.cli import Cli
@@ -164,6 +165,104 @@ def test_words_beside_required_arguments_that_are_empty(there: Site) -> None:
     note = {**TOOLS["notification"][1], "cron": "", "timezone": "Europe/Berlin"}
     made = agent.knows("schedule_cron_notification", when="every weekday at 8:30", **note)
     assert made["cron"] == "CRON_TZ=Europe/Berlin 30 8 * * 1-5"
+
+
+def problem_of(agent: Agent, tool: str, **given: Any) -> str:
+    with pytest.raises(ToolProblem) as refused:
+        agent.use(tool, given)
+    return str(refused.value)
+
+
+def cron_job(**rule: Any) -> dict[str, Any]:
+    return {"name": "same", "task": "echo", "args": ["x"], "trigger_type": "cron", **rule}
+
+
+@pytest.mark.parametrize(
+    ("when", "type_", "config"),
+    [
+        ("every weekday at half past eight", "cron", {"expression": "30 8 * * 1-5"}),
+        ("every weekday at 8:30", "cron", {"expression": "30 8 * * MON-FRI"}),
+        ("every 2 hours", "interval", {"minutes": 120}),
+        ("last friday of the month 5pm", "rrule",
+         {"rrule": "FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=17;BYMINUTE=0;BYSECOND=0"}),
+        ("2099-02-10 at 9", "once", {"run_at": "2099-02-10T09:00:00+01:00"}),
+        ("christmas at 9", "once", {"run_at": "december 25 9am"}),
+    ],
+)  # fmt: skip
+def test_words_beside_a_trigger_that_agrees(there: Site, when: str, type_: str, config: dict[str, Any]) -> None:
+    agent = Agent(there.room.services, Caller(LOCAL), BERLIN)
+    trigger = {"trigger_type": type_, "trigger_config": config}
+    alone = agent.knows("preview_schedule", when=when)
+    assert agent.knows("preview_schedule", trigger, when=when) == alone
+    assert agent.knows("schedule_job", cron_job(**trigger), when=when)["reads_as"] == alone["reads_as"]
+
+
+@pytest.mark.parametrize("expression", ["0 8 * * 1-5", "30 8 * * *", "61 8 * * *"])
+def test_words_beside_a_trigger_that_differs_are_refused(there: Site, expression: str) -> None:
+    agent = Agent(there.room.services, Caller(LOCAL), BERLIN)
+    problem = "when: give it or a trigger (its type and configuration), not both, because they differ"
+    given = cron_job(trigger_config={"expression": expression}, when="every weekday at 8:30")
+    assert agent.knows("schedule_job", given)["error"] == problem
+    note = {**TOOLS["notification"][1], "timezone": BERLIN, "when": "every weekday at 8:30"}
+    assert problem_of(agent, "schedule_cron_notification", **note, cron=expression) == problem
+    agreeing = agent.knows("schedule_cron_notification", **note, cron="30 8 * * 1-5")
+    assert agreeing["cron"] == f"CRON_TZ={BERLIN} 30 8 * * 1-5"
+
+
+def test_only_what_every_call_needs_is_required(there: Site) -> None:
+    agent = Agent(there.room.services, Caller(LOCAL), BERLIN)
+    required = {name: OFFERED[name].input["required"] for name in ("schedule_job", "preview_schedule")}
+    assert required == {"schedule_job": ["name", "task"], "preview_schedule": []}
+    for given in ({}, {"trigger_type": "cron"}, {"trigger_config": {"hours": 1}}):
+        for tool, own in (("preview_schedule", {}), TOOLS["job"]):
+            answer = agent.knows(tool, {**own, **given})
+            assert answer["error"].startswith("Give trigger_type and trigger_config, such as cron and"), answer
+    note = {**TOOLS["notification"][1], "timezone": BERLIN}
+    assert problem_of(agent, "schedule_cron_notification", **note).startswith("Give cron, or when, such as")
+
+
+def test_a_schedule_is_deleted_by_its_number(there: Site) -> None:
+    agent = Agent(there.room.services, Caller(LOCAL), BERLIN)
+    for form in (int, str):
+        number = agent.knows("schedule", prompt="water the plants", at="tomorrow 9am")["id"]
+        deleted = agent.knows("delete_schedule", schedule_id=form(number))
+        assert (deleted["success"], deleted["schedule_id"]) == (True, str(number))
+
+
+def test_a_notification_by_a_recurrence_rule(there: Site) -> None:
+    agent, note = Agent(there.room.services, Caller(LOCAL), BERLIN), TOOLS["notification"][1]
+    rule = "FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=17;BYMINUTE=0;BYSECOND=0"
+    made = agent.knows("schedule_notification", rrule=rule, start="2099-01-01", **note)
+    assert made["scheduled_time"] == "2099-01-30T17:00:00+01:00" and made["schedule_id"].startswith("scd_")
+    assert problem_of(agent, "schedule_notification", rrule="FREQ=OFTEN", **note).startswith(
+        "rrule: FREQ must be one of"
+    )
+    both = problem_of(agent, "schedule_notification", rrule=rule, when="every day at 9", **note)
+    assert both == "when: cannot be combined with rrule; give one of them."
+    assert "cannot be combined" in problem_of(agent, "schedule_notification", rrule=rule, delay="2h", **note)
+
+
+def test_a_preview_takes_a_start_and_an_end_everywhere(there: Site, cli: Cli) -> None:
+    limits: dict[str, Any] = {"start": "2099-12-24", "end": "2099-12-25"}
+    due = ["2099-12-24T09:00:00+01:00", "2099-12-25T09:00:00+01:00"]  # a day as the end counts
+    agent = Agent(there.room.services, Caller(LOCAL), BERLIN)
+    duetime = Duetime(settings=Settings(db=there.room.settings.db, timezone=BERLIN))
+    with closing(duetime):
+        by_python = duetime.preview(when="every day at 9", **limits).as_dict()
+    body = {"when": "every day at 9", "timezone": BERLIN, **limits}
+    options = [f"--{name}={value}" for name, value in limits.items()]
+    by_cli = cli("next", "every day at 9", "--tz", BERLIN, *options, "--json").document
+    by_tool = agent.knows("preview_schedule", when="every day at 9", **limits)
+    for shown in (by_tool, post(there, "/preview", body), by_python, by_cli):
+        assert [each["local"] for each in shown["next"]] == due, shown
+    values = {"kind": "job", "task": "echo", "when": "phrase", "phrase": "every day at 9", "timezone": BERLIN, **limits}
+    page = signed_in(there, BERLIN).send("/new", {**values, "intent": "look"}).body.decode()
+    assert page.count("2099-12-2") >= 2 and "2099-12-26" not in page
+    assert "--end: could not parse" in cli("next", "every day at 9", "--end", "whenever").err
+    assert (
+        "end: is given twice"
+        in agent.knows("preview_schedule", when="every day at 9 until may 1", end="may 2")["error"]
+    )
 
 
 @pytest.mark.parametrize(

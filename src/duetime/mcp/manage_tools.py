@@ -17,7 +17,6 @@ from duetime.mcp.definitions import (
     id_or_name,
     object_schema,
     result_schema,
-    text,
 )
 from duetime.mcp.operation_tools import inputs_of, request_of
 from duetime.mcp.schemas import ERROR, LIMITS_IN_FORCE, LOOKUP, NULLABLE_TIME, ZONE, lookup_fields
@@ -30,7 +29,7 @@ from duetime.service.presenters import brief_view
 from duetime.service.services import Call
 
 SCHEDULE_ID = id_or_name("Its id or name.")
-DELETED_ID = text(
+DELETED_ID = id_or_name(
     "The schedule ID to delete. This ID is returned when creating a cron schedule. Or an id of any kind, or a name."
 )
 BRIEF: dict[str, Schema] = {

@@ -17,9 +17,9 @@ from duetime.service.state_details import STATE_DETAILS
 from duetime.service.warnings import ScheduleWarning
 
 ZONE = text("User's: Europe/Berlin.")
-KEY = text("Reused, it creates nothing new.")
+KEY = text("Reused, it creates nothing.")
 NAME = text("Name to find it by later.")
-TRIGGER_TYPE = text("Or give when instead.", enum=["once", "interval", "cron", "rrule"])
+TRIGGER_TYPE = text("Or give when.", enum=["once", "interval", "cron", "rrule"])
 TRIGGER_CONFIG: Schema = {
     "type": "object",
     "description": (
@@ -228,8 +228,6 @@ _BOUNDS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
 
 _ANSWERED = ("status", "trigger_type")
 """Arguments whose unknown values the tools themselves report, as normal results."""
-_REPLACED = ("trigger_type", "trigger_config", "cron")
-"""Required arguments that may be left out if `when` is given."""
 
 
 def checked(schema: Schema, given: Mapping[str, Any] | None) -> Arguments:
@@ -241,9 +239,8 @@ def checked(schema: Schema, given: Mapping[str, Any] | None) -> Arguments:
         if name not in properties:
             known = ", ".join(listed) or "none"
             raise ToolProblem(f"Unknown argument: {name[:100]}. This tool takes: {known}.")
-    replaced = _REPLACED if arguments.get("when") is not None and "when" in properties else ()
     for name in schema["required"]:
-        if name not in arguments and name not in replaced:
+        if name not in arguments:
             raise missing_argument(name, properties[name])
     arguments = {
         name: _fitted(name, value, properties[name])

@@ -135,6 +135,7 @@ def list_output(plural: str, row: Mapping[str, Schema]) -> dict[str, Schema]:
 def create(call: Call, given: Arguments, kind: str, payload: Mapping[str, Any], id_name: str = "id") -> Reply:
     """Create a schedule by the arguments that all kinds have in common."""
     call = call.in_zone(given.get("timezone"))
+    _check_times(given)
     created, warnings, _ = operations.create(call, create_request(given, kind, payload))
     schedule = created.first_result
     facts = created_facts(schedule, call.zone, created.limits)
@@ -146,6 +147,13 @@ def create(call: Call, given: Arguments, kind: str, payload: Mapping[str, Any], 
         **facts,
     }
     return Reply(with_warnings(view, warnings))
+
+
+def _check_times(given: Arguments) -> None:
+    """Refuse a call that does not say when; no schema can require one of two arguments."""
+    if "when" not in given and ("trigger_type" not in given or "trigger_config" not in given):
+        example = 'such as cron and {expression: 0 9 * * 1-5}, or when, such as "every weekday at 8:30"'
+        raise ToolProblem(f"Give trigger_type and trigger_config, {example}.")
 
 
 def create_request(given: Arguments, kind: str, payload: Mapping[str, Any]) -> CreateSchedule:
@@ -170,11 +178,12 @@ def created_facts(schedule: Schedule, zone: str, limits: Mapping[str, Any]) -> d
     }
 
 
-def requested_when(given: Arguments) -> When:
+def requested_when(call: Call, given: Arguments) -> When:
     """Return the trigger that the arguments request, or raise a ToolProblem that names the argument."""
+    _check_times(given)
     request = create_request(given, "", {})
     try:
-        return read_times(request.times, request.trigger)
+        return read_times(request.times, request.trigger, call.in_zone(given.get("timezone")).zone, call.now)
     except InvalidInput as error:
         raise ToolProblem(error.message) from error
 
@@ -233,11 +242,12 @@ def standard_tools(spec: KindSpec) -> list[Tool]:
     kinds."""
     kind, plural = spec.name, spec.plural
     create_name, list_name, cancel_name = f"schedule_{kind}", f"list_{plural}", spec.canceller
-    when = {"name": text("A name for people."), "trigger_type": TRIGGER_TYPE, "trigger_config": TRIGGER_CONFIG}
+    name = {"name": text("A name for people.")}
+    when = {**name, "trigger_type": TRIGGER_TYPE, "trigger_config": TRIGGER_CONFIG}
     options = {"when": WHEN, **MAX_RUNS, "timezone": ZONE, **POLICY, **DELIVERY, **OPTIONS, "idempotency_key": KEY}
     arguments = inputs_of(load(spec.payload), {**when, **UNLISTED, **options}, f"{kind}_")
     inputs = {name: flat_schema(field.schema) for name, field in arguments.items()}
-    required = (*when, *(name for name, field in arguments.items() if field.required))
+    required = (*name, *(name for name, field in arguments.items() if field.required))
     schedule_id = id_or_name(f"The id that {create_name} returned, or a name.")
     return [
         Tool(

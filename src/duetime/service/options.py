@@ -80,9 +80,14 @@ class TimeOptions(TypedDict, total=False):
             'By a recurrence rule: "FREQ=MONTHLY;BYDAY=-1FR".', example="FREQ=MONTHLY;BYDAY=-1FR", placeholder="RULE"
         ),
     ]
-    start: Annotated[Time, Option("First possible time of a recurring schedule.", example="monday")]
+    start: Annotated[Time, Option("First possible time of a recurring schedule.", "Not before: monday.", "monday")]
     end: Annotated[
-        Time, Option("Last possible time of a recurring schedule; a date includes that day.", example="2026-12-31")
+        Time,
+        Option(
+            "Last possible time of a recurring schedule; a date includes that day.",
+            "Until; a day counts.",
+            "2026-12-31",
+        ),
     ]
     jitter: Annotated[Duration, Option("Maximum random delay of each start, such as 5m.", example="5m")]
     timezone: Annotated[

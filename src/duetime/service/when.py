@@ -119,17 +119,20 @@ def with_limits(config: Mapping[str, Any], limits: Mapping[str, Any]) -> dict[st
     return {**config, **limits}
 
 
-def read_times(times: Mapping[str, Any], trigger: TriggerParts | None = None) -> When:
+def read_times(
+    times: Mapping[str, Any], trigger: TriggerParts | None = None, zone: str = "UTC", now: Instant = _ANY_TIME
+) -> When:
     """Return the trigger that options of times describe: exactly one of `WAYS`, with its limits. `trigger` is a trigger
-    that was given as such instead; an empty one beside `when` is accepted, because the schemas of tools require it."""
+    that was given as such instead, or also, if it is empty or means the same at this time in this zone."""
     if len(times) == 1 and trigger is None:
         [(way, value)] = times.items()
         if way in WAYS and value is not None:
             return when_of(way, value)
     ways = ways_in(times)
-    if trigger is not None and not (ways and not trigger[1]):
+    if trigger is not None and not (len(ways) == 1 and _agrees(when_of(ways[0], times[ways[0]]), trigger, zone, now)):
         if ways:
-            raise InvalidInput(f"{ways[0]}: give it or a trigger (its type and configuration), not both", field=ways[0])
+            problem = "give it or a trigger (its type and configuration), not both, because they differ"
+            raise InvalidInput(field=ways[0], problem=problem)
         if trigger[0] == "changing":
             raise unknown_type("changing")  # only an import uses this form, which edits with `starting` store
         when = When(trigger[0], dict(trigger[1]))
@@ -139,6 +142,21 @@ def read_times(times: Mapping[str, Any], trigger: TriggerParts | None = None) ->
         message = f"give exactly one of {', '.join(WAYS)}, not {', '.join(ways) or 'none'}"
         raise InvalidInput(message, field="when")
     return When(when.type, with_limits(when.config, limits_of(times)), times.get("timezone"))
+
+
+def _agrees(when: When, trigger: TriggerParts, zone: str, now: Instant) -> bool:
+    """Return whether a trigger that was given beside an option of times is empty or reads the same."""
+    if not trigger[1]:
+        return True
+    from duetime.engine.triggers import build_trigger, describe  # rarely needed
+
+    zoned = {"timezone": trigger[1].get("timezone", zone)}
+    rules = (when.type, {**zoned, **when.config}), (trigger[0], {**zoned, **trigger[1]})
+    try:
+        first, second = (describe(build_trigger(*rule, zone=zone, now=now)) for rule in rules)
+    except DuetimeError:
+        return False
+    return first == second
 
 
 def ways_in(times: Mapping[str, Any]) -> list[str]:

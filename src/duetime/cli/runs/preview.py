@@ -8,6 +8,7 @@ from typing import Annotated
 from duetime.engine.clock import SystemClock, datetime_of
 from duetime.service.operations.explain import EXAMPLES, MAX_COUNTED, Explanation
 from duetime.service.operations.explain import explain as read_explanation
+from duetime.service.options import time_options
 from duetime.service.presenters import instant_view, preview_view
 from duetime.service.vocabulary import known_zone
 from duetime.settings import local_zone
@@ -40,12 +41,14 @@ def show_next(
     expression: Expression,
     tz: Zone = None,
     count: Annotated[int, option("-n --count", "Number of times to show.", min=1, max=1000)] = 5,
+    start: Annotated[str | None, option("--start TIME", time_options()["start"].sentence)] = None,
+    end: Annotated[str | None, option("--end TIME", time_options()["end"].sentence)] = None,
     dst: Dst = "debian",
     json_: Json = False,
 ) -> None:
     """Show when an expression fires next, in local time and UTC, with its meaning in English and anything
     surprising."""
-    rule = _explained(expression, tz, dst)
+    rule = _explained(expression, tz, dst, start=start, end=end)
     instants = rule.next(count)
     if json_:
         shown = preview_view(rule.english, instants, rule.warnings, rule.zone)
@@ -61,10 +64,10 @@ def show_next(
     output.warn(rule.warnings)
 
 
-def _explained(expression: str, tz: str | None, dst: str) -> Explanation:
+def _explained(expression: str, tz: str | None, dst: str, **limits: str | None) -> Explanation:
     """Return what an expression means now, in the given or the local zone."""
     zone = known_zone(tz).key if tz else local_zone(settings_for())
-    return read_explanation(expression, zone, SystemClock().now(), dst)
+    return read_explanation(expression, zone, SystemClock().now(), dst, **limits)
 
 
 # `duetime explain`

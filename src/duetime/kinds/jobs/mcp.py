@@ -37,6 +37,7 @@ from duetime.mcp.schemas import (
     ZONE,
     lookup_fields,
     payload_arguments,
+    time_arguments,
 )
 from duetime.mcp.standard_tools import (
     CREATED,
@@ -144,7 +145,7 @@ def list_tasks(call: Call, given: Arguments) -> Reply:
 def preview_schedule(call: Call, given: Arguments) -> Reply:
     """What a trigger means, creating nothing: in words, its next times (UTC and local) and warnings. Use it where the
     timing could be misread."""
-    when = requested_when(given)
+    when = requested_when(call, given)
     try:
         refuse_seconds(str(when.config.get("expression", "")))
     except Refused as error:
@@ -188,7 +189,7 @@ TOOLS = [
             "idempotency_key": KEY,
         },
         {"job_id": {"type": "string"}, **CREATED, "known_tasks": KNOWN_TASKS, "hint": LOOKUP["hint"]},
-        ("name", "task", "trigger_type", "trigger_config"),
+        ("name", "task"),
     ),
     tool(
         list_jobs,
@@ -239,8 +240,9 @@ TOOLS = [
         "Preview a trigger",
         {
             "trigger_type": TRIGGER_TYPE,
-            "trigger_config": {"type": "object", "description": "As schedule_job takes it, such as {hours: 1}."},
+            "trigger_config": {"type": "object", "description": "As in schedule_job: {hours: 1}."},
             "when": BRIEF_WHEN,
+            **time_arguments("start", "end"),
             "count": number("How many times; default 5.", minimum=1, maximum=100),
             "timezone": ZONE,
         },
@@ -252,7 +254,6 @@ TOOLS = [
             "error": ERROR,
             "hint": LOOKUP["hint"],
         },
-        ("trigger_type", "trigger_config"),
         read_only=True,
         idempotent=True,
     ),

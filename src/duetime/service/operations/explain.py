@@ -11,7 +11,7 @@ from duetime.engine.times import read_time
 from duetime.engine.triggers import OnceTrigger, Trigger, build_trigger, describe, warnings_for
 from duetime.engine.triggers.base import WallTrigger
 from duetime.engine.triggers.step_budget import CREATION_STEPS, step_budget
-from duetime.service.when import read_phrase
+from duetime.service.when import limits_of, read_phrase, with_limits
 
 EXAMPLES: Final = (
     '"0 9 * * 1-5", "every 2h", "every weekday at 8:30", "RRULE:FREQ=WEEKLY", or a time such as "tomorrow 9am"'
@@ -63,9 +63,11 @@ class Explanation(NamedTuple):
         return "a time that is skipped runs right after the gap, one that comes twice runs once"
 
 
-def explain(expression: str, zone: str, now: Instant, dst: str) -> Explanation:
-    """Return what an expression means now, in a zone. `dst` says how cron expressions treat clock changes."""
+def explain(expression: str, zone: str, now: Instant, dst: str, **limits: str | None) -> Explanation:
+    """Return what an expression means now, in a zone, between `start` and `end`. `dst` says how cron expressions treat
+    clock changes."""
     kind, config = _read(expression)
+    config = with_limits(config, limits_of(limits))
     if kind == "cron":
         config["dst"] = dst
     note = None

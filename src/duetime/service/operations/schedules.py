@@ -163,7 +163,7 @@ def next_times(call: Call, request: NextTimes) -> Answer[FiringTimes]:
 
 def preview(call: Call, request: PreviewTimes) -> Answer[FiringTimes]:
     """Explain a rule, with its next times and anything unexpected. Nothing is created."""
-    when = read_times(request.times, request.trigger)
+    when = read_times(request.times, request.trigger, call.zone, call.now)
     zone = when.timezone or call.zone
     try:
         shown = unwrap(call.scheduler.preview(when.type, when.config, timezone=zone, count=request.count))

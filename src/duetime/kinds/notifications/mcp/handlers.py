@@ -86,8 +86,10 @@ def _failure(sent: Sent) -> str:
 
 def schedule_notification(call: Call, given: Arguments) -> Reply:
     """Send a push notification to a person later: use it for reminders. Give one of datetime, time with timezone,
-    delay, when. Tell the user the local time in the answer. By cron: schedule_cron_notification; to wake an agent:
-    schedule."""
+    delay, when, rrule. Tell the user the local time in the answer. By cron: schedule_cron_notification; to wake an
+    agent: schedule."""
+    if "rrule" in given and "when" not in given:
+        given["when"] = f"RRULE:{given.pop('rrule')}"
     if "when" in given:
         return _in_words(call, given)
     service = service_of(call)
@@ -121,7 +123,7 @@ def schedule_cron_notification(call: Call, given: Arguments) -> Reply:
     single time use schedule_notification."""
     service = service_of(call)
     zone = call.in_zone(given.get("timezone")).zone
-    cron, phrase = _cron_of(given)
+    cron, phrase = _cron_of(call, given)
     _check_cron(cron)
     result = service.create(call.caller, _new(call, given, When("cron", {"expression": cron} | phrase, zone)))
     if isinstance(result, Err):
@@ -157,13 +159,14 @@ def _facts(made: Notification, zone: str) -> dict[str, Any]:
     }
 
 
-def _cron_of(given: Arguments) -> tuple[str, dict[str, Any]]:
+def _cron_of(call: Call, given: Arguments) -> tuple[str, dict[str, Any]]:
     """Return the cron expression, which may be given in words, and the limits of its times."""
     if "when" not in given:
+        if "cron" not in given:
+            raise ToolProblem(f'Give cron, or when, such as "every weekday at 8:30". {_CRON_RULE}')
         return given["cron"], limits_of(given)
-    if given.get("cron"):  # the schema requires it, so it may be empty
-        raise ToolProblem("when: give it or cron, not both.")
-    when = requested_when(given)
+    beside = {"trigger_type": "cron", "trigger_config": {"expression": given["cron"]}} if given.get("cron") else {}
+    when = requested_when(call, {**given, **beside})
     if when.type != "cron":
         raise ToolProblem(f'when: "{given["when"][:100]}" is not a cron expression; use schedule_notification for it.')
     config = dict(when.config)
@@ -172,11 +175,11 @@ def _cron_of(given: Arguments) -> tuple[str, dict[str, Any]]:
 
 def _in_words(call: Call, given: Arguments) -> Reply:
     """Schedule what `when` says, once or repeatedly."""
-    if also := next((name for name in ("datetime", "time", "date", "delay") if name in given), None):
+    if also := next((name for name in ("datetime", "time", "date", "delay", "rrule") if name in given), None):
         raise ToolProblem(f"when: cannot be combined with {also}; give one of them.")
     zone = call.in_zone(given.get("timezone")).zone
     try:
-        when = requested_when(given)
+        when = requested_when(call, given)
     except ToolProblem as problem:
         raise ToolProblem(f"{str(problem).rstrip('.')}. {now_text(call, zone)}") from None
     if when.type == "cron":

@@ -31,6 +31,7 @@ TIMES: dict[str, Schema] = {
     "delay": text("From now: 2h30m or 1d."),
     "timezone": text("User's: Europe/Berlin; time needs it."),
 }
+RRULE = text("FREQ=MONTHLY;BYDAY=-1FR.")
 CRON_WHEN = text("Instead of cron: every weekday at 8:30.")
 _LISTED = option_arguments("max_attempts", "timeout", "catch_up", "overlap", max_attempts=ATTEMPTS, overlap="allow")
 CRON_POLICY = _LISTED | options_argument(*_LISTED)

@@ -34,7 +34,12 @@ TOOLS = [
     tool(
         handlers.schedule_notification,
         "Notify later",
-        text.TO | text.NAMED | text.TIMES | {"when": BRIEF_WHEN} | text.ONCE_POLICY | text.IDEMPOTENCY,
+        text.TO
+        | text.NAMED
+        | text.TIMES
+        | {"when": BRIEF_WHEN, "rrule": text.RRULE}
+        | text.ONCE_POLICY
+        | text.IDEMPOTENCY,
         text.results("success", "message_id", "schedule_id", "scheduled_time", "delay", "confirmation", *_FACTS),
         ("message", "notification_topic"),
         always=("success", "message_id", "confirmation"),
@@ -45,7 +50,7 @@ TOOLS = [
         "Notify regularly",
         text.TO | text.CRON | {"when": text.CRON_WHEN} | text.CRON_POLICY | text.IDEMPOTENCY,
         text.results("success", "schedule_id", "cron", "confirmation", *_FACTS),
-        ("message", "notification_topic", "cron", "timezone"),
+        ("message", "notification_topic", "timezone"),
         always=("success", "schedule_id", "cron", "confirmation"),
         open_world=True,
     ),
