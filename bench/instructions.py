@@ -162,8 +162,7 @@ class _Driver:
         new = NewSchedule("job", "noop", workload.trigger, workload.config, payload)
         for number in range(workload.owners):
             caller = Caller(LOCAL if workload.owners == 1 else f"owner {number}")
-            made = self.app.scheduler.create_many(caller, [new] * (workload.schedules // workload.owners))
-            assert made.is_ok, made
+            self.app.scheduler.create_many(caller, [new] * (workload.schedules // workload.owners))
 
     def run_due(self, workload: Workload) -> None:
         for _ in range(workload.instants):

@@ -10,11 +10,13 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from heapq import heappop, heappush
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from duetime.engine.clock import DAY, HOUR, MINUTE, Instant, datetime_of, instant_of
+from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import Caller, Kind, Prepared, ThreadUse
 from duetime.engine.limits import MOST_CHANGES
 from duetime.engine.model import Definition, RunStatus, Schedule, ScheduleState
@@ -22,7 +24,6 @@ from duetime.engine.outcome import Completed, Failed, Outcome
 from duetime.engine.policy.catch_up import Answers, evaluate
 from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.record import Finished
-from duetime.engine.result import Ok
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import ClaimRequest, RunQuery
 from duetime.engine.validation import Changes, NewSchedule
@@ -154,7 +155,7 @@ class EditedWorld:
             self._check_next_times()
         self.away_until = 0
         for book in self.books:
-            self.scheduler.resume(CALLER, book.public_id)
+            self._resume(book)
         self._pass_time(self.clock.now() + HOUR)
 
     # -- time passes ---------------------------------------------------------------------------------------------------
@@ -217,8 +218,7 @@ class EditedWorld:
             policy |= {"max_attempts": chance.randint(2, 3), "backoff": HOUR}
         new = NewSchedule("job", f"schedule {number}", type_, config, {}, policy)
         made = self.scheduler.create_many(CALLER, [new])
-        assert isinstance(made, Ok), made
-        return Book(made.value[0].definition.public_id, [Era(0, rule)])
+        return Book(made[0].definition.public_id, [Era(0, rule)])
 
     def _rule(self, now: int, inherited: Rule | None, starting: int | None) -> tuple[Rule, str, dict[str, Any]]:
         """Return a random rule, for the book and as a request. The limits of the rule in force stay."""
@@ -261,42 +261,50 @@ class EditedWorld:
         changes = Changes(
             trigger_type=type_, trigger_config=config, starting=None if starting is None else Instant(starting)
         )
-        answer = self.scheduler.edit(CALLER, book.public_id, changes)
+        refusal = self._try(partial(self.scheduler.edit, CALLER, book.public_id, changes))
         fires = next(rule.instants(begin - (starting is not None), begin + 150 * DAY), None) is not None
         room = starting is None or book.changes_after(now, starting) < MOST_CHANGES
-        if isinstance(answer, Ok):
+        if refusal is None:
             book.replace(rule, starting, now)
         elif fires and room and self.schedule(book).progress.state != ScheduleState.ENDED:
-            self.failures.append(f"{book.public_id}: an edit was refused: {answer}")
+            self.failures.append(f"{book.public_id}: an edit was refused: {refusal}")
 
     def _edit_policy(self, book: Book) -> None:
-        self.scheduler.edit(CALLER, book.public_id, Changes(policy=self._policy()))
+        self._try(partial(self.scheduler.edit, CALLER, book.public_id, Changes(policy=self._policy())))
 
     def _move(self, book: Book) -> None:
         now = self.clock.now()
         target = Instant(now + self.chance.randrange(1, 3 * DAY))
         was_active = self.schedule(book).progress.state in (ScheduleState.ACTIVE, ScheduleState.PAUSED)
-        answer = self.scheduler.edit(CALLER, book.public_id, Changes(next=target))
-        if isinstance(answer, Ok) and was_active:
+        refusal = self._try(partial(self.scheduler.edit, CALLER, book.public_id, Changes(next=target)))
+        if refusal is None and was_active:
             book.move(target, now)
 
     def _pause(self, book: Book) -> None:
         until = (
             Instant(self.clock.now() + self.chance.randrange(HOUR, 10 * DAY)) if self.chance.random() < 0.5 else None
         )
-        self.scheduler.pause(CALLER, book.public_id, until=until)
+        self._try(partial(self.scheduler.pause, CALLER, book.public_id, until=until))
 
     def _resume(self, book: Book) -> None:
-        self.scheduler.resume(CALLER, book.public_id)
+        self._try(partial(self.scheduler.resume, CALLER, book.public_id))
 
     def _run_now(self, book: Book) -> None:
-        self.scheduler.run_now(CALLER, book.public_id)
+        self._try(partial(self.scheduler.run_now, CALLER, book.public_id))
 
     def _retry(self, book: Book) -> None:
         query = RunQuery(schedule=self.schedule(book).definition.id, status=RunStatus.FAILED, limit=5, count_to=0)
         runs = self.store.runs(query).items
         if runs:
-            self.scheduler.retry(CALLER, self.chance.choice(runs).id)
+            self._try(partial(self.scheduler.retry, CALLER, self.chance.choice(runs).id))
+
+    def _try(self, change: Callable[[], object]) -> DuetimeError | None:
+        """Make a change; return why it was refused, or None."""
+        try:
+            change()
+        except DuetimeError as error:
+            return error
+        return None
 
     def _leave(self, book: Book) -> None:
         """Let the worker be away for a while; what it holds ends meanwhile and is recorded when it is back."""

@@ -17,7 +17,6 @@ from urllib.parse import quote
 from duetime.app import App, build
 from duetime.engine.kind import Caller
 from duetime.engine.model import Run
-from duetime.engine.result import Ok
 from duetime.engine.store import RunQuery
 from duetime.engine.validation import NewSchedule
 from duetime.settings import Settings
@@ -116,8 +115,7 @@ class _Round:
                 for task, number in tasks
             ],
         )
-        assert isinstance(made, Ok), made
-        apart = {one.definition.public_id for one in made.value if one.definition.subject == "hold_apart"}
+        apart = {one.definition.public_id for one in made if one.definition.subject == "hold_apart"}
 
         def begun() -> list[Execution]:
             found = read_effects(experiment.effects)

@@ -24,7 +24,6 @@ from duetime.app import build
 from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import Caller
 from duetime.engine.model import Run, ScheduleState
-from duetime.engine.result import Err
 from duetime.engine.store import RunQuery, ScheduleQuery
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.jobs.context import TaskContext
@@ -131,10 +130,13 @@ class _Scene:
 
         return registry
 
-    def _create(self, key: str, type_: str, config: dict[str, Any], policy: dict[str, Any]) -> Err | None:
+    def _create(self, key: str, type_: str, config: dict[str, Any], policy: dict[str, Any]) -> DuetimeError | None:
         new = NewSchedule("job", key, type_, config, {"task": "mark", "kwargs": {"key": key}}, policy)
-        made = self.app.scheduler.create(CALLER, new)
-        return made if isinstance(made, Err) else None
+        try:
+            self.app.scheduler.create(CALLER, new)
+        except DuetimeError as error:
+            return error
+        return None
 
     def _create_once(self) -> str:
         """Create a one-off that is due at once; return its key, or raise what a client would hear."""

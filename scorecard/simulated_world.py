@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from duetime.engine.clock import SECOND, Instant, datetime_of, instant_of
-from duetime.engine.errors import StoreUnavailable, WorkerGone
+from duetime.engine.errors import DuetimeError, StoreUnavailable, WorkerGone
 from duetime.engine.kind import Caller, Prepared, ThreadUse, Work
 from duetime.engine.model import Definition, RunId
 from duetime.engine.outcome import Completed, Failed, Outcome
 from duetime.engine.policy.record import Receipt
-from duetime.engine.result import Ok
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.validation import NewSchedule
 from duetime.engine.worker.runner import ClaimedRun
@@ -99,8 +99,7 @@ class World:
         config = {"seconds": period / SECOND, "start": _text(first), "end": _text(last)}
         new = NewSchedule("job", f"schedule {number}", "interval", config, {}, policy)
         made = self.scheduler.create_many(CALLER, [new])
-        assert isinstance(made, Ok), made
-        return Planned(made.value[0].definition.public_id, first, period, last, policy)
+        return Planned(made[0].definition.public_id, first, period, last, policy)
 
     # -- what happens ------------------------------------------------------------------------------------------
 
@@ -161,7 +160,8 @@ class World:
         joined = "SELECT public_id FROM schedules JOIN progress ON schedule = id WHERE state = 'paused'"
         paused = self.store._rows(joined, ())
         for (public_id,) in paused:
-            self.scheduler.resume(CALLER, public_id)
+            with suppress(DuetimeError):
+                self.scheduler.resume(CALLER, public_id)
         live = self.store._rows("SELECT 1 FROM runs WHERE finished IS NULL LIMIT 1", ())
         due = self.store._rows("SELECT 1 FROM due LIMIT 1", ())
         return not (paused or live or due)

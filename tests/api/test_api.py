@@ -16,7 +16,6 @@ from duetime.engine.errors import InvalidInput, Refused
 from duetime.engine.model import Schedule
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.jobs.registry import Registry
-from duetime.service.errors import unwrap
 from duetime.settings import AgentSettings, Settings
 from duetime.testing import Simulation
 
@@ -105,7 +104,7 @@ DAY = timedelta(days=1)
 def _stored(duetime: Duetime, payload: dict[str, Any]) -> str:
     """A prompt with more to it than the three functions know of."""
     new = NewSchedule("prompt", "a prompt", "once", {"run_at": SOON.isoformat()}, payload)
-    return unwrap(duetime.scheduler.create(duetime.caller, new)).definition.public_id
+    return duetime.scheduler.create(duetime.caller, new).definition.public_id
 
 
 @pytest.mark.filterwarnings("ignore::duetime.api.NotStartedWarning")

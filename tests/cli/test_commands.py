@@ -19,7 +19,6 @@ from duetime.engine.redaction import without_password
 from duetime.engine.store import ScheduleQuery
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.jobs.registry import Registry
-from duetime.service.errors import unwrap
 from duetime.settings import Settings
 from duetime.terminal.output import clean, span
 from duetime.terminal.schedules import read
@@ -423,7 +422,7 @@ def test_inbox_shows_what_arrived(cli: Cli, tmp_path: Path) -> None:
     payload = {"message": "water \x1b[31m[b]them[/b]", "topic": "home", "title": "Plants"}
     with Duetime(str(tmp_path / "my.db"), registry=Registry()) as duetime:
         new = NewSchedule("notification", "n", "once", {"run_at": "2100-01-01T00:00:00Z"}, payload)
-        made = unwrap(duetime.scheduler.create(duetime.caller, new))
+        made = duetime.scheduler.create(duetime.caller, new)
         duetime.run_now(made.definition.public_id)
         eventually(lambda: duetime.history(made.definition.public_id)[0].finished, 20, "it was sent")
     shown = cli("inbox", "--db", "my.db").out

@@ -12,11 +12,9 @@ from duetime.api import Duetime
 from duetime.app import build
 from duetime.engine.clock import HOUR
 from duetime.engine.outcome import Failed
-from duetime.engine.result import Ok
 from duetime.engine.store import RunQuery
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.jobs.registry import Task
-from duetime.service.errors import unwrap
 from duetime.service.services import OPERATOR
 from duetime.settings import Settings, load_settings
 from tests.support.cli import Cli
@@ -116,7 +114,7 @@ def test_a_person_sees_what_is_retried_and_is_asked(cli: Cli, tmp_path: Path) ->
     create_one(room.store, once(now - 2 * HOUR, name="invoice"))  # type: ignore[arg-type]
     for hours in (4, 3, 2):
         hand.record(hand.claim(now - hours * HOUR), now - hours * HOUR, Failed("no", permanent=True))
-    unwrap(room.scheduler.pause(OPERATOR, the(room.store, pinged)))  # type: ignore[arg-type]
+    room.scheduler.pause(OPERATOR, the(room.store, pinged))  # type: ignore[arg-type]
     room.close()
     for arguments, asked in (((), "Retry 2 runs? [y/N]"), (("--every-run",), "Retry 4 runs? [y/N]")):
         with on_terminal("dead", "retry", "--all", *arguments, "--db", "my.db", folder=tmp_path) as terminal:
@@ -185,7 +183,7 @@ def test_what_a_request_hides_is_shown_neither_with_it_nor_with_its_callback(cli
     payload = {"url": "http://127.0.0.1:9/", "failure_callback": "http://127.0.0.1:9/cb", "retries": 0, **hidden}
     with Duetime(str(tmp_path / "my.db")) as duetime:
         new = NewSchedule("request", "hides", "once", {"run_at": "now"}, payload)
-        assert isinstance(duetime.scheduler.create(OPERATOR, new), Ok)
+        duetime.scheduler.create(OPERATOR, new)
         query = RunQuery(kind="request", status="failed")
         eventually(lambda: duetime.app.store.runs(query).total == 2, 20, "the request and its callback, failed")
     letters = cli("dead", "list", "--json")
@@ -246,7 +244,7 @@ def test_a_run_that_has_begun_is_asked_to_stop(cli: Cli, tmp_path: Path) -> None
     with Duetime(str(tmp_path / "my.db"), settings=settings) as duetime:
         duetime.app.registry.add(Task(hold, name="hold"))
         new = NewSchedule("job", "holds", "once", {"run_at": "now"}, {"task": "hold"})
-        assert isinstance(duetime.scheduler.create(OPERATOR, new), Ok)
+        duetime.scheduler.create(OPERATOR, new)
         assert begun.wait(30)
         (run,) = cli("run", "list", "--status", "running", "--json").document["runs"]
         asked = cli("run", "stop", str(run["run_id"]), "--json").document

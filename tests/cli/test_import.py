@@ -12,20 +12,19 @@ import pytest
 from icalendar import Calendar
 
 from duetime.api import Duetime
-from duetime.app import build
+from duetime.app import App, build
 from duetime.cli.data.crontab import NeedsShell, Unusable, Way, plain_command, read_crontab, shell_syntax
 from duetime.engine.clock import DAY, HOUR, Instant, SystemClock
 from duetime.engine.kind import Caller
 from duetime.engine.model import Schedule
-from duetime.engine.result import Err
 from duetime.engine.times import iso_local
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.kinds.jobs.shell_task import MODULE
-from duetime.service.errors import unwrap
 from duetime.service.services import OPERATOR
 from duetime.settings import Settings
 from tests.support.cli import Cli
 from tests.support.crontabs import crontab
+from tests.support.refusals import refusal_of
 from tests.support.settings import write_trusted
 from tests.support.terminal import on_terminal
 from tests.support.workers import eventually
@@ -194,16 +193,16 @@ def test_an_agent_cannot_make_such_jobs_however_it_is_called(tmp_path: Path) -> 
         for caller in (Caller("local"), Caller("local", operator=True, holder="tok_1"), Caller("ann", holder="tok_2")):
             assert "run_command" not in [task["name"] for task in room.registry.describe(caller)]
             for task in ("run_command", "run_command(argv=['/bin/true'])", "echo(1) | run_command"):
-                assert _made(room, caller, task).code == "unknown_task"
-        made: Schedule = unwrap(_made(room, OPERATOR, "run_command", {"argv": ["/bin/true"]}))
+                assert refusal_of(_made, room, caller, task).code == "unknown_task"
+        made = _made(room, OPERATOR, "run_command", {"argv": ["/bin/true"]})
         changed = Changes(payload={"task": "run_command", "args": [], "kwargs": {"argv": ["/bin/sh"]}})
-        refused = room.scheduler.edit(Caller("local"), made.definition.public_id, changed)
-        assert isinstance(refused, Err) and refused.code == "unknown_task"
+        refused = refusal_of(lambda: room.scheduler.edit(Caller("local"), made.definition.public_id, changed))
+        assert refused.code == "unknown_task"
     finally:
         room.close()
 
 
-def _made(room: Any, caller: Caller, task: str, kwargs: dict[str, Any] | None = None) -> Any:
+def _made(room: App, caller: Caller, task: str, kwargs: dict[str, Any] | None = None) -> Schedule:
     payload = {"task": task, "args": [], "kwargs": kwargs or {}}
     return room.scheduler.create(caller, NewSchedule("job", "n", "interval", {"hours": 1}, payload))
 
@@ -305,7 +304,7 @@ def test_a_next_time_that_was_moved_stays_moved_and_runs_that_are_left_stay_left
     room = build(Settings(db=str(tmp_path / "my.db")))
     moved = Instant(room.clock.now() + 40 * DAY)
     id = cli("job", "show", "moved", "--json").document["id"]
-    unwrap(room.scheduler.edit(OPERATOR, id, Changes(next=moved)))
+    room.scheduler.edit(OPERATOR, id, Changes(next=moved))
     room.close()
     documents = exports(cli, "my.db")
     for document in documents:

@@ -22,7 +22,6 @@ from duetime.engine.model import Run
 from duetime.engine.store import ClaimRequest, RunQuery, ScheduleQuery
 from duetime.engine.validation import NewSchedule
 from duetime.service.change_feed import BATCH
-from duetime.service.errors import unwrap
 from duetime.service.services import OPERATOR
 from duetime.settings import Settings
 from duetime.terminal.input import DOWN, ENTER
@@ -81,8 +80,8 @@ def room(tmp_path: Path) -> App:
 def make_due(room: App, number: int, name: str = "job", kind: str = "job") -> None:
     payload = {"task": "echo", "args": ["hi"]} if kind == "job" else {"message": "hi", "topic": "home"}
     news = [NewSchedule(kind, name, "interval", {"hours": 1}, payload) for _ in range(number)]
-    for made in unwrap(room.scheduler.create_many(OPERATOR, news)):
-        unwrap(room.scheduler.run_now(OPERATOR, made.definition.public_id))
+    for made in room.scheduler.create_many(OPERATOR, news):
+        room.scheduler.run_now(OPERATOR, made.definition.public_id)
 
 
 def words(news: list[tuple[str, Run]]) -> list[tuple[str, str]]:
@@ -114,11 +113,11 @@ def test_every_run_is_told_once_however_it_ends(room: App, tmp_path: Path) -> No
 def test_what_is_tried_again_by_hand_is_news(room: App, tmp_path: Path) -> None:
     payload = {"task": "shorten", "args": ["x"], "kwargs": {"words": 0}}
     new = NewSchedule("job", "bad", "once", {"run_at": "now"}, payload)
-    made = unwrap(room.scheduler.create(OPERATOR, new))
+    made = room.scheduler.create(OPERATOR, new)
     work_off(tmp_path, room)
-    (run,) = unwrap(room.scheduler.history(OPERATOR, made.definition.public_id)).items
+    (run,) = room.scheduler.history(OPERATOR, made.definition.public_id).items
     tail = Tail(room, long=0)
-    unwrap(room.scheduler.retry(OPERATOR, run.id))
+    room.scheduler.retry(OPERATOR, run.id)
     tail.news()
     work_off(tmp_path, room)
     assert words(tail.news()) == [("failed", "bad")]
@@ -347,8 +346,8 @@ def test_keys_of_top_select_show_retry_pause_and_quit(cli: Cli, tmp_path: Path) 
 
 def test_top_shows_the_input_of_a_run_of_its_own(room: App) -> None:
     new = NewSchedule("job", "greet", "interval", {"hours": 2}, {"task": "echo", "args": ["as usual"]})
-    schedule = unwrap(room.scheduler.create(OPERATOR, new))
-    run = unwrap(room.scheduler.run_with(OPERATOR, schedule, {"task": "echo", "args": ["for once"]}))
+    schedule = room.scheduler.create(OPERATOR, new)
+    run = room.scheduler.run_with(OPERATOR, schedule, {"task": "echo", "args": ["for once"]})
     actions = Actions(room)
     actions.choose([TopRow(schedule.definition.id, run, ())])
     actions.press(ENTER)

@@ -18,11 +18,9 @@ from duetime.engine.errors import StoreUnavailable
 from duetime.engine.kind import Caller
 from duetime.engine.model import Run, ScheduleId
 from duetime.engine.outcome import Failed
-from duetime.engine.result import Ok
 from duetime.engine.store import RunQuery
 from duetime.engine.store_interfaces import Trace
 from duetime.kinds.jobs.registry import Task
-from duetime.service.errors import unwrap
 from duetime.service.operations import overview
 from tests.support.browsing import (
     Browser,
@@ -64,7 +62,7 @@ def test_the_list_shows_what_fires_next(served: Site) -> None:
     made(served, "far", ("once", {"run_at": "in 3 days"}), owner="planner")
     made(served, "near", ("once", {"run_at": "in 2 days"}), owner="planner")
     resting = made(served, "resting", owner="planner")
-    assert isinstance(served.room.scheduler.pause(Caller("planner"), resting.definition.public_id), Ok)
+    served.room.scheduler.pause(Caller("planner"), resting.definition.public_id)
     shown = browser.text("/schedules?order=next")
     assert "2 schedules" in shown
     assert shown.index("near") < shown.index("far") and "resting" not in shown
@@ -114,7 +112,7 @@ def test_the_tabs_count_and_one_offs_of_runs_are_hidden(served: Site) -> None:
     for name, change in (("resting", served.room.scheduler.pause), ("cancelled", served.room.scheduler.cancel)):
         change(Caller("tabs"), made(served, name, owner="tabs").definition.public_id)
     delivery = once(owner="tabs", kind="notification", name="result of a run", key="~run:7.1")
-    unwrap(served.room.store.create([delivery]))
+    served.room.store.create([delivery])
     page = browser.text("/schedules")
     assert "Active 3 Paused 1 Done 1 All 5" in page and "result of a run" not in page
     assert "scheduled" in page and "pending" not in page, "to people"
@@ -153,7 +151,7 @@ def test_all_that_match_are_changed_and_that_is_undone(served: Site) -> None:
     late = made(served, "match created meanwhile", owner="matching")
     sure = [("matching", "1"), ("action", "cancel"), ("sure", "60"), ("back", "text=match")]
     assert "Cancel 61 schedules?" in words(browser.send("/schedules", sure)), "other schedules than were confirmed"
-    unwrap(served.room.scheduler.delete(Caller("matching"), late.definition.public_id))
+    served.room.scheduler.delete(Caller("matching"), late.definition.public_id)
     assert "60 schedules cancelled." in browser.follow(browser.send("/schedules", sure))
 
 
@@ -161,7 +159,7 @@ def test_undo_leaves_alone_what_a_change_of_many_did_not_change(served: Site) ->
     browser, caller, scheduler = signed_in_as(served, "careful"), Caller("careful"), served.room.scheduler
     firing, resting = (made(served, name, owner="careful") for name in ("firing", "resting"))
     end = Instant(scheduler.clock.now() + DAY)
-    unwrap(scheduler.pause(caller, resting.definition.public_id, until=end, note="until the move"))
+    scheduler.pause(caller, resting.definition.public_id, until=end, note="until the move")
     both = [("id", each.definition.public_id) for each in (firing, resting)]
     paused = browser.send("/schedules", [*both, ("action", "pause")])
     assert "1 schedule paused." in browser.follow(paused)
@@ -182,7 +180,7 @@ def test_undo_says_what_could_not_be_undone(served: Site) -> None:
     names = [made(served, name, owner="hasty").definition.public_id for name in ("kept", "gone")]
     for left, said in ((1, f"Not changed back: {names[1]}: there is no such schedule"), (0, "no longer be undone")):
         paused = browser.send("/schedules", [("id", id) for id in names] + [("action", "pause")])
-        unwrap(scheduler.delete(Caller("hasty"), names[left]))
+        scheduler.delete(Caller("hasty"), names[left])
         key = paused.headers["location"].partition("undo=")[2]
         assert said in browser.follow(browser.send("/undo", {"undo": key, "to": "/schedules"}))
 
@@ -308,7 +306,7 @@ def test_many_dead_letters_are_retried_after_a_confirmation(served: Site) -> Non
     )
     for hours in (4, 3, 2):
         hand.record(hand.claim(now - hours * HOUR), now - hours * HOUR, Failed("no", permanent=True))
-    unwrap(served.room.scheduler.pause(Caller("billing"), often.definition.public_id))
+    served.room.scheduler.pause(Caller("billing"), often.definition.public_id)
     browser = signed_in_as(served, "billing")
     listed = browser.get("/dead-letters").body.decode()
     assert '<button name="all" value="retry">Retry all 4</button>' in listed, "it is not the primary button"
@@ -328,7 +326,7 @@ def test_many_dead_letters_are_retried_after_a_confirmation(served: Site) -> Non
     every_one = {"one": problem, "sure": "2", "every_run": "1"}
     assert "2 runs requeued." in browser.follow(browser.send("/dead-letters", every_one))
     for each in (often, invoice):
-        unwrap(served.room.scheduler.delete(Caller("billing"), each.definition.public_id))
+        served.room.scheduler.delete(Caller("billing"), each.definition.public_id)
 
 
 def test_why_a_run_is_not_retried_is_said_as_everywhere(served: Site) -> None:
@@ -408,9 +406,9 @@ def test_who_pauses_a_failing_schedule_is_told_from_a_pause_after_failures(
     all_ = [made(served, name, owner="pauser", payload=wrong, policy=policy) for name, policy in policies.items()]
     with working(served):
         for each in all_:
-            unwrap(served.room.scheduler.run_now(caller, each.definition.public_id))
+            served.room.scheduler.run_now(caller, each.definition.public_id)
         eventually(lambda: len(runs_of(served, status="dead", owner="pauser")) == 2, 20, "both failed")
-    unwrap(served.room.scheduler.pause(caller, all_[1].definition.public_id, note="paused for the holidays"))
+    served.room.scheduler.pause(caller, all_[1].definition.public_id, note="paused for the holidays")
     page = signed_in_as(served, "pauser").text("/").partition("Paused automatically")[2].partition("Failing")[0]
     assert "gave up" in page and "by hand" not in page
 

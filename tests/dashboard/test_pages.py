@@ -15,7 +15,6 @@ from duetime.dashboard.filters import is_web_address, visible
 from duetime.dashboard.filters import linked as linked_text
 from duetime.dashboard.navigation import documentation
 from duetime.engine.store import RunQuery
-from duetime.service.errors import unwrap
 from tests.support.browsing import (
     Browser,
     field,
@@ -275,7 +274,7 @@ def test_what_a_request_hides_is_shown_neither_with_it_nor_with_its_callback(ser
     source = made(served, "hides", kind="request", payload={**payload, "headers": {"X-Anything": "private"}})
     about = {"payload": source.definition.payload, "result": None}
     told = json.dumps({"url": "https://example.org/cb", "method": "POST", "about": about})
-    [(callback, _)] = unwrap(served.room.store.create([once(kind="request", owner="local", payload=told)]))
+    [(callback, _)] = served.room.store.create([once(kind="request", owner="local", payload=told)])
     for schedule in (source, callback):
         for path in (page_of(schedule), page_of(schedule, "edit")):
             page = local.get(path).body.decode()

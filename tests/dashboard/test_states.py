@@ -16,7 +16,6 @@ from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.model import Run
 from duetime.engine.policy.options import make_policy
 from duetime.engine.policy.rows import backoff
-from duetime.engine.result import Ok
 from duetime.engine.store import RunQuery
 from duetime.kinds.jobs.registry import Task
 from duetime.service.operations import overview
@@ -47,10 +46,10 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         failing = made(there, "failing", payload={"task": "unlucky"})
         with working(there):
             for number in range(1, 4):
-                assert isinstance(there.room.scheduler.run_now(Caller("local"), failing.definition.public_id), Ok)
+                there.room.scheduler.run_now(Caller("local"), failing.definition.public_id)
                 eventually(partial(_has_failed, there, number), 20, "it failed")
             for _ in range(2):
-                assert isinstance(there.room.scheduler.run_now(Caller("local"), twice.definition.public_id), Ok)
+                there.room.scheduler.run_now(Caller("local"), twice.definition.public_id)
             eventually(lambda: _total(there, "waiting") == 2 and _total(there, "pending"), 20, "they wait")
         yield there
 
@@ -72,14 +71,14 @@ def test_a_paused_schedule_with_a_waiting_run_is_said_to_be_paused(busy: Site) -
     waiting = busy.room.store.get(_run(busy, "waiting").schedule)
     assert waiting is not None
     id = waiting.definition.public_id
-    assert isinstance(busy.room.scheduler.pause(Caller("local"), id), Ok)
+    busy.room.scheduler.pause(Caller("local"), id)
     for path in ("/schedules?view=paused", page_of(waiting)):
         text = browser.text(path)
         assert "paused waiting for agent" in text, path
     row = browser.get("/schedules?view=paused").body.decode()
     assert f'formaction="/schedules/{id}/resume"' in row and f'formaction="/schedules/{id}/pause"' not in row
     assert "birds paused No agent is given it" in browser.text("/inbox")
-    assert isinstance(busy.room.scheduler.resume(Caller("local"), id), Ok)
+    busy.room.scheduler.resume(Caller("local"), id)
     assert "paused" not in browser.text(page_of(waiting))
 
 

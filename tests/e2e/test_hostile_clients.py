@@ -16,7 +16,6 @@ from duetime.engine.clock import SystemClock
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller
 from duetime.engine.model import Progress, ScheduleId, ScheduleState
-from duetime.engine.result import Ok
 from duetime.engine.validation import NewSchedule
 from duetime.http.connection_limits import ConnectionLimits, ConnectionTable
 from duetime.http.server import KEEP_ALIVE, PATIENCE
@@ -299,8 +298,7 @@ def test_a_server_without_descriptors_goes_on_and_breaks_no_schedule(tmp_path: P
 def _every_second(room: App, zone: str) -> ScheduleId:
     trigger = {"seconds": 1, "timezone": zone}
     made = room.scheduler.create(Caller("local"), NewSchedule("job", zone, "interval", trigger, {"task": "echo"}))
-    assert isinstance(made, Ok), made
-    return made.value.definition.id
+    return made.definition.id
 
 
 def _progress(room: App, id: ScheduleId) -> Progress:

@@ -14,7 +14,6 @@ from mcp import Client
 
 from duetime.app import build
 from duetime.engine.store import ScheduleQuery
-from duetime.service.errors import unwrap
 from duetime.service.services import OPERATOR
 from duetime.settings import Settings
 from tests.support.agents import ERAS, call, cut_off, over_http, serving, talk, until
@@ -181,8 +180,8 @@ def test_a_live_server_shows_runs_and_a_quiet_one_nothing(tmp_path: Path) -> Non
         start("serve", "--quiet", "--port", "0", "--db", "my.db", "--tasks", "mine.py", folder=tmp_path) as process,
         closing(build(Settings(db=str(tmp_path / "my.db")), tasks=False)) as app,
     ):
-        [job] = unwrap(app.scheduler.search(OPERATOR, ScheduleQuery())).items
-        unwrap(app.scheduler.run_now(OPERATOR, job.definition.public_id))
+        [job] = app.scheduler.search(OPERATOR, ScheduleQuery()).items
+        app.scheduler.run_now(OPERATOR, job.definition.public_id)
         assert process.stderr is not None and process.stdout is not None
         line = process.stderr.readline()
         assert line.rstrip().endswith("attempt 1 failed: ValueError: no luck (mine.py:5 in fails)")

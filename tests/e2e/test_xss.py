@@ -15,7 +15,6 @@ from playwright.sync_api import Browser, Page, expect
 
 from duetime.engine.kind import Caller
 from duetime.engine.model import Schedule
-from duetime.engine.result import Ok
 from duetime.engine.store import RunQuery, ScheduleQuery
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.jobs.registry import Task
@@ -41,8 +40,7 @@ def echo(text: str) -> Any:
 
 def create(there: Site, owner: str, new: NewSchedule) -> Schedule:
     made = there.room.scheduler.create(Caller(owner), new)
-    assert isinstance(made, Ok), made
-    return made.value
+    return made
 
 
 @pytest.fixture(scope="module")

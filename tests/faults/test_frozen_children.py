@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from duetime.engine.kind import LOCAL, Caller
-from duetime.engine.result import Ok
 from duetime.engine.validation import NewSchedule
 from tests.faults.conftest import LEASE, ONE_STORE
 from tests.faults.test_stopped import stop_between_transactions
@@ -45,7 +44,7 @@ def begin_all(team: Crew) -> tuple[WorkerProcess, list[int]]:
     files = {name: team.folder / name for name in ("job", "shell", "program")}
     argv = ["sh", "-c", SHELL.format(told=files["shell"])]
     soon = {"run_at": "now"}
-    made = team.app.scheduler.create_many(
+    team.app.scheduler.create_many(
         Caller(LOCAL, operator=True),
         [
             NewSchedule("job", "job", "once", soon, {"task": "hang", "kwargs": {"told": str(files["job"])}}),
@@ -53,7 +52,6 @@ def begin_all(team: Crew) -> tuple[WorkerProcess, list[int]]:
             NewSchedule("prompt", "program", "once", soon, {"prompt": "work", "agent": "program"}),
         ],
     )
-    assert isinstance(made, Ok), made
     pids = [pid for file in files.values() for pid in told(file)]
     assert len(pids) == 6 and all(map(lives, pids))
     return worker, pids

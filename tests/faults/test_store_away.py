@@ -10,9 +10,9 @@ import pytest
 
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.model import WorkerId
-from duetime.engine.result import Err
 from duetime.engine.validation import NewSchedule
 from tests.support.postgres import PostgresServer
+from tests.support.refusals import refusal_of
 from tests.support.size import FULL
 from tests.support.workers import CALLER, CLOCK, Crew, crew, eventually
 
@@ -45,10 +45,11 @@ def test_nobody_who_lives_is_rescued_when_the_database_was_away_for_two_leases(
     private_postgres.stop("fast" if mode == "fast" else "immediate")
     gate.touch()
     eventually(lambda: len(private.events("ended")) == 6, 30, "six of them end while there is no database")
-    refused = private.app.scheduler.create(
-        CALLER, NewSchedule("job", "x", "interval", {"minutes": 1}, {"task": "mark", "kwargs": {"key": "x"}})
+    refused = refusal_of(
+        lambda: private.app.scheduler.create(
+            CALLER, NewSchedule("job", "x", "interval", {"minutes": 1}, {"task": "mark", "kwargs": {"key": "x"}})
+        )
     )
-    assert isinstance(refused, Err)
     assert refused.code == "store_unavailable"
     let_pass(2 * LEASE)
     private_postgres.start()

@@ -49,8 +49,7 @@ class Figures:
 
 
 def schedule(api: Api, *news: NewSchedule) -> None:
-    made = api.room.scheduler.create_many(ADA, news)
-    assert made.is_ok, made
+    api.room.scheduler.create_many(ADA, news)
 
 
 def hourly(task: str = "echo", **policy: object) -> NewSchedule:

@@ -11,8 +11,8 @@ import duetime
 SOURCE = Path(duetime.__file__).parent
 INTERFACES = {"mcp", "rest", "dashboard", "terminal", "cli", "api"}
 PARTS_OF_KINDS = {"mcp", "cli", "form", "api", "dashboard", "chat"}
-FREE = {"duetime.engine.clock", "duetime.engine.errors", "duetime.engine.result"}
-"""Modules of which everything may be imported; `result` has the errors that are values."""
+FREE = {"duetime.engine.clock", "duetime.engine.errors"}
+"""Modules of which everything may be imported."""
 FREE_NAMES = {"Caller", "LOCAL", "RunId", "ScheduleId", "WorkerId"}
 MAX_IMPORTED = 52
 """How many names are imported otherwise. It may only become smaller: use an operation, or `service.vocabulary`."""

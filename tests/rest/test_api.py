@@ -350,7 +350,7 @@ def test_what_stays_hidden_is_not_put_back_over_a_change_in_between(
 
     def meanwhile(_kind: RequestKind, caller: Caller, _schedule: Schedule, changes: Changes) -> Changes:
         renewed = {**hidden, "headers": {"Authorization": "Bearer new-secret-thing"}}
-        assert api.room.scheduler.edit(caller, made["id"], Changes(payload=renewed)).is_ok
+        api.room.scheduler.edit(caller, made["id"], Changes(payload=renewed))
         return changes
 
     monkeypatch.setattr(RequestKind, "adapt_edit", meanwhile)

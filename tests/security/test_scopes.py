@@ -5,21 +5,22 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
 from starlette.routing import BaseRoute, Mount
 
 from duetime.engine.clock import HOUR, Instant
+from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import Caller
 from duetime.engine.model import Definition, Run, RunId, RunStatus
 from duetime.engine.outcome import Waiting
 from duetime.engine.policy.claim import Claim
-from duetime.engine.policy.decision import Change, Decision, done
+from duetime.engine.policy.decision import Change, Decision
 from duetime.engine.policy.record import Finished
 from duetime.engine.policy.rows import Writes
-from duetime.engine.result import Err, Ok
 from duetime.engine.scopes import check, common, lacking
 from duetime.engine.store import ClaimRequest, RunQuery, ScheduleQuery
 from duetime.engine.validation import Changes, NewSchedule
@@ -38,6 +39,7 @@ from scorecard.mcp_client import META
 from tests.e2e.test_mcp_tools import CALLS
 from tests.support.browsing import Browser, signed_in_as, words
 from tests.support.interfaces import CRON, PAYLOADS
+from tests.support.refusals import attempt
 from tests.support.web import MODERN, Reply, Site, site
 from tests.support.wordings import NO_TASKS
 
@@ -135,22 +137,20 @@ def create(
 ) -> str:
     new = NewSchedule(kind, "mine", type, config or {"expression": CRON}, {**PAYLOADS[kind], **payload})
     made = there.room.scheduler.create(caller, new)
-    assert isinstance(made, Ok), made
-    return made.value.definition.public_id
+    return made.definition.public_id
 
 
 def fail(there: Site, id: str) -> int:
     run = there.room.scheduler.run_now(ADA, id)
-    assert isinstance(run, Ok)
-    there.room.scheduler.cancel_run(ADA, run.value.id)
+    there.room.scheduler.cancel_run(ADA, run.id)
     now = there.room.clock.now()
 
-    def decide(change: Change, run: Run) -> Decision:
+    def decide(change: Change, run: Run) -> Decision[Any]:
         broken = run._replace(status=RunStatus.FAILED, finished=now, error="it broke")
-        return done(Writes(runs={run.id: broken}), broken)
+        return Writes(runs={run.id: broken}), broken
 
-    there.room.store.change_run(RunId(run.value.id), now, decide)
-    return run.value.id
+    there.room.store.change_run(RunId(run.id), now, decide)
+    return run.id
 
 
 def wait(there: Site) -> int:
@@ -353,8 +353,9 @@ def prompts(there: Site) -> dict[str, str]:
     return {agent: create(there, "prompt", agent=agent) for agent in ("claude", "codex")}
 
 
-def code(result: Any) -> str:
-    return result.code if isinstance(result, Err) else "ok"
+def code(call: Callable[[], object]) -> str:
+    result = attempt(call)
+    return result.code if isinstance(result, DuetimeError) else "ok"
 
 
 def test_a_token_for_one_agent_wakes_no_other(there: Site, things: Things) -> None:
@@ -366,26 +367,26 @@ def test_a_token_for_one_agent_wakes_no_other(there: Site, things: Things) -> No
     assert foreign is not None and own is not None
     body = {"prompt": "x", "agent": "codex"}
     refused = {
-        "create": scheduler.create(CLAUDE, NewSchedule("prompt", "x", "cron", {"expression": CRON}, body)),
-        "default agent": scheduler.create(
+        "create": lambda: scheduler.create(CLAUDE, NewSchedule("prompt", "x", "cron", {"expression": CRON}, body)),
+        "default agent": lambda: scheduler.create(
             CLAUDE, NewSchedule("prompt", "x", "cron", {"expression": CRON}, {"prompt": "x"})
         ),
-        "run": scheduler.run_now(CLAUDE, ids["codex"]),
-        "run with": scheduler.run_with(CLAUDE, foreign, body),
-        "resume": scheduler.resume(CLAUDE, ids["codex"]),
-        "edit": scheduler.edit(CLAUDE, ids["codex"], Changes(payload={"prompt": "x", "agent": "claude"})),
-        "edit to it": scheduler.edit(CLAUDE, ids["claude"], Changes(payload=body)),
-        "retry": scheduler.retry(CLAUDE, runs["codex"]),
-        "retry all": scheduler.retry_all(
+        "run": lambda: scheduler.run_now(CLAUDE, ids["codex"]),
+        "run with": lambda: scheduler.run_with(CLAUDE, foreign, body),
+        "resume": lambda: scheduler.resume(CLAUDE, ids["codex"]),
+        "edit": lambda: scheduler.edit(CLAUDE, ids["codex"], Changes(payload={"prompt": "x", "agent": "claude"})),
+        "edit to it": lambda: scheduler.edit(CLAUDE, ids["claude"], Changes(payload=body)),
+        "retry": lambda: scheduler.retry(CLAUDE, runs["codex"]),
+        "retry all": lambda: scheduler.retry_all(
             CLAUDE, [run for run in map(there.room.store.run, map(RunId, runs.values())) if run]
         ),
-        "take": scheduler.take_run(CLAUDE, things.runs["waiting"]),
+        "take": lambda: scheduler.take_run(CLAUDE, things.runs["waiting"]),
     }
-    assert {name: code(result) for name, result in refused.items()} == dict.fromkeys(refused, "scope")
+    assert {name: code(call) for name, call in refused.items()} == dict.fromkeys(refused, "scope")
     taken = scheduler.take(CLAUDE, "prompt")
-    assert isinstance(taken, Ok) and taken.value is None
+    assert taken is None
     assert stored(there) == before
-    assert code(scheduler.run_now(CLAUDE, ids["claude"])) == "ok"
+    assert code(lambda: scheduler.run_now(CLAUDE, ids["claude"])) == "ok"
 
 
 def test_a_retry_wakes_no_other_agent_than_its_own_input_names(there: Site) -> None:
@@ -395,10 +396,9 @@ def test_a_retry_wakes_no_other_agent_than_its_own_input_names(there: Site) -> N
     schedule = scheduler.find(ADA, id)
     assert schedule is not None
     run = scheduler.run_with(ADA, schedule, {"prompt": "x", "agent": "codex"})
-    assert isinstance(run, Ok)
-    scheduler.cancel_run(ADA, run.value.id)
-    assert code(scheduler.edit(ADA, id, Changes(payload={"prompt": "x", "agent": "claude"}))) == "ok"
-    assert code(scheduler.retry(CLAUDE, run.value.id)) == "scope"
+    scheduler.cancel_run(ADA, run.id)
+    assert code(lambda: scheduler.edit(ADA, id, Changes(payload={"prompt": "x", "agent": "claude"}))) == "ok"
+    assert code(lambda: scheduler.retry(CLAUDE, run.id)) == "scope"
 
 
 def definition_of(there: Site, id: str) -> Definition:
@@ -410,10 +410,9 @@ def definition_of(there: Site, id: str) -> Definition:
 def run_call(there: Site, id: str) -> Call:
     """Return the caller of a run's token, made as for an agent that is woken for a schedule."""
     run = there.room.scheduler.run_now(ADA, id)
-    assert isinstance(run, Ok)
     definition = definition_of(there, id)
     allowed = (allowance_of(definition) or NOTHING_MORE).text()
-    claim = Claim(run.value, definition, there.room.clock.now())
+    claim = Claim(run, definition, there.room.clock.now())
     access = RunAccess(there.room.settings, there.room.clock, "UTC")
     access.__dict__["_tokens"] = there.tokens
     grant: Grant = there.tokens.read(access(claim, 60.0, 1, allowed).token)
@@ -426,8 +425,8 @@ def test_a_run_may_do_no_more_than_the_token_that_stored_its_prompt(there: Site)
     assert (within.depth, set(within.scopes)) == (1, {"write", "agent:claude"})
     for agent, expected in (("codex", "scope"), ("claude", "ok")):
         new = NewSchedule("prompt", "x", "cron", {"expression": CRON}, {"prompt": "x", "agent": agent})
-        assert code(scheduler.create(within, new)) == expected
-    assert code(scheduler.delete(within, create(there, "job"))) == "scope"
+        assert code(partial(scheduler.create, within, new)) == expected
+    assert code(lambda: scheduler.delete(within, create(there, "job"))) == "scope"
     deeper = run_call(there, create(there, "prompt", agent="claude", caller=within)).caller
     assert set(deeper.scopes) == set(within.scopes)
     assert run_call(there, create(there, "prompt", agent="claude")).caller.scopes == ()
@@ -435,7 +434,10 @@ def test_a_run_may_do_no_more_than_the_token_that_stored_its_prompt(there: Site)
 
 def test_a_text_that_such_a_token_wrote_into_another_prompt_brings_its_limits_along(there: Site) -> None:
     id = create(there, "prompt", agent="claude")
-    assert code(there.room.scheduler.edit(CLAUDE, id, Changes(payload={"prompt": "mine", "agent": "claude"}))) == "ok"
+    assert (
+        code(lambda: there.room.scheduler.edit(CLAUDE, id, Changes(payload={"prompt": "mine", "agent": "claude"})))
+        == "ok"
+    )
     assert set(run_call(there, id).caller.scopes) == {"write", "agent:claude"}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,9 +13,8 @@ from duetime.engine.actor import Actor, actor_from
 from duetime.engine.clock import HOUR, MINUTE
 from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.model import Run, RunId, RunStatus
-from duetime.engine.policy.decision import Change, Decision, done
+from duetime.engine.policy.decision import Change, Decision
 from duetime.engine.policy.rows import Writes
-from duetime.engine.result import Ok
 from duetime.engine.store import RunQuery, ScheduleQuery
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.http.auth import caller_of
@@ -63,23 +63,21 @@ def author_of(there: Site, id: str) -> Actor:
 
 def make(there: Site, kind: str = "prompt", by: Caller = BY_RUN) -> str:
     made = there.room.scheduler.create(by, NewSchedule(kind, "same", "cron", {"expression": CRON}, PAYLOADS[kind]))
-    assert isinstance(made, Ok)
-    return made.value.definition.public_id
+    return made.definition.public_id
 
 
 def failed_run(there: Site, id: str) -> RunId:
     run = there.room.scheduler.run_now(Caller(LOCAL), id)
-    assert isinstance(run, Ok)
     now = there.room.clock.now()
 
-    def decide(change: Change, run: Run) -> Decision:
+    def decide(change: Change, run: Run) -> Decision[Any]:
         progress = change.schedule.progress
         broken = run._replace(status=RunStatus.FAILED, finished=now, error="it broke")
         rows = {progress.schedule: progress._replace(active=0)}
-        return done(Writes(runs={run.id: broken}, progress=rows, due_gone_of=[progress.schedule]))
+        return Writes(runs={run.id: broken}, progress=rows, due_gone_of=[progress.schedule]), None
 
-    assert isinstance(there.room.store.change_run(run.value.id, now, decide), Ok)
-    return run.value.id
+    there.room.store.change_run(run.id, now, decide)
+    return run.id
 
 
 def check(there: Site, by: Interface, actor: Actor) -> None:
@@ -158,25 +156,24 @@ def test_the_author_changes_with_the_text_alone(there: Site) -> None:
         Changes(payload={**PAYLOADS["prompt"], "max_runs_per_day": 5}),
         Changes(policy={"max_attempts": 2}),
     ):
-        assert isinstance(scheduler.edit(BY_ADA, id, changes), Ok), changes
+        scheduler.edit(BY_ADA, id, changes)
         assert author_of(there, id) == BY_RUN.actor, "a person who edits a limit did not write the text"
-    assert isinstance(scheduler.edit(BY_ADA, id, Changes(payload={"prompt": "water the roses"})), Ok)
+    scheduler.edit(BY_ADA, id, Changes(payload={"prompt": "water the roses"}))
     assert author_of(there, id) == BY_ADA.actor
 
 
 def test_who_hands_a_prompt_over_did_not_write_it(there: Site) -> None:
     scheduler, id = there.room.scheduler, make(there)
     run = scheduler.run_with(BY_RUN, scheduler.find(BY_RUN, id), {"prompt": "another"})  # type: ignore[arg-type]
-    assert isinstance(run, Ok)
     now = there.room.clock.now()
 
-    def wait(change: Change, seen: Run) -> Decision:
-        return done(Writes(runs={seen.id: seen._replace(status=RunStatus.WAITING)}))
+    def wait(change: Change, seen: Run) -> Decision[Any]:
+        return Writes(runs={seen.id: seen._replace(status=RunStatus.WAITING)}), None
 
-    assert isinstance(there.room.store.change_run(run.value.id, now, wait), Ok)
-    hand_over(Call(there.room.services, BY_ADA, "UTC"), HandOver(run=run.value.id, agent="scribe"))
+    there.room.store.change_run(run.id, now, wait)
+    hand_over(Call(there.room.services, BY_ADA, "UTC"), HandOver(run=run.id, agent="scribe"))
     assert author_of(there, id) == BY_RUN.actor
-    own = there.room.store.run_input(run.value.id)
+    own = there.room.store.run_input(run.id)
     assert (json.loads(own.payload or "")["agent"], actor_from(own.actor)) == ("scribe", BY_RUN.actor)
 
 

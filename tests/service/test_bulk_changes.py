@@ -10,7 +10,6 @@ import pytest
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.kind import Caller
 from duetime.engine.model import ScheduleState
-from duetime.engine.result import Ok
 from duetime.engine.validation import NewSchedule
 from duetime.service.services import Call
 from tests.support.agent import TOOLS, Agent
@@ -26,8 +25,7 @@ PAYLOADS: dict[str, dict[str, Any]] = {
 def make(stage: Stage, kind: str, name: str, owner: str = "ada", **fields: Any) -> str:
     new = NewSchedule(kind, name, "cron", {"expression": "0 9 * * *"}, {**PAYLOADS[kind], **fields})
     made = stage.app.scheduler.create(Caller(owner), new)
-    assert isinstance(made, Ok)
-    return made.value.definition.public_id
+    return made.definition.public_id
 
 
 def states(stage: Stage, *ids: str) -> list[str]:
@@ -199,7 +197,7 @@ def test_a_pause_until_resumes_by_itself(stage: Stage, four: tuple[str, ...]) ->
     stage.time.advance(timedelta(days=2))
     assert states(stage, four[2]) == ["active"]
     runs = stage.app.scheduler.history(Caller("ada"), four[2])
-    assert isinstance(runs, Ok) and [run.status for run in runs.value.items] == ["completed", "skipped"]
+    assert [run.status for run in runs.items] == ["completed", "skipped"]
 
 
 @pytest.mark.parametrize(("until", "words"), [("yesterday", "until: "), ("no time", "could not parse")])

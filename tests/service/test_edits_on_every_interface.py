@@ -11,7 +11,6 @@ import pytest
 
 from duetime import Duetime, DuetimeError
 from duetime.engine.kind import LOCAL, Caller
-from duetime.engine.result import Ok
 from duetime.engine.times import iso_local
 from duetime.engine.validation import NewSchedule
 from duetime.settings import Settings
@@ -71,8 +70,7 @@ def edit(request: pytest.FixtureRequest, there: Site, cli: Cli) -> Edit:
 def make(there: Site, type_: str = "cron", **config: Any) -> str:
     rule = {"expression": "0 9 * * *", **config} if type_ == "cron" else config
     made = there.room.scheduler.create(Caller(LOCAL), NewSchedule("job", "mine", type_, rule, {"task": "echo"}))
-    assert isinstance(made, Ok)
-    return made.value.definition.public_id
+    return made.definition.public_id
 
 
 def trigger(there: Site, id: str) -> dict[str, Any]:

@@ -16,9 +16,8 @@ from duetime.engine.encoding import encode_whole
 from duetime.engine.errors import Refused
 from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.model import RunId, RunStatus
-from duetime.engine.policy.decision import Change, Decision, done
+from duetime.engine.policy.decision import Change, Decision
 from duetime.engine.policy.rows import Writes
-from duetime.engine.result import Ok
 from duetime.engine.validation import NewSchedule
 from duetime.service.operations import inbox
 from duetime.service.services import Call, Services
@@ -38,21 +37,19 @@ def arrived(there: Site, number: int, owner: str = LOCAL) -> list[RunId]:
     """Make messages that have arrived, without a worker."""
     scheduler, store = there.room.scheduler, there.room.store
 
-    def decide(change: Change, run: Any) -> Decision:
+    def decide(change: Change, run: Any) -> Decision[Any]:
         kept = encode_whole({"topic": "builds", "message": f"Build {run.id}"})
         ended = run._replace(status=RunStatus.COMPLETED, finished=Instant(scheduler.clock.now()), result=kept)
-        return done(Writes(runs={run.id: ended}), ended)
+        return Writes(runs={run.id: ended}), ended
 
     payload = {"message": "Build", "topic": "builds"}
     new = NewSchedule("notification", "build", "cron", {"expression": "0 9 * * *"}, payload, {"overlap": "allow"})
     made = scheduler.create(Caller(owner), new)
-    assert isinstance(made, Ok)
     ids = []
     for _ in range(number):
-        run = scheduler.run_now(Caller(owner), made.value.definition.public_id)
-        assert isinstance(run, Ok)
-        assert isinstance(store.change_run(run.value.id, scheduler.clock.now(), decide), Ok)
-        ids.append(run.value.id)
+        run = scheduler.run_now(Caller(owner), made.definition.public_id)
+        store.change_run(run.id, scheduler.clock.now(), decide)
+        ids.append(run.id)
     return ids
 
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import Caller
 from duetime.engine.model import Schedule
-from duetime.engine.result import Err, Ok
 from duetime.engine.validation import NewSchedule
 from duetime.service.lookup import MOST_NAMED, find_schedule
+from tests.support.refusals import attempt, refusal_of
 from tests.support.stage import Stage
 from tests.support.wordings import not_cancelled
 
@@ -35,13 +36,12 @@ def make(stage: Stage, kind: str, name: str, caller: Caller = ADA) -> Schedule:
     }
     new = NewSchedule(kind, name, "cron", {"expression": "0 9 * * *"}, payloads[kind])
     made = stage.app.scheduler.create(caller, new)
-    assert isinstance(made, Ok)
-    return made.value
+    return made
 
 
 def find(stage: Stage, given: str | int, kind: str | None = None, caller: Caller = ADA) -> str:
-    found = find_schedule(stage.app.scheduler, caller, given, kind)
-    return found.value.definition.public_id if isinstance(found, Ok) else found.code
+    found = attempt(find_schedule, stage.app.scheduler, caller, given, kind)
+    return found.code if isinstance(found, DuetimeError) else found.definition.public_id
 
 
 def test_by_id_number_short_id_and_name(stage: Stage) -> None:
@@ -81,11 +81,13 @@ def test_what_belongs_to_others_is_not_there(stage: Stage) -> None:
 def test_a_name_finds_an_operators_own_and_an_id_those_of_others(stage: Stage) -> None:
     theirs = make(stage, "job", "nightly-report", BOB).definition
     for kind in (None, "job"):
-        answer = find_schedule(stage.app.scheduler, OPERATOR, "nightly-report", kind)
-        assert isinstance(answer, Err) and answer.code == "not_found"
+        answer = refusal_of(find_schedule, stage.app.scheduler, OPERATOR, "nightly-report", kind)
+        assert answer.code == "not_found"
         assert answer.message.endswith(f"those of others are found by their id: j{theirs.id} (owner bob)")
-    narrowed = find_schedule(stage.app.scheduler, OPERATOR._replace(scopes=("kind:prompt",)), "nightly-report")
-    assert isinstance(narrowed, Err) and "bob" not in narrowed.message, "its scopes do not include this kind"
+    narrowed = refusal_of(
+        lambda: find_schedule(stage.app.scheduler, OPERATOR._replace(scopes=("kind:prompt",)), "nightly-report")
+    )
+    assert "bob" not in narrowed.message, "its scopes do not include this kind"
     assert find(stage, f"j{theirs.id}", caller=OPERATOR) == theirs.public_id
     mine = make(stage, "job", "Nightly-Report", OPERATOR).definition
     assert find(stage, "nightly-report", caller=OPERATOR) == mine.public_id
@@ -104,8 +106,7 @@ def test_a_short_id_never_hides_a_name(stage: Stage) -> None:
 
 def test_several_matches_are_answered_with_the_candidates(stage: Stage) -> None:
     job, prompt = make(stage, "job", "backup"), make(stage, "prompt", "backup")
-    found = find_schedule(stage.app.scheduler, ADA, "backup")
-    assert isinstance(found, Err)
+    found = refusal_of(lambda: find_schedule(stage.app.scheduler, ADA, "backup"))
     named = [
         {"id": each.definition.public_id, "kind": each.definition.kind, "name": "backup"} for each in (job, prompt)
     ]
@@ -113,8 +114,8 @@ def test_several_matches_are_answered_with_the_candidates(stage: Stage) -> None:
     assert find(stage, "backup", "job") == job.definition.public_id  # only one of the kind that is meant
     for _ in range(MOST_NAMED):
         make(stage, "job", "backup")
-    many = find_schedule(stage.app.scheduler, ADA, "backup")
-    assert isinstance(many, Err) and len(many.details["candidates"]) == MOST_NAMED and "more than" in many.message
+    many = refusal_of(lambda: find_schedule(stage.app.scheduler, ADA, "backup"))
+    assert len(many.details["candidates"]) == MOST_NAMED and "more than" in many.message
 
 
 def test_the_name_as_written_and_what_still_fires_come_first(stage: Stage) -> None:
@@ -129,8 +130,8 @@ def test_the_name_as_written_and_what_still_fires_come_first(stage: Stage) -> No
 def test_another_kind_is_told(stage: Stage) -> None:
     prompt = make(stage, "prompt", "tidy up").definition
     for given in (prompt.public_id, "tidy up"):
-        found = find_schedule(stage.app.scheduler, ADA, given, "job")
-        assert isinstance(found, Err) and found.code == "not_found"
+        found = refusal_of(find_schedule, stage.app.scheduler, ADA, given, "job")
+        assert found.code == "not_found"
         assert found.details["found"] == {"id": prompt.public_id, "kind": "prompt", "name": "tidy up"}
 
 
@@ -140,8 +141,8 @@ def test_a_deleted_one_is_found_by_its_id_for_its_history(stage: Stage) -> None:
     for given in (made.public_id, made.id, "backup"):
         assert find(stage, given) == "not_found"
     for by_id in (made.public_id, made.id):
-        assert isinstance(find_schedule(stage.app.scheduler, ADA, by_id, deleted=True), Ok)
-    assert isinstance(find_schedule(stage.app.scheduler, BOB, made.public_id, deleted=True), Err)
+        find_schedule(stage.app.scheduler, ADA, by_id, deleted=True)
+    refusal_of(lambda: find_schedule(stage.app.scheduler, BOB, made.public_id, deleted=True))
 
 
 def test_a_name_costs_one_lookup_in_an_index(stage: Stage) -> None:

@@ -15,7 +15,6 @@ from duetime import Duetime
 from duetime.engine.clock import SECOND
 from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.policy.options import RULES
-from duetime.engine.result import Ok
 from duetime.engine.store import ScheduleQuery
 from duetime.engine.validation import NewSchedule
 from duetime.kinds import load_specs
@@ -174,8 +173,7 @@ def make(there: Site, values: dict[str, Any]) -> str:
     limits = {name: value for name, value in values.items() if name in LIMITS}
     new = NewSchedule("prompt", "water", "cron", {"expression": CRON, **limits}, {"prompt": "water"}, policy)
     made = there.room.scheduler.create(OWNER, new)
-    assert isinstance(made, Ok)
-    return made.value.definition.public_id
+    return made.definition.public_id
 
 
 def stored(there: Site, id: str) -> tuple[str, str]:
@@ -303,8 +301,7 @@ def test_delivery_with_a_condition_is_removed_on_the_command_line(there: Site, o
 def test_the_form_keeps_what_it_does_not_show(there: Site) -> None:
     new = NewSchedule("job", "same", "cron", {"expression": CRON}, {"task": "echo"}, {"untaken": "keep"})
     created = there.room.scheduler.create(OWNER, new)
-    assert isinstance(created, Ok)
-    id = created.value.definition.public_id
+    id = created.definition.public_id
     form = {"name": "another", "task": "echo", "when": "cron", "expression": CRON, "timezone": "UTC", "version": "1"}
     reply = signed_in(there, "UTC").send(f"/schedules/{id}/edit", form)
     assert reply.status == 303, reply.body

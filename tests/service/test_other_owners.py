@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from duetime.engine.kind import Caller
-from duetime.engine.result import Ok
 from duetime.engine.validation import NewSchedule
 from tests.support.cli import Cli
 from tests.support.stage import Stage
@@ -31,8 +30,7 @@ def theirs(stage: Stage) -> str:
     made = stage.app.scheduler.create(
         MALLORY, NewSchedule("job", "nightly-report", "cron", {"expression": "0 9 * * *"}, payload)
     )
-    assert isinstance(made, Ok)
-    return f"j{made.value.definition.id}"
+    return f"j{made.definition.id}"
 
 
 def test_a_command_changes_nothing_of_others_by_its_name(cli: Cli, stage: Stage, theirs: str) -> None:

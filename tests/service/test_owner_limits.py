@@ -15,7 +15,6 @@ import pytest
 from duetime.engine.clock import HOUR, Instant, SystemClock
 from duetime.engine.kind import Caller
 from duetime.engine.model import Run
-from duetime.engine.result import Ok
 from duetime.engine.store import ClaimRequest
 from duetime.engine.validation import NewSchedule
 from duetime.service.owner_limits import SHARE, OwnerLimits, Shares, TooManyRequests
@@ -160,7 +159,7 @@ def running(served: Site) -> Run:
     room = served.room
     now = room.clock.now()
     prompt = NewSchedule("prompt", "x", "once", {"run_at": "now"}, {"prompt": "x"})
-    assert isinstance(room.scheduler.create(Caller("mallory"), prompt), Ok)
+    room.scheduler.create(Caller("mallory"), prompt)
     worker = room.store.register("test", ["prompt"], False, now)
     [claim] = room.store.record_and_claim(worker, now, [], [ClaimRequest("prompt", 1, Instant(now + HOUR))]).claims
     return claim.run

@@ -13,9 +13,8 @@ import pytest
 
 from duetime import Duetime, DuetimeError
 from duetime.engine.kind import LOCAL, Caller
-from duetime.engine.result import Ok
 from duetime.engine.validation import NewSchedule
-from duetime.service.errors import shown
+from duetime.service.errors import error_class
 from duetime.service.presenters import schedule_shape
 from duetime.settings import Settings
 from tests.support.agent import Agent
@@ -165,8 +164,7 @@ INTERFACES = {each.__name__: each for each in (Mcp, Rest, Python, CommandLine, F
 def make(there: Site) -> str:
     new = NewSchedule("job", "same", "cron", {"expression": CRON}, {"task": "echo"}, timezone="UTC")
     made = there.room.scheduler.create(OWNER, new)
-    assert isinstance(made, Ok)
-    return made.value.definition.public_id
+    return made.definition.public_id
 
 
 def stored(there: Site, id: str) -> dict[str, Any]:
@@ -213,9 +211,8 @@ def test_an_edit(there: Site, on_site: Cli, name: str, interface: str) -> None:
 def test_an_edit_says_what_becomes_of_a_run_that_waits(there: Site, on_site: Cli, interface: str) -> None:
     id = make(there)
     run = there.room.scheduler.run_now(OWNER, id)
-    assert isinstance(run, Ok)
     told = INTERFACES[interface](there, on_site).edit(id, {"name": "other"})
-    assert told == Told([], [WAITING.format(run=run.value.id)])
+    assert told == Told([], [WAITING.format(run=run.id)])
 
 
 @pytest.mark.parametrize(
@@ -247,6 +244,6 @@ def test_what_is_refused(there: Site, on_site: Cli, operation: str, name: str, i
     assert isinstance(refusal, Refusal)
     assert message in refusal.message
     assert refusal.code in (None, code)
-    assert refusal.exit in (None, shown(code).exit)
-    assert refusal.status in (None, shown(code).status)
+    assert refusal.exit in (None, error_class(code).exit)
+    assert refusal.status in (None, error_class(code).status)
     assert stored(there, id) == before

@@ -19,7 +19,6 @@ from duetime import Duetime, DuetimeError
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.model import RunStatus
-from duetime.engine.result import Ok
 from duetime.engine.validation import NewSchedule
 from duetime.mcp.definitions import ToolProblem
 from duetime.service.errors import ERRORS
@@ -40,18 +39,16 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     with site(tmp_path_factory.mktemp("site")) as made:
         for name in ("first", "second"):
             new = NewSchedule("job", name, "cron", {"expression": "0 9 * * *"}, {"task": "echo"}, timezone="UTC")
-            assert isinstance(made.room.scheduler.create(Caller(LOCAL), new), Ok)
+            made.room.scheduler.create(Caller(LOCAL), new)
         for _ in range(2):
             run = made.room.scheduler.run_now(Caller(LOCAL), ids(made)[-1])
-            assert isinstance(run, Ok)
-            assert isinstance(made.room.scheduler.cancel_run(Caller(LOCAL), run.value.id), Ok)
+            made.room.scheduler.cancel_run(Caller(LOCAL), run.id)
         yield made
 
 
 def ids(there: Site) -> list[str]:
     page = there.room.scheduler.search(Caller(LOCAL), _every_one())
-    assert isinstance(page, Ok)
-    return [each.definition.public_id for each in page.value.items]
+    return [each.definition.public_id for each in page.items]
 
 
 def _every_one() -> Any:

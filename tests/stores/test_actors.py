@@ -7,11 +7,10 @@ from duetime.engine.outcome import Failed
 from duetime.engine.policy import changes
 from duetime.engine.policy.bulk import MANY
 from duetime.engine.policy.rows import Draft
-from duetime.engine.result import Ok
 from duetime.engine.store import RunInput
 from duetime.stores.base import BaseStore
 from tests.support.drafts import T0, every, once
-from tests.support.hand import Hand, create, create_one, the, value_of
+from tests.support.hand import Hand, create, create_one, the
 
 ADA, RUN = 'person/dashboard/ada \\ "quoted"', "run/mcp/7"
 
@@ -27,8 +26,7 @@ def test_the_author_is_stored_with_one_schedule_and_with_many(store: BaseStore) 
     for limits in ({}, {"ada": 10_000}):
         for order in (authors, authors[::-1]):
             result = store.create([by(author, every(MINUTE)) for author in order], limits)
-            assert isinstance(result, Ok)
-            assert [the(store, each.schedule.definition.id).definition.author for each in result.value] == order
+            assert [the(store, each.schedule.definition.id).definition.author for each in result] == order
     few = create(store, by(ADA, every(MINUTE)), by(None, every(MINUTE)), by(RUN, every(MINUTE)))
     assert [the(store, each.definition.id).definition.author for each in few] == [ADA, None, RUN]
 
@@ -37,7 +35,7 @@ def test_only_who_rewrites_the_text_becomes_its_author(store: BaseStore) -> None
     schedule = create_one(store, by(ADA, every(MINUTE)))
 
     def edit(patch: changes.Edit) -> str | None:
-        value_of(store.change(schedule, T0, lambda change: changes.edit(change._replace(actor=RUN), patch)))
+        store.change(schedule, T0, lambda change: changes.edit(change._replace(actor=RUN), patch))
         return the(store, schedule).definition.author
 
     assert edit(changes.Edit(name="another")) == ADA
@@ -47,14 +45,14 @@ def test_only_who_rewrites_the_text_becomes_its_author(store: BaseStore) -> None
 
 def test_a_run_with_its_own_input_is_executed_with_the_author_of_that(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, by(ADA, every(MINUTE, payload='{"usual":1}')))
-    fired = value_of(store.change(schedule, T0, lambda change: changes.fire(change._replace(actor=RUN), '{"own":1}')))
+    fired = store.change(schedule, T0, lambda change: changes.fire(change._replace(actor=RUN), '{"own":1}'))
     assert store.run_input(fired.id) == RunInput('{"own":1}', RUN)
     (claim,) = hand.claim(T0)
     assert (claim.definition.payload, claim.definition.author) == ('{"own":1}', RUN)
     assert [each.definition.author for each in store.held(hand.id)] == [RUN]
     hand.record([claim], T0)
 
-    plain = value_of(store.change(schedule, T0, lambda change: changes.fire(change._replace(actor=RUN))))
+    plain = store.change(schedule, T0, lambda change: changes.fire(change._replace(actor=RUN)))
     assert store.run_input(plain.id) == RunInput(None, RUN), "it is known who started it"
     (claim,) = hand.claim(T0)
     assert claim.definition.author == ADA, "the text is still that of its author"
@@ -67,7 +65,7 @@ def test_a_manual_retry_is_kept_with_the_attempt_before_it(store: BaseStore, han
     hand.record([claim], T0, Failed("no"))
     later = Instant(T0 + 2 * SECOND)
     hand.record(hand.claim(later), later, Failed("no"))
-    value_of(store.change_run(claim.run.id, later, lambda c, run: changes.retry(c._replace(actor=ADA), run)))
+    store.change_run(claim.run.id, later, lambda c, run: changes.retry(c._replace(actor=ADA), run))
     assert [(each.number, each.actor, each.retried) for each in store.attempts(claim.run.id)] == [
         (1, None, None),
         (2, ADA, later),

@@ -15,14 +15,14 @@ from duetime.engine.policy import changes
 from duetime.engine.policy.changes import Edit
 from duetime.engine.policy.checkout import LEFT, hold_of
 from duetime.engine.policy.rows import Writes
-from duetime.engine.result import Err
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import Page, RunQuery
 from duetime.stores.base import BaseStore
 from duetime.testing import SettableClock
 from tests.stores.conftest import Opener
 from tests.support.drafts import T0, once
-from tests.support.hand import Hand, create, create_one, the_run, value_of
+from tests.support.hand import Hand, create, create_one, the_run
+from tests.support.refusals import refusal_of
 
 LANES = ("prompt", "prompt:exact", "prompt:solo")
 ANN, BEN = Caller("ada", holder="ann"), Caller("ada", holder="ben")
@@ -54,7 +54,7 @@ def scheduler(store: BaseStore, opener: Opener, clock: SettableClock) -> Schedul
 
 
 def take(scheduler: Scheduler, caller: Caller = ANN, subject: str | None = None) -> Run | None:
-    held = value_of(scheduler.take(caller, "prompt", subject))
+    held = scheduler.take(caller, "prompt", subject)
     return None if held is None else held.run
 
 
@@ -65,8 +65,7 @@ def taken(scheduler: Scheduler, caller: Caller = ANN) -> Run:
 
 
 def refusal(scheduler: Scheduler, caller: Caller, run: int) -> str:
-    result = scheduler.finish(caller, run, Completed())
-    assert isinstance(result, Err)
+    result = refusal_of(lambda: scheduler.finish(caller, run, Completed()))
     return result.message
 
 
@@ -86,11 +85,11 @@ def test_what_is_held_or_paused_is_not_free(store: BaseStore, hand: Hand, schedu
     a, b, c = due(store, hand, 3)
     run = taken(scheduler)
     assert run.schedule == a
-    value_of(store.change(b, T0, changes.pause))
+    store.change(b, T0, changes.pause)
     assert free(store) == [c]
     assert free(store, T0 + MINUTE + LEASE - 1) == [c]
     assert free(store, T0 + MINUTE + LEASE) == [a, c]
-    value_of(store.change(b, T0, changes.resume))
+    store.change(b, T0, changes.resume)
     assert free(store) == [b, c]
 
 
@@ -111,9 +110,9 @@ def test_pages_of_free_runs_come_oldest_first(store: BaseStore, hand: Hand) -> N
 
 def test_oldest_first_within_one_schedule(store: BaseStore, hand: Hand) -> None:
     (schedule,) = due(store, hand)
-    value_of(store.change_run(RunId(store.runs(RunQuery()).items[0].id), T0, changes.cancel_run))
+    store.change_run(RunId(store.runs(RunQuery()).items[0].id), T0, changes.cancel_run)
     for step in (1, 2):
-        value_of(store.change(schedule, Instant(T0 + step * MINUTE), changes.fire))
+        store.change(schedule, Instant(T0 + step * MINUTE), changes.fire)
         hand.record(hand.claim(T0 + step * MINUTE, lanes=LANES), T0 + step * MINUTE)
     dues = [run.due for run in store.runs(RunQuery(schedule=schedule, oldest_first=True)).items]
     assert dues == [T0, T0 + MINUTE, T0 + 2 * MINUTE]
@@ -138,7 +137,7 @@ def test_a_hold_can_be_longer_than_the_timeout(store: BaseStore, hand: Hand, sch
     """A beat does several prompts in one run: until it ends, nobody else is to do any of them."""
     for timeout, least in ((2 * SECOND, MINUTE), (None, HOUR), (HOUR, MINUTE)):
         due(store, hand, **({} if timeout is None else {"timeout": timeout}))
-        held = value_of(scheduler.take(ANN, "prompt", least=least))
+        held = scheduler.take(ANN, "prompt", least=least)
         assert held is not None and held.run.expires == T0 + MINUTE + max(timeout or LEASE, least)
 
 
@@ -168,7 +167,7 @@ def test_what_was_made_deeper_since_it_was_found_is_not_taken(
     def overtaken(query: RunQuery) -> Page[Run]:
         found = find(query)
         deeper = store.change(schedule, T0, lambda c: changes.edit(c._replace(depth=1), Edit(amid_runs=True)))
-        assert value_of(deeper).definition.depth == 1
+        assert deeper.definition.depth == 1
         return found
 
     monkeypatch.setattr(scheduler.store, "runs", overtaken)
@@ -198,8 +197,8 @@ def test_agents_that_share_a_token_are_told_apart_by_the_hold(
     second = taken(scheduler)
     assert (first.id, first.holder) == (second.id, second.holder) and hold_of(first) != hold_of(second)
     for hold in (hold_of(first), "", "nonsense"):
-        assert isinstance(scheduler.finish(ANN, first.id, Completed('"late"'), hold=hold), Err)
-    value_of(scheduler.finish(ANN, second.id, Completed('"done"'), hold=hold_of(second)))
+        refusal_of(scheduler.finish, ANN, first.id, Completed('"late"'), hold=hold)
+    scheduler.finish(ANN, second.id, Completed('"done"'), hold=hold_of(second))
     assert the_run(store, first.id).result == '"done"'
 
 
@@ -210,20 +209,20 @@ def test_without_the_hold_the_holder_is_enough(
     run = taken(scheduler)
     clock.move_to(Instant(clock.now() + LEASE))
     taken(scheduler)
-    assert value_of(scheduler.finish(ANN, run.id, Completed())).status == RunStatus.COMPLETED
+    assert scheduler.finish(ANN, run.id, Completed()).status == RunStatus.COMPLETED
 
 
 def test_hands_that_let_go_of_everything(store: BaseStore, hand: Hand, scheduler: Scheduler) -> None:
     a, b, c, d = due(store, hand, 4)
     done, mine, other = taken(scheduler), taken(scheduler), taken(scheduler, BEN)
-    value_of(scheduler.finish(ANN, done.id, Completed()))
+    scheduler.finish(ANN, done.id, Completed())
     held = store.runs(RunQuery(owner="ada", kind="prompt", holder="ann"))
     assert [run.id for run in held.items] == [mine.id] and held.total == 1
-    assert [run.id for run in value_of(scheduler.give_back(ANN, "prompt", "it rains"))] == [mine.id]
+    assert [run.id for run in scheduler.give_back(ANN, "prompt", "it rains")] == [mine.id]
     assert free(store) == [b, d] and the_run(store, other.id).holder == "ben"
     given_back = the_run(store, mine.id)
     assert (given_back.status, given_back.attempt, given_back.error) == (RunStatus.WAITING, 0, "it rains")
-    assert value_of(scheduler.give_back(ANN, "prompt", "it rains")) == []
+    assert scheduler.give_back(ANN, "prompt", "it rains") == []
     assert the_run(store, done.id).schedule == a and the_run(store, other.id).schedule == c
 
 
@@ -239,7 +238,7 @@ def test_a_run_that_ends_itself_lets_go_of_what_it_took(
     hand.record([claim], T0 + 1, Waiting(Instant(T0 + HOUR), agent.holder))
     run = taken(scheduler, agent)
     assert run.schedule == other and free(store) == []
-    value_of(scheduler.finish(agent, claim.run.id, outcome))
+    scheduler.finish(agent, claim.run.id, outcome)
     assert free(store) == [other] and the_run(store, run.id).error == LEFT
 
 
@@ -251,8 +250,8 @@ def test_only_who_took_it_finishes_it(store: BaseStore, hand: Hand, scheduler: S
     assert refusal(scheduler, ANN, run.id + 1) == f"Run {run.id + 1} is not yours to finish."
     for nothing in (0, -1, 2**63, 4711):
         assert refusal(scheduler, ANN, nothing) == f"Run {nothing} is not yours to finish."
-    assert isinstance(scheduler.finish(ANN, run.id, Completed(), "job"), Err)
-    value_of(scheduler.finish(ANN, run.id, Completed('"done"'), "prompt"))
+    refusal_of(lambda: scheduler.finish(ANN, run.id, Completed(), "job"))
+    scheduler.finish(ANN, run.id, Completed('"done"'), "prompt")
     assert (the_run(store, run.id).status, the_run(store, run.id).result) == (RunStatus.COMPLETED, '"done"')
     assert refusal(scheduler, ANN, run.id) == f"Run {run.id} is not yours to finish."
 
@@ -273,7 +272,7 @@ def test_when_its_time_is_up_it_is_anybodys_again(
     again = taken(scheduler, BEN)
     assert (again.id, again.holder, again.attempt) == (run.id, "ben", 2)
     assert refusal(scheduler, ANN, run.id) == f"Run {run.id} is not yours to finish."
-    value_of(scheduler.finish(BEN, run.id, Completed()))
+    scheduler.finish(BEN, run.id, Completed())
 
 
 def test_a_failure_is_an_attempt_and_comes_back_by_policy(
@@ -281,13 +280,13 @@ def test_a_failure_is_an_attempt_and_comes_back_by_policy(
 ) -> None:
     due(store, hand, max_attempts=2, backoff=MINUTE)
     run = taken(scheduler)
-    assert value_of(scheduler.finish(ANN, run.id, Failed("no model"))).status == RunStatus.PENDING
+    assert scheduler.finish(ANN, run.id, Failed("no model")).status == RunStatus.PENDING
     assert take(scheduler) is None
     clock.move_to(Instant(clock.now() + MINUTE))
     hand.record(hand.claim(clock.now(), lanes=LANES), clock.now(), Waiting())
     again = taken(scheduler)
     assert (again.id, again.attempt) == (run.id, 2)
-    assert value_of(scheduler.finish(ANN, run.id, Failed("still none"))).status == RunStatus.FAILED
+    assert scheduler.finish(ANN, run.id, Failed("still none")).status == RunStatus.FAILED
     assert [(each.number, each.error) for each in store.attempts(run.id)] == [(1, "no model")]
     assert the_run(store, run.id).error == "still none"
 

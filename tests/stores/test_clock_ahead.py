@@ -14,7 +14,7 @@ from duetime.engine.worker.poison import count_from
 from duetime.stores.base import BaseStore
 from duetime.testing import SettableClock
 from tests.support.drafts import T0, every, once
-from tests.support.hand import LANES, Hand, create_one, runs_of, the, the_run, value_of
+from tests.support.hand import LANES, Hand, create_one, runs_of, the, the_run
 
 YEAR = 365 * DAY
 NOW = Instant(T0 + 10 * SECOND)
@@ -114,10 +114,10 @@ def test_a_pause_ends_on_request_with_the_next_occurrence_after_now(store: BaseS
     schedule = create_one(store, every(HOUR, T0, pause_after=1 if by == "the engine" else 0))
     hand.record(hand.claim(T0 + YEAR), T0 + YEAR, Failed("no net"))
     if by == "a person":
-        value_of(store.change(schedule, Instant(T0 + YEAR), changes.pause))
+        store.change(schedule, Instant(T0 + YEAR), changes.pause)
     correct(store)
     assert the(store, schedule).progress.state == ScheduleState.PAUSED
-    value_of(store.change(schedule, Instant(NOW + MINUTE), changes.resume))
+    store.change(schedule, Instant(NOW + MINUTE), changes.resume)
     goes_on_hourly(store, hand, schedule)
 
 
@@ -125,8 +125,8 @@ def test_a_pause_keeps_its_end(store: BaseStore, hand: Hand) -> None:
     """It may have been set rightly, or name a date. Paused work that runs too early is worse than work that waits."""
     schedule = create_one(store, every(HOUR, T0))
     until = Instant(T0 + 90 * MINUTE)
-    value_of(store.change(schedule, NOW, lambda change: changes.pause(change, until)))
-    value_of(store.change(schedule, Instant(T0 + DAY), lambda change: changes.edit(change, Edit(name="renamed"))))
+    store.change(schedule, NOW, lambda change: changes.pause(change, until))
+    store.change(schedule, Instant(T0 + DAY), lambda change: changes.edit(change, Edit(name="renamed")))
     correct(store)
     assert the(store, schedule).definition.resume_at == until
     assert hand.claim(T0 + HOUR) == []
@@ -159,7 +159,7 @@ def test_a_lease_ends_as_long_after_now_as_it_was_to_last(store: BaseStore, hand
     (claim,) = hand.claim(T0)
     hand.record([claim], T0, Waiting())
     run = RunId(claim.run.id)
-    value_of(store.change_run(run, Instant(T0 + YEAR), lambda c, r: checkout.take(c, r, "ann", 5 * MINUTE)))
+    store.change_run(run, Instant(T0 + YEAR), lambda c, r: checkout.take(c, r, "ann", 5 * MINUTE))
     correct(store)
     held = the_run(store, run)
     assert (held.holder, held.started, held.expires) == ("ann", NOW, NOW + 5 * MINUTE)
@@ -173,7 +173,7 @@ def test_a_deadline_that_was_set_rightly_stays(store: BaseStore, hand: Hand) -> 
     (claim,) = hand.claim(T0)
     hand.record([claim], T0, Waiting())
     run = RunId(claim.run.id)
-    value_of(store.change_run(run, Instant(T0 + 7 * HOUR), lambda c, r: checkout.take(c, r, "ann", 5 * MINUTE)))
+    store.change_run(run, Instant(T0 + 7 * HOUR), lambda c, r: checkout.take(c, r, "ann", 5 * MINUTE))
     correct(store)
     held = the_run(store, run)
     assert (held.until, held.expires) == (T0 + 8 * HOUR, NOW + 5 * MINUTE)

@@ -18,14 +18,14 @@ from duetime.engine.policy.rows import Completion, Draft
 from duetime.stores import base
 from duetime.stores.base import BaseStore
 from tests.support.drafts import T0, every, once
-from tests.support.hand import Hand, create, runs_of, the, value_of
+from tests.support.hand import Hand, create, runs_of, the
 
 LATER = T0 + MINUTE
 Meanwhile = Callable[[BaseStore, Claim], object]
 
 
 def _change(decide: Callable[[Any], Any]) -> Meanwhile:
-    return lambda store, claim: value_of(store.change(claim.definition.id, Instant(LATER), decide))
+    return lambda store, claim: store.change(claim.definition.id, Instant(LATER), decide)
 
 
 QUEUE = changes.Edit(policy=policy_to_json(make_policy({"overlap": "queue"})), amid_runs=True)
@@ -37,7 +37,7 @@ MEANWHILE: dict[str, Meanwhile] = {
     "cancelled": _change(changes.cancel),
     "deleted": _change(changes.delete),
     "the next is queued": _change(lambda change: changes.edit(change, QUEUE)),
-    "stopped": lambda store, claim: value_of(store.change_run(claim.run.id, Instant(LATER), changes.cancel_run)),
+    "stopped": lambda store, claim: store.change_run(claim.run.id, Instant(LATER), changes.cancel_run),
 }
 DRAFTS: dict[str, Callable[[], Draft]] = {
     "once": lambda: once(LATER),

@@ -9,11 +9,12 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from duetime.engine.clock import MINUTE, SECOND, Instant
-from duetime.engine.errors import WorkerGone
+from duetime.engine.errors import DuetimeError, WorkerGone
 from duetime.engine.model import RunStatus, ScheduleId
 from duetime.engine.outcome import Completed, Failed, Outcome, Returned, Waiting
 from duetime.engine.policy import changes
@@ -24,6 +25,7 @@ from duetime.stores.sqlite.store import SqliteStore
 from tests.stores.conftest import Engine, Opener
 from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand, create
+from tests.support.refusals import attempt
 
 pytestmark = pytest.mark.slow
 
@@ -78,7 +80,7 @@ def test_workers_changes_and_rescues_side_by_side(opener: Opener, store: BaseSto
     def meddle(seed: int) -> None:
         dice = random.Random(seed)
         own = opener()
-        verbs: list[Callable[[changes.Change], changes.Decision]] = [
+        verbs: list[Callable[[changes.Change], changes.Decision[Any]]] = [
             changes.pause,
             changes.resume,
             changes.fire,
@@ -86,10 +88,10 @@ def test_workers_changes_and_rescues_side_by_side(opener: Opener, store: BaseSto
         ]
         for step in range(rounds):
             now = Instant(T0 + step * SECOND)
-            own.change(dice.choice(schedules), now, dice.choice(verbs))
+            attempt(own.change, dice.choice(schedules), now, dice.choice(verbs))
             runs = own.runs(RunQuery(schedule=dice.choice(schedules), limit=5)).items
             if runs:
-                own.change_run(dice.choice(runs).id, now, dice.choice([changes.cancel_run, changes.retry]))
+                attempt(own.change_run, dice.choice(runs).id, now, dice.choice([changes.cancel_run, changes.retry]))
             own.prune(Instant(now - 20 * SECOND), 5)
 
     def bury(seed: int) -> None:
@@ -105,7 +107,7 @@ def test_workers_changes_and_rescues_side_by_side(opener: Opener, store: BaseSto
         *[lambda seed=seed: work(seed) for seed in range(3)], lambda: meddle(1), lambda: meddle(2), lambda: bury(1)
     )
     for schedule in schedules:
-        store.change(schedule, Instant(T0 + MINUTE), changes.resume)
+        attempt(store.change, schedule, Instant(T0 + MINUTE), changes.resume)
     # Apart from alerts: a schedule that failed often enough in a row was paused, and its owner told.
     assert store.search(ScheduleQuery(kind="job")).total == len(schedules)
 
@@ -131,7 +133,8 @@ def test_edits_raced_with_one_version_win_once(opener: Opener, store: BaseStore)
 
     def edit(own: BaseStore, number: int) -> None:
         patch = Edit(name=f"name {number}", version=1)
-        if own.change(schedule, T0, lambda change: changes.edit(change, patch)).is_ok:
+        result = attempt(own.change, schedule, T0, lambda change: changes.edit(change, patch))
+        if not isinstance(result, DuetimeError):
             won.append(number)
 
     stores = [opener() for _ in range(4)]

@@ -14,12 +14,11 @@ import pytest
 
 from bench.scene import noop_registry
 from duetime.engine.clock import MINUTE, SECOND, Instant
-from duetime.engine.errors import InvalidInput, StoreUnavailable, StoreUnusable
+from duetime.engine.errors import DuetimeError, InvalidInput, StoreUnavailable, StoreUnusable
 from duetime.engine.kind import Caller
 from duetime.engine.model import Definition, Schedule
 from duetime.engine.policy import changes
 from duetime.engine.policy.rows import Draft
-from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import Creation, ScheduleQuery
 from duetime.engine.triggers import IntervalTrigger
@@ -32,21 +31,22 @@ from duetime.stores.sqlite.store import SqliteStore
 from duetime.testing import SettableClock
 from tests.stores.conftest import Opener
 from tests.support.drafts import T0, draft, every, once
-from tests.support.hand import Hand, the, value_of
+from tests.support.hand import Hand, the
+from tests.support.refusals import attempt
 
 PATIENCE = 30.0
 ROOM = {"ada": 1000, "bob": 1000}
 
 
 def made(store: BaseStore, *drafts: Draft, limit: int = 1000) -> list[Schedule]:
-    created = value_of(store.create(drafts, dict.fromkeys(["ada", "bob"], limit)))
+    created = store.create(drafts, dict.fromkeys(["ada", "bob"], limit))
     assert all(each.fresh for each in created)
     return [each.schedule for each in created]
 
 
 def refused(store: BaseStore, *drafts: Draft, limit: int) -> bool:
-    result = store.create(drafts, {"ada": limit})
-    return isinstance(result, Err) and result.code == "quota"
+    result = attempt(store.create, drafts, {"ada": limit})
+    return isinstance(result, DuetimeError) and result.code == "quota"
 
 
 def total(store: BaseStore, owner: str = "ada") -> int:
@@ -129,25 +129,25 @@ def test_what_is_created_at_once_fires(only_at_once: BaseStore, hand: Hand) -> N
 
 def test_stored_bytes_are_added_at_once(counted: BaseStore) -> None:
     limit = {"ada": 20_000}
-    results = [counted.create([once(payload="x" * 4_500)], ROOM, limit) for _ in range(5)]
-    assert [isinstance(result, Ok) for result in results] == [True] * 3 + [False] * 2
-    assert isinstance(counted.create([once(payload="x" * 1_000)], ROOM, limit), Ok)
+    results = [attempt(counted.create, [once(payload="x" * 4_500)], ROOM, limit) for _ in range(5)]
+    assert [isinstance(result, DuetimeError) for result in results] == [False] * 3 + [True] * 2
+    counted.create([once(payload="x" * 1_000)], ROOM, limit)
 
 
 def test_a_quota_that_many_race_for_is_met_exactly(opener: Opener, counted: BaseStore) -> None:
     stores = [opener(), opener()]
     with ThreadPoolExecutor(8) as pool:
-        results = list(pool.map(lambda store: store.create([once()], {"ada": 30}), stores * 30))
-    assert sum(isinstance(result, Ok) for result in results) == 29
+        results = list(pool.map(lambda store: attempt(store.create, [once()], {"ada": 30}), stores * 30))
+    assert sum(not isinstance(result, DuetimeError) for result in results) == 29
     assert total(counted) == 30
 
 
 def test_what_ended_makes_place_at_once(counted: BaseStore, hand: Hand) -> None:
     first, second = made(counted, every(), every(), limit=3)
     assert refused(counted, once(), limit=3)
-    value_of(counted.change(first.definition.id, T0, changes.cancel))
+    counted.change(first.definition.id, T0, changes.cancel)
     made(counted, once(T0 + 10), limit=3)
-    value_of(counted.change(second.definition.id, T0, changes.delete))
+    counted.change(second.definition.id, T0, changes.delete)
     made(counted, once(T0 + 10), limit=3)
     assert refused(counted, once(), limit=3)
     hand.record(hand.claim(T0), T0)
@@ -159,7 +159,7 @@ def test_what_lives_again_takes_a_place(counted: BaseStore, hand: Hand) -> None:
     hand.record(hand.claim(T0), T0)
     made(counted, *[once(T0 + 10) for _ in range(2)], limit=3)
     ended = next(s for s in counted.search(ScheduleQuery(owner="ada")).items if s.progress.next is None)
-    value_of(counted.change(ended.definition.id, T0, changes.fire))
+    counted.change(ended.definition.id, T0, changes.fire)
     assert refused(counted, once(), limit=3)
     hand.record(hand.claim(T0 + 1), T0 + 1)
     made(counted, once(T0 + 10), limit=3)
@@ -169,7 +169,7 @@ def test_what_others_created_counts_within_a_minute(counted: BaseStore) -> None:
     """Such as the messages that workers create, and an older version of Duetime beside this one."""
     with counted._write() as tx:
         tx.send("set_living", 1, T0, "ada")
-    value_of(counted.create([once() for _ in range(5)]))  # without a limit
+    counted.create([once() for _ in range(5)])  # without a limit
     with counted._write() as tx:
         tx.send("set_living", 1, T0, "ada")  # as if nobody had added them
     made(counted, once(), limit=3)
@@ -179,9 +179,9 @@ def test_what_others_created_counts_within_a_minute(counted: BaseStore) -> None:
 
 def test_what_has_no_limit_is_created_at_once_and_counted(only_at_once: BaseStore) -> None:
     several = [once() for _ in range(300)]
-    created = value_of(only_at_once.create(several))
+    created = only_at_once.create(several)
     assert [each.schedule for each in created] == [only_at_once.get(each.schedule.definition.id) for each in created]
-    value_of(only_at_once.create([once()]))
+    only_at_once.create([once()])
     assert total(only_at_once) == 302
     with pytest.raises(AssertionError, match="looked something up"):
         only_at_once.create([once()], {"ada": 302})
@@ -193,7 +193,7 @@ def test_what_has_no_limit_is_created_at_once_and_counted(only_at_once: BaseStor
 @pytest.mark.parametrize("number", [1, 60])
 def test_owners_with_and_without_a_limit_share_one_create(only_at_once: BaseStore, number: int) -> None:
     drafts = [once(owner=owner) for owner in ("ada", "bob") for _ in range(number)]
-    value_of(only_at_once.create(drafts, {"ada": number + 1}))
+    only_at_once.create(drafts, {"ada": number + 1})
     assert (total(only_at_once), total(only_at_once, "bob")) == (number + 1, number + 1)
     with pytest.raises(AssertionError, match="looked something up"):
         only_at_once.create([once(), once(owner="bob")], {"ada": number + 1})
@@ -202,8 +202,8 @@ def test_owners_with_and_without_a_limit_share_one_create(only_at_once: BaseStor
 
 @pytest.mark.parametrize("number", [1, 60])
 def test_the_first_schedules_of_an_owner_without_a_limit_count_later(store: BaseStore, number: int) -> None:
-    value_of(store.create([once() for _ in range(number)]))
-    value_of(store.create([once() for _ in range(number)]))
+    store.create([once() for _ in range(number)])
+    store.create([once() for _ in range(number)])
     assert refused(store, once(), limit=2 * number)
     made(store, once(), limit=2 * number + 1)
 
@@ -215,7 +215,7 @@ def test_a_file_that_was_opened_before_its_tables_were_made_takes_creates(
     first, second = SqliteStore(tmp_path / "new.db"), SqliteStore(tmp_path / "new.db")
     first.migrate()
     for store in (first, second, second, first):
-        value_of(store.create([once()], limits))
+        store.create([once()], limits)
     assert total(first) == 4
     first.close()
     second.close()
@@ -257,7 +257,7 @@ class Gate:
             while len(self._store._creates._waiting) < len(calls):
                 assert not any(future.done() for future in futures)
             self._open.set()
-            assert isinstance(first.result(PATIENCE), Ok)
+            first.result(PATIENCE)
             return [future.exception(PATIENCE) or future.result() for future in futures]
 
 
@@ -266,7 +266,7 @@ def gate(counted: BaseStore, monkeypatch: pytest.MonkeyPatch) -> Gate:
     return Gate(counted, monkeypatch)
 
 
-def creating(store: BaseStore, *drafts: Draft, **limits: int) -> Callable[[], Result[Sequence[Creation]]]:
+def creating(store: BaseStore, *drafts: Draft, **limits: int) -> Callable[[], Sequence[Creation]]:
     return lambda: store.create(drafts, ROOM | limits)
 
 
@@ -275,18 +275,18 @@ def test_callers_that_wait_share_one_commit(counted: BaseStore, gate: Gate) -> N
     results = gate.together(*[creating(counted, once(name=name), once(owner="bob", name=name)) for name in names])
     assert gate.sizes == [1, 2 * len(names)]
     for name, result in zip(names, results, strict=True):
-        assert [(each.schedule.definition.owner, each.schedule.definition.name) for each in value_of(result)] == [
+        assert [(each.schedule.definition.owner, each.schedule.definition.name) for each in result] == [
             ("ada", name),
             ("bob", name),
         ]
-        assert all(the(counted, each.schedule.definition.id) == each.schedule for each in value_of(result))
+        assert all(the(counted, each.schedule.definition.id) == each.schedule for each in result)
 
 
 def test_many_callers_share_two_commits_so_that_half_of_them_prepare_while_the_others_are_written(
     counted: BaseStore, gate: Gate
 ) -> None:
     results = gate.together(*[creating(counted, once(), once()) for _ in range(16)])
-    assert all(isinstance(result, Ok) for result in results)
+    assert not any(isinstance(result, DuetimeError) for result in results)
     assert gate.sizes == [1, 18, 14]
 
 
@@ -339,7 +339,7 @@ def test_nothing_is_acknowledged_that_went_into_a_file_which_was_replaced(
     made(store, once())  # by one statement
     gate = Gate(store, monkeypatch)
 
-    def replaced_during_the_first_commit() -> Result[Sequence[Creation]]:
+    def replaced_during_the_first_commit() -> Sequence[Creation]:
         path.with_name("store.db-wal" if change == "log" else "store.db").rename(tmp_path / "gone")
         return store.create([once()], ROOM)
 
@@ -353,23 +353,25 @@ def test_nothing_is_acknowledged_that_went_into_a_file_which_was_replaced(
 def test_one_key_twice_among_them_makes_one(counted: BaseStore, gate: Gate) -> None:
     same = [once(T0 + number, key="same", fingerprint=f"{number}") for number in range(3)]
     *results, other = gate.together(*[creating(counted, each) for each in [*same, once(name="other")]])
-    assert sum(value_of(result)[0].fresh for result in results) == 1
-    assert len({value_of(result)[0].schedule for result in results}) == 1
-    assert value_of(other)[0].fresh
+    assert sum(result[0].fresh for result in results) == 1
+    assert len({result[0].schedule for result in results}) == 1
+    assert other[0].fresh
 
 
 def test_one_key_for_two_requests_among_them_is_refused_to_the_second(
     counted: BaseStore, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scheduler = Scheduler(counted, {"job": JobKind(noop_registry())}, SettableClock(T0))
-    monkeypatch.setattr(scheduler, "_made_by_keys", lambda _caller, _news: None)  # both looked before either wrote
+    monkeypatch.setattr(
+        scheduler, "_find_created_by_keys", lambda _caller, _news: None
+    )  # both looked before either wrote
     news = [
         NewSchedule("job", name, "once", {"run_at": "in 1 hour"}, {"task": "noop"}, idempotency_key="same")
         for name in ("one", "other")
     ]
     results = gate.together(*[partial(scheduler.create, Caller("ada"), new) for new in news])
-    (kept,) = [result.value.definition.name for result in results if isinstance(result, Ok)]
-    (lost,) = [result for result in results if isinstance(result, Err)]
+    (kept,) = [result.definition.name for result in results if not isinstance(result, DuetimeError)]
+    (lost,) = [result for result in results if isinstance(result, DuetimeError)]
     assert kept in ("one", "other")
     assert lost.code == "key_reused"
     assert total(counted) == 3
@@ -378,8 +380,8 @@ def test_one_key_for_two_requests_among_them_is_refused_to_the_second(
 def test_a_known_key_among_them_returns_the_first(counted: BaseStore, gate: Gate) -> None:
     (first,) = made(counted, once(key="known", fingerprint="a"))
     known, other = gate.together(creating(counted, once(key="known", fingerprint="b")), creating(counted, once()))
-    assert value_of(known) == [Creation(first, fresh=False)]
-    assert value_of(other)[0].fresh
+    assert known == [Creation(first, fresh=False)]
+    assert other[0].fresh
 
 
 def test_a_refused_one_among_them_leaves_no_trace(counted: BaseStore, gate: Gate) -> None:
@@ -390,7 +392,7 @@ def test_a_refused_one_among_them_leaves_no_trace(counted: BaseStore, gate: Gate
     )
     assert (full.code, full.details) == ("quota", {"limit": 2})
     assert taken.code == "conflict"
-    assert value_of(other)[0].fresh
+    assert other[0].fresh
     assert (total(counted), total(counted, "bob")) == (2, 2)
 
 
@@ -400,13 +402,13 @@ def test_text_that_cannot_be_stored_hurts_nobody_else(counted: BaseStore, gate: 
     )
     assert isinstance(nul, InvalidInput)
     assert isinstance(lone, InvalidInput)
-    assert value_of(other)[0].fresh
+    assert other[0].fresh
     assert total(counted) == 3
 
 
 def test_a_place_that_several_of_them_want_goes_to_as_many_as_there_are(counted: BaseStore, gate: Gate) -> None:
     results = gate.together(*[creating(counted, once(), ada=5) for _ in range(8)])
-    assert sum(isinstance(result, Ok) for result in results) == 3  # and two were there before
+    assert sum(not isinstance(result, DuetimeError) for result in results) == 3  # and two were there before
     assert total(counted) == 5
 
 

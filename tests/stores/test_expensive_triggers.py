@@ -25,7 +25,7 @@ from duetime.kinds.jobs.registry import Registry, Task
 from duetime.stores.base import BaseStore
 from duetime.testing import SettableClock
 from tests.support.drafts import T0, draft, every
-from tests.support.hand import Hand, create, create_one, runs_of, the, value_of
+from tests.support.hand import Hand, create, create_one, runs_of, the
 
 SIXTY = ",".join(map(str, range(60)))
 COSTLY = "FREQ=MONTHLY;COUNT=1000;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=-1"
@@ -107,7 +107,7 @@ def test_an_answer_about_a_schedule_that_changed_meanwhile_is_not_used(store: Ba
     schedule = create_one(store, ruled(COSTLY))
     wants = [ClaimRequest("job", 10, Instant(T0 + SECOND))]
     postponed = store.record_and_claim(hand.id, T0, [], wants).postponed
-    value_of(store.change(schedule, T0, lambda change: changes.edit(change, Edit(next=Instant(T0 + SECOND)))))
+    store.change(schedule, T0, lambda change: changes.edit(change, Edit(next=Instant(T0 + SECOND))))
     answers = evaluate(postponed, T0)
     later = store.record_and_claim(hand.id, Instant(T0 + SECOND), [], wants, answers=answers)
     assert [claim.run.due for claim in later.claims] == [T0 + SECOND]
@@ -133,7 +133,7 @@ def test_a_worker_carries_out_what_is_costly_and_breaks_what_never_ends(store: B
 
 def test_a_costly_schedule_goes_on_after_its_last_run_expired(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, ruled(COSTLY, kind="prompt", max_runs=1, untaken="expire", expire_after=SECOND))
-    value_of(store.change(schedule, Instant(T0 - DAY), changes.fire))
+    store.change(schedule, Instant(T0 - DAY), changes.fire)
     hand.record(hand.claim(T0 - DAY, lanes=["prompt"]), T0 - DAY, Waiting())
     now = Instant(T0 - DAY + SECOND)
     wants = [ClaimRequest("prompt", 10, now)]
@@ -148,9 +148,9 @@ def test_a_costly_schedule_goes_on_after_its_last_run_expired(store: BaseStore, 
 
 def test_changes_of_a_costly_schedule_evaluate_outside_the_lock(store: BaseStore) -> None:
     schedule = create_one(store, ruled(COSTLY))
-    value_of(store.change(schedule, Instant(T0 - 1), changes.pause))
+    store.change(schedule, Instant(T0 - 1), changes.pause)
     later = Instant(T0 + 90 * DAY)
-    value_of(store.change(schedule, later, changes.resume))
+    store.change(schedule, later, changes.resume)
     (skipped,) = [run for run in runs_of(store, schedule) if run.status == RunStatus.SKIPPED]
     text = the(store, schedule).definition.trigger
     assert (skipped.due, skipped.number) == (T0, missed_span(text, T0, later).number)
@@ -159,11 +159,11 @@ def test_changes_of_a_costly_schedule_evaluate_outside_the_lock(store: BaseStore
 
 def test_what_never_ends_can_be_paused_edited_and_deleted(store: BaseStore) -> None:
     schedule, other = create_one(store, ruled(ENDLESS)), create_one(store, ruled(ENDLESS))
-    value_of(store.change(schedule, T0, changes.pause))
-    value_of(store.change(other, Instant(T0 + 1), changes.delete))
+    store.change(schedule, T0, changes.pause)
+    store.change(other, Instant(T0 + 1), changes.delete)
     mended = RRuleTrigger(rule="FREQ=DAILY", dtstart=T0 // SECOND, timezone="UTC")
     edit = Edit(trigger=the(store, create_one(store, draft(mended, T0))).definition.trigger)
-    value_of(store.change(schedule, Instant(T0 + 1), lambda change: changes.edit(change, edit)))
+    store.change(schedule, Instant(T0 + 1), lambda change: changes.edit(change, edit))
     assert the(store, schedule).progress.next == T0 + DAY
 
 

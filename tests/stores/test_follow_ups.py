@@ -16,7 +16,7 @@ from duetime.engine.policy.record import Finished, Receipt, plan_settlement
 from duetime.engine.store import ScheduleQuery
 from duetime.stores.base import BaseStore
 from tests.support.drafts import T0, every, once
-from tests.support.hand import Hand, create_one, the, the_run, value_of
+from tests.support.hand import Hand, create_one, the, the_run
 
 CALLBACK = {"on": "failure", "kind": "request", "payload": {"url": "https://example.org/hook"}}
 
@@ -85,7 +85,7 @@ def test_a_run_that_is_tried_again_is_told_again(store: BaseStore, hand: Hand) -
     create_one(store, once(deliver_to="garden"))
     (claim,) = hand.claim(T0)
     hand.record([claim], T0, Failed("no water"))
-    value_of(store.change_run(claim.run.id, Instant(T0 + 1), changes.retry))
+    store.change_run(claim.run.id, Instant(T0 + 1), changes.retry)
     hand.record(hand.claim(T0 + 1), T0 + 2)
     assert sorted(each["title"] for each in payloads(store)) == [
         "water the plants completed",
@@ -165,7 +165,7 @@ def test_what_was_resumed_is_paused_at_its_next_failure(store: BaseStore, hand: 
     schedule = create_one(store, every(MINUTE, pause_after=1, deliver_to="garden", notify_on="success"))
     first = hand.claim(T0 + MINUTE)
     hand.record(first, T0 + MINUTE, Failed("no"))
-    value_of(store.change(schedule, Instant(T0 + MINUTE), changes.resume))
+    store.change(schedule, Instant(T0 + MINUTE), changes.resume)
     again = hand.claim(T0 + 2 * MINUTE)
     hand.record(again, T0 + 2 * MINUTE, Failed("no"))
     assert the(store, schedule).progress.state == ScheduleState.PAUSED
@@ -220,7 +220,7 @@ def test_a_deleted_schedule_leaves_no_callback_that_has_nothing_to_tell(
         store, once(payload='{"url": "https://example.org"}', callbacks=[CALLBACK], at_most_once=True)
     )
     hand.claim(T0)
-    value_of(store.change(schedule, T0, lambda change: changes.delete(change, remembered)))
+    store.change(schedule, T0, lambda change: changes.delete(change, remembered))
     hand.die(T0)
     assert payloads(store, "request") == []
     assert the(store, schedule).definition.payload == kept

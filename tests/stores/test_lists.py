@@ -23,7 +23,7 @@ from duetime.stores.base import BaseStore
 from duetime.stores.sqlite.store import SqliteStore
 from duetime.testing import SettableClock
 from tests.support.drafts import T0, draft, every, once
-from tests.support.hand import Hand, create, create_one, the_run, value_of
+from tests.support.hand import Hand, create, create_one, the_run
 
 
 def test_counting_ends_where_nobody_wants_to_know_more(store: BaseStore) -> None:
@@ -95,8 +95,8 @@ def test_what_people_changed_since_an_instant(store: BaseStore) -> None:
 def test_every_change_by_people_can_be_found(store: BaseStore, verb: str) -> None:
     schedule = create_one(store, every(HOUR))
     if verb == "resume":
-        value_of(store.change(schedule, T0, changes.pause))
-    value_of(store.change(schedule, Instant(T0 + 7), getattr(changes, verb)))
+        store.change(schedule, T0, changes.pause)
+    store.change(schedule, Instant(T0 + 7), getattr(changes, verb))
     [found] = store.search(ScheduleQuery(changed_since=Instant(T0 + 7))).items
     assert found.definition.updated == T0 + 7
 
@@ -105,7 +105,7 @@ def test_a_retry_by_hand_can_be_found_too(store: BaseStore, hand: Hand) -> None:
     create(store, once())
     [claim] = hand.claim(T0)
     hand.record([claim], T0, Failed("no"))
-    value_of(store.change_run(claim.run.id, Instant(T0 + 7), changes.retry))
+    store.change_run(claim.run.id, Instant(T0 + 7), changes.retry)
     assert store.search(ScheduleQuery(changed_since=Instant(T0 + 7))).items != []
 
 
@@ -114,7 +114,7 @@ def test_dead_are_those_that_nobody_dealt_with(store: BaseStore, hand: Hand) -> 
     failed, dismissed, done, request, job = hand.claim(T0, lanes=("notification", "request", "job"))
     hand.record([failed, dismissed, request, job], T0, Failed("no"))
     hand.record([done], T0)
-    value_of(store.change_run(dismissed.run.id, T0, changes.dismiss))
+    store.change_run(dismissed.run.id, T0, changes.dismiss)
 
     def dead(**asked: Any) -> list[RunId]:
         return [run.id for run in store.runs(RunQuery(status="dead", **asked)).items]

@@ -25,7 +25,7 @@ from duetime.stores.sqlite import transaction as sqlite
 from duetime.stores.sqlite.store import SqliteStore
 from tests.stores.conftest import Engine, Opener
 from tests.support.drafts import T0, every, once
-from tests.support.hand import Hand, create, create_one, runs_of, the_run, value_of
+from tests.support.hand import Hand, create, create_one, runs_of, the_run
 from tests.support.shell import write
 
 DATABASE = "postgres_url"
@@ -178,7 +178,7 @@ def test_what_has_to_stay_keeps_no_other_history(store: BaseStore, hand: Hand, m
 def test_a_tombstone_goes_with_its_last_run(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE))
     hand.record(hand.claim(T0 + MINUTE), T0 + MINUTE)
-    value_of(store.change(schedule, Instant(T0 + MINUTE), changes.delete))
+    store.change(schedule, Instant(T0 + MINUTE), changes.delete)
     assert store.prune(Instant(T0 + 30), 100) == 0
     assert store.get(schedule) is not None
     assert store.prune(Instant(T0 + DAY), 100) == 2
@@ -201,7 +201,7 @@ def test_what_was_skipped_before_the_end_is_no_reason_to_stay(store: BaseStore, 
     (claim,) = hand.claim(T0 + MINUTE)
     hand.claim(T0 + 2 * MINUTE)
     hand.record([claim], T0 + 2 * MINUTE)
-    value_of(store.change(schedule, Instant(T0 + 2 * MINUTE), changes.delete))
+    store.change(schedule, Instant(T0 + 2 * MINUTE), changes.delete)
     assert store.prune(Instant(T0 + DAY), 100) == 3
     assert store.get(schedule) is None
 

@@ -8,15 +8,13 @@ from duetime.engine.outcome import Failed
 from duetime.engine.policy import changes
 from duetime.stores.base import BaseStore
 from tests.support.drafts import T0, every, once
-from tests.support.hand import Hand, create_one, the, the_run, value_of
+from tests.support.hand import Hand, create_one, the, the_run
 
 ADA = "person/dashboard/ada"
 
 
 def retry(store: BaseStore, run: RunId, now: int) -> Run:
-    again: Run = value_of(
-        store.change_run(run, Instant(now), lambda c, seen: changes.retry(c._replace(actor=ADA), seen))
-    )
+    again: Run = store.change_run(run, Instant(now), lambda c, seen: changes.retry(c._replace(actor=ADA), seen))
     return again
 
 
@@ -49,7 +47,7 @@ def test_attempts_are_numbered_through_and_max_attempts_counts_from_the_retry(st
 def test_what_was_cancelled_before_it_began_has_a_number_too(store: BaseStore, hand: Hand) -> None:
     create_one(store, once(max_attempts=2, backoff=HOUR))
     run = fail(hand, T0).id
-    value_of(store.change_run(run, Instant(T0 + 2), changes.cancel_run))
+    store.change_run(run, Instant(T0 + 2), changes.cancel_run)
     retry(store, run, T0 + MINUTE)
     (claim,) = hand.claim(T0 + MINUTE)
     assert claim.run.attempt == 3

@@ -7,20 +7,20 @@ from typing import Any
 import pytest
 
 from duetime.engine.clock import HOUR, MINUTE, SECOND, Instant
-from duetime.engine.model import Run, RunId, RunStatus, ScheduleId, ScheduleState
+from duetime.engine.model import Run, RunId, RunStatus, Schedule, ScheduleId, ScheduleState
 from duetime.engine.outcome import Completed, Failed, Outcome, Retry, Returned
 from duetime.engine.policy import changes
 from duetime.engine.policy.changes import Edit
-from duetime.engine.result import Err, Result
 from duetime.engine.triggers import IntervalTrigger, trigger_to_json
 from duetime.stores.base import BaseStore
 from tests.support.drafts import T0, every, once
-from tests.support.hand import Hand, create_one, runs_of, the, the_run, value_of
+from tests.support.hand import Hand, create_one, runs_of, the, the_run
+from tests.support.refusals import refusal_of
 
 OVERLAPPING: dict[str, Any] = {"overlap": "allow", "max_attempts": 3, "backoff": 1, "backoff_limit": 1}
 
 
-def edit(store: BaseStore, schedule: ScheduleId, now: int, **patch: Any) -> Result[Any]:
+def edit(store: BaseStore, schedule: ScheduleId, now: int, **patch: Any) -> Schedule:
     return store.change(schedule, Instant(now), lambda change: changes.edit(change, Edit(**patch)))
 
 
@@ -37,15 +37,15 @@ def failed(store: BaseStore, hand: Hand) -> Run:
 def test_a_failure_that_was_dealt_with_stays_a_failure(store: BaseStore, hand: Hand) -> None:
     run = failed(store, hand)
     for _ in range(2):
-        value_of(store.change_run(run.id, T0, changes.dismiss))
+        store.change_run(run.id, T0, changes.dismiss)
         assert the_run(store, run.id) == run._replace(stop=1)
     assert the(store, run.schedule).progress.last_status == RunStatus.FAILED
 
 
 def test_a_retry_takes_it_back(store: BaseStore, hand: Hand) -> None:
     run = failed(store, hand)
-    value_of(store.change_run(run.id, T0, changes.dismiss))
-    value_of(store.change_run(run.id, T0, changes.retry))
+    store.change_run(run.id, T0, changes.dismiss)
+    store.change_run(run.id, T0, changes.retry)
     [claim] = hand.claim(T0)
     assert (claim.run.id, claim.run.stop) == (run.id, 0)
     hand.record([claim], T0, Failed("again", permanent=True))
@@ -58,8 +58,7 @@ def test_only_a_failure_can_be_dealt_with(store: BaseStore, hand: Hand) -> None:
     for outcome in (None, Completed()):
         if outcome is not None:
             hand.record([claim], T0, outcome)
-        refused = store.change_run(claim.run.id, T0, changes.dismiss)
-        assert isinstance(refused, Err)
+        refused = refusal_of(lambda: store.change_run(claim.run.id, T0, changes.dismiss))
         assert refused.code == "not_possible"
         assert the_run(store, claim.run.id).stop == 0
 
@@ -73,12 +72,11 @@ def test_what_is_on_its_way_is_no_reason_to_wait(store: BaseStore, hand: Hand) -
     hand.record([retried], T0 + MINUTE, Retry("later", after=HOUR))
     [running] = hand.claim(T0 + 2 * MINUTE)
     now = T0 + 2 * MINUTE + SECOND
-    refused = edit(store, schedule, now, payload='"new"', pending_only=True)
-    assert isinstance(refused, Err)
+    refused = refusal_of(lambda: edit(store, schedule, now, payload='"new"', pending_only=True))
     assert refused.code == "not_possible"
 
     hourly = IntervalTrigger(timezone="UTC", period=HOUR, anchor=Instant(now))
-    value_of(edit(store, schedule, now, payload='"new"', trigger=trigger_to_json(hourly), amid_runs=True))
+    edit(store, schedule, now, payload='"new"', trigger=trigger_to_json(hourly), amid_runs=True)
     assert the(store, schedule).progress.next == now + HOUR
     assert the(store, schedule).progress.active == 2
     later = T0 + MINUTE + HOUR
@@ -94,8 +92,8 @@ def test_what_is_on_its_way_is_no_reason_to_wait(store: BaseStore, hand: Hand) -
 def test_a_schedule_that_is_over_is_not_changed_amid_runs_either(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE, **OVERLAPPING))
     hand.claim(T0 + MINUTE)
-    value_of(store.change(schedule, Instant(T0 + MINUTE), changes.cancel))
-    assert isinstance(edit(store, schedule, T0 + MINUTE, payload='"new"', amid_runs=True), Err)
+    store.change(schedule, Instant(T0 + MINUTE), changes.cancel)
+    refusal_of(lambda: edit(store, schedule, T0 + MINUTE, payload='"new"', amid_runs=True))
 
 
 # -- by hand, while the schedule is paused ------------------------------------------------------------------------
@@ -113,7 +111,7 @@ def dead_and_paused(store: BaseStore, hand: Hand, number: int = 1, **policy: Any
 def test_all_that_failed_can_be_tried_again_at_once(store: BaseStore, hand: Hand) -> None:
     schedule, dead = dead_and_paused(store, hand, 3)
     for run in dead:
-        value_of(store.change_run(run, Instant(T0 + HOUR), changes.retry))
+        store.change_run(run, Instant(T0 + HOUR), changes.retry)
     claims = hand.claim(T0 + HOUR)
     assert [claim.run.id for claim in claims] == dead
     hand.record(claims, T0 + HOUR)
@@ -125,7 +123,7 @@ def test_all_that_failed_can_be_tried_again_at_once(store: BaseStore, hand: Hand
 def test_what_was_retried_by_hand_is_not_parked_by_the_pause(store: BaseStore, hand: Hand, outcome: Outcome) -> None:
     """Nobody would hear of it again: it is no dead letter, and nothing would wake it."""
     _, [run] = dead_and_paused(store, hand)
-    value_of(store.change_run(run, Instant(T0 + HOUR), changes.retry))
+    store.change_run(run, Instant(T0 + HOUR), changes.retry)
     hand.record(hand.claim(T0 + HOUR), T0 + HOUR, outcome)
     [again] = hand.claim(T0 + HOUR + SECOND)
     assert again.run.id == run
@@ -135,7 +133,7 @@ def test_what_was_retried_by_hand_is_not_parked_by_the_pause(store: BaseStore, h
 
 def test_not_even_when_its_worker_dies(store: BaseStore, hand: Hand) -> None:
     _, [run] = dead_and_paused(store, hand)
-    value_of(store.change_run(run, Instant(T0 + HOUR), changes.retry))
+    store.change_run(run, Instant(T0 + HOUR), changes.retry)
     assert len(hand.claim(T0 + HOUR)) == 1
     hand.die(T0 + HOUR)
     assert [claim.run.id for claim in Hand(store, "heir").claim(T0 + HOUR)] == [run]
@@ -145,9 +143,9 @@ def test_nor_when_it_had_not_even_begun_before(store: BaseStore, hand: Hand) -> 
     schedule = create_one(store, every(MINUTE, **OVERLAPPING))
     hand.record(hand.claim(T0 + MINUTE), T0 + MINUTE, Returned())
     [run] = runs_of(store, schedule)
-    value_of(store.change_run(run.id, Instant(T0 + MINUTE), changes.cancel_run))
-    value_of(store.change(schedule, Instant(T0 + MINUTE), changes.pause))
-    value_of(store.change_run(run.id, Instant(T0 + HOUR), changes.retry))
+    store.change_run(run.id, Instant(T0 + MINUTE), changes.cancel_run)
+    store.change(schedule, Instant(T0 + MINUTE), changes.pause)
+    store.change_run(run.id, Instant(T0 + HOUR), changes.retry)
     assert [(attempt.number, attempt.status) for attempt in store.attempts(run.id)] == [(1, RunStatus.CANCELLED)]
     hand.record(hand.claim(T0 + HOUR), T0 + HOUR, Retry("not yet"))
     assert [claim.run.id for claim in hand.claim(T0 + HOUR + SECOND)] == [run.id]
@@ -155,10 +153,10 @@ def test_nor_when_it_had_not_even_begun_before(store: BaseStore, hand: Hand) -> 
 
 def test_what_was_run_by_hand_is_not_parked_either(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(HOUR, **OVERLAPPING))
-    value_of(store.change(schedule, T0, changes.pause))
-    fired = value_of(store.change(schedule, T0, changes.fire))
+    store.change(schedule, T0, changes.pause)
+    fired = store.change(schedule, T0, changes.fire)
     hand.record(hand.claim(T0), T0, Retry("not yet"))
-    value_of(edit(store, schedule, T0 + 1, name="new", amid_runs=True))
+    edit(store, schedule, T0 + 1, name="new", amid_runs=True)
     [again] = hand.claim(T0 + SECOND)
     assert (again.run.id, again.run.attempt) == (fired.id, 2)
 
@@ -168,10 +166,10 @@ def test_a_pause_parks_what_nobody_asked_for(store: BaseStore, hand: Hand) -> No
     claims = hand.claim(T0 + MINUTE)
     hand.record(claims, T0 + MINUTE, Retry("first"))
     claims = hand.claim(T0 + MINUTE + SECOND)
-    value_of(store.change(schedule, Instant(T0 + MINUTE + SECOND), changes.pause))
+    store.change(schedule, Instant(T0 + MINUTE + SECOND), changes.pause)
     hand.record(claims, T0 + MINUTE + SECOND, Retry("second"))
     assert hand.claim(T0 + HOUR) == []
-    value_of(store.change(schedule, Instant(T0 + HOUR), changes.resume))
+    store.change(schedule, Instant(T0 + HOUR), changes.resume)
     assert [claim.run.attempt for claim in hand.claim(T0 + HOUR)] == [3]
 
 

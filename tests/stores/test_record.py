@@ -17,7 +17,7 @@ from duetime.engine.store import ClaimRequest, RunQuery
 from duetime.stores.base import BaseStore
 from duetime.stores.transaction import Transaction
 from tests.support.drafts import T0, every, once
-from tests.support.hand import DONE, Hand, create, create_one, runs_of, the, the_run, value_of
+from tests.support.hand import DONE, Hand, create, create_one, runs_of, the, the_run
 from tests.support.shell import break_policy
 from tests.support.wordings import NOT_FINISHED
 
@@ -43,7 +43,7 @@ def test_one_that_completes_although_it_was_asked_to_stop_is_unread(
 ) -> None:
     create(store, once(**policy))
     (claim,) = hand.claim(T0)
-    value_of(store.change_run(claim.run.id, T0, changes.cancel_run))
+    store.change_run(claim.run.id, T0, changes.cancel_run)
     assert hand.record([claim], T0) == [Receipt.RECORDED]
     unread = store.runs(RunQuery(status="completed", mark_below=READ)).items
     assert [run.id for run in unread] == [claim.run.id]
@@ -58,9 +58,9 @@ def test_a_batch_that_releases_many_runs_reads_their_queue_once(
     hand.claim(T0 + 21 * SECOND)
     now = Instant(T0 + 21 * SECOND)
     allowing = policy_to_json(make_policy({"overlap": "allow", "queue_limit": 100, "catch_up": "skip"}))
-    value_of(store.change(schedule, now, lambda change: changes.edit(change, Edit(policy=allowing))))
+    store.change(schedule, now, lambda change: changes.edit(change, Edit(policy=allowing)))
     for _ in range(8):
-        value_of(store.change(schedule, now, changes.fire))
+        store.change(schedule, now, changes.fire)
     claims = hand.claim(now)
     assert len(claims) == 9  # the edit released one
     line = [run.id for run in runs_of(store, schedule) if run.status == RunStatus.QUEUED]
@@ -206,7 +206,7 @@ def test_who_asks_for_it_again_is_given_the_same_patience(store: BaseStore, hand
     (claim,) = hand.claim(T0 + HOUR)
     hand.record([claim], T0 + HOUR, given_back)
     assert the_run(store, claim.run.id).status == RunStatus.FAILED
-    value_of(store.change_run(claim.run.id, Instant(T0 + HOUR), changes.retry))
+    store.change_run(claim.run.id, Instant(T0 + HOUR), changes.retry)
     (claim,) = hand.claim(T0 + HOUR)
     hand.record([claim], T0 + HOUR, given_back)
     assert the_run(store, claim.run.id).status == RunStatus.PENDING
@@ -215,7 +215,7 @@ def test_who_asks_for_it_again_is_given_the_same_patience(store: BaseStore, hand
 def test_what_is_given_back_for_a_while_says_why_until_it_is_taken_up(store: BaseStore, hand: Hand) -> None:
     schedule, other = create_one(store, once()), create_one(store, once())
     claims = hand.claim(T0)
-    value_of(store.change(other, T0, changes.cancel))
+    store.change(other, T0, changes.cancel)
     for claim in claims:
         hand.record([claim], T0, Returned("nobody can do it here", MINUTE))
     assert the(store, schedule).progress.note == "nobody can do it here"
@@ -288,7 +288,7 @@ def test_whatever_a_run_of_a_cancelled_schedule_wants_it_is_over(
 ) -> None:
     schedule = create_one(store, once(max_attempts=5))
     claims = hand.claim(T0)
-    value_of(store.change(schedule, T0, changes.cancel))
+    store.change(schedule, T0, changes.cancel)
     hand.record(claims, T0, outcome)
     assert the_run(store, claims[0].run.id).status == RunStatus.CANCELLED
     assert store.earliest(["job"]) is None
@@ -298,11 +298,11 @@ def test_whatever_a_run_of_a_cancelled_schedule_wants_it_is_over(
 def test_a_retry_is_parked_while_the_schedule_is_paused(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE, max_attempts=2, backoff=1))
     claims = hand.claim(T0 + MINUTE)
-    value_of(store.change(schedule, Instant(T0 + MINUTE), changes.pause))
+    store.change(schedule, Instant(T0 + MINUTE), changes.pause)
     hand.record(claims, T0 + MINUTE, Failed("no"))
     assert hand.claim(T0 + HOUR) == []
     assert the_run(store, claims[0].run.id).status == RunStatus.PENDING
-    value_of(store.change(schedule, Instant(T0 + HOUR + 1), changes.resume))
+    store.change(schedule, Instant(T0 + HOUR + 1), changes.resume)
     (again,) = hand.claim(T0 + HOUR + 1)
     assert (again.run.id, again.run.attempt) == (claims[0].run.id, 2)
 

@@ -16,7 +16,7 @@ from duetime.engine.store import RunQuery
 from duetime.stores.base import BaseStore
 from tests.stores.conftest import Opener
 from tests.support.drafts import T0, every, once
-from tests.support.hand import Hand, create, create_one, runs_of, the, the_run, value_of
+from tests.support.hand import Hand, create, create_one, runs_of, the, the_run
 from tests.support.shell import break_policy
 
 
@@ -27,7 +27,7 @@ def test_a_beat_counts_and_brings_stop_requests_and_the_floor(store: BaseStore, 
     beat = store.beat(hand.id, Instant(T0 + 5), {})
     assert (beat.stop, beat.floor) == ([], 20)
     assert hand.beat_of() == first + 1
-    value_of(store.change_run(other.run.id, T0, changes.cancel_run))
+    store.change_run(other.run.id, T0, changes.cancel_run)
     assert store.beat(hand.id, Instant(T0 + 6), {one.run.id: '"half"'}).stop == [other.run.id]
     assert the_run(store, one.run.id).report == '"half"'
     assert next(row.seen for row in store.workers() if row.id == hand.id) == T0 + 6
@@ -36,7 +36,7 @@ def test_a_beat_counts_and_brings_stop_requests_and_the_floor(store: BaseStore, 
 def test_a_run_that_was_asked_to_stop_and_lost_its_worker_is_a_dead_letter(store: BaseStore, hand: Hand) -> None:
     create(store, once(at_most_once=True))
     (claim,) = hand.claim(T0)
-    value_of(store.change_run(claim.run.id, T0, changes.cancel_run))
+    store.change_run(claim.run.id, T0, changes.cancel_run)
     hand.die(T0 + MINUTE)
     assert [(run.id, run.status) for run in store.runs(RunQuery(status="dead")).items] == [(claim.run.id, "lost")]
 
@@ -167,14 +167,14 @@ def test_quarantine_parks_the_line_behind_it(store: BaseStore) -> None:
         hand.die(T0 + 3 * MINUTE)
     assert the(store, schedule).progress.state == ScheduleState.PAUSED
     assert Hand(store).claim(T0 + HOUR) == []
-    value_of(store.change(schedule, Instant(T0 + 3 * MINUTE + 1), changes.resume))
+    store.change(schedule, Instant(T0 + 3 * MINUTE + 1), changes.resume)
     assert len(Hand(store).claim(T0 + 3 * MINUTE + 1)) == 1
 
 
 def test_a_run_of_a_cancelled_schedule_is_not_started_again(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, once())
     (claim,) = hand.claim(T0)
-    value_of(store.change(schedule, T0, changes.cancel))
+    store.change(schedule, T0, changes.cancel)
     hand.die(T0)
     assert the_run(store, claim.run.id).status == RunStatus.CANCELLED
     assert the(store, schedule).progress.active == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from duetime.engine.clock import MINUTE, SECOND, Instant
-from duetime.engine.model import ScheduleId
+from duetime.engine.model import RunId, ScheduleId
 from duetime.engine.outcome import Failed
 from duetime.engine.policy import changes
 from duetime.engine.store import FAILED_OR_LOST, RunQuery
@@ -14,7 +14,7 @@ from duetime.stores.records import _PERIOD, _TIMINGS
 from duetime.stores.run_search import run_page
 from duetime.stores.sqlite.store import MEMORY, SqliteStore
 from tests.support.drafts import T0, every, once
-from tests.support.hand import DONE, Hand, create_one, the, the_run, value_of
+from tests.support.hand import DONE, Hand, create_one, the, the_run
 
 
 def test_a_traceback_is_kept_with_each_attempt_and_with_the_failed_run(store: BaseStore, hand: Hand) -> None:
@@ -28,7 +28,7 @@ def test_a_traceback_is_kept_with_each_attempt_and_with_the_failed_run(store: Ba
     hand.record(hand.claim(later), later, Failed("no", traceback="second"))
     assert store.traceback(id) == "second"
 
-    value_of(store.change_run(id, Instant(later), changes.retry))
+    store.change_run(id, Instant(later), changes.retry)
     assert store.traceback(id) is None, "its attempt has it from now on"
     hand.record(hand.claim(later), later)
     assert [each.traceback for each in store.attempts(id)] == ["first", "second"]
@@ -40,8 +40,8 @@ def test_a_traceback_is_kept_with_each_attempt_and_with_the_failed_run(store: Ba
 
 def test_a_run_is_executed_with_its_own_input(store: BaseStore, hand: Hand) -> None:
     schedule = create_one(store, every(MINUTE, payload='{"usual":1}', max_attempts=2, backoff=SECOND))
-    fired = value_of(store.change(schedule, T0, lambda change: changes.fire(change, '{"own":1}')))
-    assert (store.run_input(fired.id).payload, store.run_input(fired.id + 1).payload) == ('{"own":1}', None)
+    fired = store.change(schedule, T0, lambda change: changes.fire(change, '{"own":1}'))
+    assert (store.run_input(fired.id).payload, store.run_input(RunId(fired.id + 1)).payload) == ('{"own":1}', None)
 
     (claim,) = hand.claim(T0)
     assert (claim.run.id, claim.definition.payload) == (fired.id, '{"own":1}')

@@ -28,7 +28,6 @@ from duetime.engine.policy.changes import Edit
 from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.record import Finished, Receipt
 from duetime.engine.policy.rows import Draft
-from duetime.engine.result import Ok
 from duetime.engine.store import RunQuery
 from duetime.engine.triggers import IntervalTrigger, trigger_to_json
 from duetime.kinds.notifications.delivery import MESSENGER
@@ -38,6 +37,7 @@ from duetime.stores.sqlite.store import MEMORY, SqliteStore
 from tests.support.drafts import T0, every, once
 from tests.support.hand import Hand
 from tests.support.invariants import check_skipped_ranges, invariants
+from tests.support.refusals import attempt
 from tests.support.shell import break_trigger, write
 from tests.support.size import FULL
 
@@ -87,8 +87,7 @@ class Machine(RuleBasedStateMachine):
 
     def create(self, draft: Draft) -> ScheduleId:
         result = self.store.create([draft])
-        assert isinstance(result, Ok)
-        return result.value[0].schedule.definition.id
+        return result[0].schedule.definition.id
 
     @rule(
         target=schedules,
@@ -117,7 +116,7 @@ class Machine(RuleBasedStateMachine):
         self.now -= step
         self.went_back = True
         for schedule in self.store.ahead(Instant(self.now), 100):
-            self.store.change(schedule, Instant(self.now), changes.rewind)
+            attempt(self.store.change, schedule, Instant(self.now), changes.rewind)
 
     @rule(target=claims, who=st.integers(0, 1), limit=st.integers(1, 5))
     def claim(self, who: int, limit: int) -> Any:
@@ -176,12 +175,12 @@ class Machine(RuleBasedStateMachine):
 
     @rule(schedule=schedules, verb=st.sampled_from(["pause", "resume", "resume", "cancel", "delete", "fire", "fire"]))
     def change(self, schedule: ScheduleId, verb: str) -> None:
-        self.store.change(schedule, Instant(self.now), getattr(changes, verb))
+        attempt(self.store.change, schedule, Instant(self.now), getattr(changes, verb))
 
     @rule(schedule=schedules, length=st.sampled_from([SECOND, 10 * SECOND, 10 * MINUTE]))
     def pause_for_a_while(self, schedule: ScheduleId, length: int) -> None:
         end = Instant(self.now + length)
-        self.store.change(schedule, Instant(self.now), lambda change: changes.pause(change, end))
+        attempt(self.store.change, schedule, Instant(self.now), lambda change: changes.pause(change, end))
 
     @rule(schedule=schedules, period=st.none() | periods, policy=st.none() | st.sampled_from(["{}", '{"max_runs":1}']))
     def edit(self, schedule: ScheduleId, period: int | None, policy: str | None) -> None:
@@ -190,17 +189,17 @@ class Machine(RuleBasedStateMachine):
             made = IntervalTrigger(timezone="UTC", period=period, anchor=Instant(self.now))
             trigger = trigger_to_json(made)
         patch = Edit(name="edited", trigger=trigger, policy=policy)
-        self.store.change(schedule, Instant(self.now), lambda change: changes.edit(change, patch))
+        attempt(self.store.change, schedule, Instant(self.now), lambda change: changes.edit(change, patch))
 
     @rule(schedule=schedules, subject=st.sampled_from(["inbox", "coder"]))
     def assign(self, schedule: ScheduleId, subject: str) -> None:
         patch = Edit(subject=subject)
-        self.store.change(schedule, Instant(self.now), lambda change: changes.edit(change, patch))
+        attempt(self.store.change, schedule, Instant(self.now), lambda change: changes.edit(change, patch))
 
     @rule(schedule=schedules, ahead=st.sampled_from([0, SECOND, MINUTE]))
     def move(self, schedule: ScheduleId, ahead: int) -> None:
         patch = Edit(next=Instant(self.now + ahead))
-        self.store.change(schedule, Instant(self.now), lambda change: changes.edit(change, patch))
+        attempt(self.store.change, schedule, Instant(self.now), lambda change: changes.edit(change, patch))
 
     @rule(schedule=schedules)
     def break_it(self, schedule: ScheduleId) -> None:
@@ -213,7 +212,7 @@ class Machine(RuleBasedStateMachine):
             return
         run = runs[pick % len(runs)]
         if verb in ("retry", "cancel_run"):
-            self.store.change_run(run.id, Instant(self.now), getattr(changes, verb))
+            attempt(self.store.change_run, run.id, Instant(self.now), getattr(changes, verb))
         elif verb == "hold":
             self.hold(run.id)
         else:
@@ -221,12 +220,20 @@ class Machine(RuleBasedStateMachine):
 
     def hold(self, run: RunId) -> None:
         expires = Instant(self.now + 3 * SECOND)
-        self.store.change_run(run, Instant(self.now), lambda change, seen: checkout.hold(change, seen, "ann", expires))
+        attempt(
+            self.store.change_run,
+            run,
+            Instant(self.now),
+            lambda change, seen: checkout.hold(change, seen, "ann", expires),
+        )
 
     def finish(self, run: Run, outcome: Outcome) -> None:
         item = Finished(run.id, run.fence, outcome, None, Instant(self.now))
-        self.store.change_run(
-            run.id, Instant(self.now), lambda change, seen: checkout.finish_held(change, seen, "ann", item)
+        attempt(
+            self.store.change_run,
+            run.id,
+            Instant(self.now),
+            lambda change, seen: checkout.finish_held(change, seen, "ann", item),
         )
 
     @rule()

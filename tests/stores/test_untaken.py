@@ -13,14 +13,14 @@ from duetime.engine.model import Run, ScheduleId, executed, status_of
 from duetime.engine.outcome import Completed, Returned, Waiting
 from duetime.engine.policy import changes
 from duetime.engine.policy.changes import Edit
-from duetime.engine.result import Err
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import ScheduleQuery
 from duetime.stores.base import BaseStore
 from duetime.testing import SettableClock
 from tests.support.drafts import T0, every, once
-from tests.support.hand import Hand, create_one, runs_of, statuses, the, value_of
+from tests.support.hand import Hand, create_one, runs_of, statuses, the
 from tests.support.invariants import invariants
+from tests.support.refusals import refusal_of
 from tests.support.shell import write
 
 LANES = ("prompt", "prompt:exact", "prompt:solo")
@@ -49,7 +49,7 @@ def listed(store: BaseStore, status: str) -> list[ScheduleId]:
 
 
 def taken(store: BaseStore, now: int) -> Run:
-    held = value_of(Scheduler(store, {}, SettableClock(Instant(now))).take(ANN, "prompt"))
+    held = Scheduler(store, {}, SettableClock(Instant(now))).take(ANN, "prompt")
     assert held is not None
     invariants(store)
     run: Run = held.run
@@ -62,7 +62,7 @@ def test_it_is_pending_until_somebody_takes_it(store: BaseStore, hand: Hand) -> 
     run = taken(store, FIRST)
     assert (listed(store, "pending"), listed(store, "running")) == ([], [made])
     scheduler = Scheduler(store, {}, SettableClock(Instant(FIRST)))
-    value_of(scheduler.finish(ANN, run.id, Returned("not mine")))
+    scheduler.finish(ANN, run.id, Returned("not mine"))
     invariants(store)
     assert (listed(store, "pending"), listed(store, "running")) == ([made], [])
 
@@ -80,7 +80,7 @@ def test_one_that_is_taken_anew_is_counted_once(store: BaseStore, hand: Hand, la
     recurring(store, hand)
     first = taken(store, FIRST)
     if not lapsed:
-        value_of(Scheduler(store, {}, SettableClock(Instant(FIRST))).finish(ANN, first.id, Returned("no")))
+        Scheduler(store, {}, SettableClock(Instant(FIRST))).finish(ANN, first.id, Returned("no"))
     second = taken(store, FIRST + LEASE)
     assert second.id == first.id
 
@@ -92,7 +92,7 @@ def test_one_that_waits_goes_to_the_new_agent_of_a_schedule_that_was_broken(stor
     hand.claim(SECOND_TIME, lanes=LANES)
     assert the(store, made).progress.state == "broken"
     mended = Edit(trigger=good, subject="coder")
-    value_of(store.change(made, Instant(SECOND_TIME), lambda change: changes.edit(change, mended)))
+    store.change(made, Instant(SECOND_TIME), lambda change: changes.edit(change, mended))
     assert [claim.run.due for claim in hand.claim(SECOND_TIME, lanes=LANES)] == [FIRST]
 
 
@@ -104,7 +104,7 @@ def test_one_off_and_last_occurrence_stay_running(store: BaseStore, hand: Hand) 
 
 def test_paused_while_it_waits_is_paused(store: BaseStore, hand: Hand) -> None:
     made = recurring(store, hand)
-    value_of(store.change(made, Instant(FIRST), changes.pause))
+    store.change(made, Instant(FIRST), changes.pause)
     assert (listed(store, "paused"), listed(store, "running")) == ([made], [])
 
 
@@ -122,7 +122,7 @@ def test_one_that_was_taken_is_not_replaced(store: BaseStore, hand: Hand) -> Non
     run = taken(store, FIRST)
     come_due(hand, SECOND_TIME)
     assert statuses(store, made) == ["waiting", "skipped"]
-    value_of(Scheduler(store, {}, SettableClock(Instant(SECOND_TIME))).finish(ANN, run.id, Completed()))
+    Scheduler(store, {}, SettableClock(Instant(SECOND_TIME))).finish(ANN, run.id, Completed())
     invariants(store)
     assert statuses(store, made) == ["completed", "skipped"]
 
@@ -131,7 +131,7 @@ def test_all_that_nobody_took_are_replaced_where_runs_may_overlap(store: BaseSto
     made = recurring(store, hand, overlap="allow", untaken="keep")
     come_due(hand, SECOND_TIME)
     assert statuses(store, made) == ["waiting", "waiting"]
-    value_of(store.change(made, Instant(SECOND_TIME), lambda change: changes.edit(change, Edit(policy="{}"))))
+    store.change(made, Instant(SECOND_TIME), lambda change: changes.edit(change, Edit(policy="{}")))
     come_due(hand, THIRD)
     assert statuses(store, made) == ["missed", "missed", "waiting"]
 
@@ -143,7 +143,7 @@ def test_what_nobody_took_does_not_count_as_executed(store: BaseStore, hand: Han
         progress = the(store, made).progress
         assert (progress.run_count, executed(progress), progress.last_run) == (1, 0, None)
     run = taken(store, T0 + 5 * MINUTE)
-    value_of(Scheduler(store, {}, SettableClock(Instant(T0 + 5 * MINUTE))).finish(ANN, run.id, Completed()))
+    Scheduler(store, {}, SettableClock(Instant(T0 + 5 * MINUTE))).finish(ANN, run.id, Completed())
     come_due(hand, T0 + 6 * MINUTE)
     progress = the(store, made).progress
     assert (progress.run_count, executed(progress), progress.next) == (2, 1, None)
@@ -178,7 +178,7 @@ def test_the_last_of_max_runs_expires_and_the_schedule_goes_on(store: BaseStore,
     draft = every(kind="prompt", max_runs=1, untaken="expire", expire_after=10 * SECOND)
     made, first = create_one(store, draft), T0 + SECOND if manual else FIRST
     if manual:
-        value_of(store.change(made, Instant(first), changes.fire))
+        store.change(made, Instant(first), changes.fire)
     come_due(hand, first)
     assert the(store, made).progress.next is None
     come_due(hand, first + 10 * SECOND)
@@ -187,7 +187,7 @@ def test_the_last_of_max_runs_expires_and_the_schedule_goes_on(store: BaseStore,
     assert (status_of(progress), progress.next, progress.run_count) == ("pending", following, 0)
     come_due(hand, following)
     run = taken(store, following)
-    value_of(Scheduler(store, {}, SettableClock(Instant(following))).finish(ANN, run.id, Completed()))
+    Scheduler(store, {}, SettableClock(Instant(following))).finish(ANN, run.id, Completed())
     invariants(store)
     assert statuses(store, made) == ["missed", "completed"]
     assert status_of(the(store, made).progress) == "completed"
@@ -196,10 +196,10 @@ def test_the_last_of_max_runs_expires_and_the_schedule_goes_on(store: BaseStore,
 def test_a_run_now_amid_a_pause_that_expires_ends_nothing(store: BaseStore, hand: Hand) -> None:
     draft = every(kind="prompt", max_runs=1, untaken="expire", expire_after=10 * SECOND)
     made, later = create_one(store, draft), FIRST + 20 * SECOND
-    value_of(store.change(made, Instant(T0), changes.pause))
-    value_of(store.change(made, Instant(T0 + SECOND), changes.fire))
+    store.change(made, Instant(T0), changes.pause)
+    store.change(made, Instant(T0 + SECOND), changes.fire)
     come_due(hand, T0 + SECOND)
-    value_of(store.change(made, Instant(later), changes.resume))
+    store.change(made, Instant(later), changes.resume)
     come_due(hand, later)
     progress = the(store, made).progress
     assert (status_of(progress), progress.next, progress.run_count) == ("pending", SECOND_TIME, 0)
@@ -209,12 +209,12 @@ def test_an_edit_that_allows_more_runs_lets_a_schedule_go_on(store: BaseStore, h
     policy: dict[str, Any] = {"untaken": "expire", "expire_after": 10 * SECOND}
     made = create_one(store, every(kind="prompt", max_runs=1, **policy))
     more = Edit(policy=every(kind="prompt", max_runs=5, **policy).definition.policy)
-    value_of(store.change(made, Instant(T0), changes.pause))
-    value_of(store.change(made, Instant(T0 + SECOND), changes.fire))
-    value_of(store.change(made, Instant(T0 + SECOND), lambda change: changes.edit(change, more)))
+    store.change(made, Instant(T0), changes.pause)
+    store.change(made, Instant(T0 + SECOND), changes.fire)
+    store.change(made, Instant(T0 + SECOND), lambda change: changes.edit(change, more))
     invariants(store)
     assert the(store, made).progress.next == FIRST
-    value_of(store.change(made, Instant(T0 + SECOND), changes.resume))
+    store.change(made, Instant(T0 + SECOND), changes.resume)
     come_due(hand, T0 + SECOND)
     come_due(hand, T0 + 11 * SECOND)
     progress = the(store, made).progress
@@ -225,7 +225,7 @@ def test_one_that_is_given_back_still_expires(store: BaseStore, hand: Hand) -> N
     made = create_one(store, every(kind="prompt", untaken="expire", expire_after=10 * SECOND))
     come_due(hand, FIRST)
     run = taken(store, FIRST)
-    value_of(Scheduler(store, {}, SettableClock(Instant(FIRST + SECOND))).finish(ANN, run.id, Returned("no")))
+    Scheduler(store, {}, SettableClock(Instant(FIRST + SECOND))).finish(ANN, run.id, Returned("no"))
     invariants(store)
     come_due(hand, FIRST + 10 * SECOND)
     assert statuses(store, made) == ["missed"]
@@ -234,13 +234,12 @@ def test_one_that_is_given_back_still_expires(store: BaseStore, hand: Hand) -> N
 def test_it_can_be_edited_and_moved(store: BaseStore, hand: Hand) -> None:
     made = recurring(store, hand)
     patch = Edit(payload='{"prompt":"anew"}', next=Instant(T0 + 10 * MINUTE))
-    value_of(store.change(made, Instant(FIRST), lambda change: changes.edit(change, patch)))
+    store.change(made, Instant(FIRST), lambda change: changes.edit(change, patch))
     invariants(store)
     assert (statuses(store, made), the(store, made).progress.next) == (["waiting"], T0 + 10 * MINUTE)
     taken(store, FIRST)
     pending_only = patch._replace(pending_only=True)
-    refused = store.change(made, Instant(FIRST), lambda change: changes.edit(change, pending_only))
-    assert isinstance(refused, Err)
+    refused = refusal_of(lambda: store.change(made, Instant(FIRST), lambda change: changes.edit(change, pending_only)))
     assert refused.code == "not_possible"
 
 
@@ -248,26 +247,25 @@ def test_it_can_be_edited_and_moved(store: BaseStore, hand: Hand) -> None:
 def test_given_to_another_agent_it_starts_again(store: BaseStore, hand: Hand, paused: bool) -> None:
     made = recurring(store, hand)
     if paused:
-        value_of(store.change(made, Instant(FIRST), changes.pause))
-    value_of(store.change(made, Instant(FIRST), lambda change: changes.edit(change, Edit(subject="coder"))))
+        store.change(made, Instant(FIRST), changes.pause)
+    store.change(made, Instant(FIRST), lambda change: changes.edit(change, Edit(subject="coder")))
     invariants(store)
     assert statuses(store, made) == ["pending"]
     if paused:
         assert hand.claim(FIRST, lanes=LANES) == []
-        value_of(store.change(made, Instant(FIRST), changes.resume))
+        store.change(made, Instant(FIRST), changes.resume)
     [claim] = hand.claim(FIRST, lanes=LANES)
     assert (claim.run.due, claim.definition.subject) == (FIRST, "coder")
 
 
 def test_run_now_says_that_one_waits(store: BaseStore, hand: Hand) -> None:
     made = recurring(store, hand)
-    refused = store.change(made, Instant(FIRST), changes.fire)
-    assert isinstance(refused, Err)
+    refused = refusal_of(lambda: store.change(made, Instant(FIRST), changes.fire))
     assert "waiting for an agent" in refused.message
 
 
 def test_cancelling_ends_what_waits(store: BaseStore, hand: Hand) -> None:
     made = recurring(store, hand)
-    value_of(store.change(made, Instant(FIRST), changes.cancel))
+    store.change(made, Instant(FIRST), changes.cancel)
     invariants(store)
     assert (statuses(store, made), listed(store, "cancelled")) == (["cancelled"], [made])

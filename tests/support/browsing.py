@@ -12,7 +12,6 @@ from urllib.parse import urlencode
 
 from duetime.engine.kind import Caller
 from duetime.engine.model import Schedule
-from duetime.engine.result import Ok
 from duetime.engine.validation import NewSchedule
 from duetime.http.sessions import Sessions
 from tests.support.web import Reply, Site
@@ -132,8 +131,7 @@ def made(
 ) -> Schedule:
     kind, payload = more.pop("kind", "job"), more.pop("payload", ECHO)
     result = site.room.scheduler.create(Caller(owner), NewSchedule(kind, name, *trigger, payload, **more))
-    assert isinstance(result, Ok), result
-    return result.value
+    return result
 
 
 def found(site: Site, schedule: Schedule) -> Schedule:

@@ -12,7 +12,6 @@ from duetime.app import App, build
 from duetime.engine.clock import SECOND, Instant, datetime_of
 from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.model import Run
-from duetime.engine.result import Err
 from duetime.engine.store import RunQuery
 from duetime.engine.validation import NewSchedule
 from duetime.settings import ChannelSettings, NotificationSettings, Settings
@@ -76,8 +75,7 @@ def notify(
         for number, (topic, due) in enumerate(zip(topics, at, strict=True))
     ]
     made = app.scheduler.create_many(CALLER, news)
-    assert not isinstance(made, Err), made
-    return [schedule.definition.public_id for schedule in made.value]
+    return [schedule.definition.public_id for schedule in made]
 
 
 def runs(app: App) -> list[Run]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from duetime.engine.clock import Instant
 from duetime.engine.model import Run, RunId, Schedule, ScheduleId
@@ -11,7 +10,6 @@ from duetime.engine.outcome import Completed, Outcome
 from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.record import Finished, Receipt
 from duetime.engine.policy.rows import Draft
-from duetime.engine.result import Ok, Result
 from duetime.engine.store import ClaimRequest, RunQuery
 from duetime.stores.base import BaseStore
 from tests.support.drafts import T0
@@ -44,8 +42,7 @@ class Hand:
 
 def create(store: BaseStore, *drafts: Draft) -> list[Schedule]:
     result = store.create(drafts)
-    assert isinstance(result, Ok), result
-    return [created.schedule for created in result.value]
+    return [created.schedule for created in result]
 
 
 def create_one(store: BaseStore, draft: Draft) -> ScheduleId:
@@ -71,8 +68,3 @@ def runs_of(store: BaseStore, schedule: ScheduleId) -> list[Run]:
 
 def statuses(store: BaseStore, schedule: ScheduleId) -> list[str]:
     return [run.status for run in runs_of(store, schedule)]
-
-
-def value_of(result: Result[Any]) -> Any:
-    assert isinstance(result, Ok), result
-    return result.value

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from duetime.engine.clock import SECOND, Instant, SystemClock, datetime_of
 from duetime.engine.kind import Caller
-from duetime.engine.result import Ok
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.jobs.registry import Registry
 from duetime.testing import Simulation
@@ -149,9 +148,8 @@ def lively(db: Path, hours: float = 16, *, outage: bool = False, healthy: bool =
         def create(*plans: Plan) -> None:
             for plan in plans:
                 made = scheduler.create(Caller(plan.owner), plan.new())
-                assert isinstance(made, Ok), made
                 if plan.name == "Weekly review":
-                    scheduler.pause(Caller(plan.owner), made.value.definition.public_id)
+                    scheduler.pause(Caller(plan.owner), made.definition.public_id)
 
         later = [plan for plan in PLANS if healthy and plan.kind == "prompt"]
         create(*(plan for plan in PLANS if plan not in later))

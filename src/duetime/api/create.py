@@ -5,16 +5,14 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Protocol, Unpack
 
 from duetime.api.methods import Opened, method
 from duetime.api.types import Allow, ScheduleOptions
 from duetime.api.values import Schedule, schedule_method, schedule_of
 from duetime.engine.errors import DuetimeError, InvalidInput, Refused
-from duetime.engine.result import err_of
 from duetime.service.answers import Preview
-from duetime.service.errors import error_of
+from duetime.service.errors import refuse
 from duetime.service.kind_spec import known_specs
 from duetime.service.operations.create import CreatedSchedule, CreateSchedule
 from duetime.service.operations.declaration import Answer, check_types
@@ -189,10 +187,9 @@ def _request(kind: str, title: str, payload: Mapping[str, Any], options: Schedul
 
 def _about_key(error: Refused) -> DuetimeError:
     """Return an error about the idempotency key with the name that it has here."""
-    err = err_of(error)
-    if err.field != "idempotency_key":
+    if error.field != "idempotency_key":
         return error
-    return error_of(replace(err, message=err.message.replace("idempotency_key", "key"), details={"field": "key"}))
+    return refuse(error.code, error.message.replace("idempotency_key", "key"), "key")
 
 
 def _unknown_option(name: str) -> InvalidInput:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from functools import partial
 
 from duetime.api.create import Creator
 from duetime.api.edit import read_time_of
@@ -13,13 +14,11 @@ from duetime.api.methods import Opened, Steps, method, waits
 from duetime.api.types import TakenPrompt
 from duetime.api.values import run_of, wait_for
 from duetime.engine.clock import SECOND, Instant, datetime_of
-from duetime.engine.errors import InvalidInput
-from duetime.engine.result import Err, Result
+from duetime.engine.errors import Conflict, InvalidInput, NotFound
 from duetime.engine.validation import Changes
 from duetime.kinds.prompts.framing import takes
 from duetime.kinds.prompts.kind import KIND, prompt_of
 from duetime.service.answers import Run
-from duetime.service.errors import error_of
 from duetime.service.operations.create import CreateSchedule
 from duetime.service.operations.declaration import MAX_LIMIT
 from duetime.service.operations.schedules import ListSchedules, pages_of_schedules
@@ -136,9 +135,11 @@ class Prompting:
             next = read_time_of(self._call, schedule, fire_at, "fire_at")
             changes = Changes(next=next) if prompt is None else _changed_prompt(schedule, prompt, next)
             changes = replace(changes, pending_only=True)
-            result = scheduler.edit(caller, str(id), changes, KIND)
-            if not isinstance(result, Err) or result.code != "conflict":  # after a concurrent change, read it again
-                return _rows(result)
+            try:
+                return _rows(partial(scheduler.edit, caller, str(id), changes, KIND))
+            except Conflict as conflict:
+                if conflict.code != Conflict.code:  # otherwise, it was changed concurrently, and is read again
+                    raise
         return 0
 
     @method
@@ -148,7 +149,7 @@ class Prompting:
         With `stop_running`, a prompt that is running or taken is cancelled, too, and asked to stop.
         """
         call = self._call
-        return _rows(call.scheduler.cancel_pending(call.caller, str(id), KIND, stop_running=stop_running))
+        return _rows(partial(call.scheduler.cancel_pending, call.caller, str(id), KIND, stop_running=stop_running))
 
 
 def _check_text(prompt: object) -> None:
@@ -174,10 +175,12 @@ def _changed_prompt(schedule: Schedule, prompt: str, next: Instant | None) -> Ch
     return Changes(prompt[:60], payload=payload, next=next, version=schedule.definition.version)
 
 
-def _rows(result: Result[Any]) -> int:
-    """Return the number of changed rows, 0 if not found or not pending. Raise any other error."""
-    if isinstance(result, Err):
-        if result.code in ("not_found", "not_possible"):
+def _rows(change: Callable[[], object]) -> int:
+    """Make a change and return the number of changed rows, 0 if not found or not pending."""
+    try:
+        change()
+    except (NotFound, Conflict) as refusal:
+        if refusal.code in ("not_found", "not_possible"):
             return 0
-        raise error_of(result)
+        raise
     return 1

@@ -16,7 +16,7 @@ from typer.main import get_command
 
 from duetime.engine.errors import DuetimeError, InvalidInput, unknown
 from duetime.kinds import load_specs
-from duetime.service.errors import FAILED, INTERRUPTED, OK, PIPE_CLOSED, USAGE, shown
+from duetime.service.errors import FAILED, INTERRUPTED, OK, PIPE_CLOSED, USAGE, error_class
 from duetime.service.kind_spec import Command, KindSpec, known_specs, load
 from duetime.terminal import output
 from duetime.terminal.completion import COMPLETION, one_of
@@ -94,7 +94,7 @@ def _print_failure(failure: CommandFailure, *, machine: bool) -> int:
 
 def failure_of(error: BaseException) -> CommandFailure:
     if isinstance(error, DuetimeError):
-        return CommandFailure(error.code, worded(error), shown(error.code).exit)
+        return CommandFailure(error.code, worded(error), error_class(error.code).exit)
     if isinstance(error, KeyboardInterrupt):
         return CommandFailure("interrupted", "interrupted", INTERRUPTED)
     if hasattr(error, "format_message"):  # raised by Typer for a command line that cannot be parsed

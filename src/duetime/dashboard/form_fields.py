@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from duetime.dashboard.kind_forms import Values, form_of, number_of, text_of
 from duetime.dashboard.request import Form
 from duetime.engine.clock import SECOND
 from duetime.engine.encoding import json_object
-from duetime.engine.errors import InvalidInput
+from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.engine.policy.options import make_policy, policy_to_json
-from duetime.engine.result import Err
 from duetime.engine.scheduler import Scheduler
+from duetime.service.errors import reword
 from duetime.service.masking import masked
 from duetime.service.options import PolicyOption, policy_options
 from duetime.service.policy_words import duration as duration_words
@@ -21,7 +20,7 @@ from duetime.service.policy_words import option_words
 from duetime.service.presenters import View, policy_shape, trigger_shape
 from duetime.service.text import plain_times
 from duetime.service.vocabulary import Schedule
-from duetime.service.when import TriggerParts, duration, name_option, read_policy, when_of
+from duetime.service.when import TriggerParts, about_option, duration, read_policy, when_of
 
 UNITS: Final = ("seconds", "minutes", "hours", "days", "weeks")
 _DAYS: Final = {"weeks": 604_800, "days": 86_400}
@@ -100,11 +99,11 @@ LABELS: Final = {
 """The labels of inputs that differ from their names."""
 
 
-def about_times(values: Values, err: Err) -> Err:
+def about_times(values: Values, error: DuetimeError) -> DuetimeError:
     """Return an error about the trigger as one about the input in which it was typed, with times for people."""
-    named = name_option(err, "when" if values["when"] == "phrase" else MAIN.get(values["when"], "when"))
-    details = {**named.details, "problem": plain_times(named.problem)} if "problem" in named.details else named.details
-    return replace(named, message=plain_times(named.message), details=details)
+    named = about_option(error, "when" if values["when"] == "phrase" else MAIN.get(values["when"], "when"))
+    details = {"problem": plain_times(named.problem)} if "problem" in named.details else {}
+    return reword(named, plain_times(named.message), **details)
 
 
 def seconds_of(values: Values, name: str) -> float:

@@ -31,7 +31,7 @@ from duetime.engine.kind import Caller
 from duetime.http.auth import WebContext
 from duetime.http.bodies import alone
 from duetime.http.browser_sessions import SESSION, Browsers, is_page
-from duetime.service.errors import STORE_ERRORS, STORE_MESSAGE, refuse, shown
+from duetime.service.errors import STORE_ERRORS, STORE_MESSAGE, error_class, refuse
 from duetime.service.kind_spec import load
 from duetime.service.services import Call, Services
 from duetime.service.text import clean_text
@@ -269,7 +269,7 @@ def respond(view: Show, request: PageRequest) -> Response:
     try:
         return view(request)
     except DuetimeError as error:
-        status = shown(error.code).status
+        status = error_class(error.code).status
         if error.code in STORE_ERRORS:
             return request.render("refusal.html", status, alarms=[], code=status, message=STORE_MESSAGE)
         return request.render("refusal.html", status, code=status, message=error.message)

@@ -14,7 +14,7 @@ from duetime.dashboard.undo import RESTORE
 from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError, NotFound
 from duetime.engine.tracebacks import exceptions_of
-from duetime.service.errors import refuse, shown
+from duetime.service.errors import error_class, refuse
 from duetime.service.masking import masking_of
 from duetime.service.operations.dead_letters import Dismiss, dismiss
 from duetime.service.operations.declaration import Answer
@@ -154,7 +154,7 @@ def run_edited(request: PageRequest, form: Form) -> Response:
     try:
         started, _, notes = run_again(request.call, RunAgain(run=run.id, fields=fields))
     except DuetimeError as err:
-        return _render_form(request, run, typed, err.field or "", err.message, shown(err.code).status)
+        return _render_form(request, run, typed, err.field or "", err.message, error_class(err.code).status)
     return request.redirect(f"/runs/{started.id}", did="fired", **request.keep_notes(notes))
 
 

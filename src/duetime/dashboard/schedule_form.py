@@ -17,9 +17,8 @@ from duetime.dashboard.queries import schedule_at
 from duetime.dashboard.request import Form, PageRequest, at
 from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.engine.fingerprint import fingerprint
-from duetime.engine.result import Err, err_of
 from duetime.engine.rule_edits import WHOLE_RULE
-from duetime.service.errors import shown
+from duetime.service.errors import error_class
 from duetime.service.masking import masked_payload, refuse_other_places
 from duetime.service.operations.create import CreateSchedule, new_schedule
 from duetime.service.operations.create import create as create_schedule
@@ -112,7 +111,7 @@ def _submitted(
     values: Values,
     act: Callable[[], Response],
     show: Callable[..., Response],
-    check: Callable[[], list[Err]],
+    check: Callable[[], list[DuetimeError]],
 ) -> Response:
     """Do what the form was submitted for. `show` renders the form again, with the errors if there are any; `check`
     returns everything that is wrong with it."""
@@ -127,15 +126,13 @@ def _submitted(
     try:
         return act()
     except DuetimeError as error:
-        err = err_of(error)
-    # The first error of the operation determines the response; the others are found field by field.
-    problems = check() if shown(err.code).status == 422 else []
-    known = {each.details.get("field") for each in problems}
-    is_known = known & {err.details.get("field"), form_fields.input_of_policy(err.field)}
-    return show(problems if is_known else [*problems, err], err)
+        # This error determines the response; the others are found field by field.
+        problems = check() if error_class(error.code).status == 422 else []
+        is_known = {each.field for each in problems} & {error.field, form_fields.input_of_policy(error.field)}
+        return show(problems if is_known else [*problems, error], error)
 
 
-def _problems(request: PageRequest, kind: str, values: Values, schedule: Schedule | None) -> list[Err]:
+def _problems(request: PageRequest, kind: str, values: Values, schedule: Schedule | None) -> list[DuetimeError]:
     """Return everything that is wrong with what was typed, in the order of the fields."""
     services, fields, problems = request.call.services, form_of(kind), list[InvalidInput]()
     stored = {} if schedule is None else json.loads(schedule.definition.payload)
@@ -149,7 +146,7 @@ def _problems(request: PageRequest, kind: str, values: Values, schedule: Schedul
     named = {each.field for each in problems}
     problems += [each for each in fields.problems(services, caller, kind, values, stored) if each.field not in named]
     problems += _timing_problems(request, values)
-    return [err_of(each) for each in [*problems, *form_fields.policy_problems(values)]]
+    return [*problems, *form_fields.policy_problems(values)]
 
 
 def _timing_problems(request: PageRequest, values: Values) -> list[InvalidInput]:
@@ -165,8 +162,7 @@ def _timing_problems(request: PageRequest, values: Values) -> list[InvalidInput]
     except InvalidInput as error:
         problems.append(error)
     except DuetimeError as error:
-        err = err_of(error)
-        problems.append(InvalidInput(field=err.field or form_fields.MAIN.get(values["when"]), problem=err.problem))
+        problems.append(InvalidInput(field=error.field or form_fields.MAIN.get(values["when"]), problem=error.problem))
     return problems
 
 
@@ -236,7 +232,7 @@ def _changes(request: PageRequest, schedule: Schedule, values: Values) -> dict[s
     return changes
 
 
-def _for_people(input: str, err: Err) -> str:
+def _for_people(input: str, err: DuetimeError) -> str:
     """Return the message with the label of its input, such as "timeout" for `timeout_seconds`."""
     field, message = err.field or "", with_cron_fault(err.message)
     if not field or not message.startswith(f"{field}:") or "-" in input:  # an argument of a task has its name as label
@@ -245,9 +241,9 @@ def _for_people(input: str, err: Err) -> str:
     return f"{form_fields.LABELS.get(input, words[:1].upper() + words[1:])}{message.removeprefix(field)}"
 
 
-def _input_of(kind: str, values: Values, err: Err) -> str:
+def _input_of(kind: str, values: Values, err: DuetimeError) -> str:
     """Return the input that an error is about."""
-    field = str(err.details.get("field"))
+    field = str(err.field)
     if field == "when":
         return form_fields.MAIN.get(values["when"], field)
     form = form_of(kind)
@@ -259,8 +255,8 @@ def _form(
     request: PageRequest,
     kind: str,
     values: Values,
-    errors: Sequence[Err] = (),
-    err: Err | None = None,
+    errors: Sequence[DuetimeError] = (),
+    err: DuetimeError | None = None,
     *,
     schedule: Schedule | None = None,
     version: str | None = None,
@@ -269,7 +265,7 @@ def _form(
 ) -> Response:
     """Render the form with what was typed, valid or not. For a kind that cannot be created here, it says so at once."""
     services, fields = request.call.services, form_of(kind)
-    refusal = services.hooks(kind).refusal() if schedule is None and not errors else None
+    refusal = services.hooks(kind).outside().refusal() if schedule is None and not errors else None
     owner = request.caller.owner if schedule is None else schedule.definition.owner
     caller = request.caller._replace(owner=owner)
     values = fields.arrange(services, caller, values) if kind in services.kinds else values
@@ -279,7 +275,7 @@ def _form(
     options = form_fields.option_inputs(_usual(request, kind), waits=fields.waits, without=fields.own_policy)
     return request.render(
         "form.html",
-        200 if err is None else shown(err.code).status,
+        200 if err is None else error_class(err.code).status,
         kind=kind,
         titles=_titles(request),
         values=values,
@@ -313,8 +309,7 @@ def _preview(request: PageRequest, values: Values) -> View:
     try:
         times, warnings, _ = _previewed(request, values, SHOWN)
     except DuetimeError as error:
-        err = form_fields.about_times(values, err_of(error))
-        return {"problem": with_cron_fault(err.problem)}
+        return {"problem": with_cron_fault(form_fields.about_times(values, error).problem)}
     return times.facts(values["timezone"].strip() or request.call.zone, warnings) | {"problem": None}
 
 

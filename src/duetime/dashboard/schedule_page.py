@@ -14,7 +14,7 @@ from duetime.dashboard.request import Form, PageRequest, at, goal_of
 from duetime.dashboard.schedule_stats import schedule_stats
 from duetime.dashboard.undo import reverse_of
 from duetime.engine.errors import DuetimeError, InvalidInput
-from duetime.service.errors import refuse, shown
+from duetime.service.errors import error_class, refuse
 from duetime.service.masking import masking_of
 from duetime.service.operations.change import ACTIONS, REQUESTS, Pause, change
 from duetime.service.operations.history import History, earlier_attempts, history, run_views
@@ -118,7 +118,7 @@ def _confirm(
 ) -> Response:
     """Ask for confirmation; if the input is refused, ask again with the input and the problem."""
     typed = {name: "" if form is None else form.get(name) for name in ("until", "note")}
-    status, problem = (200, None) if err is None else (shown(err.code).status, err.problem)
+    status, problem = (200, None) if err is None else (error_class(err.code).status, err.problem)
     typed |= {"effect": falls_into_pause(schedule, None, request.zone, clock_local)}
     it = schedule_shape(schedule, request.zone)
     return request.render("confirm.html", status, it=it, action=action, problem=problem, **typed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 
@@ -13,9 +13,13 @@ class DuetimeError(Exception):
     code: str = "error"
     permanent: ClassVar[bool] = True
 
-    def __init__(self, message: str | None = None) -> None:
+    def __init__(
+        self, message: str | None = None, *, code: str | None = None, details: Mapping[str, Any] | None = None
+    ) -> None:
         super().__init__(message or (type(self).__doc__ or "").strip())
-        self.details: dict[str, Any] = {}
+        if code is not None:
+            self.code = code
+        self.details: dict[str, Any] = dict(details or {})
         """Further facts by name, such as the `field` that the error is about."""
 
     @property
@@ -49,6 +53,16 @@ class Conflict(Refused):
     """The request does not fit what is stored: a state that does not allow it, a key in use, another change."""
 
     code = "conflict"
+
+
+class KeyReused(Conflict):
+    """This idempotency_key was used with other arguments; use another key, or the same arguments."""
+
+    code = "key_reused"
+
+    def __init__(self, message: str | None = None) -> None:
+        usual = "this idempotency_key was used with other arguments; use another key, or the same arguments"
+        super().__init__(message or usual, details={"field": "idempotency_key"})
 
 
 class LimitReached(Refused):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from duetime.engine.clock import Clock, Instant
 from duetime.engine.encoding import is_text
-from duetime.engine.errors import DuetimeError
+from duetime.engine.errors import NotFound
 from duetime.engine.kind import Caller, Kind
 from duetime.engine.model import (
     Attempt,
@@ -24,37 +23,26 @@ from duetime.engine.model import (
     WorkerRow,
 )
 from duetime.engine.redaction import redacted_result
-from duetime.engine.result import Err, Ok, Result, err_of
 from duetime.engine.scopes import WRITE, Scopes, check, of_group
 from duetime.engine.store import COUNTED, PAGE_BYTES, Page, RunInput, RunQuery, ScheduleQuery, Store
 from duetime.engine.triggers import Trigger, build_trigger, describe, known_zone, warnings_for
 from duetime.engine.triggers.step_budget import CREATION_STEPS, TooManySteps, budgeted, step_budget
 
-P = ParamSpec("P")
-T = TypeVar("T")
 Q = TypeVar("Q", ScheduleQuery, RunQuery)
 
-NOT_FOUND = Err("not_found", "there is no such schedule")
-NO_RUN = Err("not_found", "there is no such run")
+
+def no_schedule(**details: object) -> NotFound:
+    return NotFound("there is no such schedule", details=details)
+
+
+def no_run(**details: object) -> NotFound:
+    return NotFound("there is no such run", details=details)
 
 
 class RulePreview(NamedTuple):
     english: str
     instants: list[Instant]
     warnings: list[str]
-
-
-def expected(method: Callable[P, Result[T]]) -> Callable[P, Result[T]]:
-    """Turn Duetime's own errors into `Err`, so that interfaces get every failure in one form."""
-
-    @functools.wraps(method)
-    def guarded(*args: P.args, **kwargs: P.kwargs) -> Result[T]:
-        try:
-            return method(*args, **kwargs)
-        except DuetimeError as error:
-            return err_of(error)
-
-    return guarded
 
 
 class Queries:
@@ -107,9 +95,8 @@ class Queries:
     def _by_public_id(self, public_id: str) -> Schedule | None:
         return self.store.find(public_id) if could_be_an_id(public_id) else None
 
-    @expected
-    def search(self, caller: Caller, query: ScheduleQuery) -> Result[Page[Schedule]]:
-        return Ok(self.store.search(seen_by(caller, replace(query, most_bytes=query.most_bytes or PAGE_BYTES))))
+    def search(self, caller: Caller, query: ScheduleQuery) -> Page[Schedule]:
+        return self.store.search(seen_by(caller, replace(query, most_bytes=query.most_bytes or PAGE_BYTES)))
 
     def coming(
         self,
@@ -140,10 +127,9 @@ class Queries:
         """Return a value that differs after every change to the caller's schedules of a subject; cheap to compute."""
         return self.store.marks(caller.owner, kind, subject)
 
-    @expected
-    def runs(self, caller: Caller, query: RunQuery) -> Result[Page[Run]]:
+    def runs(self, caller: Caller, query: RunQuery) -> Page[Run]:
         page = self.store.runs(seen_by(caller, replace(query, most_bytes=query.most_bytes or PAGE_BYTES)))
-        return Ok(page._replace(items=[self._as_seen(caller, run) for run in page.items]) if caller.depth else page)
+        return page._replace(items=[self._as_seen(caller, run) for run in page.items]) if caller.depth else page
 
     def _as_seen(self, caller: Caller, run: Run) -> Run:
         """Return a run as an agent's run sees it: its result does not repeat the credentials of its input."""
@@ -152,14 +138,13 @@ class Queries:
             return run
         return run._replace(result=redacted_result(run.result, schedule.definition.payload))
 
-    @expected
     def history(
         self, caller: Caller, public_id: str, *, limit: int = 20, cursor: str | None = None, count_to: int = COUNTED
-    ) -> Result[Page[Run]]:
+    ) -> Page[Run]:
         """Return a schedule's runs. They stay with their owner, so they can still be read after a delete."""
         number = self.number_of(caller, public_id)
         if number is None:
-            return NOT_FOUND
+            raise no_schedule()
         return self.runs(caller, RunQuery(schedule=number, limit=limit, cursor=cursor, count_to=count_to))
 
     def number_of(self, caller: Caller, public_id: str) -> ScheduleId | None:
@@ -187,10 +172,9 @@ class Queries:
         """Return the traceback of a run that the caller has found. Each attempt that was retried has its own."""
         return self.store.traceback(run.id) if run.status in (RunStatus.FAILED, RunStatus.CANCELLED) else None
 
-    @expected
     def preview(
         self, trigger_type: str, config: Mapping[str, Any], *, timezone: str | None = None, count: int = 5
-    ) -> Result[RulePreview]:
+    ) -> RulePreview:
         now = self.clock.now()
         with step_budget(CREATION_STEPS):
             zone = known_zone(timezone or self.zone).key
@@ -198,7 +182,7 @@ class Queries:
             self._check_rule(trigger, now)
             cautions = warnings_for(trigger, now)
             after = Instant(now - 1) if trigger.type == "once" else now  # once may mean this instant
-            return Ok(RulePreview(describe(trigger), upcoming(trigger, after, count), cautions))
+            return RulePreview(describe(trigger), upcoming(trigger, after, count), cautions)
 
     def _check_rule(self, trigger: Trigger, now: Instant) -> None:
         """Refuse a rule that fires more often than a new schedule may."""

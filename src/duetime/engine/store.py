@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from duetime.engine.clock import Instant
+from duetime.engine.errors import Refused
 from duetime.engine.model import (
     LEASE,
     Attempt,
@@ -32,7 +33,6 @@ from duetime.engine.policy.fair_share import Budget, Turns
 from duetime.engine.policy.follow_ups import Messenger
 from duetime.engine.policy.record import Finished, Receipt
 from duetime.engine.policy.rows import Draft, RunEvent
-from duetime.engine.result import Result
 from duetime.engine.store_interfaces import Figures, Publication, Remotes, Revocations
 from duetime.engine.triggers.base import BEFORE_ALL
 
@@ -205,12 +205,12 @@ class Store(Remotes, Revocations, Publication, Figures, Protocol):
 
     def create(
         self, drafts: Sequence[Draft], limits: Mapping[str, int] = {}, most_bytes: Mapping[str, int] = {}
-    ) -> Result[Sequence[Creation]]:
+    ) -> Sequence[Creation]:
         """* Create all or nothing. `limits` caps the number of schedules of an owner that may still fire, `most_bytes`
-        its stored bytes."""
+        its stored bytes. Raises LimitReached."""
 
-    def add_bytes(self, owner: str, number: int, limit: int, now: Instant) -> Result[None]:
-        """* Add to the number of bytes that an owner stores, unless that exceeds its limit."""
+    def add_bytes(self, owner: str, number: int, limit: int, now: Instant) -> None:
+        """* Add to the number of bytes that an owner stores. Raises LimitReached."""
 
     def get(self, schedule: ScheduleId) -> Schedule | None: ...
 
@@ -228,15 +228,16 @@ class Store(Remotes, Revocations, Publication, Figures, Protocol):
 
     def search(self, query: ScheduleQuery) -> Page[Schedule]: ...
 
-    def change(self, schedule: ScheduleId, now: Instant, decide: Callable[[Change], Decision]) -> Result[Any]:
-        """* Lock the schedule's progress, decide, write."""
+    def change(self, schedule: ScheduleId, now: Instant, decide: Callable[[Change], Decision[T]]) -> T:
+        """* Lock the schedule's progress, decide, write. Raises what `decide` raises, and NotFound."""
 
-    def change_run(self, run: RunId, now: Instant, decide: RunDecider) -> Result[Any]:
+    def change_run(self, run: RunId, now: Instant, decide: RunDecider[T]) -> T:
         """* Do the same for a decision about one run."""
 
-    def change_runs(self, runs: Sequence[RunId], now: Instant, decide: RunDecider) -> list[Result[Any]]:
+    def change_runs(self, runs: Sequence[RunId], now: Instant, decide: RunDecider[T]) -> list[T | Refused]:
         """* Do the same for several runs in one commit. They must be in the order of their schedules' ids, so that no
-        two transactions wait for each other. Each has its own result."""
+        two transactions wait for each other. Each has its own result: a value or, because a refusal must not undo the
+        others, a Refused that is returned and not raised."""
 
     def ahead(self, now: Instant, limit: int, after: int = 0) -> list[ScheduleId]:
         """Return, in order, the schedules after `after` about which something was decided for a time beyond `now`,

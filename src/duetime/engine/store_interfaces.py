@@ -10,7 +10,6 @@ from typing import Final, NamedTuple, Protocol
 
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.model import Cause, Run, RunId, ScheduleId
-from duetime.engine.result import Result
 
 
 class RemoteKind(StrEnum):
@@ -59,7 +58,7 @@ class RemoteMark(NamedTuple):
 class Remotes(Protocol):
     """The part of a store that keeps these records. A starred method (*) is one write transaction."""
 
-    def keep_remote(self, remote: Remote, limit: int) -> Result[Remote]:
+    def keep_remote(self, remote: Remote, limit: int) -> Remote:
         """* Insert a record, or return what was created with its owner's key. `limit` caps an owner's schedules, local
         and remote."""
 

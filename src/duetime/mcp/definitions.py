@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from duetime.engine.errors import DuetimeError, Refused, StoreUnavailable
-from duetime.engine.result import Err
 from duetime.service.errors import STORE_ERRORS
 from duetime.service.services import Call
 from duetime.service.text import listed
@@ -95,7 +94,7 @@ def _not_found(error: Refused, given: Arguments) -> Reply:
 _BESIDES = ("known_tasks", "hint", "candidates")
 
 
-def error_result(err: Err | DuetimeError) -> Reply:
+def error_result(err: DuetimeError) -> Reply:
     """Return an error as a result; raise store errors, whose messages may name files and belong in the operator's
     log."""
     if err.code in STORE_ERRORS:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from duetime.engine.errors import Refused
-from duetime.engine.result import Err, err_of
+from duetime.engine.errors import DuetimeError, Refused
 from duetime.mcp.definitions import (
     Arguments,
     Reply,
@@ -36,6 +34,7 @@ from duetime.mcp.schemas import (
     with_warnings,
 )
 from duetime.mcp.served import Served
+from duetime.service.errors import reword
 from duetime.service.kind_spec import KindSpec, load
 from duetime.service.lookup import find
 from duetime.service.operations.edit import NOTHING, EditSchedule, edit
@@ -85,7 +84,7 @@ def _edit(served: Served, of_kind: Mapping[str, Fields], call: Call, given: Argu
     try:
         answer = edit(call, request)
     except Refused as error:
-        return _refusal(err_of(error), of_kind.get(kind, {}), given)
+        return _refusal(error, of_kind.get(kind, {}), given)
     edited = answer.value.schedule
     view = {
         "schedule_id": edited.definition.public_id,
@@ -118,7 +117,7 @@ def _check_cron(spec: KindSpec | None, given: Arguments) -> None:
             )
 
 
-def _refusal(err: Err, fields: Fields, given: Arguments) -> Reply:
+def _refusal(err: DuetimeError, fields: Fields, given: Arguments) -> Reply:
     if err.code == "not_possible":
         state = err.details.get("state")
         ended = "its only run has begun" if state == "running" else f"it is {state}"
@@ -129,12 +128,12 @@ def _refusal(err: Err, fields: Fields, given: Arguments) -> Reply:
     return error_result(_about_argument(err, fields, given))
 
 
-def _about_argument(err: Err, fields: Fields, given: Arguments) -> Err:
+def _about_argument(err: DuetimeError, fields: Fields, given: Arguments) -> DuetimeError:
     """Return an error about a payload field with the name of the argument that contained it."""
     argument = next((name for name, (field, _) in fields.items() if field == err.field and name in given), None)
     if argument is None or not err.message.startswith(f"{err.field}: "):
         return err
-    return replace(err, message=argument + err.message.removeprefix(str(err.field)))
+    return reword(err, argument + err.message.removeprefix(str(err.field)))
 
 
 def _payload_fields(of_kind: Mapping[str, Fields], kind: str, given: Arguments) -> dict[str, Any]:

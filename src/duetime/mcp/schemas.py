@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from duetime.engine.errors import DuetimeError
-from duetime.engine.result import Err
 from duetime.mcp.definitions import Arguments, Schema, ToolProblem, optional, text
 from duetime.service.json_types import TYPES
 from duetime.service.kind_spec import known_specs
@@ -148,7 +147,7 @@ def _with_options(arguments: Arguments) -> Arguments:
     return {**beside, "options": options}
 
 
-def lookup_fields(err: Err | DuetimeError, tool: str | None = None) -> dict[str, Any]:
+def lookup_fields(err: DuetimeError, tool: str | None = None) -> dict[str, Any]:
     """Return the fields to add to a refusal of `find_schedule`: a tool that accepts the id, or the possible meanings of
     the name. Without `tool`, it is the tool that cancels a schedule of the kind that was found."""
     if (found := err.details.get("found")) is not None:

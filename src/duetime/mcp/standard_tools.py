@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from duetime.engine.errors import InvalidInput
-from duetime.engine.result import Err
+from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.mcp.definitions import (
     Arguments,
     Reply,
@@ -217,21 +216,22 @@ def list_schedules(
 
 
 def cancel(call: Call, given: str | int, kind: str, id_name: str = "id") -> Reply:
-    found = find_schedule(call.scheduler, call.caller, given, kind)
-    if isinstance(found, Err):
-        said = {} if found.code == "not_found" else error_result(found).structured
-        return Reply({"cancelled": False, **said, **lookup_fields(found)})
-    public_id = found.value.definition.public_id
-    result = call.scheduler.cancel(call.caller, public_id, kind)
-    if not isinstance(result, Err):
-        return Reply(with_owner(call, {"cancelled": True, id_name: public_id}, found.value.definition.owner))
-    if result.code == "not_found":
-        return Reply({"cancelled": False})
-    if result.code == "not_possible":
-        status = status_of(found.value.progress)
-        error = f"{kind.capitalize()} already {status}: {public_id}"
-        return Reply({"cancelled": False, id_name: public_id, "error": error})
-    return error_result(result)
+    try:
+        schedule = find_schedule(call.scheduler, call.caller, given, kind)
+    except DuetimeError as error:
+        said = {} if error.code == "not_found" else error_result(error).structured
+        return Reply({"cancelled": False, **said, **lookup_fields(error)})
+    public_id = schedule.definition.public_id
+    try:
+        call.scheduler.cancel(call.caller, public_id, kind)
+    except DuetimeError as error:
+        if error.code == "not_found":
+            return Reply({"cancelled": False})
+        if error.code == "not_possible":
+            reason = f"{kind.capitalize()} already {status_of(schedule.progress)}: {public_id}"
+            return Reply({"cancelled": False, id_name: public_id, "error": reason})
+        return error_result(error)
+    return Reply(with_owner(call, {"cancelled": True, id_name: public_id}, schedule.definition.owner))
 
 
 # -- the tools of a payload model -------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from duetime.engine.errors import DuetimeError, InvalidTrigger
 from duetime.http.problems import problem
-from duetime.service.errors import STORE_ERRORS, STORE_MESSAGE, shown
+from duetime.service.errors import STORE_ERRORS, STORE_MESSAGE, error_class
 from duetime.service.options import TIME_LIMITS
 from duetime.service.owner_limits import TooManyRequests
 from duetime.service.text import clean_text
@@ -42,7 +42,7 @@ def answer_of(err: DuetimeError) -> Response:
         field, message = _FIELDS[field], message.replace(field, _FIELDS[field], 1)
     elif field is not None and field not in _OPTIONS and err.code == InvalidTrigger.code:
         field = f"trigger.{field}"
-    return problem(shown(err.code).status, err.code, clean_text(message), field=_cut(field))
+    return problem(error_class(err.code).status, err.code, clean_text(message), field=_cut(field))
 
 
 def _cut(field: Any) -> str | None:

@@ -36,8 +36,8 @@ class Value:
     def __repr__(self) -> str:
         """Return what identifies it, without its payload, which may contain credentials."""
         type_: Any = type(self)
-        shown = (name for name in ("id", "run_id", "name", "status", "at", "reads_as") if name in _readers(type_))
-        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
+        names = (name for name in ("id", "run_id", "name", "status", "at", "reads_as") if name in _readers(type_))
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Support pickles and copies, which of a schedule have no methods: they belong to an open store."""

@@ -226,23 +226,23 @@ def calendar_of(
     """Render all active schedules; others have no upcoming occurrences. `about` is the calendar's description."""
     from icalendar import Calendar
 
-    made = Calendar()
-    made.add("prodid", "-//Duetime//Duetime//EN")
-    made.add("version", "2.0")
-    made.add("x-wr-calname", name)
+    calendar = Calendar()
+    calendar.add("prodid", "-//Duetime//Duetime//EN")
+    calendar.add("version", "2.0")
+    calendar.add("x-wr-calname", name)
     if about is not None:
-        made.add("x-wr-caldesc", about)
-    made.add("refresh-interval", timedelta(hours=1), parameters={"VALUE": "DURATION"})
+        calendar.add("x-wr-caldesc", about)
+    calendar.add("refresh-interval", timedelta(hours=1), parameters={"VALUE": "DURATION"})
     with step_budget(CALENDAR_STEPS):
         for schedule in schedules:
             for event in _events(schedule, now, days):
-                made.add_component(event)
-    _describe_zones(made, now)
-    return bytes(made.to_ical())
+                calendar.add_component(event)
+    _describe_zones(calendar, now)
+    return bytes(calendar.to_ical())
 
 
-def _describe_zones(made: Calendar, now: Instant) -> None:
-    made.add_missing_timezones(first_date=datetime_of(Instant(now - 366 * DAY)).date(), last_date=_LAST_DAY)
+def _describe_zones(calendar: Calendar, now: Instant) -> None:
+    calendar.add_missing_timezones(first_date=datetime_of(Instant(now - 366 * DAY)).date(), last_date=_LAST_DAY)
 
 
 def occurrences_of(schedule: Schedule, now: Instant, days: int = DAYS) -> CalendarOccurrences:
@@ -262,19 +262,19 @@ def _occurrences(trigger: Trigger, first: Instant, now: Instant, days: int, left
     on_its_rule = trigger.next_after(Instant(first - 1)) == first  # an edit may have moved it off the rule
     rule = rule_of(trigger, first, now) if on_its_rule and left != 0 else None
     if rule is None or isinstance(trigger, OnceTrigger):
-        return CalendarOccurrences(_written_out(trigger, first, Instant(max(now, first) + days * DAY), left))
+        return CalendarOccurrences(_write_out(trigger, first, Instant(max(now, first) + days * DAY), left))
     return CalendarOccurrences([first], rule, _limit(trigger, first, left))
 
 
-def _written_out(trigger: Trigger, first: Instant, until: Instant, left: int | None) -> list[Instant]:
-    found: list[Instant] = []
+def _write_out(trigger: Trigger, first: Instant, until: Instant, left: int | None) -> list[Instant]:
+    instants: list[Instant] = []
     following: Instant | None = first
     most = MOST if left is None else min(left, MOST)
-    while following is not None and following <= until and len(found) < most:
-        found.append(following)
+    while following is not None and following <= until and len(instants) < most:
+        instants.append(following)
         spend(_EVENT)
         following = trigger.next_after(following)
-    return found
+    return instants
 
 
 def _limit(trigger: Trigger, first: Instant, left: int | None) -> tuple[str, Any] | None:

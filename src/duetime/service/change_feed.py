@@ -14,7 +14,6 @@ from typing import Any, Final, NamedTuple
 from duetime.engine.clock import SECOND, Clock, Instant
 from duetime.engine.model import LIVE, Run, RunId, Schedule, ScheduleId, ScheduleState, status_of
 from duetime.engine.store import Page, RunQuery, ScheduleQuery
-from duetime.service.errors import unwrap
 from duetime.service.operations.schedules import detail_of
 from duetime.service.presenters import run_shape, schedule_shape
 from duetime.service.services import Call
@@ -96,13 +95,13 @@ class RunFollower:
         if self._back is None:
             return []
         back, self._back = self._back, None
-        return _finished(self._ask(above=back).items, since)
+        return _select_finished(self._ask(above=back).items, since)
 
     def _of(self, touched: Sequence[ScheduleId], since: Instant) -> list[Run]:
         """Return ended runs of these schedules, because a run that was retried manually may have started and ended
         between two polls."""
         pages = (self._ask(schedule=schedule, limit=_LATEST) for schedule in touched[:_TOUCHED])
-        return [run for page in pages for run in _finished(page.items, since)]
+        return [run for page in pages for run in _select_finished(page.items, since)]
 
     def _begins(self, run: Run) -> bool:
         """Return whether to report a start; a run that never started (missed, skipped) has none."""
@@ -121,7 +120,7 @@ class RunFollower:
         self._ended = {id: at for id, at in self._ended.items() if id > self._low or (at or 0) >= since}
 
 
-def _finished(runs: Iterable[Run], since: Instant) -> list[Run]:
+def _select_finished(runs: Iterable[Run], since: Instant) -> list[Run]:
     return [run for run in runs if run.finished is not None and run.finished >= since]
 
 
@@ -169,7 +168,7 @@ class Follower:
         self._since = Instant(now - _WINDOW)
         self._told: dict[ScheduleId, tuple[Instant, int, str]] = {}
         if since is None:
-            self._remember(self._changed().items)
+            self._remember(self._read_changes().items)
         else:
             self._since = Instant(min(since.instant - _WINDOW, now))
         low = newest if since is None else min(since.run, newest)
@@ -177,7 +176,7 @@ class Follower:
 
     def look(self) -> Look:
         now = self._scheduler.clock.now()
-        changed = self._changed()
+        changed = self._read_changes()
         events = [*self._about_schedules(changed), *self._about_runs(changed.items)]
         self._since = max(self._since, Instant(now - _WINDOW))
         self._told = {id: mark for id, mark in self._told.items() if mark[0] >= self._since}
@@ -185,9 +184,9 @@ class Follower:
 
     # -- schedules ------------------------------------------------------------------------------------------------
 
-    def _changed(self) -> Page[Schedule]:
+    def _read_changes(self) -> Page[Schedule]:
         query = ScheduleQuery(owner=self._owner, changed_since=self._since, limit=BATCH, count_to=0)
-        return unwrap(self._scheduler.search(self._caller, query))
+        return self._scheduler.search(self._caller, query)
 
     def _remember(self, schedules: Iterable[Schedule]) -> None:
         self._told |= {each.definition.id: _mark(each) for each in schedules}
@@ -205,14 +204,14 @@ class Follower:
         definition = schedule.definition
         if schedule.progress.state == ScheduleState.DELETED:
             return Event("schedule.deleted", {"id": definition.public_id, "kind": definition.kind})
-        made = fresh and definition.updated == definition.created
+        is_new = fresh and definition.updated == definition.created
         detail = detail_of(self._call, schedule)
-        return Event("schedule.created" if made else "schedule.changed", schedule_shape(schedule, self._zone, detail))
+        return Event("schedule.created" if is_new else "schedule.changed", schedule_shape(schedule, self._zone, detail))
 
     # -- runs -----------------------------------------------------------------------------------------------------
 
-    def _ask(self, **asked: Any) -> Page[Run]:
-        return unwrap(self._scheduler.runs(self._caller, replace(self._query, **asked)))
+    def _ask(self, **filters: Any) -> Page[Run]:
+        return self._scheduler.runs(self._caller, replace(self._query, **filters))
 
     def _about_runs(self, changed: Iterable[Schedule]) -> Iterator[Event]:
         touched = [each.definition.id for each in changed if each.definition.updated != each.definition.created]

@@ -116,7 +116,7 @@ class Density:
                 definition, progress = schedule
                 alike = (definition.trigger, definition.policy, progress.next, progress.run_count)
                 if alike not in known:  # thousands that fire together are counted once
-                    known[alike] = _counted(schedule, self.window, now, share)
+                    known[alike] = _count(schedule, self.window, now, share)
                 bins, about = known[alike]
                 if bins:
                     row = TimelineRow(definition.public_id, definition.name, definition.kind, bins, {}, about)
@@ -185,7 +185,7 @@ ORDERS: Final[Mapping[str, Callable[[TimelineRow], Any]]] = {
 """The orders of rows: what failed most comes first unless something else is asked for."""
 
 
-def _counted(schedule: Schedule, window: Window, now: Instant, share: int) -> tuple[Counter[int], bool]:
+def _count(schedule: Schedule, window: Window, now: Instant, share: int) -> tuple[Counter[int], bool]:
     """Count the future occurrences of a schedule in a window; also return whether that is an estimate."""
     first = schedule.progress.next
     try:
@@ -199,20 +199,20 @@ def _counted(schedule: Schedule, window: Window, now: Instant, share: int) -> tu
     after = max(due, Instant(window.start - 1))  # an occurrence may be at the very start of a later window
     due_bin = window.bin_of(due) if due >= window.start else None
     if most is None and isinstance(trigger, IntervalTrigger) and trigger.period <= 2 * window.zoom.step:
-        return _divided(trigger, window, after, due_bin), False
+        return _divide(trigger, window, after, due_bin), False
     bins = Counter(() if due_bin is None else (due_bin,))
     try:
         if most is None:
-            return _walked(trigger, window, after, share, bins)
+            return _walk(trigger, window, after, share, bins)
         between = trigger.count(due, after, share)
         left = max(0, most - schedule.progress.run_count - 1 - between)
-        bins, about = _walked(trigger, window, after, min(share, left), bins, bounded=left <= share)
+        bins, about = _walk(trigger, window, after, min(share, left), bins, bounded=left <= share)
         return bins, about or between > share
     except TooManySteps:
         return bins, True
 
 
-def _divided(trigger: IntervalTrigger, window: Window, after: Instant, due_bin: int | None) -> Counter[int]:
+def _divide(trigger: IntervalTrigger, window: Window, after: Instant, due_bin: int | None) -> Counter[int]:
     """Count by division, because there may be thousands of schedules and hundreds of bins."""
     first, last = trigger.next_after(after), trigger.latest(after, Instant(window.end - 1))
     if first is None or last is None:
@@ -241,7 +241,7 @@ def _even_bins(begin: int, in_first: int, end: int, in_last: int, each: int, due
     return bins
 
 
-def _walked(
+def _walk(
     trigger: Trigger, window: Window, after: Instant, steps: int, bins: Counter[int], *, bounded: bool = False
 ) -> tuple[Counter[int], bool]:
     start, step, end = window.start, window.zoom.step, window.end

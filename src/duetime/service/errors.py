@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from duetime.engine.errors import (
     Conflict,
     DuetimeError,
     InvalidInput,
     InvalidTrigger,
+    KeyReused,
     LimitReached,
     NotFound,
     Refused,
@@ -19,13 +21,10 @@ from duetime.engine.errors import (
     UnreadableTime,
     WorkerGone,
 )
-from duetime.engine.result import Err, Result
 from duetime.engine.scopes import WRITE, OutOfScope, check
 
 if TYPE_CHECKING:
     from duetime.engine.kind import Caller
-
-T = TypeVar("T")
 
 STORE_ERRORS: Final = frozenset({StoreUnavailable.code, StoreUnusable.code})
 """Errors whose messages may name files or hosts, so that only the operator sees them."""
@@ -57,7 +56,7 @@ ERRORS: Final = {
     "ambiguous": ErrorClass(InvalidInput, 409, USAGE),
     "not_json": ErrorClass(InvalidInput, 415, FAILED),
     "not_found": ErrorClass(NotFound, 404, NOT_FOUND),
-    "key_reused": ErrorClass(Conflict, 422, REFUSED),
+    "key_reused": ErrorClass(KeyReused, 422, REFUSED),
     **dict.fromkeys(("not_possible", "conflict", "busy", "not_yours", "kept_elsewhere"), _CONFLICT),
     "broken": ErrorClass(Conflict, 409, FAILED),
     "changed": ErrorClass(Conflict, 412, FAILED),
@@ -73,28 +72,26 @@ ERRORS: Final = {
 }
 
 
-def shown(code: str) -> ErrorClass:
+def error_class(code: str) -> ErrorClass:
     return ERRORS.get(code, _OTHER)
 
 
-def error_of(err: Err) -> DuetimeError:
-    """Return an error as the exception for its code."""
-    error = shown(err.code).type(err.message)
-    error.code, error.details = err.code, err.details
-    if "hint" in err.details:
-        error.add_note(err.details["hint"])
+def refuse(
+    code: str, message: str, field: str | None = None, *, details: Mapping[str, Any] | None = None
+) -> DuetimeError:
+    """Return the exception for a code."""
+    error = error_class(code).type(message)
+    error.code, error.details = code, dict(details or {})
+    if field is not None:
+        error.details["field"] = field
+    if "hint" in error.details:
+        error.add_note(error.details["hint"])
     return error
 
 
-def unwrap(result: Result[T]) -> T:
-    """Return the value of a successful result, or raise the exception for its error."""
-    if isinstance(result, Err):
-        raise error_of(result)
-    return result.value
-
-
-def refuse(code: str, message: str, field: str | None = None) -> DuetimeError:
-    return error_of(Err(code, message, {} if field is None else {"field": field}))
+def reword(error: DuetimeError, message: str, **details: Any) -> DuetimeError:
+    """Return an error with another message and further details."""
+    return refuse(error.code, message, details={**error.details, **details})
 
 
 def refuse_many(caller: Caller, doing: str, instead: str, action: str = WRITE) -> None:

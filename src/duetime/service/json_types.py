@@ -41,11 +41,11 @@ class JsonType:
     def check(self, name: str, value: Any) -> None:
         """Raise InvalidInput that names the argument if the value does not fit."""
         if self.convert is not None:
-            self.converted(name, value)
+            self.convert_value(name, value)
         elif not _fits(self.schema, value):
             raise InvalidInput(field=name, problem=f"must be {_describe(self.schema)}, not {_describe_value(value)}")
 
-    def converted(self, name: str, value: Any) -> Any:
+    def convert_value(self, name: str, value: Any) -> Any:
         if self.convert is None:
             return value
         try:
@@ -57,7 +57,7 @@ class JsonType:
 def json_type_of(annotation: Any) -> JsonType:
     """Return the rule for an annotation; an annotation that cannot be interpreted accepts any value."""
     schema = _plain(annotation)
-    return JsonType(schema) if schema is not None else _typed(annotation)
+    return JsonType(schema) if schema is not None else _read_type(annotation)
 
 
 def _plain(annotation: Any) -> dict[str, Any] | None:
@@ -105,7 +105,7 @@ def _describe(schema: Mapping[str, Any]) -> str:
     return text if inner is None else f"{text}, each value {_describe(inner)}"
 
 
-def _typed(annotation: Any) -> JsonType:
+def _read_type(annotation: Any) -> JsonType:
     """Return the rule for dates, models, enums and the like: JSON is validated strictly and converted to that type."""
     from pydantic import TypeAdapter
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from duetime.engine.errors import InvalidInput
-from duetime.engine.result import Err, Ok
+from duetime.engine.errors import DuetimeError, InvalidInput, NotFound
 from duetime.engine.scopes import Scopes
 from duetime.service.warnings import ScheduleWarning as ScheduleWarning  # noqa: PLC0414  kinds import it from here
 
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from duetime.engine.clock import Clock
     from duetime.engine.kind import Caller
     from duetime.engine.model import Definition, Schedule
-    from duetime.engine.result import Result
     from duetime.engine.scheduler import Scheduler
     from duetime.engine.store import Store
     from duetime.engine.validation import Changes
@@ -186,23 +184,25 @@ class Outside:
     """The schedules of a kind that another service keeps and fires instead of this store. The defaults are those of a
     kind without any."""
 
-    refusal: Err | None = None
-    """The reason why no schedule of this kind can be created in this store."""
     list_notes: Sequence[str] = ()
     """Notes for lists of this store, which do not show these schedules."""
     failure_notes: Sequence[str] = ()
     """Notes for lists of failures, which are not recorded in this store."""
 
-    def schedules(self, caller: Caller, topic: str | None = None) -> Result[Sequence[Schedule]]:
-        """Return the caller's schedules as rows of this store would show them, with 0 as their number."""
-        return Ok(())
+    def refusal(self) -> DuetimeError | None:
+        """Return the reason why no schedule of this kind can be created in this store, or None."""
+        return None
 
-    def change(self, caller: Caller, action: str, id: str, *, is_limited: bool = False) -> Result[Schedule]:
+    def schedules(self, caller: Caller, topic: str | None = None) -> Sequence[Schedule]:
+        """Return the caller's schedules as rows of this store would show them, with 0 as their number."""
+        return ()
+
+    def change(self, caller: Caller, action: str, id: str, *, is_limited: bool = False) -> Schedule:
         """Pause, resume, cancel or delete a schedule, and return it as it is then; a deleted one as it was.
         `is_limited`: whether a pause has an end or a note."""
-        return Err("not_found")
+        raise NotFound
 
-    def why_missing(self, caller: Caller, id: str) -> Err | None:
+    def why_missing(self, caller: Caller, id: str) -> DuetimeError | None:
         """Return the reason why a schedule that the caller has there is not found here; None if there is none."""
         return None
 
@@ -211,15 +211,11 @@ class KindHooks:
     """Questions of the interfaces about a kind's schedules. The defaults suit a kind that keeps all of them in the
     store."""
 
-    def refusal(self) -> Err | None:
-        """Return the reason why no schedule of this kind can be created in this store, or None."""
-        return self.outside().refusal
-
     def scopes_for(self, definition: Definition) -> Scopes:
         """Return the scopes that a token which has scopes needs for a schedule, besides its kind."""
         return ()
 
-    def create_warnings(self, made: Definition, asked: Mapping[str, Any]) -> list[ScheduleWarning]:
+    def create_warnings(self, definition: Definition, payload: Mapping[str, Any]) -> list[ScheduleWarning]:
         """Return warnings about a new schedule, whose creator requested this payload."""
         return []
 
@@ -260,7 +256,7 @@ class KindHooks:
         """Return the names of this process's settings that differ from the published ones, which are used instead."""
         return []
 
-    def limits(self, made: Definition) -> dict[str, Any]:
+    def limits(self, definition: Definition) -> dict[str, Any]:
         """Return further limits in force for a schedule of this kind, by the names under which they are set."""
         return {}
 
@@ -285,10 +281,10 @@ class KindHooks:
         """Return the payload of a schedule whose waiting runs are assigned to one of `wakeable`."""
         return dict(payload)
 
-    def is_gone(self, found: Schedule) -> bool:
+    def is_gone(self, schedule: Schedule) -> bool:
         """Return whether a finished schedule counts as gone, such as a message that was sent."""
         return False
 
-    def adapt_edit(self, caller: Caller, found: Schedule, changes: Changes) -> Changes:
+    def adapt_edit(self, caller: Caller, schedule: Schedule, changes: Changes) -> Changes:
         """Return the changes, marked with `amid_runs` if they may be made although a run is due."""
         return changes

@@ -6,13 +6,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from duetime.engine.errors import DuetimeError, NotFound
 from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.model import Definition, Run, Schedule, ScheduleId, ScheduleState
-from duetime.engine.queries import NOT_FOUND, could_be_an_id, expected, seen_by
-from duetime.engine.result import Err, Ok, Result
+from duetime.engine.queries import could_be_an_id, no_schedule, seen_by
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import ScheduleQuery
-from duetime.service.errors import error_of, unwrap
+from duetime.service.errors import refuse
 from duetime.service.kind_spec import KindHooks
 from duetime.service.masking import masked
 from duetime.service.services import Call
@@ -28,10 +28,9 @@ _SHORT = re.compile(r"([a-z])([0-9]{1,18})")
 _BEGINNING = re.compile(r"[a-z]+_[0-9a-f]{4,31}")
 
 
-@expected
 def find_schedule(
-    scheduler: Scheduler, caller: Caller, given: str | int, kind: str | None = None, *, deleted: bool = False
-) -> Result[Schedule]:
+    scheduler: Scheduler, caller: Caller, reference: str | int, kind: str | None = None, *, deleted: bool = False
+) -> Schedule:
     """Find a schedule of the caller by its id (`job_5_1770000000`, `scd_...`), its number (5, `5`, `#5`), its short id
     (`j5`), the beginning of its id (`job_5`, `scd_1a2b`) or its name, whatever its case. At most eight indexed queries;
     one for a whole id.
@@ -41,26 +40,26 @@ def find_schedule(
     deleted schedule finds it too, for its history. A schedule that is kept outside of this store is an error, which
     says so.
     """
-    result = _find(scheduler, caller, given, kind, deleted=deleted)
-    if not isinstance(result, Err) or result.code != NOT_FOUND.code:
-        return result
-    for each in scheduler.kinds.values():
-        if isinstance(each, KindHooks) and kind in (None, each.name):
-            result = each.outside().why_missing(caller, str(given)) or result
-    return result
+    try:
+        return _find(scheduler, caller, reference, kind, deleted=deleted)
+    except NotFound:
+        for each in scheduler.kinds.values():
+            if isinstance(each, KindHooks) and kind in (None, each.name):
+                reason = each.outside().why_missing(caller, str(reference))
+                if reason is not None:
+                    raise reason from None
+        raise
 
 
-def _find(
-    scheduler: Scheduler, caller: Caller, given: str | int, kind: str | None, *, deleted: bool
-) -> Result[Schedule]:
-    text = str(given).strip()
+def _find(scheduler: Scheduler, caller: Caller, reference: str | int, kind: str | None, *, deleted: bool) -> Schedule:
+    text = str(reference).strip()
     if not text or not could_be_an_id(text):
-        return NOT_FOUND
-    found = _by_id(scheduler, caller, text, deleted=deleted)
-    if found is not None:
-        return _of_kind(found, kind)
-    if isinstance(given, int):  # a number is never a name
-        return NOT_FOUND
+        raise no_schedule()
+    schedule = _by_id(scheduler, caller, text, deleted=deleted)
+    if schedule is not None:
+        return _of_kind(schedule, kind)
+    if isinstance(reference, int):  # a number is never a name
+        raise no_schedule()
     short = _by_short_id(scheduler, caller, text, deleted=deleted)
     for query in _searches(text):
         matching = _matching(scheduler, caller, query, kind)
@@ -69,8 +68,8 @@ def _find(
         if len(matching) == 1:
             return _of_kind(matching[0], kind)
         if matching:
-            return _ambiguous(text, matching)
-    return _of_others(scheduler, caller, text) if caller.operator else NOT_FOUND
+            raise _ambiguous(text, matching)
+    raise _of_others(scheduler, caller, text) if caller.operator else no_schedule()
 
 
 def find(call: Call, reference: str | int | Schedule, kind: str | None = None, *, deleted: bool = False) -> Schedule:
@@ -78,9 +77,9 @@ def find(call: Call, reference: str | int | Schedule, kind: str | None = None, *
     is not found, with that schedule as `found` in the details of the error."""
     if isinstance(reference, Schedule):
         return reference
-    schedule = unwrap(find_schedule(call.scheduler, call.caller, reference, kind, deleted=deleted))
+    schedule = find_schedule(call.scheduler, call.caller, reference, kind, deleted=deleted)
     if not call.serves(schedule.definition.kind):
-        raise error_of(Err(NOT_FOUND.code, NOT_FOUND.message, {"found": candidate(schedule)}))
+        raise no_schedule(found=candidate(schedule))
     return schedule
 
 
@@ -106,26 +105,26 @@ def candidate(schedule: Schedule) -> dict[str, object]:
 
 
 def _by_id(scheduler: Scheduler, caller: Caller, text: str, *, deleted: bool) -> Schedule | None:
-    found = scheduler.store.find(text)
-    if found is None and (number := _NUMBER.fullmatch(text) or _NUMBERED.fullmatch(text)):
-        found = scheduler.store.get(ScheduleId(int(number[1])))
-        if found is not None and text[0].isalpha() and not found.definition.public_id.startswith(f"{text}_"):
+    schedule = scheduler.store.find(text)
+    if schedule is None and (number := _NUMBER.fullmatch(text) or _NUMBERED.fullmatch(text)):
+        schedule = scheduler.store.get(ScheduleId(int(number[1])))
+        if schedule is not None and text[0].isalpha() and not schedule.definition.public_id.startswith(f"{text}_"):
             return None
-    return _visible(found, caller, deleted=deleted)
+    return _visible(schedule, caller, deleted=deleted)
 
 
 def _by_short_id(scheduler: Scheduler, caller: Caller, text: str, *, deleted: bool) -> Schedule | None:
     match = _SHORT.fullmatch(text)
-    found = None if match is None else scheduler.store.get(ScheduleId(int(match[2])))
-    if match is None or found is None or found.definition.kind[0] != match[1]:
+    schedule = None if match is None else scheduler.store.get(ScheduleId(int(match[2])))
+    if match is None or schedule is None or schedule.definition.kind[0] != match[1]:
         return None
-    return _visible(found, caller, deleted=deleted)
+    return _visible(schedule, caller, deleted=deleted)
 
 
-def _visible(found: Schedule | None, caller: Caller, *, deleted: bool) -> Schedule | None:
-    if found is None or not caller.sees(found.definition.owner, found.definition.kind):
+def _visible(schedule: Schedule | None, caller: Caller, *, deleted: bool) -> Schedule | None:
+    if schedule is None or not caller.sees(schedule.definition.owner, schedule.definition.kind):
         return None
-    return None if found.progress.state == ScheduleState.DELETED and not deleted else found
+    return None if schedule.progress.state == ScheduleState.DELETED and not deleted else schedule
 
 
 def _searches(text: str) -> list[ScheduleQuery]:
@@ -142,29 +141,29 @@ def _matching(scheduler: Scheduler, caller: Caller, query: ScheduleQuery, kind: 
     query = seen_by(caller, query)
     query = query if query.name is None else replace(query, owner=caller.owner)
     of_kind = [] if kind is None else scheduler.store.search(replace(query, kind=kind)).items
-    found = of_kind or scheduler.store.search(query).items
-    exact = [each for each in found if each.definition.name == query.name]
-    return exact or found
+    schedules = of_kind or scheduler.store.search(query).items
+    exact = [each for each in schedules if each.definition.name == query.name]
+    return exact or schedules
 
 
-def _of_others(scheduler: Scheduler, caller: Caller, name: str) -> Err:
+def _of_others(scheduler: Scheduler, caller: Caller, name: str) -> NotFound:
     """Return the error for an operator who has no schedule of this name, with the ids of those that others have."""
     query = seen_by(caller, ScheduleQuery(name=name, limit=MOST_NAMED, count_to=0))
     others = ", ".join(f"{short_id(each)} (owner {each.owner})" for each, _ in scheduler.store.search(query).items)
     message = f"none of your schedules is called {name[:60]!r}; those of others are found by their id: {others}"
-    return Err(NOT_FOUND.code, message, {"others": others}) if others else NOT_FOUND
+    return NotFound(message, details={"others": others}) if others else no_schedule()
 
 
-def _of_kind(found: Schedule, kind: str | None) -> Result[Schedule]:
-    if kind is None or found.definition.kind == kind:
-        return Ok(found)
-    return Err(NOT_FOUND.code, NOT_FOUND.message, {"found": candidate(found)})
+def _of_kind(schedule: Schedule, kind: str | None) -> Schedule:
+    if kind is None or schedule.definition.kind == kind:
+        return schedule
+    raise no_schedule(found=candidate(schedule))
 
 
-def _ambiguous(text: str, matching: Sequence[Schedule]) -> Err:
-    shown = [candidate(each) for each in matching[:MOST_NAMED]]
+def _ambiguous(text: str, matching: Sequence[Schedule]) -> DuetimeError:
+    candidates = [candidate(each) for each in matching[:MOST_NAMED]]
     number = f"more than {MOST_NAMED} schedules" if len(matching) > MOST_NAMED else plural(len(matching), "schedule")
-    listed = ", ".join(f"{each['id']} ({each['kind']} {each['name']!r})" for each in shown)
+    listed = ", ".join(f"{each['id']} ({each['kind']} {each['name']!r})" for each in candidates)
     message = f"{text[:60]!r} could mean {number}; give the id of one of these: {listed}"
     short = [short_id(each.definition) for each in matching[:MOST_NAMED]]
-    return Err("ambiguous", message, {"candidates": shown, "short_ids": short})
+    return refuse("ambiguous", message, details={"candidates": candidates, "short_ids": short})

@@ -167,8 +167,8 @@ def result_text(kind: str, result: Any) -> str | None:
     """Return a result as a text for people; None if there is none, or if only its JSON describes it."""
     spec = known_specs().get(kind)
     if spec is not None and spec.outcome and isinstance(result, dict):
-        told: str | None = load(spec.outcome)(result)
-        return told
+        text: str | None = load(spec.outcome)(result)
+        return text
     text = result.get("text") if isinstance(result, dict) else result
     return text if isinstance(text, str) else None
 
@@ -328,20 +328,20 @@ def run_shape(run: Run, ids: Mapping[ScheduleId, str], zone: str, *, brief: bool
 def message_shape(run: Run, zone: str, depth: int = 0) -> View:
     """Return the view of a delivered notification, read from the result of its run. An agent's run (`depth` above 0)
     sees no credentials in it."""
-    kept = json.loads(run.result) if run.result else None
-    kept = kept if isinstance(kept, dict) else {}
-    kept = masked(kept) if depth else kept
+    message = json.loads(run.result) if run.result else None
+    message = message if isinstance(message, dict) else {}
+    message = masked(message) if depth else message
     return {
-        "id": kept.get("notification_id"),
+        "id": message.get("notification_id"),
         "arrived": instant_view(run.finished, zone),
-        "topic": kept.get("topic", ""),
-        "channel": kept.get("channel", INBOX),
-        "receipt": kept.get("receipt"),
-        "title": kept.get("title"),
-        "message": kept.get("message", ""),
-        "tags": kept.get("tags", []),
-        "priority": kept.get("priority"),
-        "click": kept.get("click"),
+        "topic": message.get("topic", ""),
+        "channel": message.get("channel", INBOX),
+        "receipt": message.get("receipt"),
+        "title": message.get("title"),
+        "message": message.get("message", ""),
+        "tags": message.get("tags", []),
+        "priority": message.get("priority"),
+        "click": message.get("click"),
     }
 
 

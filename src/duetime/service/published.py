@@ -58,13 +58,13 @@ def without_address(publication: str) -> str:
 def read_publication(text: str | None) -> Published | None:
     """Return what a server published; None if there is nothing that this version understands."""
     try:
-        given = json.loads(text or "null")  # a newer version may publish more
-        found = Published(**{name: given[name] for name in Published._fields if name in given})
-        known_zone(found.zone)
-        usable = all(isinstance(each, Mapping) for each in (found.kinds, *found.kinds.values()))
+        values = json.loads(text or "null")  # a newer version may publish more
+        published = Published(**{name: values[name] for name in Published._fields if name in values})
+        known_zone(published.zone)
+        usable = all(isinstance(each, Mapping) for each in (published.kinds, *published.kinds.values()))
     except (TypeError, ValueError, AttributeError, DuetimeError):
         return None
-    return found if usable else None
+    return published if usable else None
 
 
 def _file(settings: Settings) -> tuple[str, int]:

@@ -15,12 +15,10 @@ from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import LOCAL, Caller, Kind
 from duetime.engine.model import Definition, Schedule, WorkerRow
 from duetime.engine.policy.options import policy_for_ending
-from duetime.engine.result import Result
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import Page, RunQuery, ScheduleQuery
 from duetime.engine.triggers import OnceTrigger, known_zone, trigger_from_json, warnings_for
 from duetime.engine.triggers.step_budget import LIST_STEPS, step_budget
-from duetime.service.errors import unwrap
 from duetime.service.kind_spec import KindHooks, KindSpec, Outside, known_specs
 from duetime.service.presenters import policy_shape
 from duetime.service.warnings import DELIVERY_PREFIX, ScheduleWarning, declare, warning
@@ -65,13 +63,13 @@ class Services:
 
     def kind(self, type_: type[K]) -> K:
         """Return the kind of this class, for the parts of an interface that belong to the kind."""
-        found = self.kinds[type_.name]
-        assert isinstance(found, type_)
-        return found
+        kind = self.kinds[type_.name]
+        assert isinstance(kind, type_)
+        return kind
 
     def hooks(self, kind: str) -> KindHooks:
-        found: object = self.scheduler.kinds.get(kind)
-        return found if isinstance(found, KindHooks) else _DEFAULT_HOOKS
+        hooks: object = self.scheduler.kinds.get(kind)
+        return hooks if isinstance(hooks, KindHooks) else _DEFAULT_HOOKS
 
     def outside(self, kind: str | None = None, kinds: Collection[str] | None = None) -> dict[str, Outside]:
         """Return the services that keep the schedules of one kind, or of any, outside of this store, by kind; only
@@ -88,27 +86,28 @@ class Services:
 
     # -- warnings -----------------------------------------------------------------------------------------------------
 
-    def create_warnings(self, made: Schedule, asked: Mapping[str, Any]) -> list[ScheduleWarning]:
+    def create_warnings(self, schedule: Schedule, payload: Mapping[str, Any]) -> list[ScheduleWarning]:
         """Return every reason why a new schedule might not fire as intended, or why its result might not arrive."""
-        found = self._recent_worker_warnings(made.definition.kind)
+        warnings = self._recent_worker_warnings(schedule.definition.kind)
         if self.scheduler.notices:
-            found += self.process_warnings()
-        return found + self.schedule_warnings(made, asked)
+            warnings += self.process_warnings()
+        return warnings + self.schedule_warnings(schedule, payload)
 
     def process_warnings(self) -> list[ScheduleWarning]:
         """Return warnings about this process, such as settings that differ from the server's."""
         return [ScheduleWarning(*each) for each in self.scheduler.notices]
 
     def schedule_warnings(
-        self, found: Schedule, asked: Mapping[str, Any] | None = None, *, delivery: bool = True
+        self, schedule: Schedule, requested: Mapping[str, Any] | None = None, *, delivery: bool = True
     ) -> list[ScheduleWarning]:
         """Return warnings about a schedule itself, whichever worker runs it, and about the delivery of its results."""
-        definition = found.definition
-        payload = json.loads(definition.payload) if asked is None else asked
+        definition = schedule.definition
+        payload = json.loads(definition.payload) if requested is None else requested
+        since = self.scheduler.clock.now() if requested is None else definition.created
         return [
             *self._work_warnings(definition),
             *(self.result_warnings(definition) if delivery else ()),
-            *_trigger_warnings(definition.trigger, self.scheduler.clock.now() if asked is None else definition.created),
+            *_trigger_warnings(definition.trigger, since),
             *self.hooks(definition.kind).create_warnings(definition, payload if isinstance(payload, dict) else {}),
         ]
 
@@ -120,8 +119,8 @@ class Services:
         """Do the same with a list of workers that may be a second old; read it again if it is not empty and leads to a
         warning."""
         workers = self.scheduler.store.recent_workers()
-        found = self._warnings_about(workers, kind)
-        return self.worker_warnings(kind) if found and workers else found
+        warnings = self._warnings_about(workers, kind)
+        return self.worker_warnings(kind) if warnings and workers else warnings
 
     def _warnings_about(self, workers: Sequence[WorkerRow], kind: str | None) -> list[ScheduleWarning]:
         if not workers:
@@ -145,10 +144,10 @@ class Services:
         published = work_entry(kind, "")
         if not any(published in worker.lanes for worker in workers):
             return []
-        wanted = f",{work_entry(kind, definition.subject)},"
+        entry = f",{work_entry(kind, definition.subject)},"
         alive = living(workers, self.scheduler.clock.now(), kind)
         for worker in alive:
-            if wanted in f",{worker.lanes}," or published not in worker.lanes:
+            if entry in f",{worker.lanes}," or published not in worker.lanes:
                 return []
         if not alive or any(worker.name == process_name() for worker in alive):  # this process has the task
             return []
@@ -159,8 +158,8 @@ class Services:
         topic = policy_for_ending(definition.policy).deliver_to
         if topic is None:
             return []
-        found = (each for kind in self.kinds for each in self.hooks(kind).delivery_warnings(topic, definition.owner))
-        return [each._replace(text=f"{DELIVERY_PREFIX}{each.text}") for each in found]
+        warnings = (each for kind in self.kinds for each in self.hooks(kind).delivery_warnings(topic, definition.owner))
+        return [each._replace(text=f"{DELIVERY_PREFIX}{each.text}") for each in warnings]
 
     def topic_of(self, definition: Definition) -> str | None:
         """Return the topic to which a schedule sends, or which receives its results."""
@@ -211,10 +210,10 @@ def _trigger_warnings(trigger: str, created: Instant) -> list[ScheduleWarning]:
         return []
 
 
-def pages_of(ask: Callable[[Caller, Q], Result[Page[T]]], caller: Caller, query: Q) -> Iterator[Page[T]]:
+def pages_of(ask: Callable[[Caller, Q], Page[T]], caller: Caller, query: Q) -> Iterator[Page[T]]:
     """Yield the pages of a list, each of which is read when it is needed. Only the first one has the total."""
     while True:
-        page = unwrap(ask(caller, query))
+        page = ask(caller, query)
         yield page
         if page.cursor is None:
             return

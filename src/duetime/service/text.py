@@ -38,8 +38,8 @@ def relative(instant: Instant, now: Instant) -> str:
     whole = distance - distance % SECOND
     if whole == 0:
         return "now"
-    shown = f"{whole // SECOND} s" if whole < MINUTE else span(whole)
-    return f"in {shown}" if instant > now else f"{shown} ago"
+    distance_text = f"{whole // SECOND} s" if whole < MINUTE else span(whole)
+    return f"in {distance_text}" if instant > now else f"{distance_text} ago"
 
 
 def ahead(instant: Instant | None, now: Instant) -> str:
@@ -59,8 +59,8 @@ def gist(error: str | None, report: str | None, result: Any) -> str:
     if isinstance(result, dict):  # a delivered message or an agent's answer
         texts = (result.get(name) for name in ("message", "text"))
         result = next((text for text in texts if isinstance(text, str) and text), result)
-    said = error or report or result
-    return "" if said is None else compact(said)
+    summary = error or report or result
+    return "" if summary is None else compact(summary)
 
 
 _ISO: Final = r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)[+-]\d\d:\d\d"
@@ -70,7 +70,7 @@ _PAST: Final = re.compile(rf"{_ISO} is in the past; it is now {_ISO}")
 def plain_times(text: str) -> str:
     """Rewrite the times in an error about a past time, which programs read too, as people write them."""
     return _PAST.sub(
-        lambda found: f"{_plain(*found.groups()[:2])} is in the past; it is now {_plain(*found.groups()[2:])}", text
+        lambda match: f"{_plain(*match.groups()[:2])} is in the past; it is now {_plain(*match.groups()[2:])}", text
     )
 
 

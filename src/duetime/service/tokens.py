@@ -48,7 +48,7 @@ def runs_under_way(store: Store) -> Callable[[int, int], bool]:
     """Return a function that checks whether a token's run is still in progress; a later attempt has another fence."""
 
     def is_under_way(run: int, fence: int) -> bool:
-        found = store.run(RunId(run))
-        return found is not None and found.fence == fence and found.status in (RunStatus.RUNNING, RunStatus.WAITING)
+        row = store.run(RunId(run))
+        return row is not None and row.fence == fence and row.status in (RunStatus.RUNNING, RunStatus.WAITING)
 
     return is_under_way

@@ -5,18 +5,16 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from duetime.engine.clock import SECOND, Instant
-from duetime.engine.errors import DuetimeError, InvalidInput, Refused, UnreadableTime
-from duetime.engine.result import Err, err_of
+from duetime.engine.errors import DuetimeError, InvalidInput, UnreadableTime
 from duetime.engine.times import LONGEST_DURATION, read_duration, read_time
 from duetime.engine.times.zones import known_zone
 from duetime.engine.triggers.build import UNITS, unknown_type
 from duetime.engine.triggers.cron import INVALID, cron_fault
-from duetime.service.errors import error_of
+from duetime.service.errors import reword
 from duetime.service.options import IN_SECONDS, TIME_LIMITS, Duration, option_name
 
 WAYS = ("at", "delay", "every", "cron", "rrule", "when")
@@ -79,10 +77,10 @@ def read_phrase(text: str) -> tuple[str, dict[str, Any]]:
     if _CRON.fullmatch(tidy):
         return "cron", {"expression": tidy}
     try:
-        found = read_recurrence(tidy)
+        parts = read_recurrence(tidy)
     except UnreadableTime as error:
         raise InvalidInput(f"when: {error.message}", field="when") from None
-    return ("once", {"run_at": tidy}) if found is None else found
+    return ("once", {"run_at": tidy}) if parts is None else parts
 
 
 def _read_fully(text: str) -> tuple[str, dict[str, Any]]:
@@ -164,20 +162,13 @@ def ways_in(times: Mapping[str, Any]) -> list[str]:
     return [name for name in WAYS if times.get(name) is not None]
 
 
-def about_option(error: Refused, option: str | None) -> DuetimeError:
+def about_option(error: DuetimeError, option: str | None) -> DuetimeError:
     """Return an error about a part of a trigger as one about the option of times in which it was given."""
-    err = err_of(error)
-    named = name_option(err, option)
-    return error if named is err else error_of(named)
-
-
-def name_option(err: Err, option: str | None) -> Err:
-    """Do the same for an error that is a value."""
-    if option is None or err.field not in _TRIGGER_FIELDS:
-        return err
-    is_named = option == "when" or err.message.startswith(f"{err.field}: ")
-    details = {**err.details, "field": option, "problem": err.problem}
-    return replace(err, message=f"{option}: {err.problem}" if is_named else err.message, details=details)
+    if option is None or error.field not in _TRIGGER_FIELDS:
+        return error
+    is_named = option == "when" or error.message.startswith(f"{error.field}: ")
+    message = f"{option}: {error.problem}" if is_named else error.message
+    return reword(error, message, field=option, problem=error.problem)
 
 
 def when_of(way: str, value: Any) -> When:
@@ -251,17 +242,17 @@ def duration(text: str, field: str) -> int:
     """Parse `30s`, `2h30m`, or a text such as `90 minutes` into microseconds."""
     tidy = " ".join(text.split()).lower()
     try:
-        found = read_duration(tidy)
+        length = read_duration(tidy)
     except UnreadableTime as error:
         try:
-            found = read_time(f"in {tidy}", zone="UTC", now=Instant(0)).instant
+            length = read_time(f"in {tidy}", zone="UTC", now=Instant(0)).instant
         except UnreadableTime:
             raise InvalidInput(f"{field}: {error.message}", field=field) from None
-    if found <= 0:
+    if length <= 0:
         raise InvalidInput(f"{field}: must be greater than zero, such as 30s or 2h", field=field)
-    if found > LONGEST_DURATION:
+    if length > LONGEST_DURATION:
         raise InvalidInput(f"{field}: must not be longer than a hundred years; write it like 30s or 2h", field=field)
-    return found
+    return length
 
 
 def with_cron_fault(message: str) -> str:

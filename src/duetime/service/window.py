@@ -74,9 +74,9 @@ class Window(NamedTuple):
 def window(zoom: Zoom, zone: str, now: Instant, start: Instant | None = None) -> Window:
     """Return a window that starts on a step of the viewer's wall clock. Without `start`, round up: everything within
     `ahead` is then shown (a daily noon job, a few minutes after noon), and a little less of the past."""
-    wanted = (now - zoom.behind + zoom.step if start is None else start) // SECOND
-    offset, step = wall_clock(zone).stretch(wanted).offset, zoom.step // SECOND
-    begin = Instant(((wanted + offset) // step * step - offset) * SECOND)
+    begin_at = (now - zoom.behind + zoom.step if start is None else start) // SECOND
+    offset, step = wall_clock(zone).stretch(begin_at).offset, zoom.step // SECOND
+    begin = Instant(((begin_at + offset) // step * step - offset) * SECOND)
     return Window(zoom, begin, Instant(begin + zoom.behind + zoom.ahead), zone)
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from duetime.engine.clock import Instant
-from duetime.engine.errors import WorkerGone
+from duetime.engine.errors import Conflict, NotFound, Refused, WorkerGone
 from duetime.engine.lazy_sequence import LazyMap
 from duetime.engine.model import LEASE, Cap, Left, RunId, Schedule, ScheduleId, Used, WorkerId, left, reached
 from duetime.engine.policy.bulk import MANY, begin_all, drafts_in_columns, earliest_of
@@ -22,10 +22,9 @@ from duetime.engine.policy.fair_share import Budget
 from duetime.engine.policy.follow_ups import Messenger
 from duetime.engine.policy.record import Excuses, Finished, plan_rescue
 from duetime.engine.policy.rows import Completion, Draft, NewRows, RunEvent, Writes
-from duetime.engine.result import Err, Ok, Result
 from duetime.engine.store import Beat, ClaimRequest, Creation, Planned, RecordedAndClaimed, RunObserver, Store
 from duetime.engine.triggers.step_budget import within_transaction
-from duetime.stores.byte_limits import NeedsCount, StorageFull, add_bytes, add_bytes_of
+from duetime.stores.byte_limits import NeedsCount, add_bytes, add_bytes_of
 from duetime.stores.create import (
     CreateRequest,
     NotAtOnce,
@@ -54,6 +53,8 @@ from duetime.stores.trim import TrimMixin
 
 log = logging.getLogger("duetime.store")
 
+GONE = "it no longer exists"
+
 MOST_LISTED = 2_000
 """Maximum number of runs that a heartbeat lists as not begun: far more than a worker claims ahead. The rest count as
 begun."""
@@ -79,13 +80,19 @@ def retry_on_conflict(transaction: Callable[P, T]) -> Callable[P, T]:
 class ScheduleChange(NamedTuple):
     schedule: ScheduleId
     now: Instant
-    decide: Callable[[Change], Decision]
+    decide: Callable[[Change], Decision[Any]]
 
 
 def _sets_off_soon(writes: Writes, now: Instant) -> bool:
     """Return whether a worker has to check the queue at once. A schedule that is only withdrawn, for example, needs no
     worker."""
     return bool(writes.new_runs or writes.runs or writes.follow_ups) or is_soon(writes.due_new, now)
+
+
+def _raise_refusal(result: T | Refused) -> T:
+    if isinstance(result, Refused):
+        raise result
+    return result
 
 
 def _to_created(rows: NewRows) -> Creation:
@@ -140,10 +147,10 @@ class BaseStore(ReadsMixin, TrimMixin, Store, ABC):
 
     def create(
         self, drafts: Sequence[Draft], limits: Mapping[str, int] = {}, most_bytes: Mapping[str, int] = {}
-    ) -> Result[Sequence[Creation]]:
+    ) -> Sequence[Creation]:
         request = CreateRequest(drafts, limits, most_bytes)
         try:
-            return Ok(self._creates.write(request)) if request.is_few else self._create_many(request)
+            return self._creates.write(request) if request.is_few else self._create_many(request)
         except (NotAtOnce, Taken):
             return self._create_in_steps(request)
 
@@ -159,29 +166,27 @@ class BaseStore(ReadsMixin, TrimMixin, Store, ABC):
         created = map(_to_created, rows)
         return [[next(created) for _ in request.drafts] for request in requests]
 
-    def _create_in_steps(self, request: CreateRequest) -> Result[Sequence[Creation]]:
+    def _create_in_steps(self, request: CreateRequest) -> Sequence[Creation]:
         """Look up keys and count, then create."""
         try:
             return retry_on_conflict(self._create_many)(request, look_up=True)
         except Taken:
-            return Err("conflict", "another schedule has this id already")
+            raise Conflict("another schedule has this id already") from None
 
-    def _create_many(self, request: CreateRequest, look_up: bool = False) -> Result[Sequence[Creation]]:
+    def _create_many(self, request: CreateRequest, look_up: bool = False) -> Sequence[Creation]:
         """Create in one transaction. With `look_up`, a draft whose key is known creates nothing; without, it raises
         Taken."""
         limits, most_bytes = request.limits, request.most_bytes
         drafts = drafts_in_columns(request.drafts) if len(request.drafts) >= MANY else request.drafts
         now = drafts[0].definition.created if drafts else Instant(0)
 
-        def create() -> Result[Sequence[Creation]]:
+        def create() -> Sequence[Creation]:
             with self._write() as tx:
                 for owner in sorted(limits):
                     tx.lock_owner(owner)
                 created = known_by_key(tx, drafts) if look_up else {}
                 fresh = fresh_of(drafts, created) if look_up else drafts
-                refusal = add_living(tx, fresh, limits)
-                if refusal is not None:
-                    return refusal
+                add_living(tx, fresh, limits)
                 refuse_nul(fresh)
                 add_bytes_of(tx, fresh, most_bytes)
                 rows = begin_all(fresh, tx.new_schedule_ids(len(fresh)))
@@ -189,86 +194,92 @@ class BaseStore(ReadsMixin, TrimMixin, Store, ABC):
                 tx.announce()
             self._announce(soon=bool(rows) and earliest_of(rows) - now <= SOON)
             if not look_up:
-                return Ok(LazyMap(rows, _to_created) if rows else [])
+                return LazyMap(rows, _to_created) if rows else []
             created |= {(row[0].owner, row[0].key): _to_created(row) for row in rows}
-            return Ok([created[key_of(draft)] for draft in drafts])
+            return [created[key_of(draft)] for draft in drafts]
 
         return self._counting(now, create)
 
-    def add_bytes(self, owner: str, number: int, limit: int, now: Instant) -> Result[None]:
-        def add() -> Result[None]:
+    def add_bytes(self, owner: str, number: int, limit: int, now: Instant) -> None:
+        def add() -> None:
             with self._write() as tx:
                 add_bytes(tx, owner, number, limit, now)
-            return Ok(None)
 
-        return self._counting(now, add)
+        self._counting(now, add)
 
-    def _counting(self, now: Instant, transaction: Callable[[], Result[T]]) -> Result[T]:
+    def _counting(self, now: Instant, transaction: Callable[[], T]) -> T:
         """Run a transaction; if it needs a recount, add up what the owner stores without a lock, and retry."""
         while True:
             try:
                 return transaction()
-            except StorageFull as full:
-                return full.refusal
             except NeedsCount as stale:
                 self._count_bytes(stale.owner, now)
 
-    def change(self, schedule: ScheduleId, now: Instant, decide: Callable[[Change], Decision]) -> Result[Any]:
+    def change(self, schedule: ScheduleId, now: Instant, decide: Callable[[Change], Decision[T]]) -> T:
         """Change a schedule. Where only one transaction writes at a time, waiting callers share the next one."""
         request = ScheduleChange(schedule, now, decide)
-        return self._change_together([request])[0] if self.writes_overlap else self._changes.write(request)
+        result: T | Refused = (
+            self._change_together([request])[0] if self.writes_overlap else self._changes.write(request)
+        )
+        return _raise_refusal(result)
 
     @within_transaction
     @retry_on_conflict
-    def _change_together(self, requests: Sequence[ScheduleChange]) -> list[Result[Any]]:
+    def _change_together(self, requests: Sequence[ScheduleChange]) -> list[Any]:
+        """Change schedules for several callers. A refusal is the result of its request, because it must not undo what
+        the transaction does for the others."""
         with self._write() as tx:
             carried = [self._change_in(tx, request) for request in requests]
         self.tell_observer(tx.events)
-        soon = [due for result, due in carried if isinstance(result, Ok)]
+        soon = [due for result, due in carried if not isinstance(result, Refused)]
         if soon:
             self._announce(soon=any(soon))
         return [result for result, _ in carried]
 
-    def _change_in(self, tx: Transaction, request: ScheduleChange) -> tuple[Result[Any], bool]:
+    def _change_in(self, tx: Transaction, request: ScheduleChange) -> tuple[Any, bool]:
         schedule, now, decide = request
         before = tx.lock_schedule(schedule)
         if before is None:
-            return Err("not_found"), False
-        decision = decide(Change(before, now, tx, tx.new_run_id))
-        result = self._carry_out(tx, before, decision, now)
-        return result, isinstance(decision, Ok) and _sets_off_soon(decision.value[0], now)
+            return NotFound(GONE), False
+        try:
+            writes, value = decide(Change(before, now, tx, tx.new_run_id))
+        except Refused as refusal:
+            return refusal.with_traceback(None), False  # which would keep the rows in memory
+        return self._carry_out(tx, before, writes, now) or value, _sets_off_soon(writes, now)
 
-    def change_run(self, run: RunId, now: Instant, decide: RunDecider) -> Result[Any]:
-        return self.change_runs([run], now, decide)[0]
+    def change_run(self, run: RunId, now: Instant, decide: RunDecider[T]) -> T:
+        return _raise_refusal(self.change_runs([run], now, decide)[0])
 
     @within_transaction
     @retry_on_conflict
-    def change_runs(self, runs: Sequence[RunId], now: Instant, decide: RunDecider) -> list[Result[Any]]:
+    def change_runs(self, runs: Sequence[RunId], now: Instant, decide: RunDecider[T]) -> list[T | Refused]:
         with self._write() as tx:
             results = [self._change_run_in(tx, run, now, decide) for run in runs]
         self.tell_observer(tx.events)
-        if any(isinstance(result, Ok) for result in results):  # a refusal changed nothing
+        if not all(isinstance(result, Refused) for result in results):  # a refusal changed nothing
             self._announce()
         return results
 
-    def _change_run_in(self, tx: Transaction, run: RunId, now: Instant, decide: RunDecider) -> Result[Any]:
+    def _change_run_in(self, tx: Transaction, run: RunId, now: Instant, decide: RunDecider[T]) -> T | Refused:
         seen = tx.run(run)
         schedule = None if seen is None else tx.lock_schedule(seen.schedule)
         current = None if schedule is None else tx.run(run)
         if schedule is None or current is None:
-            return Err("not_found")
-        return self._carry_out(tx, schedule, decide(Change(schedule, now, tx, tx.new_run_id), current), now)
+            return NotFound(GONE)
+        try:
+            writes, value = decide(Change(schedule, now, tx, tx.new_run_id), current)
+        except Refused as refusal:
+            return refusal.with_traceback(None)
+        return self._carry_out(tx, schedule, writes, now) or value
 
-    def _carry_out(self, tx: Transaction, before: Schedule, decision: Decision, now: Instant) -> Result[Any]:
-        if isinstance(decision, Err):
-            return decision
-        writes, value = decision.value
+    def _carry_out(self, tx: Transaction, before: Schedule, writes: Writes, now: Instant) -> Refused | None:
+        """Write what was decided; return a refusal if one of the new runs exists already."""
         if tx.insert_runs(writes.new_runs):
-            return Err("conflict", "this occurrence has a run already")
+            return Conflict("this occurrence has a run already")
         add_revived(tx, before, writes)
         apply(tx, writes, now, self.messenger)
         tx.announce()
-        return Ok(value)
+        return None
 
     def beat(
         self, worker: WorkerId, now: Instant, reports: Mapping[RunId, str], not_begun: Sequence[RunId] | None = None

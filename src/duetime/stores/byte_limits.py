@@ -9,10 +9,10 @@ from itertools import compress
 from typing import Final, TypeVar
 
 from duetime.engine.clock import HOUR, MINUTE, Instant
+from duetime.engine.errors import LimitReached
 from duetime.engine.model import Run, Schedule
 from duetime.engine.policy.bulk import CREATED, OWNER, PAYLOAD, POLICY, drafts_in_columns
 from duetime.engine.policy.rows import Draft
-from duetime.engine.result import Err
 from duetime.engine.store import RunQuery, ScheduleQuery
 from duetime.stores.search import make_cursor
 from duetime.stores.transaction import Transaction
@@ -33,14 +33,6 @@ class NeedsCount(Exception):
         self.owner = owner
 
 
-class StorageFull(Exception):
-    """The limit is reached. Raised to roll back the transaction; it contains the refusal."""
-
-    def __init__(self, refusal: Err) -> None:
-        super().__init__(refusal.message)
-        self.refusal = refusal
-
-
 def size_of(payload: str, policy: str) -> int:
     """Return the size of a schedule with this payload and this policy, which includes its callbacks."""
     return len((payload + policy).encode("utf-8", "surrogatepass")) + _BYTES_PER_SCHEDULE
@@ -58,7 +50,7 @@ def add_bytes_of(tx: Transaction, drafts: Sequence[Draft], most: Mapping[str, in
 
 
 def add_bytes(tx: Transaction, owner: str, number: int, limit: int, now: Instant) -> None:
-    """Add to an owner's total. Raise StorageFull, or NeedsCount to have the transaction retried after a recount."""
+    """Add to an owner's total. Raise LimitReached, or NeedsCount to have the transaction retried after a recount."""
     [(total, counted)] = tx.rows("add_stored_bytes", owner, number)
     if now - counted > (MAX_TOTAL_AGE_WHEN_FULL if total > limit else MAX_TOTAL_AGE):
         raise NeedsCount(owner)
@@ -68,7 +60,7 @@ def add_bytes(tx: Transaction, owner: str, number: int, limit: int, now: Instant
             " are no longer needed and try again in a minute, or ask the operator to raise max_stored_bytes or to"
             " shorten retention_days"
         )
-        raise StorageFull(Err("quota", message, {"limit": limit}))
+        raise LimitReached(message, details={"limit": limit})
 
 
 # Pages of lists end early when they get too large, so that no list exhausts the memory of the process.

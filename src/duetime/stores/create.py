@@ -23,7 +23,6 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.model import Definition, Schedule, ScheduleState
 from duetime.engine.policy.bulk import KEY, MANY, OWNER, Column, drafts_in_columns, is_common
 from duetime.engine.policy.rows import Draft, Writes, quota_reached
-from duetime.engine.result import Err
 from duetime.stores.transaction import Transaction
 
 MAX_BOUND_AGE: Final = MINUTE
@@ -91,9 +90,9 @@ def _contains_nul(column: Column) -> bool:
     return "\0" in column[0] if is_common(column) else any(map(contains, column, repeat("\0")))
 
 
-def add_living(tx: Transaction, drafts: Sequence[Draft], limits: Mapping[str, int]) -> Err | None:
-    """Raise the bound of each owner; return a refusal if an owner would have too many living schedules. The owners are
-    in a fixed order so that no two creates can deadlock."""
+def add_living(tx: Transaction, drafts: Sequence[Draft], limits: Mapping[str, int]) -> None:
+    """Raise the bound of each owner. Raises LimitReached if an owner would have too many living schedules. The owners
+    are in a fixed order so that no two creates can deadlock."""
     numbers = Counter(drafts_in_columns(drafts).definitions[OWNER] if drafts else ())
     for owner, number in sorted(numbers.items()):
         limit, now = limits.get(owner), drafts[0].definition.created
@@ -103,9 +102,8 @@ def add_living(tx: Transaction, drafts: Sequence[Draft], limits: Mapping[str, in
             tx.send("lock_living", owner)
             total = tx.count_living(owner, limit + 1) + number
             if total > limit:
-                return quota_reached(limit)
+                raise quota_reached(limit)
             tx.send("set_living", total, now, owner)
-    return None
 
 
 def add_revived(tx: Transaction, before: Schedule, writes: Writes) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 from duetime.engine.clock import HOUR, SECOND, Instant
 from duetime.engine.model import RunId, ScheduleId
 from duetime.engine.policy.rows import quota_reached
-from duetime.engine.result import Ok, Result
 from duetime.engine.store_interfaces import (
     BOUNDS,
     MAX_COUNTED_ROWS,
@@ -95,17 +94,17 @@ class RecordsMixin(NamedQueries, Remotes, Revocations, Publication, Figures):
     @abstractmethod
     def _write(self) -> AbstractContextManager[Transaction]: ...
 
-    def keep_remote(self, remote: Remote, limit: int) -> Result[Remote]:
+    def keep_remote(self, remote: Remote, limit: int) -> Remote:
         with self._write() as tx:
             tx.lock_owner(remote.owner)
             known = tx.rows("remote_by_key", remote.owner, remote.key)
             if known:
-                return Ok(Remote._make(known[0]))
+                return Remote._make(known[0])
             here = tx.count_living(remote.owner, limit)
             if here + int(tx.rows("count_remotes", remote.owner, remote.created, limit)[0][0]) >= limit:
-                return quota_reached(limit)
+                raise quota_reached(limit)
             tx.rows("insert_remote", *remote)
-        return Ok(remote)
+        return remote
 
     def repeat_remote(self, owner: str, fingerprint: str, since: Instant, now: Instant) -> Remote | None:
         with self._write() as tx:

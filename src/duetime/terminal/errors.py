@@ -10,7 +10,7 @@ from duetime.engine.errors import DuetimeError
 from duetime.service.text import clean
 
 if TYPE_CHECKING:
-    from duetime.engine.result import Err
+    from duetime.engine.errors import DuetimeError
 
 _SAME = (
     "agent", "attach", "click", "delay", "end", "every", "filename", "icon", "jitter", "label", "max_dollars_per_day",
@@ -81,7 +81,7 @@ def worded(error: DuetimeError) -> str:
     return message
 
 
-def in_a_file(err: Err) -> str:
+def in_a_file(err: DuetimeError) -> str:
     """Return the message for an error in a file, where there are no options."""
     from duetime.service.when import with_cron_fault
 

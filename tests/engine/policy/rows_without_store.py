@@ -23,7 +23,6 @@ from duetime.engine.policy.claim import DueItem
 from duetime.engine.policy.decision import Change, Decision
 from duetime.engine.policy.finish import HeldRun
 from duetime.engine.policy.rows import Draft, Writes, begin, claimed_run, new_run
-from duetime.engine.result import Ok
 from tests.support.drafts import T0
 
 ID = ScheduleId(7)
@@ -97,10 +96,8 @@ def change_of(schedule: Schedule, now: int = T0, rows: Rows | None = None, **fie
     return Change(schedule, Instant(now), rows or Rows(), lambda: RunId(next(numbers)), **fields)
 
 
-def writes_of(decision: Decision) -> Writes:
-    assert isinstance(decision, Ok), decision
-    writes: Writes = decision.value[0]
-    return writes
+def writes_of(decision: Decision[Any]) -> Writes:
+    return decision[0]
 
 
 def progress_in(writes: Writes) -> Progress:

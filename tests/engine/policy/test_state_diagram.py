@@ -16,7 +16,6 @@ from duetime.engine.model import RunId
 from duetime.engine.outcome import Completed, Failed
 from duetime.engine.policy import checkout
 from duetime.engine.policy.record import Finished
-from duetime.engine.result import Ok
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.jobs.registry import Registry
 from duetime.stores.sqlite.store import SqliteStore
@@ -77,8 +76,7 @@ class Stage:
     def prompt(self, **policy: Any) -> str:
         new = NewSchedule("prompt", "look", "interval", {"hours": 1}, {"prompt": "look"}, policy)
         made = self.duetime.scheduler.create(self.duetime.caller, new)
-        assert isinstance(made, Ok)
-        return made.value.definition.public_id
+        return made.definition.public_id
 
     def advance(self, by: timedelta = HOUR) -> None:
         self.simulation.advance(by)
@@ -96,16 +94,14 @@ class Stage:
         expires = Instant(now + 60 * SECOND)
         store = self.duetime.app.store
         taken = store.change_run(run, now, lambda change, row: checkout.hold(change, row, "agent", expires))
-        assert isinstance(taken, Ok)
-        return run, taken.value.fence
+        return run, taken.fence
 
     def finish(self, outcome: Completed | Failed) -> None:
         run, fence = self.take()
         now = self.simulation.clock.now()
         item = Finished(run, fence, outcome, now, now)
         store = self.duetime.app.store
-        ended = store.change_run(run, now, lambda change, row: checkout.finish_held(change, row, "agent", item))
-        assert isinstance(ended, Ok)
+        store.change_run(run, now, lambda change, row: checkout.finish_held(change, row, "agent", item))
 
 
 def end_and_begin_again(stage: Stage) -> None:
@@ -204,8 +200,8 @@ def retry_what_was_cancelled(stage: Stage) -> None:
     job = stage.prompt()
     stage.advance()
     scheduler, caller = stage.duetime.scheduler, stage.duetime.caller
-    assert scheduler.cancel_run(caller, stage.latest_run()).is_ok
-    assert scheduler.retry(caller, stage.latest_run()).is_ok
+    scheduler.cancel_run(caller, stage.latest_run())
+    scheduler.retry(caller, stage.latest_run())
     stage.duetime.delete(job)
 
 
@@ -215,11 +211,12 @@ def retry_behind_another_run(stage: Stage) -> None:
     stage.advance(3 * HOUR)
     scheduler, caller = stage.duetime.scheduler, stage.duetime.caller
     for run in stage.simulation.runs():
-        assert scheduler.retry(caller, run.id).is_ok
+        scheduler.retry(caller, run.id)
     job = stage.prompt(overlap="queue", untaken="keep")
     stage.advance(3 * HOUR)
     [_, queued, *_] = [run.id for run in stage.simulation.runs() if run.status in ("waiting", "queued")]
-    assert scheduler.cancel_run(caller, queued).is_ok and scheduler.retry(caller, queued).is_ok
+    scheduler.cancel_run(caller, queued)
+    scheduler.retry(caller, queued)
     stage.duetime.delete(job)
     lost = str(stage.duetime.schedule("work", every=HOUR, at_most_once=True).id)
     stage.be_away(HOUR)
@@ -227,7 +224,7 @@ def retry_behind_another_run(stage: Stage) -> None:
     stage.advance(timedelta(minutes=1))
     [died] = [run.id for run in stage.simulation.runs() if run.status == "lost"]
     stage.duetime.run_now(lost)
-    assert scheduler.retry(caller, died).is_ok
+    scheduler.retry(caller, died)
 
 
 SCENES: list[Callable[[Stage], None]] = [

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from duetime.engine.clock import HOUR, MINUTE, SECOND, Instant
-from duetime.engine.errors import InvalidInput
+from duetime.engine.errors import DuetimeError, InvalidInput, Refused
 from duetime.engine.model import RunId, RunStatus, Schedule, ScheduleId, ScheduleState
 from duetime.engine.outcome import Alert, Cancelled, Completed, Failed, Outcome, Retry, Returned, Waiting
 from duetime.engine.policy import changes
@@ -34,7 +34,6 @@ from duetime.engine.policy.rows import (
     spread,
     start_of,
 )
-from duetime.engine.result import Err
 from duetime.engine.triggers import IntervalTrigger, trigger_from_json
 from tests.engine.policy.rows_without_store import (
     ID,
@@ -50,6 +49,7 @@ from tests.engine.policy.rows_without_store import (
     writes_of,
 )
 from tests.support.drafts import T0, draft, every, once
+from tests.support.refusals import attempt, refusal_of
 
 # -- rows ------------------------------------------------------------------------------------------------------------
 
@@ -559,7 +559,7 @@ def test_the_states_in_which_a_change_is_possible(name: str, possible: str) -> N
     allowed = [
         state
         for state in STATES
-        if not isinstance(decide(change_of(schedule_of(every(), state=ScheduleState(state)))), Err)
+        if not isinstance(attempt(decide, change_of(schedule_of(every(), state=ScheduleState(state)))), Refused)
     ]
     assert allowed == possible.split()
 
@@ -600,8 +600,8 @@ def test_what_passes_during_a_pause_is_one_visible_row() -> None:
 )
 def test_a_run_by_hand_obeys_the_overlap(overlap: str, progress: Mapping[str, Any], outcome: str) -> None:
     schedule = schedule_of(every(overlap=overlap, queue_limit=2), **progress)
-    decision = changes.fire(change_of(schedule, actor="person"), '{"a":1}')
-    if isinstance(decision, Err):
+    decision = attempt(changes.fire, change_of(schedule, actor="person"), '{"a":1}')
+    if isinstance(decision, DuetimeError):
         assert decision.code == outcome
         return
     writes = writes_of(decision)
@@ -621,13 +621,13 @@ def test_only_runs_that_did_not_complete_are_retried_or_dismissed(status: str, p
     schedule = schedule_of(every())
     run = running(schedule.definition, status=status)
     for decide in (changes.retry, changes.dismiss):
-        assert isinstance(decide(change_of(schedule), run), Err) is not possible
+        assert isinstance(attempt(decide, change_of(schedule), run), Refused) is not possible
 
 
 def test_an_unreadable_rule_is_the_schedules_fault_and_not_the_callers() -> None:
     schedule = schedule_of(every(), state=ScheduleState.PAUSED)
     broken = schedule._replace(definition=schedule.definition._replace(policy='{"overlap": "never"}'))
-    decision = changes.resume(change_of(broken))
-    assert isinstance(decision, Err) and decision.code == "broken"
+    decision = refusal_of(lambda: changes.resume(change_of(broken)))
+    assert decision.code == "broken"
     with pytest.raises(InvalidInput):
         make_policy({"overlap": "never"})

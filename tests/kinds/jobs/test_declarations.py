@@ -16,8 +16,8 @@ import pytest
 
 from duetime import Duetime, InvalidInput, Registry, Schedule, Settings, Simulation
 from duetime.engine.clock import SystemClock
+from duetime.engine.errors import Conflict
 from duetime.engine.model import OVER
-from duetime.engine.result import Err
 from duetime.engine.scheduler import Scheduler
 from duetime.kinds.jobs import declarations
 from duetime.kinds.jobs.declaration_reader import PREFIX
@@ -420,7 +420,11 @@ def test_one_that_cannot_be_marked_as_gone_is_not_cancelled(
 ) -> None:
     """Otherwise it would look as if a person had cancelled it, and would not come back with its declaration."""
     deployments.start(HOURLY).stop()
-    monkeypatch.setattr(Scheduler, "edit", lambda *_: Err("conflict", "somebody else was faster"))
+
+    def refuse_edit(*_: object) -> None:
+        raise Conflict("somebody else was faster")
+
+    monkeypatch.setattr(Scheduler, "edit", refuse_edit)
     worker = deployments.start(GONE)
     assert only(worker).status == "pending" and "could not be cancelled: somebody else" in caplog.text
 

@@ -15,13 +15,13 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller, StopReason, StopSignal
 from duetime.engine.model import Schedule
 from duetime.engine.outcome import Completed, Failed, Outcome
-from duetime.engine.result import Err, Ok, Result
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.jobs.builtin import LARGEST, NotFetched, charset_of, page_text
 from duetime.kinds.jobs.context import TaskContext
 from duetime.settings import Settings
 from tests.support.jobs import make_work
 from tests.support.receiver import Behaviour, Fault, Receiver, Request
+from tests.support.refusals import refusal_of
 
 PAGE = (
     b"<html><head><title>x</title><script>bad()</script></head><body><h1>Plants</h1><p>All &amp; <b>green</b>.</body>"
@@ -212,15 +212,15 @@ def test_a_run_of_an_agent_without_the_web_cannot_schedule_it(tmp_path: Path, ta
     payload: dict[str, Any] = {"task": task, "args": ["https://example.org"] if task == "fetch" else []}
     app = opened(tmp_path)
 
-    def create(caller: Caller, payload: dict[str, Any] = payload) -> Result[Schedule]:
+    def create(caller: Caller, payload: dict[str, Any] = payload) -> Schedule:
         return app.scheduler.create(caller, NewSchedule("job", "x", "once", {"run_at": "in 5 minutes"}, payload))
 
     try:
         for grant in ("{}", '{"web": false}'):
-            refused = create(Caller("ada", depth=1, grant=grant))
-            assert isinstance(refused, Err) and "may not; ask a person" in refused.message
-        assert isinstance(create(Caller("ada", depth=1, grant="{}"), {"task": "echo"}), Ok)
+            refused = refusal_of(create, Caller("ada", depth=1, grant=grant))
+            assert "may not; ask a person" in refused.message
+        create(Caller("ada", depth=1, grant="{}"), {"task": "echo"})
         for caller in (Caller("ada"), Caller("ada", depth=1, grant='{"web": true}')):
-            assert isinstance(create(caller), Ok)
+            create(caller)
     finally:
         app.close()

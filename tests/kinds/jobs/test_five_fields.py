@@ -12,11 +12,11 @@ import pytest
 from duetime import DuetimeError
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.kind import Caller
-from duetime.engine.result import Err, Ok
 from duetime.engine.triggers.cron import WITHOUT_SECONDS
 from duetime.engine.validation import NewSchedule
 from tests.support.api import serving_api
 from tests.support.cli import Cli
+from tests.support.refusals import refusal_of
 from tests.support.stage import Stage
 
 SECONDS = "*/10 * * * * *"
@@ -36,8 +36,7 @@ def stored(stage: Stage) -> str:
     now = stage.app.clock.now()
     new = NewSchedule("job", "old", "cron", {"expression": SECONDS}, {"task": "echo", "args": ["hi"]})
     made = stage.app.scheduler.create(Caller("ada"), new._replace(first=Instant(now + 10 * SECOND)))
-    assert isinstance(made, Ok), made
-    return made.value.definition.public_id
+    return made.definition.public_id
 
 
 def test_a_new_job_is_refused_with_the_error_of_the_contract_and_a_hint(stage: Stage) -> None:
@@ -89,8 +88,8 @@ def test_a_key_that_created_one_before_returns_it(stage: Stage) -> None:
     scheduler, caller = stage.app.scheduler, Caller("ada")
     new = NewSchedule("job", "old", "cron", {"expression": SECONDS}, {"task": "echo"}, idempotency_key="k")
     before = scheduler.create(caller, new._replace(first=Instant(stage.app.clock.now() + 10 * SECOND)))
-    assert isinstance(before, Ok) and scheduler.create(caller, new) == before
-    assert isinstance(scheduler.create(caller, new._replace(idempotency_key="other")), Err)
+    assert scheduler.create(caller, new) == before
+    refusal_of(lambda: scheduler.create(caller, new._replace(idempotency_key="other")))
 
 
 def test_prompts_may_have_seconds(stage: Stage) -> None:

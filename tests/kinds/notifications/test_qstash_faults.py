@@ -17,7 +17,6 @@ from duetime.app import App, build
 from duetime.engine.clock import instant_of
 from duetime.engine.errors import StoreUnavailable
 from duetime.engine.kind import Caller
-from duetime.engine.result import Err
 from duetime.engine.store_interfaces import Remote
 from duetime.kinds.notifications.channels.ntfy import NtfyServer
 from duetime.kinds.notifications.kind import NotificationKind
@@ -31,6 +30,7 @@ from tests.support.mcp import leaks
 from tests.support.notifying import START, Agent
 from tests.support.qstash_standin import LOST, TOKEN, StandIn
 from tests.support.receiver import Behaviour, Fault
+from tests.support.refusals import refusal_of
 from tests.support.settings import write_trusted
 
 NTFY_TOKEN = "tk_ntfy_secret_77"
@@ -544,7 +544,8 @@ STRANGE = [
 def test_qstash_never_hears_of_an_id_that_nobody_made_here(there: StandIn, ann: Agent, verb: str) -> None:
     service = ann.call.services.kind(NotificationKind).outside()
     assert isinstance(service, QStashNotifications)
-    assert [service.change(ANN, verb, unknown) for unknown in STRANGE] == [Err("not_found")] * len(STRANGE)
+    for unknown in STRANGE:
+        assert refusal_of(service.change, ANN, verb, unknown).code == "not_found"
     assert there.requests == []
 
 

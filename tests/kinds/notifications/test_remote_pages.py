@@ -11,10 +11,10 @@ import pytest
 
 from duetime import Duetime, Settings
 from duetime.engine.kind import Caller
-from duetime.engine.result import Ok
 from duetime.engine.store import ScheduleQuery
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.notifications.kind import NotificationKind
+from duetime.kinds.notifications.result import Ok
 from duetime.settings import NotificationSettings
 from tests.support.agent import TOOLS as ALL_TOOLS
 from tests.support.api import Api, Client, serving_api
@@ -55,9 +55,8 @@ def test_the_api_makes_no_notification_here(api: Api, ada: Client, trigger: dict
 def test_what_the_same_key_made_before_the_switch_is_answered(api: Api, ada: Client) -> None:
     given = NewSchedule("notification", "told", "cron", {"expression": "0 9 * * *"}, BODY["payload"], {}, "UTC", "k")
     before = api.room.scheduler.create(Caller("ada"), given)
-    assert isinstance(before, Ok)
     body = {**BODY, "trigger": CRON, "timezone": "UTC", "idempotency_key": "k"}
-    assert ada.post("/schedules", body, 200)["id"] == before.value.definition.public_id
+    assert ada.post("/schedules", body, 200)["id"] == before.definition.public_id
 
 
 def test_lists_of_the_api_say_what_they_do_not_hold(ada: Client) -> None:

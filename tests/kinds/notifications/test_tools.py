@@ -15,13 +15,13 @@ from duetime.engine.clock import HOUR, MINUTE, SECOND, Instant
 from duetime.engine.errors import StoreUnavailable
 from duetime.engine.kind import Caller, Work
 from duetime.engine.outcome import Failed, Outcome
-from duetime.engine.result import Err, Result
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.validation import NewSchedule
 from duetime.kinds import load_specs
 from duetime.kinds.notifications.kind import NotificationKind
 from duetime.kinds.notifications.local import INBOX_WARNING, LocalNotifications
 from duetime.mcp.catalog import catalog_of
+from duetime.service.errors import refuse
 from duetime.settings import Settings
 from duetime.testing import Simulation
 from tests.support.notifying import RESOURCES, START, TOOLS, Agent
@@ -103,8 +103,7 @@ def test_a_second_delete_is_not_found_and_the_history_stays(simulation: Simulati
     again = ann("delete_schedule", schedule_id=schedule)
     assert again["error"] == schedule_not_found(schedule)
     history = ann.app.scheduler.history(ann.call.caller, schedule)
-    assert not isinstance(history, Err)
-    assert [run.status for run in history.value.items] == ["completed"]
+    assert [run.status for run in history.items] == ["completed"]
     simulation.advance(timedelta(days=2))
     assert len(ann.runs()) == 1
 
@@ -293,7 +292,7 @@ def test_the_list_shows_what_a_message_waits_for(simulation: Simulation, ann: Ag
 
 def test_a_schedule_that_ended_cannot_be_paused_and_the_answer_says_why(ann: Agent) -> None:
     schedule = ann.cron()
-    assert ann.app.scheduler.cancel(ann.call.caller, schedule).is_ok
+    ann.app.scheduler.cancel(ann.call.caller, schedule)
     assert ann("pause_schedule", schedule_id=schedule) == {
         "success": False,
         "schedule_id": schedule,
@@ -305,8 +304,8 @@ def test_a_schedule_that_ended_cannot_be_paused_and_the_answer_says_why(ann: Age
 def test_a_backend_that_fails_is_an_answer_without_secrets(
     ann: Agent, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
-    def failing(*_: object, **__: object) -> Result[None]:
-        return Err("api_error", "500 from https://me:hunter2@example.org, token=abc")
+    def failing(*_: object, **__: object) -> None:
+        raise refuse("api_error", "500 from https://me:hunter2@example.org, token=abc")
 
     schedule = ann.cron()
     monkeypatch.setattr(Scheduler, verb, failing)
@@ -800,8 +799,7 @@ def test_an_operators_list_is_its_own(ann: Agent) -> None:
 def test_ids_of_other_kinds_are_not_found(ann: Agent) -> None:
     job = NewSchedule("job", "say", "interval", {"hours": 1}, {"task": "echo", "args": ["hi"]})
     made = ann.app.scheduler.create(ann.call.caller, job)
-    assert not isinstance(made, Err)
-    answer = ann("delete_schedule", schedule_id=made.value.definition.public_id)
+    answer = ann("delete_schedule", schedule_id=made.definition.public_id)
     assert answer["error"].startswith("Schedule not found: ")
     assert ann.listed() == ([], [])
 

@@ -17,7 +17,6 @@ from duetime.engine.clock import HOUR, Instant, SystemClock, datetime_of
 from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.model import Definition, Run, RunId
 from duetime.engine.policy import changes
-from duetime.engine.result import Ok
 from duetime.engine.store import RunQuery
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.kinds.prompts.agent import DuePrompt
@@ -29,7 +28,6 @@ from tests.support.agent import Agent
 from tests.support.browsing import signed_in
 from tests.support.cli import Cli
 from tests.support.drafts import T0, once
-from tests.support.hand import value_of
 from tests.support.stage import Stage
 from tests.support.waking import agent_request
 from tests.support.web import site
@@ -85,7 +83,7 @@ def due(stage: Stage, prompt: str, actor: Actor, depth: int = 0, **payload: Any)
     """Store a prompt that has become due and waits."""
     caller = Caller("ada", depth=depth, actor=actor)
     new = NewSchedule("prompt", prompt[:60], "once", {"run_at": "in 1 minute"}, {"prompt": prompt, **payload})
-    made = value_of(stage.app.scheduler.create(caller, new))
+    made = stage.app.scheduler.create(caller, new)
     stage.time.advance(timedelta(minutes=1))
     return int(made.definition.id)
 
@@ -109,7 +107,7 @@ def test_whoever_takes_a_prompt_learns_that_an_agent_stored_it(stage: Stage) -> 
 def test_a_prompt_that_a_run_rewrote_is_the_runs(stage: Stage) -> None:
     number = stage.make("water the plants", at="in 1 minute")
     by_run = Caller("ada", depth=1, actor=RUN)
-    value_of(stage.app.scheduler.edit(by_run, str(number), Changes(payload={"prompt": EVIL})))
+    stage.app.scheduler.edit(by_run, str(number), Changes(payload={"prompt": EVIL}))
     stage.time.advance(timedelta(minutes=1))
     assert NOT_A_PERSON in stage.ada.hears("take_prompt")
 
@@ -119,7 +117,7 @@ def test_an_input_that_a_run_gave_is_the_runs(stage: Stage) -> None:
     by_run = Caller("ada", depth=1, actor=RUN)
     schedule = stage.app.scheduler.find(by_run, str(number))
     assert schedule is not None
-    value_of(stage.app.scheduler.run_with(by_run, schedule, {"prompt": EVIL}))
+    stage.app.scheduler.run_with(by_run, schedule, {"prompt": EVIL})
     stage.time.advance(timedelta(minutes=1))
     text = stage.ada.hears("take_prompt")
     assert NOT_A_PERSON in text and marked(text) == EVIL
@@ -154,8 +152,8 @@ def run_of(stage: Stage, agent: str, depth: int = 1) -> Agent:
     about = json.dumps({"prompt": "beat", "agent": agent})
     store, now = stage.app.store, stage.app.clock.now()
     draft = once(now + 9 * HOUR, kind="prompt", subject=agent, payload=about, public_id="{id}")
-    [made] = value_of(store.create([draft]))
-    run = value_of(store.change(made.schedule.definition.id, now, changes.fire))
+    [made] = store.create([draft])
+    run = store.change(made.schedule.definition.id, now, changes.fire)
     return stage.agent("ada", f"run_{run.id:08d}_1", depth=depth, actor=Actor("run", str(run.id), "mcp"))
 
 
@@ -210,7 +208,7 @@ def filled(tmp_path: Path) -> str:
             ("water the plants", Caller(LOCAL, actor=ADA)),
         ):
             new = NewSchedule("prompt", prompt, "once", {"run_at": "in 1 minute"}, {"prompt": prompt})
-            assert isinstance(made.app.scheduler.create(caller, new), Ok)
+            made.app.scheduler.create(caller, new)
             made.time.advance(timedelta(minutes=1))
     finally:
         made.time.close()

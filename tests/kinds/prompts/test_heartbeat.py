@@ -20,7 +20,6 @@ from duetime.engine.model import Definition, Schedule, ScheduleState
 from duetime.engine.outcome import Outcome, Retry, Waiting
 from duetime.engine.policy.checkout import LEFT
 from duetime.engine.policy.options import policy_from_json
-from duetime.engine.result import Err, Ok
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.triggers import IntervalTrigger, trigger_from_json
 from duetime.engine.validation import Changes, NewSchedule
@@ -38,6 +37,7 @@ from duetime.kinds.prompts.agents.heartbeat import (
 from duetime.kinds.prompts.inbox import RunCheckout
 from duetime.settings import HeartbeatSettings, Settings
 from duetime.stores.sqlite.store import MEMORY, SqliteStore
+from tests.support.refusals import refusal_of
 from tests.support.waking import NOWHERE, agent_request, failed, succeeded
 
 NOON = Instant(1_900_000_000 * SECOND)
@@ -376,21 +376,20 @@ def test_it_belongs_to_the_operator(action: str, scheduler: Scheduler) -> None:
     made = kept(scheduler, "30m")
     change = getattr(scheduler, action)
     arguments = [Changes(name="mine")] if action == "edit" else []
-    refused = change(AGENT, made.definition.public_id, *arguments)
-    assert isinstance(refused, Err) and refused.code == "operators_only"
+    refused = refusal_of(lambda: change(AGENT, made.definition.public_id, *arguments))
+    assert refused.code == "operators_only"
     assert "belongs to the operator" in refused.message
     assert scheduler.find(AGENT, made.definition.public_id) == made, "it is seen, and stays as it was"
     started = scheduler.run_now(AGENT, made.definition.public_id)
-    assert isinstance(started, Ok)
-    refused = scheduler.cancel_run(AGENT, started.value.id)
-    assert isinstance(refused, Err) and refused.code == "operators_only"
-    assert isinstance(scheduler.cancel_run(LOCAL, started.value.id), Ok)
+    refused = refusal_of(lambda: scheduler.cancel_run(AGENT, started.id))
+    assert refused.code == "operators_only"
+    scheduler.cancel_run(LOCAL, started.id)
 
 
 def test_nobody_else_takes_its_key(scheduler: Scheduler) -> None:
     new = NewSchedule("prompt", "mine", "interval", {"hours": 1}, {"agent": "inbox"}, {}, idempotency_key=KEY)
-    refused = scheduler.create(AGENT, new)
-    assert isinstance(refused, Err) and "must not begin with duetime:" in refused.message
+    refused = refusal_of(lambda: scheduler.create(AGENT, new))
+    assert "must not begin with duetime:" in refused.message
     assert kept(scheduler, "30m").definition.name == "heartbeat"
 
 

@@ -10,11 +10,11 @@ from duetime.engine.clock import Instant, SystemClock
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller
 from duetime.engine.policy.options import policy_from_json
-from duetime.engine.result import Err, Ok
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.kinds.notifications.delivery import MESSENGER
 from duetime.stores.sqlite.store import SqliteStore
+from tests.support.refusals import refusal_of
 from tests.support.waking import prompts_for_nobody
 
 ADA = Caller("ada")
@@ -61,11 +61,9 @@ def test_a_prompt_that_becomes_a_reminder_reaches_somebody() -> None:
     heard = []
     for chosen in ({}, {"deliver_to": "kitchen"}):
         made = scheduler.create(ADA, NewSchedule("prompt", "tea", "interval", {"hours": 1}, {"prompt": "tea"}, chosen))
-        assert isinstance(made, Ok)
         changes = Changes(payload={"prompt": "tea", "remind": True})
-        edited = scheduler.edit(ADA, made.value.definition.public_id, changes)
-        assert isinstance(edited, Ok)
-        heard.append(policy_from_json(edited.value.definition.policy).deliver_to)
+        edited = scheduler.edit(ADA, made.definition.public_id, changes)
+        heard.append(policy_from_json(edited.definition.policy).deliver_to)
     assert heard == ["reminders", "kitchen"]
     store.close()
 
@@ -99,14 +97,17 @@ def test_a_reminder_that_nobody_would_hear_of_is_refused() -> None:
     def edited(id: str, **changes: Any) -> Any:
         return scheduler.edit(ADA, id, Changes(**changes))
 
-    prompt = made(plain, {"deliver_to": "kitchen", **unheard}).value.definition.public_id
-    reminder = made(reminds, {"deliver_to": "kitchen", "notify_on": "success"}).value.definition.public_id
-    refusals = [made(reminds, unheard), edited(prompt, payload=reminds), edited(reminder, policy=unheard)]
+    prompt = made(plain, {"deliver_to": "kitchen", **unheard}).definition.public_id
+    reminder = made(reminds, {"deliver_to": "kitchen", "notify_on": "success"}).definition.public_id
+    refusals = [
+        refusal_of(made, reminds, unheard),
+        refusal_of(edited, prompt, payload=reminds),
+        refusal_of(edited, reminder, policy=unheard),
+    ]
     for refusal in refusals:
         problem = "a reminder cannot fail, so nothing would ever be sent; leave it out"
-        assert isinstance(refusal, Err), refusal
         assert refusal.details == {"field": "notify_on", "problem": problem}
         assert refusal.message == "notify_on: a reminder cannot fail, so nothing would ever be sent; leave it out"
-    assert isinstance(edited(prompt, payload=reminds, policy={"notify_on": None}), Ok)
-    assert isinstance(edited(reminder, payload=plain, policy=unheard), Ok)
+    edited(prompt, payload=reminds, policy={"notify_on": None})
+    edited(reminder, payload=plain, policy=unheard)
     store.close()

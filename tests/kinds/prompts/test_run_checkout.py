@@ -22,7 +22,7 @@ from duetime.kinds.prompts.agents.heartbeat import BEAT, HeartbeatAgent
 from duetime.kinds.prompts.inbox import ReleasingAgent, RunCheckout
 from duetime.testing import Simulation
 from tests.support.agent import Agent
-from tests.support.hand import value_of
+from tests.support.refusals import attempt
 from tests.support.waking import agent_request
 
 LOCAL = Caller("local")
@@ -44,7 +44,7 @@ class Inbox:
         """They are due one after the other, and wait."""
         for prompt in prompts:
             made = NewSchedule("prompt", prompt, "once", {"run_at": "in 1 second"}, {"prompt": prompt}, policy)
-            value_of(self.app.scheduler.create(LOCAL, made))
+            self.app.scheduler.create(LOCAL, made)
             self.time.advance(timedelta(seconds=1))
 
     def runs(self) -> dict[str, Run]:
@@ -122,7 +122,7 @@ def test_what_was_left_over_is_handed_over_alone(inbox: Inbox) -> None:
         assert len(inbox.taken(woken)) == 2, "by no fault of theirs"
         inbox.checkout.give_back(woken, reason)
         for run in inbox.runs().values():
-            inbox.app.scheduler.cancel_run(LOCAL, run.id)
+            attempt(inbox.app.scheduler.cancel_run, LOCAL, run.id)
 
 
 def test_an_answer_is_kept_with_its_calls_and_what_it_used(inbox: Inbox) -> None:
@@ -152,7 +152,7 @@ def test_an_answer_that_comes_too_late_is_said_so(inbox: Inbox, caplog: pytest.L
     woken = agent_request(prompt=BEAT)
     plants, cat = inbox.checkout.take(woken)
     inbox.agent.use("finish_prompt", run_id=plants.run, result="wet")
-    value_of(inbox.app.scheduler.cancel_run(LOCAL, cat.run))
+    inbox.app.scheduler.cancel_run(LOCAL, cat.run)
     with caplog.at_level(logging.WARNING):
         inbox.checkout.finish(woken, plants, AgentReply(text="All is done."))
         assert not caplog.messages, "its agent has finished it already"

@@ -21,7 +21,6 @@ from duetime.engine.outcome import Cancelled, Completed, Failed, Outcome, Retry,
 from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.options import Policy, policy_from_json
 from duetime.engine.policy.rows import begin, new_run
-from duetime.engine.result import Ok, Result
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.kinds.requests.kind import KEPT, KEPT_FOR_CALLBACK, RequestKind
@@ -175,9 +174,8 @@ def scheduler(kind: RequestKind) -> Iterator[Scheduler]:
     store.close()
 
 
-def policy_of(result: Result[Schedule]) -> Policy:
-    assert isinstance(result, Ok), result
-    return policy_from_json(result.value.definition.policy)
+def policy_of(result: Schedule) -> Policy:
+    return policy_from_json(result.definition.policy)
 
 
 def test_whoever_makes_it_its_retries_and_callbacks_count(scheduler: Scheduler) -> None:
@@ -194,8 +192,7 @@ def test_whoever_makes_it_its_retries_and_callbacks_count(scheduler: Scheduler) 
 def test_an_edit_of_a_request_changes_what_follows_it(scheduler: Scheduler) -> None:
     given = {**PLAIN, "callback": "https://b.example/cb"}
     made = scheduler.create(ANN, NewSchedule("request", "call", "interval", {"hours": 1}, given, {"max_attempts": 7}))
-    assert isinstance(made, Ok)
-    id = made.value.definition.public_id
+    id = made.definition.public_id
     same = policy_of(scheduler.edit(ANN, id, Changes(payload={**given, "body": "hello"})))
     assert same == policy_of(made), "what somebody chose stays, as long as nothing else is asked for"
     other = {**PLAIN, "retries": 0, "failure_callback": "https://c.example/cb"}
@@ -364,9 +361,8 @@ def test_what_is_kept_of_a_deleted_request_says_where_it_went_and_not_what_it_ca
     scheduler: Scheduler, name: str, payload: str, kept: Any
 ) -> None:
     made = scheduler.store.create([once(kind=name, payload=payload, owner=ANN.owner)])
-    assert isinstance(made, Ok)
-    definition = made.value[0].schedule.definition
-    assert scheduler.delete(ANN, definition.public_id).is_ok
+    definition = made[0].schedule.definition
+    scheduler.delete(ANN, definition.public_id)
     left = scheduler.store.get(definition.id)
     assert left is not None and json.loads(left.definition.payload) == kept
 

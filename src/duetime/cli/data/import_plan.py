@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 
 from duetime.cli.data.crontab import Remark
 from duetime.engine.clock import Instant
+from duetime.engine.errors import DuetimeError, InvalidInput, KeyReused
 from duetime.engine.kind import Caller
 from duetime.engine.policy.rows import Draft
-from duetime.engine.result import Err, Ok
 from duetime.engine.validation import NewSchedule
-from duetime.service.errors import unwrap
 from duetime.service.presenters import instant_view, reads_as, trigger_shape
 from duetime.service.vocabulary import Schedule
 from duetime.terminal import output
@@ -58,35 +57,37 @@ def check(app: Application, candidates: Sequence[Candidate]) -> Outcome:
     """Return what would be created and what would be refused."""
     outcome = Outcome([], [])
     for each in candidates:
-        before = Ok(each.present) if each.present is not None else app.scheduler.made_before(each.caller, each.new)
-        if isinstance(before, Ok):
-            definition, progress = before.value
-            outcome.rows.append(ImportRow(each, PRESENT, definition.trigger, progress.next, definition.public_id))
-            continue
-        draft = before or _draft(app, each)
-        if isinstance(draft, Err):
-            outcome.problems.append(Remark(each.line, each.text, _reason(draft)))
-        else:
-            outcome.rows.append(ImportRow(each, NEW, draft.definition.trigger, draft.first))
+        try:
+            outcome.rows.append(_plan(app, each))
+        except DuetimeError as error:
+            outcome.problems.append(Remark(each.line, each.text, _reason(error)))
     return outcome
 
 
-def _draft(app: Application, candidate: Candidate) -> Draft | Err:
+def _plan(app: Application, candidate: Candidate) -> ImportRow:
+    present = candidate.present or app.scheduler.find_created(candidate.caller, candidate.new)
+    if present is not None:
+        definition, progress = present
+        return ImportRow(candidate, PRESENT, definition.trigger, progress.next, definition.public_id)
+    draft = _draft(app, candidate)
+    return ImportRow(candidate, NEW, draft.definition.trigger, draft.first)
+
+
+def _draft(app: Application, candidate: Candidate) -> Draft:
     """Draft a schedule. Refuse a kind that another service keeps, because nobody would look for it here."""
-    refusal = app.services.hooks(candidate.new.kind).refusal()
-    drafts = refusal or app.scheduler.drafts(candidate.caller, [candidate.new])
-    if isinstance(drafts, Err):
-        return drafts
-    (draft,) = drafts.value
+    refusal = app.services.hooks(candidate.new.kind).outside().refusal()
+    if refusal is not None:
+        raise refusal
+    [draft] = app.scheduler.drafts(candidate.caller, [candidate.new])
     if candidate.trigger is not None and trigger_shape(draft.definition.trigger) != candidate.trigger:
-        return Err("invalid", "it would not fire at the same times; create it again")
+        raise InvalidInput("it would not fire at the same times; create it again")
     return draft
 
 
-def _reason(err: Err) -> str:
-    if err.code == "key_reused":
+def _reason(error: DuetimeError) -> str:
+    if isinstance(error, KeyReused):
         return "it was imported before, in another form; delete that one first"
-    return in_a_file(err)
+    return in_a_file(error)
 
 
 def carry_out(app: Application, plan: Outcome) -> Outcome:
@@ -95,17 +96,24 @@ def carry_out(app: Application, plan: Outcome) -> Outcome:
     done = Outcome([row for row in plan.rows if row.status != NEW], list(plan.problems))
     fresh = [row for row in plan.rows if row.status == NEW]
     for batch in output.progress(list(_batches(fresh)), "importing"):
-        schedules = app.scheduler.create_many(batch[0].candidate.caller, [row.candidate.new for row in batch])
-        if isinstance(schedules, Ok):
-            done.rows.extend(_finish(app, row, each) for row, each in zip(batch, schedules.value, strict=True))
-            continue
-        for row in batch:
-            one = app.scheduler.create(row.candidate.caller, row.candidate.new)
-            if isinstance(one, Err):
-                done.problems.append(Remark(row.candidate.line, row.candidate.text, _reason(one)))
-            else:
-                done.rows.append(_finish(app, row, one.value))
+        try:
+            schedules = app.scheduler.create_many(batch[0].candidate.caller, [row.candidate.new for row in batch])
+        except DuetimeError:
+            _create_each(app, batch, done)
+        else:
+            done.rows.extend(_finish(app, row, each) for row, each in zip(batch, schedules, strict=True))
     return Outcome(sorted(done.rows, key=lambda row: row.candidate.line), sorted(done.problems))
+
+
+def _create_each(app: Application, batch: Sequence[ImportRow], done: Outcome) -> None:
+    """Create the schedules of a batch one by one, to find those that are refused."""
+    for row in batch:
+        try:
+            schedule = app.scheduler.create(row.candidate.caller, row.candidate.new)
+        except DuetimeError as error:
+            done.problems.append(Remark(row.candidate.line, row.candidate.text, _reason(error)))
+        else:
+            done.rows.append(_finish(app, row, schedule))
 
 
 def _batches(rows: Sequence[ImportRow]) -> Iterator[list[ImportRow]]:
@@ -119,7 +127,7 @@ def _finish(app: Application, row: ImportRow, schedule: Schedule) -> ImportRow:
     candidate, id = row.candidate, schedule.definition.public_id
     until = candidate.paused_until
     if candidate.paused and (until is None or until > app.clock.now()):
-        unwrap(app.scheduler.pause(candidate.caller, id, until=until, note=candidate.note or None))
+        app.scheduler.pause(candidate.caller, id, until=until, note=candidate.note or None)
     return row._replace(status=IMPORTED, next=schedule.progress.next, id=id)
 
 

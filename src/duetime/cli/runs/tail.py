@@ -12,7 +12,6 @@ from duetime.engine.clock import SECOND, Instant
 from duetime.engine.model import RunId
 from duetime.engine.store import RunQuery
 from duetime.service.change_feed import BATCH, RunFollower
-from duetime.service.errors import unwrap
 from duetime.service.operations.upcoming import coming
 from duetime.service.services import OPERATOR
 from duetime.service.vocabulary import Page, Run, RunStatus
@@ -44,7 +43,7 @@ class Tail:
         self.news()
 
     def _ask(self, **asked: Any) -> Page[Run]:
-        return unwrap(self._app.scheduler.runs(OPERATOR, replace(self._query, **asked)))
+        return self._app.scheduler.runs(OPERATOR, replace(self._query, **asked))
 
     def news(self) -> list[tuple[str, Run]]:
         now = self._app.clock.now()

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from duetime.app import App
 from duetime.engine.clock import SECOND
-from duetime.engine.result import Err, Ok
+from duetime.engine.errors import DuetimeError, KeyReused
 from duetime.engine.validation import NewSchedule
-from duetime.service.errors import error_of, unwrap
+from duetime.service.errors import refuse
 from duetime.service.services import OPERATOR
 from duetime.service.vocabulary import Schedule, ScheduleState
 from duetime.settings import Settings
@@ -90,19 +91,22 @@ def _news() -> list[NewSchedule]:
 
 def existing_samples(app: App) -> list[Schedule]:
     """Return the samples that a demo created in this store."""
-    results = (app.scheduler.made_before(OPERATOR, new) for new in _news())
-    return [each.value for each in results if isinstance(each, Ok)]
+    samples = []
+    for new in _news():
+        with suppress(DuetimeError):  # the sample of another version
+            samples.append(app.scheduler.find_created(OPERATOR, new))
+    return [each for each in samples if each is not None]
 
 
 def create_samples(app: App) -> list[Schedule]:
     """Create the samples, or find them: their idempotency keys keep a second demo from creating them again."""
-    result = app.scheduler.create_many(OPERATOR, _news())
-    if isinstance(result, Err) and result.code == "key_reused":
-        raise error_of(
-            Err(result.code, "this file contains the samples of another version; delete it, or choose another --db")
-        )
-    schedules = unwrap(result)
+    try:
+        schedules = app.scheduler.create_many(OPERATOR, _news())
+    except KeyReused:
+        reason = "this file contains the samples of another version; delete it, or choose another --db"
+        raise refuse(KeyReused.code, reason) from None
     for schedule in schedules:
         if schedule.progress.state == ScheduleState.ENDED:  # the one-off of an earlier demo
-            app.scheduler.run_now(OPERATOR, schedule.definition.public_id)
+            with suppress(DuetimeError):
+                app.scheduler.run_now(OPERATOR, schedule.definition.public_id)
     return list(schedules)

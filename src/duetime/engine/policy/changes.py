@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from duetime.engine.clock import Instant
 from duetime.engine.encoding import json_object
+from duetime.engine.errors import Conflict, NotFound
 from duetime.engine.model import (
     DISMISSABLE,
     LIVE,
@@ -26,14 +27,13 @@ from duetime.engine.model import (
     is_busy,
 )
 from duetime.engine.policy.catch_up import next_instant
-from duetime.engine.policy.decision import Change, Decision, as_stored, changed, done, not_possible, state_words, touch
+from duetime.engine.policy.decision import Change, Decision, as_stored, changed, not_possible, state_words, touch
 from duetime.engine.policy.finish import HeldRun, end_pause, end_run
 from duetime.engine.policy.follow_ups import GONE, NO_PAYLOAD
 from duetime.engine.policy.options import Overlap, policy_for_ending, policy_from_json
 from duetime.engine.policy.pauses import account, enqueue, pause, resume, resume_entry
 from duetime.engine.policy.rewind import rewind
 from duetime.engine.policy.rows import RunColumn, Writes, ended, new_run, run_entry
-from duetime.engine.result import Err
 from duetime.engine.rule_edits import stays_moved
 from duetime.engine.triggers import trigger_from_json
 
@@ -56,32 +56,32 @@ __all__ = [
 ]
 
 
-def cancel(change: Change) -> Decision:
+def cancel(change: Change) -> Decision[Schedule]:
     """End the schedule: cancel runs that have not started, and ask running ones to stop."""
     progress = change.schedule.progress
     if progress.state == ScheduleState.CANCELLED:
-        return done(Writes(), change.schedule)
+        return Writes(), change.schedule
     if progress.state in OVER:
-        return not_possible("cancelled", progress.state)
+        raise not_possible("cancelled", progress.state)
     writes = _withdraw(change, ScheduleState.CANCELLED, "the schedule was cancelled")
     touch(writes, change, resume_at=None)
-    return done(writes, changed(change.schedule, writes))
+    return writes, changed(change.schedule, writes)
 
 
-def delete(change: Change, remembered: Sequence[str] = ()) -> Decision:
+def delete(change: Change, remembered: Sequence[str] = ()) -> Decision[None]:
     """Replace the schedule with a tombstone, which prevents reuse of the id and keeps the history readable; of the
     payload, it keeps only the `remembered` fields. The idempotency key becomes free: repeating the create makes a new
     schedule."""
     definition, progress = change.schedule
     if progress.state == ScheduleState.DELETED:
-        return Err("not_found")
+        raise NotFound("it no longer exists")
     writes = _withdraw(change, ScheduleState.DELETED, "the schedule was deleted")
     rest, payload = NO_PAYLOAD, json_object(definition.payload) if remembered else None
     if payload is not None:  # an unreadable schedule must be deletable too
         rest = json.dumps({name: payload[name] for name in remembered if name in payload}, ensure_ascii=False)
     tombstone = definition._replace(payload=rest, key=f"{GONE}{definition.id}", version=definition.version + 1)
     writes.definitions.append(tombstone._replace(updated=change.now, resume_at=None))
-    return done(writes)
+    return writes, None
 
 
 def _withdraw(change: Change, state: ScheduleState, reason: str) -> Writes:
@@ -124,16 +124,16 @@ class Edit(NamedTuple):
 
 
 @as_stored
-def edit(change: Change, patch: Edit) -> Decision:
+def edit(change: Change, patch: Edit) -> Decision[Schedule]:
     """Edit a schedule. Runs that have begun keep their values: the edit applies from the next occurrence. A schedule
     whose only occurrence has been claimed cannot be edited, unless `amid_runs` permits it or it is broken."""
     definition, progress = change.schedule
     active = is_busy(progress) or progress.queued
     busy = progress.state != ScheduleState.BROKEN and active and not patch.amid_runs
     if progress.state in OVER or (busy and (patch.pending_only or not _recurs(change.schedule))):
-        return not_possible("edited", "running" if progress.active else progress.state)
+        raise not_possible("edited", "running" if progress.active else progress.state)
     if patch.version is not None and patch.version != definition.version:
-        return Err("conflict", "it was changed in the meantime; read it again and repeat the edit")
+        raise Conflict("it was changed in the meantime; read it again and repeat the edit")
     changes = {
         name: value
         for name in ("name", "subject", "trigger", "payload", "policy", "fingerprint")
@@ -163,7 +163,7 @@ def edit(change: Change, patch: Edit) -> Decision:
     else:
         writes.progress[definition.id] = progress
         writes.due_new += resume_entry(edited)
-    return done(writes, Schedule(edited, writes.progress[definition.id]))
+    return writes, Schedule(edited, writes.progress[definition.id])
 
 
 def _restart_untaken(writes: Writes, change: Change, edited: Definition, progress: Progress) -> Progress:
@@ -203,19 +203,19 @@ def _with_next(definition: Definition, progress: Progress, patch: Edit, now: Ins
 
 
 @as_stored
-def fire(change: Change, payload: str | None = None) -> Decision:
+def fire(change: Change, payload: str | None = None) -> Decision[Run]:
     """Run now, in addition to the trigger; the overlap policy applies as to any other occurrence. A given payload is
     the input of this run only; the schedule keeps its own."""
     definition, progress = change.schedule
     if progress.state not in (ScheduleState.ACTIVE, ScheduleState.PAUSED, ScheduleState.ENDED):
-        return not_possible("run", progress.state)
+        raise not_possible("run", progress.state)
     policy = policy_from_json(definition.policy)
     # A run that is queued while the schedule is paused waits only for the resume: it blocks no other run.
     busy = progress.active > 0 or (progress.queued > 0 and progress.state != ScheduleState.PAUSED)
     if busy and policy.overlap == Overlap.SKIP:
-        return Err("busy", _why_busy(change))
+        raise Conflict(_why_busy(change), code="busy")
     if busy and policy.overlap == Overlap.QUEUE and progress.queued >= policy.queue_limit:
-        return Err("busy", "its queue is full")
+        raise Conflict("its queue is full", code="busy")
     due = change.reader.free_due(definition.id, change.now)
     writes = Writes(definitions=[] if change.set_off == definition else [change.set_off])
     in_line = busy and policy.overlap == Overlap.QUEUE
@@ -236,7 +236,7 @@ def fire(change: Change, payload: str | None = None) -> Decision:
         writes.due_new.append(run_entry(definition, policy, run, change.now))
     state = ScheduleState.ACTIVE if progress.state == ScheduleState.ENDED else progress.state
     writes.progress[definition.id] = progress._replace(run_count=progress.run_count + 1, state=state)
-    return done(writes, run)
+    return writes, run
 
 
 def _without_next(writes: Writes, change: Change) -> Progress:
@@ -267,14 +267,14 @@ _AGAIN = frozenset({RunStatus.FAILED, RunStatus.LOST, RunStatus.CANCELLED})
 
 
 @as_stored
-def retry(change: Change, run: Run) -> Decision:
+def retry(change: Change, run: Run) -> Decision[Run]:
     """Start the same run again, under the same id, so that a receiver can detect the repetition. Behind an active run
     it is queued, regardless of the overlap policy and the queue limit: those apply to new occurrences."""
     definition, progress = change.schedule
     if run.status not in _AGAIN:
-        return not_possible("retried", run.status)
+        raise not_possible("retried", run.status)
     if progress.state in (ScheduleState.CANCELLED, ScheduleState.DELETED, ScheduleState.BROKEN):
-        return not_possible("retried", progress.state)
+        raise not_possible("retried", progress.state)
     policy = policy_from_json(definition.policy)
     in_line = progress.active > 0 and policy.overlap != Overlap.ALLOW
     last = change.reader.last_attempt(run.id)
@@ -305,7 +305,7 @@ def retry(change: Change, run: Run) -> Decision:
     state = ScheduleState.ACTIVE if progress.state == ScheduleState.ENDED else progress.state
     writes.progress[definition.id] = progress._replace(state=state)
     touch(writes, change)
-    return done(writes, again)
+    return writes, again
 
 
 def _requested_during_pause(change: Change, in_line: bool) -> Instant | None:
@@ -314,38 +314,39 @@ def _requested_during_pause(change: Change, in_line: bool) -> Instant | None:
     return change.now if in_line and change.schedule.progress.state == ScheduleState.PAUSED else None
 
 
-def dismiss(change: Change, run: Run, *, undo: bool = False) -> Decision:
+def dismiss(change: Change, run: Run, *, undo: bool = False) -> Decision[Run]:
     """Mark a failed or missed run as needing no attention. Its status stays; `undo` or a retry removes the mark."""
     if run.status not in DISMISSABLE:
-        return not_possible("restored" if undo else "dismissed", run.status)
+        raise not_possible("restored" if undo else "dismissed", run.status)
     marked = run._replace(stop=0 if undo else 1)
-    return done(Writes(runs={run.id: marked}), marked)
+    return Writes(runs={run.id: marked}), marked
 
 
-def replace_input(change: Change, run: Run, payload: str) -> Decision:
+def replace_input(change: Change, run: Run, payload: str) -> Decision[Run]:
     """Set the input of a waiting run that nobody has taken."""
     if run.status != RunStatus.WAITING or run.holder is not None:
-        return not_possible("changed", "taken" if run.holder else run.status)
-    return done(Writes(columns=[RunColumn("payload", payload, run.id)]), run)
+        raise not_possible("changed", "taken" if run.holder else run.status)
+    return Writes(columns=[RunColumn("payload", payload, run.id)]), run
 
 
-def mark(change: Change, run: Run, as_: int, *, undo: bool = False) -> Decision:
+def mark(change: Change, run: Run, as_: int, *, undo: bool = False) -> Decision[Run]:
     """Mark a completed run, for example a message as read. A mark is replaced only by a higher one, or with `undo` only
     by a lower one."""
     if run.status != RunStatus.COMPLETED:
-        return not_possible("marked", run.status)
+        raise not_possible("marked", run.status)
     marked = run._replace(stop=min(run.stop, as_) if undo else max(run.stop, as_))
-    return done(Writes(runs={run.id: marked}), marked)
+    return Writes(runs={run.id: marked}), marked
 
 
-def cancel_run(change: Change, run: Run) -> Decision:
+def cancel_run(change: Change, run: Run) -> Decision[Run]:
     """Cancel one run: end it if it has not begun, ask it to stop if it has."""
     definition, progress = change.schedule
     if run.status not in LIVE:
         words = f"run {run.id} {state_words(run.status)}, so there is nothing to stop"
-        return Err("not_possible", words, {"state": run.status})
+        raise Conflict(words, code="not_possible", details={"state": run.status})
     if run.status == RunStatus.RUNNING:
-        return done(Writes(runs={run.id: run._replace(stop=1)}))
+        stopping = run._replace(stop=1)
+        return Writes(runs={run.id: stopping}), stopping
     policy = policy_for_ending(definition.policy)
     writes = Writes(due_gone=[run_entry(definition, policy, run, change.now)])
     closed = run._replace(status=RunStatus.CANCELLED, finished=change.now, error="cancelled", fence=run.fence + 1)
@@ -357,4 +358,4 @@ def cancel_run(change: Change, run: Run) -> Decision:
         writes.progress[definition.id] = ended(progress)
     else:
         end_run(writes, HeldRun(run, definition, progress), policy, closed, change.now, change.reader)
-    return done(writes, closed)
+    return writes, closed

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from duetime.engine.clock import Instant
+from duetime.engine.errors import Conflict
 from duetime.engine.model import Run, RunStatus, Schedule, ScheduleState
 from duetime.engine.outcome import Outcome, Returned
-from duetime.engine.policy.decision import Change, Decision, as_stored, done, not_possible
+from duetime.engine.policy.decision import Change, Decision, as_stored, not_possible
 from duetime.engine.policy.finish import HeldRun
 from duetime.engine.policy.options import policy_for_ending, policy_from_json
 from duetime.engine.policy.record import Finished, count_untaken, settle
 from duetime.engine.policy.rows import Writes, run_entry
-from duetime.engine.result import Err
 
 LEFT = "the agent that took it ended without finishing it"
 """The reason for which a run waits again if its holder ended without giving one."""
@@ -22,8 +22,8 @@ def was_left(run: Run) -> bool:
     return run.error == LEFT
 
 
-def not_yours(run_id: int) -> Err:
-    return Err("not_yours", f"Run {run_id} is not yours to finish.")
+def not_yours(run_id: int) -> Conflict:
+    return Conflict(f"Run {run_id} is not yours to finish.", code="not_yours")
 
 
 def hold_of(run: Run) -> str:
@@ -32,33 +32,30 @@ def hold_of(run: Run) -> str:
     return f"hold_{run.id}_{run.fence}"
 
 
-def take(change: Change, run: Run, holder: str, lease: int, least: int = 0) -> Decision:
+def take(change: Change, run: Run, holder: str, lease: int, least: int = 0) -> Decision[HeldRun]:
     """Take a run for `lease` microseconds, or for its schedule's timeout if set; never for less than `least`."""
     definition, progress = change.schedule
     if change.depth and definition.depth >= change.depth:  # its depth was raised after it was found
-        return not_possible("taken", "as deep as what the run schedules that asks for it")
+        raise not_possible("taken", "as deep as what the run schedules that asks for it")
     if progress.state != ScheduleState.ACTIVE:
-        return not_possible("taken", progress.state)
+        raise not_possible("taken", progress.state)
     if run.until is not None and run.until <= change.now:
-        return not_possible("taken", "overdue")
+        raise not_possible("taken", "overdue")
     if _is_lapsed(run, change.now):  # a worker would release it too, but there is no need to wait for one
         run = run._replace(holder=None, expires=None)
         freed = progress._replace(untaken=progress.untaken + 1)
         change = change._replace(schedule=Schedule(definition, freed))
     length = max(policy_for_ending(definition.policy).timeout or lease, least)
-    decision = hold(change, run, holder, Instant(change.now + length))
-    if isinstance(decision, Err):
-        return decision
-    writes, taken = decision.value
-    return done(writes, HeldRun(taken, definition, writes.progress[definition.id]))
+    writes, taken = hold(change, run, holder, Instant(change.now + length))
+    return writes, HeldRun(taken, definition, writes.progress[definition.id])
 
 
 @as_stored
-def hold(change: Change, run: Run, holder: str, expires: Instant) -> Decision:
+def hold(change: Change, run: Run, holder: str, expires: Instant) -> Decision[Run]:
     """Assign a waiting run to a holder, who alone may finish it until the lease expires."""
     definition, progress = change.schedule
     if run.status != RunStatus.WAITING or run.holder is not None:
-        return not_possible("taken", run.status)
+        raise not_possible("taken", run.status)
     policy = policy_from_json(definition.policy)
     taken = run._replace(
         holder=holder, expires=expires, fence=run.fence + 1, attempt=run.attempt + 1, started=change.now
@@ -68,21 +65,21 @@ def hold(change: Change, run: Run, holder: str, expires: Instant) -> Decision:
     entry = run_entry(definition, policy, taken, expires)
     writes.due_gone.append(entry)
     writes.due_new.append(entry)
-    return done(writes, taken)
+    return writes, taken
 
 
-def finish(change: Change, run: Run, holder: str, outcome: Outcome, hold: str | None = None) -> Decision:
+def finish(change: Change, run: Run, holder: str, outcome: Outcome, hold: str | None = None) -> Decision[Run]:
     """Finish a taken run. Without `hold`, being the holder is sufficient: a late answer to an earlier checkout by the
     same holder then counts for the current one, which is the same work for the same party."""
     if _is_lapsed(run, change.now) or hold not in (None, hold_of(run)):
-        return not_yours(run.id)
+        raise not_yours(run.id)
     return finish_held(change, run, holder, Finished(run.id, run.fence, outcome, None, change.now))
 
 
-def finish_held(change: Change, run: Run, holder: str, item: Finished) -> Decision:
+def finish_held(change: Change, run: Run, holder: str, item: Finished) -> Decision[Run]:
     """Finish a taken run; the holder and the fence prove that the run still belongs to them."""
     if run.status != RunStatus.WAITING or run.holder != holder or run.fence != item.fence:
-        return not_yours(run.id)
+        raise not_yours(run.id)
     definition, progress = change.schedule
     writes = Writes()
     policy = policy_for_ending(definition.policy)
@@ -95,11 +92,11 @@ def finish_held(change: Change, run: Run, holder: str, item: Finished) -> Decisi
         count_untaken(writes, progress)
         if run.until is not None and progress.state == ScheduleState.ACTIVE:
             writes.due_new.append(run_entry(definition, policy, run, run.until))
-        return done(writes, writes.runs[run.id])
+        return writes, writes.runs[run.id]
     # it was already counted as taken
     freed = run._replace(status=RunStatus.RUNNING, holder=None, until=None, expires=None)
     settle(writes, HeldRun(freed, definition, progress), item, change.now, change.reader)
-    return done(writes, writes.runs[run.id])
+    return writes, writes.runs[run.id]
 
 
 def _is_lapsed(run: Run, now: Instant) -> bool:

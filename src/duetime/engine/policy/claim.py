@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from duetime.engine.clock import Instant
-from duetime.engine.errors import TRANSIENT, InvalidInput
+from duetime.engine.errors import TRANSIENT, InvalidInput, Refused
 from duetime.engine.model import (
     NO_RUN,
     Definition,
@@ -41,7 +41,6 @@ from duetime.engine.policy.rows import (
     span_run,
     trigger_entry,
 )
-from duetime.engine.result import Err
 from duetime.engine.triggers import trigger_from_json
 from duetime.engine.triggers.step_budget import FEW_STEPS, LOCKED_STEPS, MOST_POSTPONED, OutOfSteps, step_budget
 
@@ -190,15 +189,14 @@ def _end_pause(plan: ClaimPlan, entry: DueItem, progress: Progress, entries: Seq
     change = Change(Schedule(definition, progress), plan.now, plan.reader, plan.new_id)
     as_of = Instant(at - 1)  # an occurrence that is due at the instant itself runs
     try:
-        decision = resume(change, as_of)
+        writes, _ = resume(change, as_of)
     except OutOfSteps as error:
         plan.writes.due_gone.remove(entry.due)
         plan.postponed.append(_question(entry, progress)._replace(evaluate=error.evaluate))
-        return
-    if isinstance(decision, Err):
-        mark_broken(plan.writes, progress, decision.message)
+    except Refused as refusal:
+        mark_broken(plan.writes, progress, refusal.message)
     else:
-        plan.writes.add(decision.value[0])
+        plan.writes.add(writes)
 
 
 def mark_broken(writes: Writes, progress: Progress, reason: str) -> None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, NamedTuple, ParamSpec, TypeAlias
+from typing import Any, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 from duetime.engine.clock import Instant
-from duetime.engine.errors import InvalidInput
+from duetime.engine.errors import Conflict, InvalidInput
 from duetime.engine.model import Definition, Run, Schedule
 from duetime.engine.policy.finish import Reader
 from duetime.engine.policy.rows import NewId, Writes
-from duetime.engine.result import Err, Ok, Result
 
 P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Change(NamedTuple):
@@ -36,12 +36,9 @@ class Change(NamedTuple):
         return definition if self.depth <= definition.depth else definition._replace(depth=self.depth)
 
 
-Decision = Result[tuple[Writes, Any]]
-RunDecider: TypeAlias = Callable[[Change, Run], Decision]
-
-
-def done(writes: Writes, value: Any = None) -> Decision:
-    return Ok((writes, value))
+Decision: TypeAlias = tuple[Writes, T]
+"""The rows to write, and the value for the caller. A decision against the change is raised as Refused."""
+RunDecider: TypeAlias = Callable[[Change, Run], Decision[T]]
 
 
 def changed(schedule: Schedule, writes: Writes) -> Schedule:
@@ -51,16 +48,17 @@ def changed(schedule: Schedule, writes: Writes) -> Schedule:
     return Schedule(edited, writes.progress.get(definition.id, progress))
 
 
-def as_stored(decide: Callable[P, Decision]) -> Callable[P, Decision]:
-    """Make a decision return `broken` if a stored trigger or policy can no longer be read, because InvalidInput would
+def as_stored(decide: Callable[P, Decision[T]]) -> Callable[P, Decision[T]]:
+    """Make a decision raise `broken` if a stored trigger or policy can no longer be read, because InvalidInput would
     blame the caller."""
 
     @wraps(decide)
-    def answered(*args: P.args, **kwargs: P.kwargs) -> Decision:
+    def answered(*args: P.args, **kwargs: P.kwargs) -> Decision[T]:
         try:
             return decide(*args, **kwargs)
         except InvalidInput as error:
-            return Err("broken", f"what is stored of it cannot be used ({error}); edit that, or delete it")
+            reason = f"what is stored of it cannot be used ({error}); edit that, or delete it"
+            raise Conflict(reason, code="broken") from error
 
     return answered
 
@@ -68,8 +66,8 @@ def as_stored(decide: Callable[P, Decision]) -> Callable[P, Decision]:
 _VERBS = {"ended": "has", "failed": "has", "lost": "was", "missed": "was", "skipped": "was"}
 
 
-def not_possible(verb: str, state: str) -> Err:
-    return Err("not_possible", f"it {state_words(state)}, so it cannot be {verb}", {"state": state})
+def not_possible(verb: str, state: str) -> Conflict:
+    return Conflict(f"it {state_words(state)}, so it cannot be {verb}", code="not_possible", details={"state": state})
 
 
 def state_words(state: str) -> str:

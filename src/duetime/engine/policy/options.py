@@ -143,7 +143,7 @@ class Policy:
 
     @property
     def is_observed(self) -> bool:
-        """Whether observers of the store learn when a run begins and ends."""
+        """Return whether observers of the store learn when a run begins and ends."""
         return self.ping is not None
 
 

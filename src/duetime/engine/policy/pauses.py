@@ -8,7 +8,7 @@ from duetime.engine.clock import Instant
 from duetime.engine.errors import InvalidInput
 from duetime.engine.model import NO_RUN, Definition, DueEntry, Progress, RunStatus, Schedule, ScheduleState, lane_of
 from duetime.engine.policy.catch_up import missed_span, missed_span_without, next_instant
-from duetime.engine.policy.decision import Change, Decision, as_stored, changed, done, not_possible, touch
+from duetime.engine.policy.decision import Change, Decision, as_stored, changed, not_possible, touch
 from duetime.engine.policy.finish import park_queued, release
 from duetime.engine.policy.options import CatchUp, policy_for_ending, policy_from_json
 from duetime.engine.policy.rows import Span, Writes, ended, run_entry, span_run, trigger_entry
@@ -20,15 +20,15 @@ NOTHING_FOLLOWS: Final = "{} because {}, and nothing follows; run it now, or sch
 it."""
 
 
-def pause(change: Change, until: Instant | None = None, note: str | None = None) -> Decision:
+def pause(change: Change, until: Instant | None = None, note: str | None = None) -> Decision[Schedule]:
     """Take a schedule out of the queue until somebody resumes it or, if given, until this instant. The latest request
     sets the end and the note of the pause; a request that only changes the end keeps the note."""
     definition, progress = change.schedule
     resting = progress.state == ScheduleState.PAUSED
     if resting and (until, note) in ((definition.resume_at, None), (definition.resume_at, progress.note)):
-        return done(Writes(), change.schedule)
+        return Writes(), change.schedule
     if not resting and progress.state != ScheduleState.ACTIVE:
-        return not_possible("paused", progress.state)
+        raise not_possible("paused", progress.state)
     writes = Writes()
     if resting:  # runs that somebody requested meanwhile stay in the queue
         writes.due_gone.append(DueEntry("", change.now, definition.id, NO_RUN))
@@ -40,7 +40,7 @@ def pause(change: Change, until: Instant | None = None, note: str | None = None)
     writes.progress[definition.id] = progress._replace(state=ScheduleState.PAUSED, note=note)
     touch(writes, change, resume_at=until)
     writes.due_new += resume_entry(definition._replace(resume_at=until))
-    return done(writes, changed(change.schedule, writes))
+    return writes, changed(change.schedule, writes)
 
 
 def resume_entry(definition: Definition) -> list[DueEntry]:
@@ -52,14 +52,14 @@ def resume_entry(definition: Definition) -> list[DueEntry]:
 
 
 @as_stored
-def resume(change: Change, as_of: Instant | None = None) -> Decision:
+def resume(change: Change, as_of: Instant | None = None) -> Decision[Schedule]:
     """Continue from now; one row records what did not run meanwhile. `as_of` is the instant at which the pause ended,
     if that was earlier: what became due since then is late, not passed over."""
     definition, progress = change.schedule
     if progress.state == ScheduleState.ACTIVE:
-        return done(Writes(), change.schedule)
+        return Writes(), change.schedule
     if progress.state not in (ScheduleState.PAUSED, ScheduleState.BROKEN):
-        return not_possible("resumed", progress.state)
+        raise not_possible("resumed", progress.state)
     writes = Writes(due_gone_of=[definition.id])
     ended_at = change if as_of is None else change._replace(now=as_of)
     reason = f"the schedule was {progress.state}"
@@ -74,7 +74,7 @@ def resume(change: Change, as_of: Instant | None = None) -> Decision:
         writes.progress[definition.id] = over._replace(note=note)
     park_queued(writes, progress, change.reader)  # this applies at the next pause, which may be automatic
     touch(writes, change, resume_at=None)
-    return done(writes, changed(change.schedule, writes))
+    return writes, changed(change.schedule, writes)
 
 
 def is_one_off(definition: Definition) -> bool:

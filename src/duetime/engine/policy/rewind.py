@@ -5,7 +5,7 @@ from __future__ import annotations
 from duetime.engine.clock import HOUR, SECOND, Instant
 from duetime.engine.model import NO_RUN, Cause, DueEntry, Run, RunStatus, ScheduleState
 from duetime.engine.policy.catch_up import LEAD, missed_span, next_instant
-from duetime.engine.policy.decision import Change, Decision, as_stored, done
+from duetime.engine.policy.decision import Change, Decision, as_stored
 from duetime.engine.policy.options import Policy, policy_from_json
 from duetime.engine.policy.rows import Extension, Writes, new_run, run_entry, trigger_entry
 from duetime.engine.triggers.base import instant_text
@@ -19,7 +19,7 @@ _LIVING = (ScheduleState.ACTIVE, ScheduleState.PAUSED, ScheduleState.ENDED)
 
 
 @as_stored
-def rewind(change: Change) -> Decision:
+def rewind(change: Change) -> Decision[None]:
     """Revise what was decided for a time that has not come yet.
 
     An occurrence that ran keeps its row and therefore does not run again; records of future occurrences as missed or
@@ -29,7 +29,7 @@ def rewind(change: Change) -> Decision:
     writes = Writes()
     state, through = change.schedule.progress.state, change.schedule.progress.through
     if state not in _LIVING:
-        return done(writes)
+        return writes, None
     policy = policy_from_json(change.schedule.definition.policy)
     if through is not None and through > change.now + LEAD:
         corrected = _occur_again(writes, change, policy) and through > change.now + SKEW
@@ -38,7 +38,7 @@ def rewind(change: Change) -> Decision:
     corrected |= _continue_runs_in_time(writes, change, policy)
     if corrected:
         writes.new_runs.append(_line(change))
-    return done(writes)
+    return writes, None
 
 
 def _occur_again(writes: Writes, change: Change, policy: Policy) -> bool:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
 from duetime.engine.clock import SECOND, Instant
-from duetime.engine.errors import InvalidInput
+from duetime.engine.errors import InvalidInput, LimitReached
 from duetime.engine.model import (
     NO_RUN,
     Attempt,
@@ -25,7 +25,6 @@ from duetime.engine.model import (
     lane_of,
 )
 from duetime.engine.policy.options import Policy, policy_from_json
-from duetime.engine.result import Err
 from duetime.engine.triggers import Trigger, trigger_from_json
 
 _MASK = (1 << 64) - 1
@@ -179,9 +178,9 @@ def first_lane(kind: str, policy: str) -> str:
     return lane_of(kind, at_most_once=policy_from_json(policy).at_most_once)
 
 
-def quota_reached(limit: int) -> Err:
+def quota_reached(limit: int) -> LimitReached:
     message = f"the limit of {limit} schedules is reached; cancel or delete some that are no longer needed"
-    return Err("quota", message, {"limit": limit})
+    return LimitReached(message, details={"limit": limit})
 
 
 # The rows that a decision wants to have written. Stores apply them in one transaction and never interpret them.

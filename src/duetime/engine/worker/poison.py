@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Sequence, Set
+from contextlib import suppress
 from typing import TypeAlias
 
 from duetime.engine.clock import Clock, Instant
-from duetime.engine.errors import TRANSIENT, StoreUnusable, WorkerGone
+from duetime.engine.errors import TRANSIENT, NotFound, Refused, StoreUnusable, WorkerGone
 from duetime.engine.model import RunId, ScheduleId, WorkerId
 from duetime.engine.outcome import Failed, Returned
 from duetime.engine.policy.catch_up import LEAD, Answers, Question
@@ -16,7 +17,6 @@ from duetime.engine.policy.claim import Claim, mark_broken
 from duetime.engine.policy.fair_share import Budget
 from duetime.engine.policy.record import Finished
 from duetime.engine.policy.rows import Writes
-from duetime.engine.result import Err, Ok
 from duetime.engine.store import ClaimRequest, Planned, Store
 from duetime.engine.triggers.step_budget import OutOfSteps
 from duetime.engine.worker.runner import ClaimedRun
@@ -88,14 +88,15 @@ def _halves(
     if entry is None:
         raise error
     log.error("schedule %s cannot be claimed and is set aside: %s", entry.schedule, error)
-    store.change(entry.schedule, now, lambda change: _set_aside(change, type(error).__name__))
+    with suppress(NotFound):
+        store.change(entry.schedule, now, lambda change: _set_aside(change, type(error).__name__))
     return []
 
 
-def _set_aside(change: Change, reason: str) -> Decision:
+def _set_aside(change: Change, reason: str) -> Decision[None]:
     writes = Writes()
     mark_broken(writes, change.schedule.progress, reason)
-    return Ok((writes, None))
+    return writes, None
 
 
 def count_from(store: Store, clock: Clock, batch: int) -> None:
@@ -105,20 +106,22 @@ def count_from(store: Store, clock: Clock, batch: int) -> None:
         ahead = store.ahead(Instant(clock.now() + LEAD), batch, after)
         for schedule in ahead:
             after = schedule
-            store.change(schedule, clock.now(), _rewind)
+            with suppress(Refused):
+                store.change(schedule, clock.now(), _rewind)
         more = len(ahead) == batch
 
 
-def _rewind(change: Change) -> Decision:
+def _rewind(change: Change) -> Decision[None]:
     """Rewind a schedule. A row that cannot be read is set aside, because it would otherwise be found again and
     again."""
     try:
-        decision = rewind(change)
+        return rewind(change)
     except (OutOfSteps, *TRANSIENT):
         raise
+    except Refused as refusal:
+        return _set_aside(change, refusal.message)
     except Exception as error:
         return _set_aside(change, type(error).__name__)
-    return _set_aside(change, decision.message or decision.code) if isinstance(decision, Err) else decision
 
 
 # Limits on how many suspects a worker executes at once. A suspect is a run that a worker process held when it died.

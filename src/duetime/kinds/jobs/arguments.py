@@ -172,7 +172,7 @@ def _partly_resolved(parameter: Parameter) -> Parameter:
 
 
 def _convert(argument: TaskArgument | None, value: Any) -> Any:
-    return value if argument is None else argument.shape.converted(argument.name, value)
+    return value if argument is None else argument.shape.convert_value(argument.name, value)
 
 
 def _property(argument: TaskArgument) -> dict[str, Any]:

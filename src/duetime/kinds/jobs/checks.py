@@ -13,7 +13,6 @@ from duetime.kinds.jobs.builtin import TASKS, fetch_task
 from duetime.kinds.jobs.loading import load, load_entry_points
 from duetime.kinds.jobs.registry import Registry, default_registry
 from duetime.service.checks import Check, Checks, Installation
-from duetime.service.errors import unwrap
 from duetime.service.services import OPERATOR
 from duetime.settings import Settings
 from duetime.terminal.output import clean
@@ -53,7 +52,7 @@ def _unknown_tasks(installation: Installation) -> Iterator[Check]:
     registry, scheduler = _registry(installation.settings), installation.services.scheduler
     unknown: Counter[str] = Counter()
     for status in ("pending", "running", "paused"):
-        page = unwrap(scheduler.search(OPERATOR, ScheduleQuery(kind="job", status=status, limit=MAX_JOBS)))
+        page = scheduler.search(OPERATOR, ScheduleQuery(kind="job", status=status, limit=MAX_JOBS))
         tasks = [item.definition.subject for item in page.items if item.definition.id not in installation.samples]
         unknown.update(task for task in tasks if registry.get(task) is None and task not in OPERATOR_TASKS)
     if unknown:

@@ -17,6 +17,7 @@ import logging
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -25,12 +26,10 @@ from duetime.engine.errors import DuetimeError, Refused
 from duetime.engine.fingerprint import fingerprint
 from duetime.engine.kind import Caller
 from duetime.engine.model import OVER, Schedule, ScheduleState
-from duetime.engine.result import Err
 from duetime.engine.validation import Changes, NewSchedule
 from duetime.kinds.jobs.declaration_reader import PREFIX, module_name
 from duetime.kinds.jobs.loading import FILE_PREFIX, task_modules
 from duetime.kinds.jobs.registry import Registry, Task, default_registry
-from duetime.service.errors import STORE_ERRORS, error_of
 from duetime.service.operations.create import create_new
 from duetime.service.services import OPERATOR, Call, Services
 from duetime.service.workers import living, work_entry
@@ -110,7 +109,8 @@ class Declarations:
         caller = OPERATOR._replace(actor=Actor(MODULE, module.name, "python"))
         for key, new in module.wanted.items():
             if key in module.stored and _is_retired(module.stored[key]):
-                scheduler.delete(caller, module.stored[key])  # frees the key; its history stays
+                with suppress(Refused):
+                    scheduler.delete(caller, module.stored[key])  # frees the key; its history stays
             call = Call(self._services, caller, self._services.zone)
             if (problem := _problem_of(partial(create_new, call, new, "update"))) is not None:
                 log.error("%s: the declared schedule of %s is not in force: %s", module.name, new.name, problem)
@@ -209,15 +209,13 @@ def _imported(tasks: Iterable[Task]) -> set[str]:
 
 
 def _problem_of(change: Callable[[], object]) -> str | None:
-    """Make a change; return why it was refused, or None. Raise the error of a store that cannot be reached, so that
+    """Make a change; return why it was refused, or None. The error of a store that cannot be reached is raised, so that
     everything is tried again."""
     try:
-        result = change()
+        change()
     except Refused as error:
         return error.message
-    if isinstance(result, Err) and result.code in STORE_ERRORS:
-        raise error_of(result)
-    return result.message if isinstance(result, Err) else None
+    return None
 
 
 def _is_retired(schedule: Schedule) -> bool:

@@ -40,6 +40,7 @@ def refuse_seconds(expression: str) -> None:
     if len(expression.split()) == 6:
         error = malformed(expression)
         error.details["hint"] = WITHOUT_SECONDS
+        error.add_note(WITHOUT_SECONDS)
         raise error
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from duetime.engine.encoding import json_object
-from duetime.engine.errors import Refused
-from duetime.engine.result import Err
+from duetime.engine.errors import DuetimeError, Refused
 from duetime.kinds.jobs.kind import JobKind, refuse_seconds
 from duetime.kinds.jobs.payload import TaskCall
 from duetime.mcp.definitions import (
@@ -120,12 +119,12 @@ def cancel_job(call: Call, given: Arguments) -> Reply:
 def job_status(call: Call, given: Arguments) -> Reply:
     """What one job runs and when, and its latest runs with results and errors: tells whether it worked."""
     zone = call.in_zone(given.get("timezone")).zone
-    result = find_schedule(call.scheduler, call.caller, given["job_id"], "job")
-    if isinstance(result, Err):
+    try:
+        found = find_schedule(call.scheduler, call.caller, given["job_id"], "job")
+    except DuetimeError as error:
         missing = {"error": f"Job not found: {given['job_id']}"}
-        said = missing if result.code == "not_found" else error_result(result).structured
-        return Reply({**said, **lookup_fields(result, "history")})
-    found = result.value
+        said = missing if error.code == "not_found" else error_result(error).structured
+        return Reply({**said, **lookup_fields(error, "history")})
     runs = read_history(call, History(schedule=found, limit=10, count_to=0)).value.items
     history = [history_row(run, zone) for run in runs]
     shown = detail(call, found, zone)

@@ -7,8 +7,8 @@ import os
 from collections.abc import Iterator
 
 from duetime.engine.clock import Clock
+from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import LOCAL
-from duetime.engine.result import Err
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import ScheduleQuery
 from duetime.kinds.notifications.delivery import (
@@ -88,10 +88,11 @@ _SHOWN = 5
 def others(scheduler: Scheduler) -> list[tuple[str, str]]:
     """Return owner and topic of the notifications that may still fire and do not belong to `local`."""
     query = ScheduleQuery(kind=KIND, status="living", limit=LOOKED_AT, newest_first=True, count_to=0)
-    found = scheduler.search(OPERATOR, query)
-    if isinstance(found, Err):
+    try:
+        notifications = scheduler.search(OPERATOR, query).items
+    except DuetimeError:
         return []
-    seen = {(each.definition.owner, each.definition.subject) for each in found.value.items}
+    seen = {(each.definition.owner, each.definition.subject) for each in notifications}
     return sorted((owner, topic) for owner, topic in seen if owner != LOCAL)
 
 

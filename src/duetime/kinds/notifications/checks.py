@@ -7,7 +7,7 @@ from contextlib import closing
 from http import HTTPStatus
 
 from duetime.engine.clock import Clock
-from duetime.engine.result import Err
+from duetime.engine.errors import DuetimeError
 from duetime.engine.store import ScheduleQuery
 from duetime.engine.urls import BadAddress, read_url
 from duetime.kinds.notifications.build import alerts_warning, delivery_of, notes_for_others, place_of_alerts
@@ -15,7 +15,6 @@ from duetime.kinds.notifications.kind import NotificationKind
 from duetime.kinds.notifications.qstash.service import QStashNotifications
 from duetime.net.client import CallFailed, Http, HttpCall
 from duetime.service.checks import Check, Checks, Installation
-from duetime.service.errors import unwrap
 from duetime.service.services import OPERATOR
 from duetime.settings import Settings
 from duetime.settings.sections import ChannelSettings
@@ -98,14 +97,15 @@ def _kept(installation: Installation) -> Iterator[Check]:
     """Check the service that keeps the notifications, and where those of other owners go."""
     scheduler, kind = installation.services.scheduler, installation.services.kind(NotificationKind)
     if isinstance(kind.service, QStashNotifications):
-        answer = kind.service.check()
-        if isinstance(answer, Err):
-            yield Check("fail", "qstash", clean(answer.message))
+        try:
+            number = kind.service.check()
+        except DuetimeError as error:
+            yield Check("fail", "qstash", clean(error.message))
         else:
-            text = f"it keeps the notifications, and answers; {plural(answer.value, 'schedule')} there"
+            text = f"it keeps the notifications, and answers; {plural(number, 'schedule')} there"
             yield Check("ok", "qstash", text)
         query = ScheduleQuery(kind="notification", status="living", limit=1)
-        here = unwrap(scheduler.search(OPERATOR, query)).total
+        here = scheduler.search(OPERATOR, query).total
         if here:
             message = f"kept and fired here, from before: {plural(here, 'notification')}, which the tools do not show"
             yield Check("warn", "qstash", f'{message}; to see and delete them, set notifications.backend = "local"')

@@ -12,6 +12,7 @@ from duetime.kinds.notifications import SPEC
 from duetime.kinds.notifications.kind import NotificationKind
 from duetime.kinds.notifications.payload import PushMessage
 from duetime.kinds.notifications.qstash import PLACE
+from duetime.kinds.notifications.result import unwrap
 from duetime.kinds.notifications.service import (
     AT_ONCE,
     KIND,
@@ -20,7 +21,7 @@ from duetime.kinds.notifications.service import (
     arrival_warnings,
     new_notification,
 )
-from duetime.service.errors import FAILED, REFUSED, unwrap
+from duetime.service.errors import FAILED, REFUSED
 from duetime.service.masking import without_secrets
 from duetime.service.operations.create import CreateSchedule
 from duetime.service.operations.inbox import ListInbox, Mark, MarkMessages, Show, mark_messages, message_views

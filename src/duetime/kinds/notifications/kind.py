@@ -18,7 +18,6 @@ from duetime.engine.narrowing import may_use_web
 from duetime.engine.outcome import Cancelled, Completed, Outcome, Returned
 from duetime.engine.policy.claim import Claim
 from duetime.engine.policy.options import ALERTS, Overlap, checked_topic
-from duetime.engine.result import Ok
 from duetime.engine.triggers import OnceTrigger, trigger_from_json
 from duetime.kinds.notifications.delivery import (
     ATTEMPTS,
@@ -31,6 +30,7 @@ from duetime.kinds.notifications.delivery import (
 )
 from duetime.kinds.notifications.local import SILENT_WARNING
 from duetime.kinds.notifications.payload import PushMessage
+from duetime.kinds.notifications.result import Ok
 from duetime.kinds.notifications.service import NotificationService, name_of
 from duetime.service.kind_spec import KindHooks, KindStatus, Outside
 from duetime.service.payload_fields import checked_payload

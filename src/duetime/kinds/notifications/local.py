@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from duetime.engine.clock import SECOND
 from duetime.engine.encoding import json_object
+from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.model import Run, RunStatus, Schedule, ScheduleState
-from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import ScheduleQuery
 from duetime.engine.triggers import OnceTrigger
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.notifications.delivery import NO_DESTINATIONS, Deliverer, Destinations, InboxDeliverer
-from duetime.kinds.notifications.service import KIND, PATIENCE, Notification, Sent, in_order, told
+from duetime.kinds.notifications.result import as_result
+from duetime.kinds.notifications.service import KIND, PATIENCE, Notification, Sent, in_order
 from duetime.service.operations.create import CreatedSchedule, create_new
 from duetime.service.operations.declaration import Answer
 from duetime.service.operations.schedules import details_of
@@ -94,19 +96,19 @@ class LocalNotifications:
         self._patience = patience
         self._topics: set[tuple[str, str]] = set()  # owners and their topics that are known to be in use
 
-    @told
-    def create(self, caller: Caller, new: NewSchedule) -> Result[Notification]:
+    @as_result
+    def create(self, caller: Caller, new: NewSchedule) -> Notification:
         created, warnings, _ = self._create(caller, new)
-        return Ok(notification(created.schedule)._replace(warnings=warnings, limits=created.limits))
+        return notification(created.schedule)._replace(warnings=warnings, limits=created.limits)
 
-    @told
-    def send(self, caller: Caller, new: NewSchedule) -> Result[Sent]:
+    @as_result
+    def send(self, caller: Caller, new: NewSchedule) -> Sent:
         created, warnings, _ = self._create(
             caller, new._replace(policy={**new.policy, "timeout": int(PATIENCE * SECOND)})
         )
         definition = created.schedule.definition
         decided = sent(definition.public_id, definition.subject, self._decided(caller, definition.public_id))
-        return Ok(decided._replace(warnings=[each for each in warnings if each.code == "new_topic"]))
+        return decided._replace(warnings=[each for each in warnings if each.code == "new_topic"])
 
     def _create(self, caller: Caller, new: NewSchedule) -> Answer[CreatedSchedule]:
         services = Services(self._scheduler)
@@ -119,8 +121,8 @@ class LocalNotifications:
         began = clock.monotonic()
         runs: list[Run] = []
         for look in range(1, 1 + int(self._patience / LOOK)):
-            page = self._scheduler.history(caller, public_id, limit=1, count_to=0)
-            runs = [] if isinstance(page, Err) else page.value.items
+            with suppress(DuetimeError):
+                runs = self._scheduler.history(caller, public_id, limit=1, count_to=0).items
             if runs and is_decided(runs[0]):
                 return runs[0]
             workers = self._scheduler.workers() if look % LOOKS_A_SECOND == 0 else None
@@ -131,11 +133,11 @@ class LocalNotifications:
             pause.wait(LOOK)
         return runs[0] if runs else None
 
-    @told
-    def scheduled(self, caller: Caller, topic: str | None = None) -> Result[list[Notification]]:
+    @as_result
+    def scheduled(self, caller: Caller, topic: str | None = None) -> list[Notification]:
         query = ScheduleQuery(kind=KIND, status="living", subject=topic, limit=500, count_to=0)
         pages = pages_of(self._scheduler.search, caller._replace(operator=False), query)
-        return Ok(in_order(each for page in pages for each in self._with_details(caller, page.items)))
+        return in_order(each for page in pages for each in self._with_details(caller, page.items))
 
     def _with_details(self, caller: Caller, schedules: Sequence[Schedule]) -> Iterator[Notification]:
         details = details_of(Call(Services(self._scheduler), caller, self._scheduler.zone), schedules)
@@ -162,12 +164,13 @@ class LocalNotifications:
         if (owner, topic) in self._topics or topic == self._places.default_topic(owner):
             return False
         query = ScheduleQuery(kind=KIND, newest_first=True, limit=MOST_LOOKED_AT, count_to=0)
-        found = self._scheduler.search(Caller(owner), query)
-        if isinstance(found, Err):
+        try:
+            latest = self._scheduler.search(Caller(owner), query).items
+        except DuetimeError:
             return False
         if len(self._topics) > MOST_TOPICS:
             self._topics.clear()
-        used = {each.definition.subject for each in found.value.items if each.definition.public_id != but}
+        used = {each.definition.subject for each in latest if each.definition.public_id != but}
         self._topics |= {(owner, each) for each in {*used, topic}}
         return topic not in used
 

@@ -1,26 +1,21 @@
-"""The service layer of notifications for all interfaces, whichever backend keeps them. Failures are values."""
+"""The service layer of notifications for all interfaces, whichever backend keeps them."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 from duetime.engine.clock import Instant
 from duetime.engine.encoding import json_object
 from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import LOCAL, Caller
-from duetime.engine.result import Err, Result, err_of
 from duetime.engine.triggers import CronTrigger, Trigger, trigger_from_json
 from duetime.engine.validation import NewSchedule
-from duetime.service.errors import STORE_ERRORS
+from duetime.kinds.notifications.result import Result
 from duetime.service.warnings import ScheduleWarning, declare, warning
 from duetime.service.when import When
 from duetime.settings.sections import INBOX
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 KIND = "notification"
 AT_ONCE = When("once", {"run_at": "now"}, "UTC")
@@ -163,23 +158,6 @@ def arrival_warnings(service: NotificationService, sent: Sent, owner: str) -> li
     found = service.warnings(sent.topic, owner, sent.message_id)
     reached = [each for each in found if sent.reached != PHONE or each.code not in ("no_channel", "unknown_channel")]
     return [*([warning("note", note=sent.note)] if sent.note else []), *sent.warnings, *reached]
-
-
-_UNREACHABLE = Err("api_error", "the store cannot be reached right now; try again in a moment")
-
-
-def told(method: Callable[P, Result[T]]) -> Callable[P, Result[T]]:
-    """Return every error as a value. A message of the store contains paths, which are only for the operator."""
-
-    @functools.wraps(method)
-    def answered(*args: P.args, **kwargs: P.kwargs) -> Result[T]:
-        try:
-            result = method(*args, **kwargs)
-        except DuetimeError as error:
-            result = err_of(error)
-        return _UNREACHABLE if isinstance(result, Err) and result.code in STORE_ERRORS else result
-
-    return answered
 
 
 def name_of(payload: Mapping[str, Any]) -> str:

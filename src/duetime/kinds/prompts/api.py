@@ -20,7 +20,6 @@ from duetime.rest.requests import Anything, Given, Json, Text
 from duetime.rest.responses import AgentsShape
 from duetime.rest.runs import Id, answer_run
 from duetime.service import answers
-from duetime.service.errors import error_of, unwrap
 from duetime.service.operations.history import ShowRun, show_run
 from duetime.service.operations.waiting import await_handover, is_own_run
 from duetime.service.services import Call
@@ -91,9 +90,9 @@ async def finish(call: Caller, threads: Threads, id: Id, body: Annotated[FinishG
 def _finished(call: Call, id: int, body: FinishGiven) -> Response:
     run = show_run(call, ShowRun(run=id)).value
     if run.status != RunStatus.WAITING:
-        raise error_of(not_possible("finished", run.status))
+        raise not_possible("finished", run.status)
     caller, handed = call.caller, run_holder(run.id, run.fence)
     if caller.depth and caller.holder != handed:  # a run's own token, which has a depth, is for that run alone
-        raise error_of(not_yours(run.id))
+        raise not_yours(run.id)
     holder = caller._replace(holder=handed) if run.holder == handed else caller
-    return answer_run(call, unwrap(finish_later(call.services, holder, run, body.reply())))
+    return answer_run(call, finish_later(call.services, holder, run, body.reply()))

@@ -22,7 +22,6 @@ from duetime.kinds.prompts.build import BUILTIN, named_agents, owners_of_agents,
 from duetime.kinds.prompts.kind import KIND, REMINDERS
 from duetime.net.client import CallFailed, Http, HttpCall
 from duetime.service.checks import Check, Checks, Installation
-from duetime.service.errors import unwrap
 from duetime.service.services import OPERATOR
 from duetime.settings import AgentSettings, Settings, data_folder
 from duetime.terminal.output import clean
@@ -139,7 +138,7 @@ def _unknown_agents(installation: Installation) -> Iterator[Check]:
     settings = installation.settings
     known = {REMINDERS, *(each["name"] for each in named_agents(settings))}
     query = ScheduleQuery(kind=KIND, status="living", limit=MAX_PROMPTS, count_to=0)
-    living = unwrap(installation.services.scheduler.search(OPERATOR, query)).items
+    living = installation.services.scheduler.search(OPERATOR, query).items
     named = Counter((item.definition.subject, item.definition.owner) for item in living)
     yield from _closed({each: named[each] for each in named if each[0] in known}, settings)
     absent = Counter[str]()

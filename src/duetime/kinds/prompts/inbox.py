@@ -6,11 +6,11 @@ import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import Caller
 from duetime.engine.model import Run, run_holder
 from duetime.engine.outcome import Outcome
 from duetime.engine.policy.checkout import LEFT, hold_of, not_yours, was_left
-from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.store import RunQuery
 from duetime.kinds.prompts.access import life_of
@@ -46,10 +46,13 @@ class RunCheckout:
             # At least as long as this run, however short the prompt's own timeout, so that nobody else does it
             # meanwhile.
             accepts = partial(is_for, INBOX)
-            taken = self._scheduler_of().take(_caller(request), KIND, INBOX, lease, least=lease, accepts=accepts)
-            if isinstance(taken, Err) or taken.value is None:
+            try:
+                held = self._scheduler_of().take(_caller(request), KIND, INBOX, lease, least=lease, accepts=accepts)
+            except DuetimeError:
                 break
-            run, definition, _ = taken.value
+            if held is None:
+                break
+            run, definition, _ = held
             due.append(
                 DuePrompt(
                     definition.id,
@@ -71,26 +74,29 @@ class RunCheckout:
     def finish(self, request: AgentRequest, due: DuePrompt, reply: AgentReply) -> None:
         """Finish a prompt with the answer to the whole request, unless its agent has finished it already."""
         scheduler, caller = self._scheduler_of(), _caller(request)
-        ended = scheduler.finish(caller, due.run, ending_of(reply, self._name), KIND, hold=due.hold)
-        if not isinstance(ended, Err):
-            return
-        run = scheduler.run(caller, due.run)
-        if run is None or hold_of(run) != due.hold:  # with the same hold, the agent itself finished it
-            log.warning("the answer of run %s to the prompt of run %s is lost: %s", request.run, due.run, ended.message)
+        try:
+            scheduler.finish(caller, due.run, ending_of(reply, self._name), KIND, hold=due.hold)
+        except DuetimeError as error:
+            run = scheduler.run(caller, due.run)
+            if run is None or hold_of(run) != due.hold:  # with the same hold, the agent itself finished it
+                log.warning("the answer of run %s to the prompt of run %s is lost: %s", request.run, due.run, error)
 
     def left(self, request: AgentRequest) -> int:
         """Return how many prompts are still held."""
         caller = _caller(request)
         query = RunQuery(kind=KIND, holder=caller.holder, oldest_first=True, count_to=0)
-        found = self._scheduler_of().runs(caller, query)
-        return 0 if isinstance(found, Err) else len(found.value.items)
+        try:
+            return len(self._scheduler_of().runs(caller, query).items)
+        except DuetimeError:
+            return 0
 
     def give_back(self, request: AgentRequest, reason: str) -> None:
         """Give back all prompts that are still held. If one that is given back as LEFT is the next to be taken, it is
         taken alone."""
-        given = self._scheduler_of().give_back(_caller(request), KIND, reason)
-        if isinstance(given, Err):
-            log.warning("what run %s took waits again only when its hold ends: %s", request.run, given.message)
+        try:
+            self._scheduler_of().give_back(_caller(request), KIND, reason)
+        except DuetimeError as error:
+            log.warning("what run %s took waits again only when its hold ends: %s", request.run, error)
 
 
 class ReleasingAgent:
@@ -121,16 +127,15 @@ def _caller(request: AgentRequest) -> Caller:
     return Caller(request.owner, holder=run_holder(request.run, request.fence))
 
 
-def finish_later(services: Services, caller: Caller, run: Run, reply: AgentReply) -> Result[Run]:
+def finish_later(services: Services, caller: Caller, run: Run, reply: AgentReply) -> Run:
     """Finish a run with the reply that its agent gave later, on behalf of the holder of the run, and record the usage,
     as if the reply had come at once."""
     scheduler = services.scheduler
     schedule = scheduler.schedule_of(caller, run)
     if schedule is None:  # deleted meanwhile, together with the run
-        return not_yours(run.id)
+        raise not_yours(run.id)
     definition, kind = schedule.definition, services.kind(PromptKind)
     name = kind.agent_of(definition)
     ended = scheduler.finish(caller, run.id, ending_of(reply, name), KIND)
-    if isinstance(ended, Ok):
-        kind.waking.count(definition, name, reply.spent)
+    kind.waking.count(definition, name, reply.spent)
     return ended

@@ -28,7 +28,6 @@ from duetime.engine.model import (
 from duetime.engine.narrowing import Narrowing, lower
 from duetime.engine.outcome import Alert, Completed, Outcome, Returned, wait_for_others
 from duetime.engine.policy.options import NotifyOn, Policy, policy_for_ending
-from duetime.engine.result import Err
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.scopes import Scopes
 from duetime.engine.store import RunQuery
@@ -337,9 +336,9 @@ def _was_always_returned(scheduler: Scheduler, caller: Caller, found: Schedule) 
     if not is_busy(found.progress):
         return False
     live = scheduler.runs(caller, RunQuery(schedule=found.definition.id, status="live", count_to=0))
-    if isinstance(live, Err) or not live.value.items or live.value.cursor is not None:
+    if not live.items or live.cursor is not None:
         return False
-    return all(run.status == RunStatus.PENDING and run.attempt == 0 for run in live.value.items)
+    return all(run.status == RunStatus.PENDING and run.attempt == 0 for run in live.items)
 
 
 def _not_there(work: Work, agent: str) -> Returned:

@@ -4,19 +4,20 @@ filter."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, NamedTuple
 
 from duetime.engine.clock import Instant
+from duetime.engine.errors import Conflict, DuetimeError, NotFound
 from duetime.engine.model import Schedule, ScheduleState
-from duetime.engine.queries import NOT_FOUND
-from duetime.engine.result import Err, Ok, Result
+from duetime.engine.queries import no_schedule
 from duetime.engine.scopes import DELETE, WRITE
 from duetime.engine.store import ScheduleQuery
 from duetime.engine.triggers.step_budget import LIST_STEPS, step_budget
-from duetime.service.errors import refuse, refuse_many, unwrap
+from duetime.service.errors import refuse, refuse_many
 from duetime.service.kind_spec import KEPT_ELSEWHERE, check_kind
-from duetime.service.lookup import candidate, find_schedule, is_stored
+from duetime.service.lookup import candidate, find, find_schedule, is_stored
 from duetime.service.operations.declaration import (
     Answer,
     Field,
@@ -107,7 +108,7 @@ def change(call: Call, request: ChangeRequest) -> Answer[Changed]:
     """Pause, resume, cancel or delete a schedule."""
     until, note = (request.until, request.note) if isinstance(request, Pause) else (None, None)
     effect = _Effect(request.action, read_time(call, until, "until"), note)
-    changed = unwrap(_change(call, request.schedule, effect, request.kind, include_gone=request.include_gone))
+    changed = _change(call, request.schedule, effect, request.kind, include_gone=request.include_gone)
     if not is_stored(changed.schedule.definition):  # its limits and pauses are those of the service that keeps it
         return Answer(changed)
     if request.action == "resume":
@@ -120,46 +121,51 @@ def change(call: Call, request: ChangeRequest) -> Answer[Changed]:
 
 def _change(
     call: Call, reference: ScheduleReference, effect: _Effect, kind: str | None = None, *, include_gone: bool = True
-) -> Result[Changed]:
+) -> Changed:
     if isinstance(reference, Schedule):
         return _change_here(call, reference, effect)
-    result = find_schedule(call.scheduler, call.caller, reference, kind)
-    if isinstance(result, Ok):
-        of = result.value.definition.kind
-        is_gone = not include_gone and call.services.hooks(of).is_gone(result.value)
-        return NOT_FOUND if is_gone or not call.serves(of) else _change_here(call, result.value, effect)
-    if result.code not in (NOT_FOUND.code, KEPT_ELSEWHERE):
-        return result
+    try:
+        schedule = find_schedule(call.scheduler, call.caller, reference, kind)
+    except (NotFound, Conflict) as error:
+        if error.code not in (NotFound.code, KEPT_ELSEWHERE):
+            raise
+        changed = _change_outside(call, str(reference), effect, kind)
+        if changed is None:
+            raise no_schedule() if error.code == KEPT_ELSEWHERE else error from None
+        return changed
+    of = schedule.definition.kind
+    if not call.serves(of) or (not include_gone and call.services.hooks(of).is_gone(schedule)):
+        raise no_schedule()
+    return _change_here(call, schedule, effect)
+
+
+def _change_outside(call: Call, id: str, effect: _Effect, kind: str | None) -> Changed | None:
+    """Change a schedule that another service keeps; return None if none of them has it."""
     is_limited = effect.until is not None or effect.note is not None
     for outside in call.services.outside(kind, call.kinds).values():
-        changed = outside.change(call.caller, effect.action, str(reference), is_limited=is_limited)
-        if isinstance(changed, Ok):
-            return Ok(Changed(changed.value.definition.public_id, changed.value))
-        if changed.code != NOT_FOUND.code:
-            return changed
-    return NOT_FOUND if result.code == KEPT_ELSEWHERE else result
+        with suppress(NotFound):
+            schedule = outside.change(call.caller, effect.action, id, is_limited=is_limited)
+            return Changed(schedule.definition.public_id, schedule)
+    return None
 
 
-def _change_here(call: Call, schedule: Schedule, effect: _Effect) -> Result[Changed]:
+def _change_here(call: Call, schedule: Schedule, effect: _Effect) -> Changed:
     """Change a schedule of this store."""
     scheduler, caller, id = call.scheduler, call.caller, schedule.definition.public_id
-    result: Result[Any]
     match effect.action:
         case "pause":
-            result = scheduler.pause(caller, schedule, until=effect.until, note=effect.note, requested=effect.requested)
+            changed = scheduler.pause(
+                caller, schedule, until=effect.until, note=effect.note, requested=effect.requested
+            )
         case "resume":
-            result = scheduler.resume(caller, schedule)
+            changed = scheduler.resume(caller, schedule)
         case "cancel":
-            result = scheduler.cancel(caller, schedule)
+            changed = scheduler.cancel(caller, schedule)
         case _:
-            result = scheduler.delete(caller, schedule)
-    if isinstance(result, Err):
-        return result
-    if not isinstance(result.value, Schedule):
-        return Ok(Changed(id, schedule))
-    definition, progress = result.value
-    already = definition == schedule.definition and progress.state == schedule.progress.state
-    return Ok(Changed(id, result.value, already=already))
+            scheduler.delete(caller, schedule)
+            return Changed(id, schedule)
+    already = changed.definition == schedule.definition and changed.progress.state == schedule.progress.state
+    return Changed(id, changed, already=already)
 
 
 # Changes of many schedules.
@@ -256,13 +262,14 @@ def change_many(call: Call, request: ChangeMany) -> Answer[BulkChange]:
         _add_effects(targets, ends, call.zone)
     number = 0
     for target, end in () if request.dry_run else zip(targets, ends, strict=True):
-        result = _change(call, target.id, effect._replace(until=end))
-        if isinstance(result, Err):
-            failed.append({**target.row, "error": result.message or "it is gone"})
+        try:
+            changed = _change(call, target.id, effect._replace(until=end))
+        except DuetimeError as error:
+            failed.append({**target.row, "error": error.message})
             continue
         number += 1
         if request.action != "delete":
-            target.row.update(brief_view(result.value.schedule, call.zone))
+            target.row.update(brief_view(changed.schedule, call.zone))
     return Answer(BulkChange([target.row for target in targets], number, failed, request.dry_run))
 
 
@@ -316,25 +323,27 @@ def _find_each(call: Call, ids: Sequence[str | int]) -> tuple[list[Target], list
         raise refuse("invalid", f"ids: at most {MAX_CHANGED}", "ids")
     targets: dict[str, Target] = {}
     failed: list[dict[str, Any]] = []
-    results = {id: find_schedule(call.scheduler, call.caller, id) for id in ids}
-    is_any_outside = any(isinstance(each, Err) and each.code == KEPT_ELSEWHERE for each in results.values())
-    outside = {each.definition.public_id: each for each in (kept_outside(call) if is_any_outside else ())}
-    for id, result in results.items():
-        schedule = result.value if isinstance(result, Ok) else outside.get(str(id))
-        if schedule is not None and call.serves(schedule.definition.kind):
-            definition = schedule.definition
-            owner = {} if definition.owner == call.caller.owner else {"owner": definition.owner}
-            targets[definition.public_id] = Target(definition.public_id, candidate(schedule) | owner, schedule)
-        else:
-            reason = result.message if isinstance(result, Err) else "there is no such schedule"
-            failed.append({"id": id, "error": reason})
+    outside: dict[str, Schedule] | None = None
+    for id in dict.fromkeys(ids):
+        try:
+            schedule = find(call, id)
+        except DuetimeError as error:
+            if outside is None and error.code == KEPT_ELSEWHERE:
+                outside = {each.definition.public_id: each for each in kept_outside(call)}
+            if outside is None or str(id) not in outside:
+                failed.append({"id": id, "error": error.message})
+                continue
+            schedule = outside[str(id)]
+        definition = schedule.definition
+        owner = {} if definition.owner == call.caller.owner else {"owner": definition.owner}
+        targets[definition.public_id] = Target(definition.public_id, candidate(schedule) | owner, schedule)
     return list(targets.values()), failed
 
 
 def kept_outside(call: Call, kind: str | None = None) -> list[Schedule]:
     """Return the schedules of the caller that other services keep."""
     services = call.services.outside(kind, call.kinds).values()
-    return [schedule for outside in services for schedule in unwrap(outside.schedules(call.caller))]
+    return [schedule for outside in services for schedule in outside.schedules(call.caller)]
 
 
 def _matching(call: Call, request: ChangeMany) -> Iterator[Target]:

@@ -10,17 +10,14 @@ from typing import Any, Final, Literal, NamedTuple
 
 from duetime.engine.clock import Instant
 from duetime.engine.encoding import json_object
-from duetime.engine.errors import Conflict, DuetimeError, InvalidInput, Refused
+from duetime.engine.errors import Conflict, DuetimeError, InvalidInput, KeyReused, NotFound, Refused
 from duetime.engine.model import Definition, Schedule, ScheduleState
 from duetime.engine.policy.options import Policy
 from duetime.engine.policy.rows import first_progress
-from duetime.engine.result import Err
 from duetime.engine.rule_edits import WHOLE_RULE
-from duetime.engine.scheduler import KEY_REUSED
 from duetime.engine.times.zones import known_zone
 from duetime.engine.triggers import build_trigger, trigger_from_json, trigger_to_json
 from duetime.engine.validation import Changes, NewSchedule
-from duetime.service.errors import error_of, unwrap
 from duetime.service.kind_spec import KindHooks, known_specs
 from duetime.service.operations.declaration import Answer
 from duetime.service.services import Call, Services, policy_limits
@@ -79,7 +76,13 @@ def create(call: Call, request: CreateSchedule) -> Answer[CreatedSchedule]:
 
 def was_created(call: Call, request: CreateSchedule) -> bool:
     """Return whether the same request was made before, under its key."""
-    return request.key is not None and call.scheduler.made_before(call.caller, new_schedule(call, request)) is not None
+    if request.key is None:
+        return False
+    new = new_schedule(call, request)
+    try:
+        return call.scheduler.find_created(call.caller, new) is not None
+    except DuetimeError:  # which the create raises, too
+        return True
 
 
 def new_schedule(call: Call, request: CreateSchedule) -> NewSchedule:
@@ -113,8 +116,8 @@ def create_new(call: Call, new: NewSchedule, on_change: OnChange = "refuse") -> 
     """
     try:
         return _create(call, new)
-    except Conflict as error:
-        if on_change == "refuse" or error.code != KEY_REUSED.code:
+    except KeyReused:
+        if on_change == "refuse":
             raise
     for _ in range(_ATTEMPTS):
         answer = _update(call, new)
@@ -126,14 +129,13 @@ def create_new(call: Call, new: NewSchedule, on_change: OnChange = "refuse") -> 
 def _create(call: Call, new: NewSchedule) -> Answer[CreatedSchedule]:
     services, caller = call.services, call.caller
     hooks = services.hooks(new.kind)
-    refusal = hooks.refusal()
+    refusal = hooks.outside().refusal()
     if refusal is not None:
-        before = None if new.idempotency_key is None else services.scheduler.made_before(caller, new)
-        return _answer(services, hooks, unwrap(before or refusal), False, new)
-    created = services.scheduler.create_all(caller, [new])
-    if isinstance(created, Err):
-        raise error_of(created)
-    [(schedule, fresh)] = created.value
+        before = None if new.idempotency_key is None else services.scheduler.find_created(caller, new)
+        if before is None:
+            raise refusal
+        return _answer(services, hooks, before, False, new)
+    [(schedule, fresh)] = services.scheduler.create_all(caller, [new])
     return _answer(services, hooks, schedule, fresh, new)
 
 
@@ -179,38 +181,43 @@ def _update(call: Call, new: NewSchedule) -> Answer[CreatedSchedule] | None:
         return None
     if schedule.progress.state == ScheduleState.CANCELLED:
         return _answer(services, hooks, schedule, False, new)
-    [draft] = unwrap(scheduler.drafts(caller, [new]))
+    [draft] = scheduler.drafts(caller, [new])
     if schedule.progress.state == ScheduleState.ENDED:
-        scheduler.delete(caller, schedule, new.kind)  # frees the key; its history stays
+        with suppress(Refused):  # somebody else deleted it meanwhile
+            scheduler.delete(caller, schedule, new.kind)  # frees the key; its history stays
         return None
     changes = hooks.adapt_edit(caller, schedule, _changes(services, schedule.definition, draft.definition, new))
-    result = scheduler.edit(caller, schedule.definition.public_id, changes)
-    if isinstance(result, Err) and result.code in ("conflict", "not_found"):
+    try:
+        edited = scheduler.edit(caller, schedule.definition.public_id, changes)
+    except NotFound:
         return None
-    edited = unwrap(result)
+    except Conflict as error:
+        if error.code != Conflict.code:
+            raise
+        return None
     created = CreatedSchedule(edited, False, services.limits(edited))
     return Answer(created, services.create_warnings(edited, new.payload))
 
 
-def _changes(services: Services, stored: Definition, wanted: Definition, new: NewSchedule) -> Changes:
+def _changes(services: Services, stored: Definition, target: Definition, new: NewSchedule) -> Changes:
     """Return the parts that differ. An equal rule is left alone, so that an interval keeps its times."""
-    has_new_rule = not _is_same_rule(stored, wanted, new, services.zone)
+    has_new_rule = not _is_same_rule(stored, target, new, services.zone)
     return Changes(
-        name=None if wanted.name == stored.name else wanted.name,
+        name=None if target.name == stored.name else target.name,
         trigger_type=new.trigger_type if has_new_rule else None,
         trigger_config={**WHOLE_RULE, **new.trigger_config} if has_new_rule else None,
-        payload=None if wanted.payload == stored.payload else new.payload,
-        policy=None if wanted.policy == stored.policy else {**_DEFAULT_POLICY, **new.policy},
+        payload=None if target.payload == stored.payload else new.payload,
+        policy=None if target.policy == stored.policy else {**_DEFAULT_POLICY, **new.policy},
         timezone=(new.timezone or services.zone) if has_new_rule else None,
         version=stored.version,
-        fingerprint=wanted.fingerprint,
+        fingerprint=target.fingerprint,
     )
 
 
-def _is_same_rule(stored: Definition, wanted: Definition, new: NewSchedule, zone: str) -> bool:
+def _is_same_rule(stored: Definition, target: Definition, new: NewSchedule, zone: str) -> bool:
     """Return whether the stored rule is what this request says now, or would have said when the schedule was created or
     edited. From when an interval counts does not matter, if it only follows from the time of the request."""
-    rules = [json_object(wanted.trigger) or {}]
+    rules = [json_object(target.trigger) or {}]
     for instant in (stored.created, stored.updated):
         with suppress(InvalidInput):  # "today at 9" had passed then, so that the stored rule is another one
             rules.append(_rule_as_of(new, known_zone(new.timezone or zone).key, instant))

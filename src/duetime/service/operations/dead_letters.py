@@ -12,13 +12,12 @@ from hashlib import sha256
 from typing import Annotated, Final, Literal, NamedTuple, get_args
 
 from duetime.engine.clock import Instant
-from duetime.engine.errors import InvalidInput
+from duetime.engine.errors import InvalidInput, Refused
 from duetime.engine.model import DISMISSABLE, OVER, Run, RunId, ScheduleId, ScheduleState
 from duetime.engine.policy.pauses import is_one_off
-from duetime.engine.result import Err, Ok, Result
 from duetime.engine.scheduler import ordered
 from duetime.engine.store import FAILED_OR_LOST, Page, RunQuery
-from duetime.service.errors import refuse, refuse_many, unwrap
+from duetime.service.errors import refuse, refuse_many
 from duetime.service.operations.declaration import Answer, Field, OperationRequest, PagedRequest
 from duetime.service.operations.history import ShowRun, show_run
 from duetime.service.operations.inbox import Mark, MarkMessages, is_message, mark_messages
@@ -103,22 +102,22 @@ class Dealt(NamedTuple):
     """The result of retrying, dismissing or restoring dead letters: ids only, since they may be many."""
 
     done: list[RunId]
-    refused: list[tuple[RunId, Err]]
+    refused: list[tuple[RunId, Refused]]
     kinds: set[str]
     """Of those that were changed."""
 
     def reasons(self) -> list[str]:
         """Return one line for each reason why some were refused, with their number."""
-        counted = Counter(_reason(err) for _, err in self.refused)
+        counted = Counter(_reason(refusal) for _, refusal in self.refused)
         return [f"{plural(number, 'run')}: {reason}" for reason, number in counted.most_common()]
 
-    def add(self, runs: Sequence[Run], results: Sequence[Result[Run]]) -> None:
+    def add(self, runs: Sequence[Run], results: Sequence[Run | Refused]) -> None:
         for run, result in zip(runs, results, strict=True):
-            if isinstance(result, Ok):
+            if isinstance(result, Refused):
+                self.refused.append((run.id, result))
+            else:
                 self.done.append(run.id)
                 self.kinds.add(run.kind)
-            else:
-                self.refused.append((run.id, result))
 
 
 def ended_at(run: Run) -> Instant:
@@ -134,7 +133,7 @@ def _query(call: Call, request: ListDeadLetters) -> RunQuery:
 
 def dead_letters(call: Call, request: ListDeadLetters) -> Answer[Page[Run]]:
     """Return a page of dead letters. Notes say which failures are not recorded in this store."""
-    page = unwrap(call.scheduler.runs(call.caller, _query(call, request)))
+    page = call.scheduler.runs(call.caller, _query(call, request))
     return Answer(page, (), call.services.failure_notes(request.kind))
 
 
@@ -143,19 +142,19 @@ def dismiss(call: Call, request: Dismiss) -> Answer[Run]:
     run = show_run(call, ShowRun(run=request.run)).value
     if request.only_dead and run.status not in DISMISSABLE:
         raise refuse("not_found", "there is no such run among those that failed")
-    return Answer(unwrap(call.scheduler.dismiss(call.caller, request.run, undo=request.undo)))
+    return Answer(call.scheduler.dismiss(call.caller, request.run, undo=request.undo))
 
 
 def find_dead(call: Call, request: ListDeadLetters) -> list[Run]:
     """Return the matching dead letters, latest first; at most the newest MAX_NAMED."""
     query = replace(_query(call, request), limit=_PAGE, count_to=0, most_bytes=_MOST_BYTES)
-    found: list[Run] = []
+    runs: list[Run] = []
     for page in pages_of(call.scheduler.runs, call.caller, query):
         # Nobody looks at the result here, and it may be long.
-        found += [run if run.result is None else run._replace(result=None) for run in page.items]
-        if len(found) >= MAX_NAMED:
+        runs += [run if run.result is None else run._replace(result=None) for run in page.items]
+        if len(runs) >= MAX_NAMED:
             break
-    matching = [run for run in found[:MAX_NAMED] if not request.groups or _key(run) in request.groups]
+    matching = [run for run in runs[:MAX_NAMED] if not request.groups or _key(run) in request.groups]
     return sorted(matching, key=lambda run: (ended_at(run), run.id), reverse=True)
 
 
@@ -199,7 +198,7 @@ def change_dead(
         newest = {each.newest.schedule: each.newest.id for each in plan_retry(call, request) if each.recurs}
     for runs, part in _chosen(call, request if action != "restore" else replace(request, dismissed=True)):
         chosen = [run for run in runs if newest.get(run.schedule, run.id) == run.id]
-        results = unwrap(change(call.caller, chosen))
+        results = change(call.caller, chosen)
         dealt.add(ordered(chosen), results)
         report(part)
     kinds = sorted(dealt.kinds) if action == "retry" else ()
@@ -252,15 +251,15 @@ def _by_ids(call: Call, ids: Sequence[int]) -> list[Run]:
     return [run._replace(result=None) for run in runs]
 
 
-def _reason(err: Err) -> str:
-    state = err.details.get("state")
-    return f"the schedule was {state}" if state in OVER else err.message or "it no longer exists"
+def _reason(refusal: Refused) -> str:
+    state = refusal.details.get("state")
+    return f"the schedule was {state}" if state in OVER else refusal.message
 
 
 def count_dead(call: Call, kind: str | None = None) -> Count:
     """Count the runs that failed or were lost and that nobody has retried or dismissed."""
     query = RunQuery(kind=kind, status="dead", limit=1, count_to=COUNTED)
-    page = unwrap(call.scheduler.runs(call.caller, query))
+    page = call.scheduler.runs(call.caller, query)
     return Count(page.total, page.total_exact)
 
 

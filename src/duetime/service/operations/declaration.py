@@ -191,8 +191,8 @@ def read_range(
     first = read_time(call, start, names[0], first=True, past=past)
     last = read_time(call, end, names[1], last=True, past=past)
     if first is not None and last is not None and last < first:
-        shown = " is before ".join(clock_local(each, call.zone) for each in (last, first))
-        raise InvalidInput(field=names[1], problem=f"{shown}, the time of {names[0]}; give a later time")
+        order = " is before ".join(clock_local(each, call.zone) for each in (last, first))
+        raise InvalidInput(field=names[1], problem=f"{order}, the time of {names[0]}; give a later time")
     return first, last
 
 

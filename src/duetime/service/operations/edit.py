@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.encoding import json_object
 from duetime.engine.errors import DuetimeError, InvalidInput, Refused, UnreadableTime
 from duetime.engine.model import RunStatus, Schedule, is_busy
-from duetime.engine.result import err_of
 from duetime.engine.store import RunQuery
 from duetime.engine.times import ReadTime, iso_local
 from duetime.engine.times import read_time as read_words
@@ -19,7 +18,7 @@ from duetime.engine.triggers import build_trigger
 from duetime.engine.triggers.base import instant_text
 from duetime.engine.triggers.build import counts_from_start, readable, time_of
 from duetime.engine.validation import Changes
-from duetime.service.errors import error_of, refuse, unwrap
+from duetime.service.errors import refuse, reword
 from duetime.service.lookup import find
 from duetime.service.masking import masked_payload, refuse_other_places, unmasked_payload
 from duetime.service.operations.declaration import Answer, OperationRequest, ScheduleReference, Time, read_time_of
@@ -111,7 +110,7 @@ def edit(call: Call, request: EditSchedule) -> Answer[EditedSchedule]:
     if request.pending_only and is_busy(schedule.progress) and not changes.amid_runs:
         raise refuse("not_possible", "a run of it is due or in progress; edit it when that has ended")
     try:
-        edited = unwrap(call.scheduler.edit(call.caller, schedule.definition.public_id, changes))
+        edited = call.scheduler.edit(call.caller, schedule.definition.public_id, changes)
     except Refused as error:
         raise _about_argument(error, times) from None
     warnings = [*time_warnings(times.notes), *_left_out(services, schedule, edited)]
@@ -127,9 +126,9 @@ def _read_times(call: Call, schedule: Schedule, request: EditSchedule) -> _NewTi
     """Read the new rule and the next time, each of which may be given in several ways."""
     times, now = request.times, call.scheduler.clock.now()
     zone, named_zone = call.in_zone(times.get("timezone")).zone, times.get("timezone")
-    given = {way: when_of(way, times[way]) for way in ways_in(times)}
-    rules = {way: when for way, when in given.items() if when.type != "once"}
-    instants = {way: when for way, when in given.items() if when.type == "once"}
+    whens = {way: when_of(way, times[way]) for way in ways_in(times)}
+    rules = {way: when for way, when in whens.items() if when.type != "once"}
+    instants = {way: when for way, when in whens.items() if when.type == "once"}
     if request.next is not None:
         instants["next"] = when_of("at", request.next)
     if len(instants) > 1:
@@ -200,11 +199,9 @@ def _read_next(text: object, option: str, zone: str, now: Instant) -> ReadTime:
 
 def _about_argument(error: Refused, times: _NewTimes) -> DuetimeError:
     """Return an error with the name of the option that contained what is wrong."""
-    err = err_of(error)
-    if err.field != "next":
+    if error.field != "next":
         return about_option(error, times.rule_option)
-    details = {**err.details, "field": times.next_option}
-    return error_of(replace(err, message=f"{times.next_option}: {err.problem}", details=details))
+    return reword(error, f"{times.next_option}: {error.problem}", field=times.next_option)
 
 
 def _left_out(services: Services, before: Schedule, after: Schedule) -> list[ScheduleWarning]:
@@ -282,9 +279,9 @@ def _payload(call: Call, schedule: Schedule, request: EditSchedule) -> Mapping[s
         return restored
     if not request.fields:
         return None
-    payload, shown = {**stored, **request.fields}, masked_payload(kind, stored)
+    payload, visible = {**stored, **request.fields}, masked_payload(kind, stored)
     unchanged = stored.keys() - request.fields.keys()
-    if request.guarded and any(shown.get(name) != stored[name] for name in unchanged):
+    if request.guarded and any(visible.get(name) != stored[name] for name in unchanged):
         refuse_other_places(kind, payload, stored, call.caller.depth)
     return payload
 

@@ -22,10 +22,8 @@ from duetime.engine.model import (
     status_of,
 )
 from duetime.engine.policy.follow_ups import message_key
-from duetime.engine.queries import NO_RUN
-from duetime.engine.result import Err
+from duetime.engine.queries import no_run
 from duetime.engine.store import FAILED_OR_LOST, Page, RunQuery, Store
-from duetime.service.errors import error_of, unwrap
 from duetime.service.lookup import find
 from duetime.service.masking import LONGEST, masked, masked_payload, shortened
 from duetime.service.operations.declaration import (
@@ -111,7 +109,7 @@ def history(call: Call, request: History) -> Answer[Page[Run]]:
         due_to=until,
         most_bytes=request.max_bytes,
     )
-    page = unwrap(call.scheduler.runs(call.caller, query))
+    page = call.scheduler.runs(call.caller, query)
     return Answer(page, (), call.services.failure_notes(request.kind) if schedule is None else ())
 
 
@@ -119,7 +117,7 @@ def show_run(call: Call, request: ShowRun) -> Answer[Run]:
     """Return one run of a kind that the caller may see here."""
     run = call.scheduler.run(call.caller, request.run)
     if run is None or not call.serves(run.kind):
-        raise error_of(Err(NO_RUN.code, NO_RUN.message, {"run_id": request.run}))
+        raise no_run(run_id=request.run)
     return Answer(run)
 
 
@@ -140,10 +138,10 @@ def outcomes(call: Call, runs: Sequence[Run], longest: int = LONGEST) -> list[Vi
 
 def _outcome(call: Call, run: Run, ids: Mapping[ScheduleId, str], longest: int) -> View:
     view = run_shape(run, ids, call.zone, brief=True)
-    kept = ("run_id", "kind", "owner", "name", "cause", "status", "state_detail", "due", "started", "finished")
+    names = ("run_id", "kind", "owner", "name", "cause", "status", "state_detail", "due", "started", "finished")
     row: View = {
         "id": view["schedule"],
-        **{name: view[name] for name in kept},
+        **{name: view[name] for name in names},
         "due": instant_view(run.due, call.zone),
         "duration_seconds": view["duration_seconds"],
         "attempts": run.attempt,
@@ -165,13 +163,13 @@ def _outcome(call: Call, run: Run, ids: Mapping[ScheduleId, str], longest: int) 
 def latest_results(call: Call, schedules: Sequence[Schedule]) -> dict[ScheduleId, Any]:
     """Return the results of the latest completed runs of these schedules."""
     done = [each for each in schedules if each.progress.last_status == RunStatus.COMPLETED]
-    found: dict[ScheduleId, Any] = {}
+    results: dict[ScheduleId, Any] = {}
     for definition, _ in done:
         query = RunQuery(schedule=definition.id, status=RunStatus.COMPLETED, limit=1, count_to=0)
-        for run in unwrap(call.scheduler.runs(call.caller, query)).items:
+        for run in call.scheduler.runs(call.caller, query).items:
             hidden = masked(None if run.result is None else json.loads(run.result))
-            found[definition.id] = shortened(_text_of(hidden), _MAX_SCHEDULE_RESULT)
-    return found
+            results[definition.id] = shortened(_text_of(hidden), _MAX_SCHEDULE_RESULT)
+    return results
 
 
 def _text_of(result: Any) -> Any:
@@ -192,11 +190,11 @@ def deliveries_of(call: Call, run: Run) -> list[View]:
     definition, progress = message
     view = {"topic": definition.subject, "message_id": definition.public_id, "status": status_of(progress)}
     if view["status"] == RunStatus.COMPLETED:
-        view["reached"] = _reached(store, definition.id)
+        view["reached"] = _reach_of(store, definition.id)
     return [view if progress.last_error is None else {**view, "error": masked(progress.last_error)}]
 
 
-def _reached(store: Store, message: ScheduleId) -> str:
+def _reach_of(store: Store, message: ScheduleId) -> str:
     """Return `phone` if a message was sent through a channel, and `inbox` if it is only stored here."""
     sent = store.runs(RunQuery(schedule=message, limit=1, count_to=0)).items
     channel = message_shape(sent[0], "UTC")["channel"] if sent else INBOX

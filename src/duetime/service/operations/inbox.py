@@ -9,15 +9,15 @@ from typing import Annotated, Final, Literal, get_args
 
 from duetime.engine.clock import MINUTE
 from duetime.engine.encoding import encode_whole
+from duetime.engine.errors import Refused
 from duetime.engine.model import DISMISSED, READ, Run, RunId, RunStatus, Schedule
 from duetime.engine.outcome import Completed
 from duetime.engine.policy.checkout import hold_of
-from duetime.engine.queries import NO_RUN
-from duetime.engine.result import Ok
+from duetime.engine.queries import no_run
 from duetime.engine.scopes import WRITE
 from duetime.engine.store import Page, RunQuery
 from duetime.engine.validation import Changes
-from duetime.service.errors import error_of, refuse, unwrap
+from duetime.service.errors import refuse
 from duetime.service.operations.declaration import Answer, Field, OperationRequest, PagedRequest
 from duetime.service.operations.history import ShowRun, show_run
 from duetime.service.presenters import View, message_shape
@@ -82,7 +82,7 @@ def inbox(call: Call, request: ListInbox) -> Answer[Page[Run]]:
     if request.topic is not None:
         # The topic of the message itself: its schedule may have a different one now, and a run may have its own input.
         query = replace(query, in_result=encode_whole({"topic": request.topic})[1:-1])
-    return Answer(unwrap(call.scheduler.runs(call.caller, query)))
+    return Answer(call.scheduler.runs(call.caller, query))
 
 
 def _messages(call: Call, show: Show) -> RunQuery | None:
@@ -121,14 +121,14 @@ def unread_count(call: Call) -> int:
     query = _messages(call, "unread")
     if query is None:
         return 0
-    return unwrap(call.scheduler.runs(call.caller, replace(query, limit=1, count_to=COUNTED))).total
+    return call.scheduler.runs(call.caller, replace(query, limit=1, count_to=COUNTED)).total
 
 
 def waiting_count(call: Call) -> int:
     """Return how many of the caller's own runs wait for somebody to take them, at most one more than COUNTED."""
     now, owner = call.scheduler.clock.now(), call.caller.owner
     query = RunQuery(owner=owner, free_at=now, oldest_first=True, limit=1, count_to=COUNTED)
-    return unwrap(call.scheduler.runs(call.caller, query)).total
+    return call.scheduler.runs(call.caller, query).total
 
 
 def is_message(call: Call, run: Run) -> bool:
@@ -155,8 +155,8 @@ def mark_messages(call: Call, request: MarkMessages) -> Answer[int]:
     kind = None if messenger is None else messenger.kind
     own = [run for run in runs if run is not None and (run.kind, run.owner) == (kind, call.caller.owner)]
     as_ = DISMISSED if mark == "dismiss" else READ
-    results = unwrap(call.scheduler.mark_all(call.caller, own, as_, undo=mark == "restore"))
-    return Answer(sum(isinstance(result, Ok) for result in results))
+    results = call.scheduler.mark_all(call.caller, own, as_, undo=mark == "restore")
+    return Answer(sum(not isinstance(result, Refused) for result in results))
 
 
 def _check_word(field: str, word: str, words: object) -> None:
@@ -169,8 +169,8 @@ def _mark_all_read(call: Call) -> int:
     if query is None:
         return 0
     for page in pages_of(call.scheduler.runs, call.caller, replace(query, limit=_PAGE, count_to=0)):
-        results = unwrap(call.scheduler.mark_all(call.caller, page.items, READ))
-        number += sum(isinstance(result, Ok) for result in results)
+        results = call.scheduler.mark_all(call.caller, page.items, READ)
+        number += sum(not isinstance(result, Refused) for result in results)
     return number
 
 
@@ -182,9 +182,9 @@ def answer_waiting(call: Call, request: AnswerWaiting) -> Answer[Run]:
     if len(text) > MAX_ANSWER_LENGTH:
         problem = f"it has {len(text):,} characters, and {MAX_ANSWER_LENGTH:,} are possible; shorten it"
         raise refuse("invalid", f"answer: {problem}", "answer")
-    taken = unwrap(call.scheduler.take_run(call.caller, request.run, _LEASE))
+    taken = call.scheduler.take_run(call.caller, request.run, _LEASE)
     outcome = Completed(json.dumps({"text": text.strip()}, ensure_ascii=False))
-    return Answer(unwrap(call.scheduler.finish(call.caller, request.run, outcome, hold=hold_of(taken.run))))
+    return Answer(call.scheduler.finish(call.caller, request.run, outcome, hold=hold_of(taken.run)))
 
 
 def hand_over(call: Call, request: HandOver) -> Answer[Schedule]:
@@ -195,7 +195,7 @@ def hand_over(call: Call, request: HandOver) -> Answer[Schedule]:
     seen = scheduler.schedule_of(caller, run)
     schedule = scheduler.store.get(run.schedule)  # with the schedule's input, which may differ from the run's
     if seen is None or schedule is None:
-        raise error_of(NO_RUN)
+        raise no_run()
     definition, hooks = schedule.definition, call.services.hooks(run.kind)
     if run.status != RunStatus.WAITING or run.holder is not None:
         state = "taken" if run.holder else run.status
@@ -208,6 +208,6 @@ def hand_over(call: Call, request: HandOver) -> Answer[Schedule]:
     own = scheduler.own_input(run).payload
     if own is not None:  # first, because a worker may start the run as soon as the schedule has changed
         input = json.dumps(hooks.handed_to(json.loads(own), name), ensure_ascii=False)
-        unwrap(scheduler.replace_input(caller, run.id, input))
+        scheduler.replace_input(caller, run.id, input)
     changes = Changes(payload=payload, version=definition.version, amid_runs=True)
-    return Answer(unwrap(scheduler.edit(caller, definition.public_id, changes)))
+    return Answer(scheduler.edit(caller, definition.public_id, changes))

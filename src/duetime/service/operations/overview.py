@@ -12,7 +12,6 @@ from duetime.engine.model import READ, Run, RunId, RunStatus, Schedule, Schedule
 from duetime.engine.policy.finish import was_paused_by_engine
 from duetime.engine.store import RunQuery
 from duetime.engine.store_interfaces import PeriodCount, Timing, Trace
-from duetime.service.errors import unwrap
 from duetime.service.operations.dead_letters import ListDeadLetters, dead_letters
 from duetime.service.operations.declaration import Answer
 from duetime.service.operations.history import History, history, schedule_of
@@ -48,23 +47,23 @@ _PATIENCE: Final = 2 * MINUTE
 
 def stopped_schedules(call: Call) -> Answer[Some[Schedule]]:
     """Return schedules that were paused after failures, or that cannot be planned, newest first."""
-    failing, broken = _stopped(call, "failed"), _stopped(call, "broken")
+    failing, broken = _list_stopped(call, "failed"), _list_stopped(call, "broken")
     known = {each.definition.id for each in failing.items}
     others = [each for each in broken.items if each.definition.id not in known]
     return Answer(Some([*failing.items, *others], failing.is_cut or broken.is_cut))
 
 
-def _stopped(call: Call, status: str) -> Some[Schedule]:
+def _list_stopped(call: Call, status: str) -> Some[Schedule]:
     """Return the newest schedules of a status that stopped by themselves."""
-    found: list[Schedule] = []
+    schedules: list[Schedule] = []
     request = ListSchedules(status=status, limit=LOOKED_AT, count_to=0)
     for number, page in enumerate(pages_of_schedules(call, request), 1):
         for each in page.items:
             if each.progress.state == ScheduleState.BROKEN or was_paused_by_engine(each.progress):
-                found.append(each)
-        if len(found) >= LOOKED_AT or number == _MAX_PAGES:
-            return Some(found, page.cursor is not None and bool(found))
-    return Some(found, False)
+                schedules.append(each)
+        if len(schedules) >= LOOKED_AT or number == _MAX_PAGES:
+            return Some(schedules, page.cursor is not None and bool(schedules))
+    return Some(schedules, False)
 
 
 def untaken_runs(call: Call) -> Answer[Some[Run]]:
@@ -80,7 +79,7 @@ def failing_runs(call: Call) -> Answer[Some[Run]]:
     newer dead letters may hide."""
     page = dead_letters(call, ListDeadLetters(limit=LOOKED_AT, count_to=0)).value
     is_cut, known = page.cursor is not None, {run.schedule for run in page.items}
-    dead = [run for run, _ in _unhealed(call, page.items)]
+    dead = [run for run, _ in _select_unhealed(call, page.items)]
     for schedule in _last_failed(call) if is_cut else ():
         if schedule.definition.id not in known:
             request = History(schedule=schedule, status=RunStatus.FAILED, limit=1, count_to=0)
@@ -96,7 +95,7 @@ def _last_failed(call: Call) -> list[Schedule]:
 def count_alike(call: Call, run: Run) -> int:
     """Count the runs of the same schedule that ended like this one and that nobody has dealt with."""
     query = RunQuery(schedule=run.schedule, status=run.status, mark_below=READ, limit=1, count_to=COUNTED)
-    return unwrap(call.scheduler.runs(call.caller, query)).total
+    return call.scheduler.runs(call.caller, query).total
 
 
 def missed_runs(call: Call) -> Answer[Some[tuple[Run, Schedule | None]]]:
@@ -105,10 +104,10 @@ def missed_runs(call: Call) -> Answer[Some[tuple[Run, Schedule | None]]]:
     query = RunQuery(status=RunStatus.MISSED, above=lately, mark_below=READ, limit=LOOKED_AT, count_to=0)
     runs = _runs(call, query)
     fresh = [run for run in runs.items if (run.last or run.due) > now - _NEWS]
-    return Answer(Some(_unhealed(call, fresh), runs.is_cut and len(fresh) == len(runs.items)))
+    return Answer(Some(_select_unhealed(call, fresh), runs.is_cut and len(fresh) == len(runs.items)))
 
 
-def _unhealed(call: Call, runs: Sequence[Run]) -> list[tuple[Run, Schedule | None]]:
+def _select_unhealed(call: Call, runs: Sequence[Run]) -> list[tuple[Run, Schedule | None]]:
     """Return the runs after which no run of the same schedule has completed, each with its schedule if that exists."""
     schedules = {run.schedule: schedule_of(call, run) for run in runs}
     pairs = [(run, schedules[run.schedule]) for run in runs]
@@ -116,20 +115,20 @@ def _unhealed(call: Call, runs: Sequence[Run]) -> list[tuple[Run, Schedule | Non
 
 
 def _runs(call: Call, query: RunQuery) -> Some[Run]:
-    page = unwrap(call.scheduler.runs(call.caller, query))
+    page = call.scheduler.runs(call.caller, query)
     return Some(page.items, page.cursor is not None)
 
 
 def busy_schedules(call: Call, request: ListSchedules, limit: int, most_read: int) -> Answer[Some[Schedule]]:
     """Return active schedules without a next time, such as a one-off that runs: they are in no order of starts."""
-    found: list[Schedule] = []
+    schedules: list[Schedule] = []
     read, is_cut = 0, False
     for page in pages_of_schedules(call, replace(request, status="running", order="newest", count_to=0)):
-        found += [each for each in page.items if each.progress.next is None and each.progress.state == "active"]
+        schedules += [each for each in page.items if each.progress.next is None and each.progress.state == "active"]
         read, is_cut = read + len(page.items), page.cursor is not None
-        if len(found) > limit or read >= most_read:
+        if len(schedules) > limit or read >= most_read:
             break
-    return Answer(Some(found[:limit], is_cut or len(found) > limit))
+    return Answer(Some(schedules[:limit], is_cut or len(schedules) > limit))
 
 
 # The occurrences in a window.
@@ -189,17 +188,17 @@ def _past(call: Call, request: Occurrences, now: Instant) -> tuple[list[Run], In
     if request.end < now:
         query = replace(query, below=call.scheduler.store.first_run_due(request.end))
     of_ranges = replace(query, below=None, overlapping=(request.start, request.end), limit=_PAGE)
-    ranges = unwrap(call.scheduler.runs(call.caller, of_ranges)).items
-    found: list[Run] = []
+    ranges = call.scheduler.runs(call.caller, of_ranges).items
+    runs: list[Run] = []
     past_from: Instant | None = None
     while past_from is None:
-        page = unwrap(call.scheduler.runs(call.caller, query))
-        found += page.items
+        page = call.scheduler.runs(call.caller, query)
+        runs += page.items
         if page.cursor is None or page.items[-1].due < request.start:
             break
-        past_from = found[-1].due if len(found) >= request.max_runs else None
+        past_from = runs[-1].due if len(runs) >= request.max_runs else None
         query = replace(query, cursor=page.cursor)
-    whole = {run.id: run for run in (*found, *ranges)}.values()
+    whole = {run.id: run for run in (*runs, *ranges)}.values()
     inside = [run for run in whole if run.due < request.end and (run.last or run.due) >= request.start]
     text = None if request.text is None else request.text.lower()
     return [run for run in inside if text is None or text in run.name.lower()], past_from

@@ -8,14 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final, NamedTuple
 
 from duetime.engine.encoding import json_object
-from duetime.engine.errors import DuetimeError
+from duetime.engine.errors import DuetimeError, Refused
 from duetime.engine.model import LIVE, Cause, Definition, Run, RunId, RunStatus, Schedule, ScheduleState
 from duetime.engine.policy.options import policy_for_ending
-from duetime.engine.result import Err, Result
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.scopes import DELETE
 from duetime.engine.store import RunQuery
-from duetime.service.errors import error_of, refuse, unwrap
+from duetime.service.errors import refuse
 from duetime.service.lookup import find
 from duetime.service.masking import masked, masked_payload, unmasked_payload
 from duetime.service.operations.declaration import Answer, Field, OperationRequest, ScheduleReference
@@ -62,10 +61,10 @@ class RetryRun(OperationRequest):
 
 def run_now(call: Call, request: RunNow) -> Answer[Run]:
     """Run a schedule in addition to its trigger."""
-    schedule = _find(call, request.schedule, request.kind)
+    schedule = find(call, request.schedule, request.kind)
     if request.fields:
-        return _started(call, _run_edited(call, schedule, None, request.fields))
-    return _started(call, call.scheduler.run_now(call.caller, schedule.definition.public_id))
+        return _answer(call, _run_edited(call, schedule, None, request.fields))
+    return _answer(call, call.scheduler.run_now(call.caller, schedule.definition.public_id))
 
 
 def run_again(call: Call, request: RunAgain) -> Answer[Run]:
@@ -81,7 +80,7 @@ def run_again(call: Call, request: RunAgain) -> Answer[Run]:
         raise refuse("not_possible", "its schedule was deleted; create a new one with this input")
     if request.payload is not None and request.fields:
         raise refuse("invalid", "payload: give either the whole input or the fields to change", "payload")
-    return _started(call, _run_edited(call, schedule, request.payload, request.fields or {}))
+    return _answer(call, _run_edited(call, schedule, request.payload, request.fields or {}))
 
 
 def retry(call: Call, request: RetryRun) -> Answer[Run]:
@@ -89,25 +88,19 @@ def retry(call: Call, request: RetryRun) -> Answer[Run]:
     run = show_run(call, ShowRun(run=request.run)).value
     if request.only_dead and run.status not in (RunStatus.FAILED, RunStatus.LOST):
         raise refuse("not_found", "there is no such run among those that failed")
-    return _started(call, call.scheduler.retry(call.caller, request.run))
+    return _answer(call, call.scheduler.retry(call.caller, request.run))
 
 
-def _find(call: Call, reference: ScheduleReference, kind: str | None) -> Schedule:
-    return find(call, reference, kind)
-
-
-def _run_edited(
-    call: Call, schedule: Schedule, payload: Mapping[str, Any] | None, fields: Mapping[str, Any]
-) -> Result[Run]:
+def _run_edited(call: Call, schedule: Schedule, payload: Mapping[str, Any] | None, fields: Mapping[str, Any]) -> Run:
     """Start a new run of a schedule with its input, with a whole new input, or with some fields changed."""
     definition = schedule.definition
     # The run names its recipient, such as an agent, so that it stays theirs if the schedule is given to another one.
     recipient = call.services.hooks(definition.kind).handed_to({}, definition.subject)
-    input = recipient | dict(_edited(definition, payload, fields, call.caller.depth))
+    input = recipient | dict(_edit_payload(definition, payload, fields, call.caller.depth))
     return call.scheduler.run_with(call.caller, schedule, input)
 
 
-def _edited(
+def _edit_payload(
     definition: Definition, payload: Mapping[str, Any] | None, fields: Mapping[str, Any], depth: int
 ) -> Mapping[str, Any]:
     stored = json_object(definition.payload) or {}
@@ -117,9 +110,8 @@ def _edited(
     return restored
 
 
-def _started(call: Call, result: Result[Run]) -> Answer[Run]:
+def _answer(call: Call, run: Run) -> Answer[Run]:
     """Return a run that was started, with the reasons why it might not begin, and whether anything follows it."""
-    run = unwrap(result)
     with suppress(DuetimeError):  # the run was started, whether or not the store can be reached at this moment
         note = _last_allowed(call.scheduler, run)
         return Answer(run, call.services.worker_warnings(run.kind), [] if note is None else [note])
@@ -180,12 +172,12 @@ def stop(call: Call, request: Stop) -> Answer[StoppedRuns]:
     if request.run is not None:
         one = ShowRun(run=request.run)
         show_run(call, one)
-        unwrap(call.scheduler.cancel_run(call.caller, request.run))
+        call.scheduler.cancel_run(call.caller, request.run)
         run = show_run(call, one).value
         stopped = StoppedRuns([run], call.scheduler.schedule_of(call.caller, run))
     else:
         assert request.schedule is not None
-        stopped = _stop_all(call, _find(call, request.schedule, request.kind))
+        stopped = _stop_all(call, find(call, request.schedule, request.kind))
     return Answer(stopped, (), _sentences(stopped, call.zone))
 
 
@@ -210,15 +202,17 @@ def _stop_matching(call: Call, query: RunQuery, stopped: dict[RunId, Run]) -> No
     """Stop the runs that match a query, latest first and at most `MAX_STOPPED`, and add them to `stopped`."""
     most = len(stopped) + MAX_STOPPED
     while len(stopped) < most:
-        page = unwrap(call.scheduler.runs(call.caller, query))
+        page = call.scheduler.runs(call.caller, query)
         for run in page.items:
             if run.id in stopped or len(stopped) == most:  # a run that was asked to stop has not ended yet
                 continue
-            result = call.scheduler.cancel_run(call.caller, run.id)
-            if not isinstance(result, Err):
-                stopped[run.id] = call.scheduler.run(call.caller, run.id) or run
-            elif result.code not in ("not_possible", "not_found"):  # it has not ended by itself meanwhile
-                raise error_of(result)
+            try:
+                call.scheduler.cancel_run(call.caller, run.id)
+            except Refused as error:
+                if error.code not in ("not_possible", "not_found"):  # it has not ended by itself meanwhile
+                    raise
+                continue
+            stopped[run.id] = call.scheduler.run(call.caller, run.id) or run
         if page.cursor is None:
             break
         query = replace(query, cursor=page.cursor)
@@ -226,16 +220,16 @@ def _stop_matching(call: Call, query: RunQuery, stopped: dict[RunId, Run]) -> No
 
 def _sentences(stopped: StoppedRuns, zone: str) -> list[str]:
     """Return a sentence about each run, and one about when the schedule continues."""
-    asked = [run for run in stopped.runs if run.status in LIVE]
-    said = [
-        f"Run {run.id} of {masked(run.name)} {'was asked to stop' if run in asked else f'is {run.status}'}."
+    stopping = [run for run in stopped.runs if run.status in LIVE]
+    sentences = [
+        f"Run {run.id} of {masked(run.name)} {'was asked to stop' if run in stopping else f'is {run.status}'}."
         for run in stopped.runs[:_NAMED]
     ]
     if len(stopped.runs) > _NAMED:
-        said.append(f"{len(stopped.runs) - _NAMED} more were stopped or asked to stop.")
+        sentences.append(f"{len(stopped.runs) - _NAMED} more were stopped or asked to stop.")
     if len(stopped.runs) >= MAX_STOPPED and stopped.schedule is not None and stopped.schedule.progress.queued:
-        said.append("More are queued; stop it again to stop those too.")
-    return [*said, _goes_on(stopped.schedule, zone), *([_NOT_YET] if asked else [])]
+        sentences.append("More are queued; stop it again to stop those too.")
+    return [*sentences, _goes_on(stopped.schedule, zone), *([_NOT_YET] if stopping else [])]
 
 
 def _goes_on(schedule: Schedule | None, zone: str) -> str:

@@ -11,7 +11,6 @@ from duetime.engine.clock import Instant
 from duetime.engine.errors import Refused
 from duetime.engine.model import Progress, Schedule, ScheduleId, ScheduleState, names_limit
 from duetime.engine.store import EVERY_ONE, Page, RunQuery, ScheduleQuery
-from duetime.service.errors import unwrap
 from duetime.service.lookup import find
 from duetime.service.operations.declaration import (
     Answer,
@@ -130,7 +129,7 @@ def list_schedules(call: Call, request: ListSchedules) -> Answer[Page[Schedule]]
         follow_ups=request.follow_ups,
         **ORDERS[request.order],
     )
-    return Answer(unwrap(call.scheduler.search(call.caller, query)), (), call.services.list_notes(request.kind))
+    return Answer(call.scheduler.search(call.caller, query), (), call.services.list_notes(request.kind))
 
 
 def pages_of_schedules(call: Call, request: ListSchedules) -> Iterator[Page[Schedule]]:
@@ -166,12 +165,12 @@ def preview(call: Call, request: PreviewTimes) -> Answer[FiringTimes]:
     when = read_times(request.times, request.trigger, call.zone, call.now)
     zone = when.timezone or call.zone
     try:
-        shown = unwrap(call.scheduler.preview(when.type, when.config, timezone=zone, count=request.count))
+        times = call.scheduler.preview(when.type, when.config, timezone=zone, count=request.count)
     except Refused as error:
         raise about_option(error, next(iter(ways_in(request.times)), None)) from None
     notes = time_warnings(when.notes(zone, call.now))
-    cautions = [ScheduleWarning("trigger", text) for text in shown.warnings]
-    return Answer(FiringTimes(shown.english, shown.instants), [*notes, *cautions])
+    cautions = [ScheduleWarning("trigger", text) for text in times.warnings]
+    return Answer(FiringTimes(times.english, times.instants), [*notes, *cautions])
 
 
 # Schedules as interfaces show them, with what an unfinished one is waiting for.

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from duetime.engine.clock import DAY, SECOND, Instant
@@ -12,7 +13,6 @@ from duetime.engine.errors import DuetimeError
 from duetime.engine.kind import LOCAL
 from duetime.engine.model import RunStatus, ScheduleState, WorkerRow
 from duetime.engine.redaction import without_password
-from duetime.engine.result import Err
 from duetime.engine.store import Health, ScheduleQuery
 from duetime.engine.store_interfaces import Timing
 from duetime.service.kind_spec import ScheduleWarning
@@ -43,9 +43,9 @@ def status(call: Call) -> Answer[View]:
     kinds: dict[str, Any] = {}
     warnings = [*services.worker_warnings(), *services.process_warnings()]
     for kind in services.kinds:
-        found = services.hooks(kind).status(caller.owner)
-        warnings += found.warnings
-        kinds |= found.facts
+        status = services.hooks(kind).status(caller.owner)
+        warnings += status.warnings
+        kinds |= status.facts
     view = {
         "now": instant_view(now, call.zone),
         "timezone": call.zone,
@@ -55,7 +55,7 @@ def status(call: Call) -> Answer[View]:
         "limits": {**_limits(call), **kinds.get("limits", {})},
         "failures_of_the_last_day": _failures(call, now),
         "when_off": WHEN_OFF,
-        "warnings": [_explained(each) for each in warnings],
+        "warnings": [_explain(each) for each in warnings],
         "warning_codes": dict(EXPLANATIONS),
     }
     return Answer(view, warnings)
@@ -77,10 +77,10 @@ def health(call: Call) -> Answer[Health]:
     return Answer(call.scheduler.store.health(call.now))
 
 
-def _explained(warning: ScheduleWarning) -> View:
+def _explain(warning: ScheduleWarning) -> View:
     known = EXPLANATIONS.get(warning.code)
-    said = {"code": warning.code, "text": warning.text}
-    return said if known is None else {**said, "explanation": known}
+    view = {"code": warning.code, "text": warning.text}
+    return view if known is None else {**view, "explanation": known}
 
 
 def _server(call: Call, now: Instant) -> View:
@@ -115,13 +115,14 @@ def _topics(call: Call) -> list[str]:
     """Return the topics to which the caller's schedules that may still fire send or report."""
     # Not by status, which would read and sort all of the owner's schedules.
     query = ScheduleQuery(owner=call.caller.owner, limit=_LOOKED_AT, newest_first=True, count_to=0)
-    page = call.scheduler.search(call.caller, query)
-    items = [] if isinstance(page, Err) else page.value.items
-    found = {call.services.topic_of(each.definition) for each in items if each.progress.state in _LIVING}
+    topics = set[str | None]()
+    with suppress(DuetimeError):
+        items = call.scheduler.search(call.caller, query).items
+        topics |= {call.services.topic_of(each.definition) for each in items if each.progress.state in _LIVING}
     for outside in call.services.outside().values():
-        kept = outside.schedules(call.caller)
-        found |= set() if isinstance(kept, Err) else {call.services.topic_of(each.definition) for each in kept.value}
-    return sorted(topic for topic in found if topic)
+        with suppress(DuetimeError):
+            topics |= {call.services.topic_of(each.definition) for each in outside.schedules(call.caller)}
+    return sorted(topic for topic in topics if topic)
 
 
 def _limits(call: Call) -> Mapping[str, Any]:
@@ -160,8 +161,8 @@ def _failures(call: Call, now: Instant) -> View:
         page = history(call, request).value
     except DuetimeError:
         return {"count": None, "latest": []}
-    shown = ("id", "kind", "name", "run_id", "due", "error")
-    latest = [{name: row[name] for name in shown} for row in outcomes(call, page.items, MAX_LISTED_TEXT)]
+    names = ("id", "kind", "name", "run_id", "due", "error")
+    latest = [{name: row[name] for name in names} for row in outcomes(call, page.items, MAX_LISTED_TEXT)]
     view = {"count": page.total, "latest": latest}
     return view if page.total_exact else {**view, "at_least": True}
 
@@ -196,11 +197,11 @@ def day_figures(call: Call) -> DayFigures:
     """Return the figures of the caller's runs or, for an operator, of all runs."""
     now = call.scheduler.clock.now()
     owner = None if call.caller.operator else call.caller.owner
-    found = call.scheduler.store.endings(owner, MOST)
+    endings = call.scheduler.store.endings(owner, MOST)
     since = Instant(now - DAY)
-    if len(found) == MOST:
-        since = max(since, min(_instant(each) for each in found))
-    recent = [each for each in found if _instant(each) >= since]
+    if len(endings) == MOST:
+        since = max(since, min(_instant(each) for each in endings))
+    recent = [each for each in endings if _instant(each) >= since]
     parts: list[list[Timing]] = [[] for _ in range(SLICES)]
     width = max(1, (now - since) // SLICES + 1)
     for each in recent:

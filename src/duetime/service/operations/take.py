@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
 from duetime.engine.checkout import LEASE
 from duetime.engine.encoding import encode, shorten_error
-from duetime.engine.errors import InvalidInput
+from duetime.engine.errors import InvalidInput, Refused
 from duetime.engine.model import Definition, Run
 from duetime.engine.outcome import Completed, Failed, Returned
 from duetime.engine.policy.checkout import hold_of
-from duetime.service.errors import unwrap
 from duetime.service.operations.declaration import Answer, Field, OperationRequest
 from duetime.service.services import Call
 
@@ -52,15 +52,14 @@ class TakenRun(NamedTuple):
 
 def take_run(call: Call, request: TakeRun) -> Answer[TakenRun | None]:
     """Take a run; None if none waits for the caller."""
-    held = unwrap(
-        call.scheduler.take(call.caller, request.kind, request.subject, request.lease, accepts=request.accepts)
-    )
+    held = call.scheduler.take(call.caller, request.kind, request.subject, request.lease, accepts=request.accepts)
     return Answer(None if held is None else TakenRun(held.run, held.definition, hold_of(held.run)))
 
 
 def return_run(call: Call, run: int, hold: str | None) -> None:
     """Let others take a run that was taken, without counting an attempt."""
-    call.scheduler.finish(call.caller, run, Returned(""), hold=hold)
+    with suppress(Refused):
+        call.scheduler.finish(call.caller, run, Returned(""), hold=hold)
 
 
 def finish_run(call: Call, request: FinishRun) -> Answer[Run]:
@@ -70,4 +69,4 @@ def finish_run(call: Call, request: FinishRun) -> Answer[Run]:
     outcome: Completed | Failed = Completed(encode(request.result))
     if request.error is not None:
         outcome = Failed(shorten_error(request.error) or "it failed without a message")
-    return Answer(unwrap(call.scheduler.finish(call.caller, request.run, outcome, request.kind, hold=request.hold)))
+    return Answer(call.scheduler.finish(call.caller, request.run, outcome, request.kind, hold=request.hold))

@@ -12,7 +12,6 @@ from duetime.engine.errors import DuetimeError
 from duetime.engine.model import Schedule, ScheduleState
 from duetime.engine.policy.options import policy_from_json
 from duetime.engine.policy.pauses import is_held
-from duetime.engine.result import Err
 from duetime.engine.store import PAGE_BYTES, ScheduleQuery
 from duetime.engine.triggers import Trigger, trigger_from_json
 from duetime.engine.triggers.step_budget import LIST_STEPS, step_budget
@@ -99,13 +98,13 @@ def upcoming(call: Call, request: ListUpcoming) -> Answer[UpcomingTimes]:
     schedules, whole = _read(call, window)
     further, unread = _kept_outside(call, window)
     with step_budget(LIST_STEPS):
-        found, rest, evaluated = _first([*schedules, *further], window)
+        occurrences, rest, evaluated = _first([*schedules, *further], window)
     warnings = ([] if whole else [_MISSING]) + ([] if evaluated else [_EXPENSIVE]) + unread
-    rows, later = ([(at, _row(call, at, each)) for at, each in part] for part in (found, rest))
+    rows, later = ([(at, _row(call, at, each)) for at, each in part] for part in (occurrences, rest))
     beyond = sorted([*rows[request.count :], *later], key=_time)
     more = bool(beyond) or not whole or not evaluated
-    shown = [row for _, row in rows[: request.count]]
-    times = UpcomingTimes(shown, more, _without(shown, [row for _, row in beyond]))
+    first_rows = [row for _, row in rows[: request.count]]
+    times = UpcomingTimes(first_rows, more, _without(first_rows, [row for _, row in beyond]))
     return Answer(times, [ScheduleWarning("incomplete", text) for text in warnings])
 
 
@@ -119,14 +118,14 @@ def _time(row: tuple[Instant, View]) -> Instant:
     return row[0]
 
 
-def _without(shown: Sequence[View], beyond: Sequence[View]) -> list[View]:
+def _without(listed: Sequence[View], beyond: Sequence[View]) -> list[View]:
     """Return the first row of each schedule that is not shown."""
-    known, found = {row["id"] for row in shown}, list[View]()
+    known, others = {row["id"] for row in listed}, list[View]()
     for row in beyond:
         if row["id"] not in known:
             known.add(row["id"])
-            found.append(row)
-    return found[:MOST_LATER]
+            others.append(row)
+    return others[:MOST_LATER]
 
 
 def _row(call: Call, at: Instant, schedule: Schedule) -> View:
@@ -156,12 +155,13 @@ def _kept_outside(call: Call, window: _Window) -> tuple[list[Schedule], list[str
     schedules, warnings, request = list[Schedule](), list[str](), window.request
     is_own = request.owner in (None, call.caller.owner)
     for kind, outside in call.services.outside(kinds=call.kinds).items() if is_own else ():
-        kept = outside.schedules(call.caller, request.topic)
-        if isinstance(kept, Err):
+        try:
+            remote = outside.schedules(call.caller, request.topic)
+        except DuetimeError as error:
             missing = f"{call.services.specs[kind].plural.capitalize()} are missing here, for they cannot be listed"
-            warnings.append(f"{missing}: {kept.message.rstrip('.')}.")
+            warnings.append(f"{missing}: {error.message.rstrip('.')}.")
         else:
-            schedules += [each for each in kept.value if _is_selected(call, each, request)]
+            schedules += [each for each in remote if _is_selected(call, each, request)]
     return schedules, warnings
 
 
@@ -192,7 +192,7 @@ def _is_selected(call: Call, schedule: Schedule, request: ListUpcoming) -> bool:
 def _first(schedules: Sequence[Schedule], window: _Window) -> tuple[list[Occurrence], list[Occurrence], bool]:
     """Return the first occurrences, one more than requested; the first ones of schedules without any of these; and
     whether every rule could be evaluated. Only what is returned is evaluated."""
-    found: list[Occurrence] = []
+    occurrences: list[Occurrence] = []
     evaluated, seen = True, set[int]()
     streams = [_instants_of(schedule, window) for schedule in schedules]
     heap: list[tuple[Instant, int]] = []
@@ -208,13 +208,13 @@ def _first(schedules: Sequence[Schedule], window: _Window) -> tuple[list[Occurre
 
     for place in range(len(schedules)):
         evaluated = advance(place) and evaluated
-    while heap and len(found) <= window.request.count:
+    while heap and len(occurrences) <= window.request.count:
         instant, place = heapq.heappop(heap)
         seen.add(place)
-        found.append((instant, schedules[place]))
+        occurrences.append((instant, schedules[place]))
         evaluated = advance(place) and evaluated
     rest = [(instant, schedules[place]) for instant, place in sorted(heap) if place not in seen]
-    return found, rest[:MOST_LATER], evaluated
+    return occurrences, rest[:MOST_LATER], evaluated
 
 
 def _instants_of(schedule: Schedule, window: _Window) -> Iterator[Instant]:

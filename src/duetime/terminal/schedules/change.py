@@ -194,4 +194,4 @@ def _named(noun: str, id: str) -> Iterator[None]:
     except Refused as error:
         if error.code in ("not_found", "ambiguous"):
             raise
-        raise refuse(error.code, f"{noun} {id}: {error.message or 'it is gone'}") from None
+        raise refuse(error.code, f"{noun} {id}: {error.message}") from None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from duetime.service.errors import unwrap
 from duetime.service.operations.history import History, earlier_attempts, history, next_attempt
 from duetime.service.operations.schedules import ListSchedules, detail_of, details_of, pages_of_schedules
 from duetime.service.operations.schedules import list_schedules as read_schedules
@@ -33,7 +32,7 @@ def list_schedules(app: Application, view: KindView, request: ListSchedules, jso
     read = list(pages) if everything else [next(pages)]
     items, total, zone = [item for page in read for item in page.items], read[0].total, call.zone
     for outside in app.services.outside(view.kind).values() if view.kind is not None else ():
-        further = unwrap(outside.schedules(OPERATOR))
+        further = outside.schedules(OPERATOR)
         items, total = [*further, *items], total + len(further)
     details = details_of(call, items)
     if json_:

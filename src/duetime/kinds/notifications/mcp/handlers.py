@@ -11,10 +11,10 @@ from typing import Any, NoReturn
 from duetime.engine.clock import datetime_of
 from duetime.engine.errors import InvalidInput
 from duetime.engine.policy.options import checked_topic
-from duetime.engine.result import Err
 from duetime.engine.validation import NewSchedule
 from duetime.kinds.notifications.kind import NotificationKind
 from duetime.kinds.notifications.mcp import text
+from duetime.kinds.notifications.result import Err, error_of
 from duetime.kinds.notifications.service import (
     AT_ONCE,
     KIND,
@@ -98,8 +98,9 @@ def schedule_notification(call: Call, given: Arguments) -> Reply:
         call.caller, _new(call, given, When("once", {"run_at": when.text} | limits_of(given), when.zone))
     )
     if isinstance(result, Err):
-        if result.field == "run_at":
-            raise past(call, when, result.problem)
+        error = error_of(result)
+        if error.field == "run_at":
+            raise past(call, when, error.problem)
         _refuse(result)
     message, at = result.value, result.value.next
     assert at is not None, "a one-off always has a time"
@@ -127,8 +128,9 @@ def schedule_cron_notification(call: Call, given: Arguments) -> Reply:
     _check_cron(cron)
     result = service.create(call.caller, _new(call, given, When("cron", {"expression": cron} | phrase, zone)))
     if isinstance(result, Err):
-        if result.field in ("expression", "trigger_config"):
-            reason = result.problem.rstrip(".")
+        error = error_of(result)
+        if error.field in ("expression", "trigger_config"):
+            reason = error.problem.rstrip(".")
             named = reason if reason.startswith("Invalid cron") else f"Invalid cron expression: {cron}: {reason}"
             raise ToolProblem(f"{named}. {_CRON_RULE}")
         _refuse(result)
@@ -186,8 +188,9 @@ def _in_words(call: Call, given: Arguments) -> Reply:
         _check_cron(when.config["expression"])
     result = service_of(call).create(call.caller, _new(call, given, when._replace(timezone=zone)))
     if isinstance(result, Err):
-        if result.field in ("run_at", "trigger_config"):
-            raise ToolProblem(f"when: {result.problem.rstrip('.')}. {now_text(call, zone)}")
+        error = error_of(result)
+        if error.field in ("run_at", "trigger_config"):
+            raise ToolProblem(f"when: {error.problem.rstrip('.')}. {now_text(call, zone)}")
         _refuse(result)
     made, at = result.value, result.value.next
     assert at is not None, "what was just created has a time"
@@ -216,7 +219,7 @@ def _new(call: Call, given: Arguments, when: When) -> NewSchedule:
 def _refuse(err: Err) -> NoReturn:
     """Raise a tool error. The engine's name `topic` becomes the argument's name, `notification_topic`."""
     message = without_secrets(err.message)
-    if err.field == "topic":
+    if err.details.get("field") == "topic":
         message = f"notification_{message}"
     raise ToolProblem(f"Not created: {message}" if err.code == "api_error" else message)
 

@@ -10,9 +10,9 @@ from zoneinfo import available_timezones
 
 from duetime.engine.errors import StoreUnavailable, UnknownZone
 from duetime.engine.policy.options import is_topic
-from duetime.engine.result import Err
 from duetime.kinds.notifications.mcp import handlers, text
 from duetime.kinds.notifications.mcp.handlers import listing_view, service_of
+from duetime.kinds.notifications.result import Err
 from duetime.mcp.definitions import Recipe, Resource, quoted, tool
 from duetime.mcp.schemas import BRIEF_WHEN, WARNINGS, ZONE
 from duetime.service.services import Call

@@ -12,14 +12,13 @@ from functools import partial
 from typing import Concatenate, ParamSpec, TypeVar
 
 from duetime.engine.clock import Instant
-from duetime.engine.errors import InvalidInput
+from duetime.engine.errors import DuetimeError, InvalidInput, KeyReused, NotFound
 from duetime.engine.fingerprint import fingerprint, is_same_request
 from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.model import Schedule, ScheduleState
 from duetime.engine.queries import could_be_an_id
 from duetime.engine.redaction import without_secrets
-from duetime.engine.result import Err, Ok, Result
-from duetime.engine.scheduler import KEY_REUSED, Scheduler
+from duetime.engine.scheduler import Scheduler
 from duetime.engine.scopes import DELETE, WRITE, check
 from duetime.engine.store_interfaces import Remote, RemoteKind, RemoteState
 from duetime.engine.triggers import CronTrigger, OnceTrigger, Trigger, trigger_from_json
@@ -45,8 +44,10 @@ from duetime.kinds.notifications.qstash.records import (
     record_of,
     schedule,
 )
-from duetime.kinds.notifications.service import KIND, PATIENCE, Notification, Sent, in_order, name_of, told
+from duetime.kinds.notifications.result import as_result, for_callers
+from duetime.kinds.notifications.service import KIND, PATIENCE, Notification, Sent, in_order, name_of
 from duetime.net.client import Http
+from duetime.service.errors import refuse, reword
 from duetime.service.kind_spec import KEPT_ELSEWHERE, Outside
 from duetime.service.text import listed
 from duetime.service.warnings import ScheduleWarning, warning
@@ -62,7 +63,8 @@ LARGEST_ANSWER = 32 * 1024 * 1024
 """Maximum bytes of a response: all schedules of an account come in one."""
 FEW = 10
 """Maximum number of unconfirmed messages that a list looks up at QStash, one by one."""
-_NOT_FOUND = Err("not_found")
+API_ERROR = "api_error"
+"""Code of the error of a service that cannot be reached or refuses."""
 _SUPPORTED_OPTIONS = frozenset({"max_attempts", "timeout", "catch_up", "overlap"})
 """Options of the policy that QStash has; its own handling of downtime and overlaps is harmless."""
 _PERHAPS = "QStash may have accepted it anyway; repeating the same request creates no second one"
@@ -78,33 +80,27 @@ def _check_trigger(trigger: Trigger) -> None:
 
 
 def _ready(
-    method: Callable[Concatenate[QStashNotifications, P], Result[T]],
-) -> Callable[Concatenate[QStashNotifications, P], Result[T]]:
-    """Return every exception as an error value, without the secrets that QStash may quote."""
+    method: Callable[Concatenate[QStashNotifications, P], T],
+) -> Callable[Concatenate[QStashNotifications, P], T]:
+    """Raise every error in a form that callers may see, without the secrets that QStash may quote."""
 
     @functools.wraps(method)
-    def answered(self: QStashNotifications, /, *args: P.args, **kwargs: P.kwargs) -> Result[T]:
+    def guarded(self: QStashNotifications, /, *args: P.args, **kwargs: P.kwargs) -> T:
         if self.problem is not None:
-            return Err("api_error", self.problem)
+            raise refuse(API_ERROR, self.problem)
         try:
-            result = told(method)(self, *args, **kwargs)
+            return method(self, *args, **kwargs)
         except QStashError as error:
-            result = Err("api_error", error.reason)
-        if isinstance(result, Err):
-            return Err(result.code, without_secrets(result.message), result.details)
-        return result
+            raise refuse(API_ERROR, without_secrets(error.reason)) from None
+        except DuetimeError as error:
+            shown = for_callers(error)
+            raise reword(shown, without_secrets(shown.message)) from None
 
-    return answered
+    return guarded
 
 
 class QStashNotifications(Outside):
     fires_here = False
-    refusal = Err(
-        KEPT_ELSEWHERE,
-        f"notifications are kept at {PLACE}, so that they go out while this machine is off: make one with "
-        "`duetime notify add`, or with the tools schedule_notification and schedule_cron_notification",
-        {"field": "kind"},
-    )
     list_notes = (
         f"Notifications are kept at {PLACE} and are not in this list: `duetime notify list` and the tool "
         "list_scheduled_notifications show them.",
@@ -133,6 +129,13 @@ class QStashNotifications(Outside):
         self.problem = problem_with(account, server)
         """What is wrong with the settings, in a form that may be shown."""
 
+    def refusal(self) -> DuetimeError:
+        message = (
+            f"notifications are kept at {PLACE}, so that they go out while this machine is off: make one with "
+            "`duetime notify add`, or with the tools schedule_notification and schedule_cron_notification"
+        )
+        return refuse(KEPT_ELSEWHERE, message, "kind")
+
     def close(self) -> None:
         self._http.close()
 
@@ -146,24 +149,24 @@ class QStashNotifications(Outside):
                 )
             return self._clients[patience]
 
+    @as_result
     @_ready
-    def create(self, caller: Caller, new: NewSchedule) -> Result[Notification]:
-        made = self._make(self._client(), caller, new)
-        if isinstance(made, Err):
-            return made
-        found = notification(schedule(made.value, self._clock.now()))
-        return Ok(found._replace(warnings=self.warnings(found.topic, caller.owner)))
+    def create(self, caller: Caller, new: NewSchedule) -> Notification:
+        created = notification(schedule(self._make(self._client(), caller, new), self._clock.now()))
+        return created._replace(warnings=self.warnings(created.topic, caller.owner))
 
+    @as_result
     @_ready
-    def send(self, caller: Caller, new: NewSchedule) -> Result[Sent]:
-        made = self._make(self._client(PATIENCE), caller, new)
-        if not isinstance(made, Err):
-            return Ok(Sent(made.value.id, made.value.topic, QSTASH))
-        if "id" in made.details:
-            return Ok(Sent(made.details["id"], made.details["topic"], None, made.message))
-        return made
+    def send(self, caller: Caller, new: NewSchedule) -> Sent:
+        try:
+            remote = self._make(self._client(PATIENCE), caller, new)
+        except DuetimeError as error:
+            if "id" not in error.details:
+                raise
+            return Sent(error.details["id"], error.details["topic"], None, error.message)
+        return Sent(remote.id, remote.topic, QSTASH)
 
-    def _make(self, client: QStashClient, caller: Caller, asked: NewSchedule) -> Result[Remote]:
+    def _make(self, client: QStashClient, caller: Caller, asked: NewSchedule) -> Remote:
         """Create a notification. If QStash fails, the error's details contain the id that it would have had.
 
         The record, with the id, is stored first: a request whose response was lost is repeated with the same id, so
@@ -171,7 +174,7 @@ class QStashNotifications(Outside):
         """
         check(caller.scopes, WRITE, f"kind:{asked.kind}")
         known = self._made_before(caller, asked)
-        if isinstance(known, Err) or (known is not None and known.value.state in CONFIRMED):
+        if known is not None and known.state in CONFIRMED:
             return known
         if asked.name != name_of(asked.payload):
             rule = f"notifications are kept at {PLACE}, which has no names for them; leave it out"
@@ -180,17 +183,13 @@ class QStashNotifications(Outside):
             if value is not None and name not in _SUPPORTED_OPTIONS:  # what is ignored would surprise later
                 rule = "QStash, which keeps notifications here, has no such rule; leave it out, or keep them in this"
                 raise InvalidInput(field=name, problem=f'{rule} store with notifications.backend = "local"')
-        drafts = self._scheduler.drafts(caller, [asked])
-        if isinstance(drafts, Err):
-            return drafts
-        _check_trigger(trigger_from_json(drafts.value[0].definition.trigger))
-        fresh = record_of(drafts.value[0], fingerprint(asked, self._scheduler.zone))
+        [draft] = self._scheduler.drafts(caller, [asked])
+        _check_trigger(trigger_from_json(draft.definition.trigger))
+        fresh = record_of(draft, fingerprint(asked, self._scheduler.zone))
         self._check_topic(fresh.topic, fresh.owner)
         limit = self._scheduler.limits.schedules
-        kept = known or self._find_failed_request(asked, fresh) or self._store.keep_remote(fresh, limit)
-        if isinstance(kept, Err):
-            return kept
-        remote, again = kept.value, kept.value != fresh
+        remote = known or self._find_failed_request(asked, fresh) or self._store.keep_remote(fresh, limit)
+        again = remote != fresh
         if remote.kind == RemoteKind.SCHEDULE:
             request = scheduling(remote, self._server, asked.policy)
         else:  # a time such as `in 2 hours` counts from now, also if an earlier request is repeated
@@ -198,24 +197,23 @@ class QStashNotifications(Outside):
             request = publishing(remote, not_before, self._server, asked.policy, again=again)
         return self._ask_for(client, remote, request, again=again)
 
-    def _made_before(self, caller: Caller, asked: NewSchedule) -> Result[Remote] | None:
+    def _made_before(self, caller: Caller, asked: NewSchedule) -> Remote | None:
         """Find the notification by its key before anything is validated, because the requested time may have passed by
         now."""
         if asked.idempotency_key is None:
             return None
         key = self._scheduler.drafter.key(asked.idempotency_key, Instant(0))
         known = self._store.remote_by_key(caller.owner, key)
-        if known is None:
-            return None
-        return Ok(known) if is_same_request(known.fingerprint, asked, self._scheduler.zone) else KEY_REUSED
+        if known is not None and not is_same_request(known.fingerprint, asked, self._scheduler.zone):
+            raise KeyReused
+        return known
 
-    def _find_failed_request(self, asked: NewSchedule, fresh: Remote) -> Ok[Remote] | None:
+    def _find_failed_request(self, asked: NewSchedule, fresh: Remote) -> Remote | None:
         """Find a recent failed request that the caller repeats without a key, because QStash may have executed it."""
         if asked.idempotency_key is not None:
             return None
         since = Instant(fresh.created - WINDOW)
-        known = self._store.repeat_remote(fresh.owner, fresh.fingerprint, since, fresh.created)
-        return None if known is None else Ok(known)
+        return self._store.repeat_remote(fresh.owner, fresh.fingerprint, since, fresh.created)
 
     def _check_topic(self, topic: str, owner: str) -> None:
         if topic == INBOX or topic in self._channels(owner):
@@ -229,7 +227,7 @@ class QStashNotifications(Outside):
         if (problem := problem_of_topic(self._server, topic, owner)) is not None:
             raise InvalidInput(field="topic", problem=f"{problem}")
 
-    def _ask_for(self, client: QStashClient, remote: Remote, request: Request, *, again: bool) -> Result[Remote]:
+    def _ask_for(self, client: QStashClient, remote: Remote, request: Request, *, again: bool) -> Remote:
         """Make the request and record its result. With `again`, an earlier request got no response."""
         try:
             name, at = client.ask(request)
@@ -239,21 +237,22 @@ class QStashNotifications(Outside):
             else:
                 self._store.forget_remote(remote.id)
             reason = f"{error.reason}. {_PERHAPS}" if error.unheard else error.reason
-            return Err("api_error", reason, {"id": remote.id, "topic": remote.topic})
-        return Ok(self._keep(remote._replace(remote=name, at=at or remote.at), RemoteState.THERE))
+            raise refuse(API_ERROR, reason, details={"id": remote.id, "topic": remote.topic}) from None
+        return self._keep(remote._replace(remote=name, at=at or remote.at), RemoteState.THERE)
 
     def _keep(self, remote: Remote, state: RemoteState) -> Remote:
         kept = remote._replace(state=state, updated=self._clock.now())
         self._store.update_remote(kept)
         return kept
 
+    @as_result
     @_ready
-    def scheduled(self, caller: Caller, topic: str | None = None) -> Result[list[Notification]]:
-        return Ok(in_order(map(notification, self._kept(caller, topic, self._clock.now()))))
+    def scheduled(self, caller: Caller, topic: str | None = None) -> list[Notification]:
+        return in_order(map(notification, self._kept(caller, topic, self._clock.now())))
 
     @_ready
-    def schedules(self, caller: Caller, topic: str | None = None) -> Result[Sequence[Schedule]]:
-        return Ok(list(self._kept(caller, topic, self._clock.now())))
+    def schedules(self, caller: Caller, topic: str | None = None) -> Sequence[Schedule]:
+        return list(self._kept(caller, topic, self._clock.now()))
 
     def _kept(self, caller: Caller, topic: str | None, now: Instant) -> Iterator[Schedule]:
         """Yield what QStash has of the caller's records."""
@@ -289,13 +288,13 @@ class QStashNotifications(Outside):
         elif remote.updated < now - WINDOW:
             self._store.forget_remote(remote.id)
 
-    def why_missing(self, caller: Caller, id: str) -> Err | None:
+    def why_missing(self, caller: Caller, id: str) -> DuetimeError | None:
         remote = self._own(caller, id)
         if remote is None:
             return None
         possible = ("pause", "resume", "delete") if remote.kind == RemoteKind.SCHEDULE else ("delete",)
         can = listed(["list", *possible])
-        return Err(KEPT_ELSEWHERE, f"{id} is kept at {PLACE}, and so is its history; {can} work there")
+        return refuse(KEPT_ELSEWHERE, f"{id} is kept at {PLACE}, and so is its history; {can} work there")
 
     def changes(self, caller: Caller, topic: str) -> object:
         """Use the local record, which also says when it fires, so that QStash is not polled several times a second."""
@@ -310,41 +309,41 @@ class QStashNotifications(Outside):
         return [warning("subscribe", address=address, topic=topic)] if address else []
 
     @_ready
-    def check(self) -> Result[int]:
+    def check(self) -> int:
         """Return how many schedules the account has, whoever created them."""
-        return Ok(len(self._client().ask(lambda sdk: sdk.schedule.list())))
+        return len(self._client().ask(lambda sdk: sdk.schedule.list()))
 
     @_ready
-    def change(self, caller: Caller, action: str, id: str, *, is_limited: bool = False) -> Result[Schedule]:
+    def change(self, caller: Caller, action: str, id: str, *, is_limited: bool = False) -> Schedule:
         """Pause or resume a recurring notification, or delete any that has not been sent; cancelling one deletes it."""
         is_final = action in ("delete", "cancel")
         check(caller.scopes, DELETE if is_final else WRITE)
         remote = self._own(caller, id)
         if remote is None:
-            return _NOT_FOUND
+            raise NotFound
         if remote.kind == RemoteKind.MESSAGE and not is_final:
             reason = f"it cannot be {action.rstrip('e')}ed; delete it, and add another for later"
-            return Err("not_possible", f"{id} goes out once, at {PLACE}, so {reason}")
+            raise refuse("not_possible", f"{id} goes out once, at {PLACE}, so {reason}")
         if is_limited:
             reason = "where a pause has no end and no note; pause it without until and note, and resume it later"
-            return Err("not_possible", f"{id} is kept at {PLACE}, {reason}")
+            raise refuse("not_possible", f"{id} is kept at {PLACE}, {reason}")
         if remote.kind == RemoteKind.MESSAGE and remote.remote is None:
             remote = remote._replace(remote=self._client().ask(partial(logged, remote)))
             if remote.remote is None:
-                return _NOT_FOUND
+                raise NotFound
         try:
             self._client(UNHURRIED / 2).ask(changing(remote, "delete" if is_final else action))
         except QStashError as error:
             if not error.missing:
                 raise
             if not is_final or not error.repeated:  # otherwise, an attempt whose response was lost has deleted it
-                return _NOT_FOUND
+                raise NotFound from None
         if is_final:
             self._store.forget_remote(remote.id)
             definition, progress = schedule(remote, self._clock.now())
-            return Ok(Schedule(definition, progress._replace(state=ScheduleState.CANCELLED, next=None)))
+            return Schedule(definition, progress._replace(state=ScheduleState.CANCELLED, next=None))
         remote = self._keep(remote._replace(remote=remote.remote or remote.id), _STATES[action])
-        return Ok(schedule(remote, self._clock.now()))
+        return schedule(remote, self._clock.now())
 
     def _own(self, caller: Caller, schedule_id: str) -> Remote | None:
         """Return the record; None if it belongs to another owner, exactly as if it did not exist."""

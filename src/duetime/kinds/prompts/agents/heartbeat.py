@@ -6,18 +6,18 @@ import json
 import logging
 import secrets
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.encoding import clean_text, json_object, shorten_error
-from duetime.engine.errors import InvalidInput
+from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.engine.kind import Caller, StopReason
 from duetime.engine.model import Definition, Schedule, ScheduleState
 from duetime.engine.outcome import Failed, Outcome, Retry
 from duetime.engine.policy.checkout import LEFT
-from duetime.engine.result import Err
 from duetime.engine.rule_edits import WHOLE_RULE
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.times import format_local, read_duration
@@ -202,28 +202,30 @@ def sync_heartbeat(
         # so it is kept for whoever paused it.
         if found is not None and alone and found.progress.state == ScheduleState.ACTIVE:
             log.info("no settings ask for a heartbeat any more: its schedule is cancelled")
-            scheduler.cancel(caller, found.definition.public_id, KIND)
+            with suppress(DuetimeError):
+                scheduler.cancel(caller, found.definition.public_id, KIND)
         return None
     rule = _rule(every, between, scheduler.zone)
     if found is not None and found.progress.state in (ScheduleState.CANCELLED, ScheduleState.ENDED):
-        scheduler.delete(caller, found.definition.public_id, KIND)  # frees the key; its history stays
+        with suppress(DuetimeError):
+            scheduler.delete(caller, found.definition.public_id, KIND)  # frees the key; its history stays
         found = None
     if found is not None and _matches(found.definition, rule, scheduler.zone):
         return found
-    if found is None:
-        new = NewSchedule(KIND, HEARTBEAT, "interval", rule, _PAYLOAD, _POLICY, idempotency_key=KEY)
-        result = scheduler.create(caller, new)
-    else:  # even during a beat, which continues as it began; the next one follows the new rule
+    try:
+        if found is None:
+            new = NewSchedule(KIND, HEARTBEAT, "interval", rule, _PAYLOAD, _POLICY, idempotency_key=KEY)
+            return scheduler.create(caller, new)
+        # even during a beat, which continues as it began; the next one follows the new rule
         whole = {**WHOLE_RULE, **rule}
         changes = Changes(None, "interval", whole, _PAYLOAD, _POLICY, timezone=scheduler.zone, amid_runs=True)
-        result = scheduler.edit(caller, found.definition.public_id, changes, KIND)
-    if isinstance(result, Err):  # everything else still works
+        return scheduler.edit(caller, found.definition.public_id, changes, KIND)
+    except DuetimeError as error:  # everything else still works
         if found is None:
-            log.error("there is no heartbeat: %s", result.message)
+            log.error("there is no heartbeat: %s", error.message)
         else:
-            log.warning("the heartbeat stays as it was: %s", result.message)
+            log.warning("the heartbeat stays as it was: %s", error.message)
         return found
-    return result.value
 
 
 def _period(every: str) -> int:

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from duetime.engine.errors import Refused
-from duetime.engine.result import Err
+from duetime.engine.errors import DuetimeError, Refused
 from duetime.engine.store import RunQuery
 from duetime.kinds.prompts.framing import between_marks, stored_by, takes
 from duetime.kinds.prompts.kind import KIND, is_for, may_take, named_agent, prompt_of
@@ -100,12 +99,13 @@ def _waiting(call: Call) -> Page[Run]:
     """Return the waiting prompts that the caller could take; an agent's run could not take all of them."""
     now, own = call.scheduler.clock.now(), _own_agents(call)
     query = RunQuery(kind=KIND, free_at=now, oldest_first=True, limit=MOST, count_to=COUNT_ALL)
-    page = call.scheduler.runs(call.caller._replace(operator=False), query)
-    if isinstance(page, Err):
+    try:
+        page = call.scheduler.runs(call.caller._replace(operator=False), query)
+    except DuetimeError:
         return Page([], None, 0)
     if not call.caller.depth:
-        return page.value
-    tasks = [(run, call.scheduler.schedule_of(call.caller, run)) for run in page.value.items]
+        return page
+    tasks = [(run, call.scheduler.schedule_of(call.caller, run)) for run in page.items]
     runs = [run for run, task in tasks if task is not None and may_take(call.caller, task.definition, own)]
     return Page(runs, None, len(runs))
 

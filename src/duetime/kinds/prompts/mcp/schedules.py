@@ -7,11 +7,9 @@ from typing import Any
 
 from duetime.engine.errors import DuetimeError
 from duetime.engine.model import ScheduleId, is_busy
-from duetime.engine.result import Err, err_of
 from duetime.kinds.prompts.kind import KIND, PromptKind, deliver_to, headline, payload_of
 from duetime.kinds.prompts.mcp.text import (
     Refusal,
-    accepted,
     error,
     fire_time,
     found_task,
@@ -64,7 +62,7 @@ def schedule(call: Call, given: Arguments) -> Reply:
     try:
         created, warnings, _ = create(call, request)
     except DuetimeError as problem:
-        raise refusal_of(err_of(problem), **_argument_names(given)) from None
+        raise refusal_of(problem, **_argument_names(given)) from None
     made = created.first_result
     if not created.fresh:  # as it was understood then; after an edit, its time may be different
         first = first_time(given, zone, made.definition.created) if made.definition.version == 1 else None
@@ -176,7 +174,7 @@ def schedule_edit(call: Call, given: Arguments) -> Reply:
     except DuetimeError as problem:
         if problem.code in ("not_found", "not_possible"):
             raise Refusal(_not_editable(named, "edited"), **_if_paused(task)) from None
-        raise refusal_of(err_of(problem), **_argument_names(given)) from None
+        raise refusal_of(problem, **_argument_names(given)) from None
     return _updated(call, given, edited, warnings, first)
 
 
@@ -214,10 +212,12 @@ def schedule_cancel(call: Call, given: Arguments) -> Reply:
     stop, refusal = given.get("stop_running", False), _not_editable(task_named(given), "cancelled")
     task = found_task(call, given, refusal, None)
     found = task.definition
-    result = call.scheduler.cancel_pending(call.caller, found.public_id, KIND, stop_running=stop)
-    if isinstance(result, Err) and result.code in ("not_found", "not_possible"):
-        raise Refusal(refusal, **_if_paused(task))
-    accepted(result)
+    try:
+        call.scheduler.cancel_pending(call.caller, found.public_id, KIND, stop_running=stop)
+    except DuetimeError as error:
+        if error.code in ("not_found", "not_possible"):
+            raise Refusal(refusal, **_if_paused(task)) from None
+        raise refusal_of(error) from None
     view = with_owner(call, {"id": found.id, "status": "cancelled"}, found.owner)
     return Reply(view, f"Cancelled task #{found.id}.")
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any
 
 from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError
-from duetime.engine.result import Err, Result
 from duetime.engine.triggers import trigger_from_json
 from duetime.kinds.prompts.framing import is_from_agents
 from duetime.kinds.prompts.kind import CUT, KIND, deliver_to, harmless, headline, payload_of, prompt_of
@@ -20,8 +19,6 @@ from duetime.service.masking import masked
 from duetime.service.presenters import author_view, instant_view
 from duetime.service.services import Call
 from duetime.service.vocabulary import Definition, Schedule, describe, format_local, status_of
-
-T = TypeVar("T")
 
 TASK_ID = id_or_name("Its number, such as 12, or name.")
 TIME: Schema = {"type": "string", "description": "ISO 8601 with offset."}
@@ -60,14 +57,7 @@ def error(message: str) -> Refusal:
     return Refusal(f"Error: {harmless(message)}")
 
 
-def accepted(result: Result[T]) -> T:
-    """Return the value, or raise the refusal."""
-    if not isinstance(result, Err):
-        return result.value
-    raise refusal_of(result)
-
-
-def refusal_of(err: Err, **arguments: str) -> Refusal:
+def refusal_of(err: DuetimeError, **arguments: str) -> Refusal:
     """Return an error as a refusal. `arguments` maps names of fields to those of the tool, where they differ."""
     if err.code in STORE_ERRORS:  # the original message may name a path
         return error("the store cannot be reached right now; try again in a moment.")
@@ -95,14 +85,14 @@ def found_task(call: Call, given: Arguments, refusal: str, tool: str | None, *, 
     """Return the prompt that the argument `id` names, or raise the refusal, which suggests `tool` for an id of another
     kind. Without `tool`, it suggests the tool that cancels that kind."""
     task_named(given)
-    found = find_schedule(call.scheduler, call.caller, given["id"], KIND, deleted=deleted)
-    if not isinstance(found, Err):
-        return found.value
-    if found.code == "not_found":
-        raise Refusal(refusal, **lookup_fields(found, tool))
-    if found.code == "ambiguous":
-        raise Refusal(f"Error: {harmless(found.message)}.", **lookup_fields(found, tool))
-    return accepted(found)
+    try:
+        return find_schedule(call.scheduler, call.caller, given["id"], KIND, deleted=deleted)
+    except DuetimeError as error:
+        if error.code == "not_found":
+            raise Refusal(refusal, **lookup_fields(error, tool)) from None
+        if error.code == "ambiguous":
+            raise Refusal(f"Error: {harmless(error.message)}.", **lookup_fields(error, tool)) from None
+        raise refusal_of(error) from None
 
 
 def fire_time(schedule: Schedule) -> Instant | None:

@@ -12,7 +12,6 @@ from duetime.engine.clock import SECOND, Instant, datetime_of
 from duetime.engine.encoding import is_text
 from duetime.engine.errors import DuetimeError, InvalidInput, UnreadableTime
 from duetime.engine.kind import Caller, Kind
-from duetime.engine.result import Err, err_of
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.times import read_duration
 from duetime.http.bodies import parse_json
@@ -42,15 +41,18 @@ class ApiResponse(NamedTuple):
 
 def error_response(error: DuetimeError) -> ApiResponse:
     """Return an error as a response. Messages of the store contain paths, so they are for the operator only."""
-    err = err_of(error)
     away = "the store cannot be reached right now; try again in a moment"
-    return ApiResponse({"error": away if err.code in STORE_ERRORS else message_for(err)}, _STATUSES.get(err.code, 400))
+    return ApiResponse(
+        {"error": away if error.code in STORE_ERRORS else message_for(error)}, _STATUSES.get(error.code, 400)
+    )
 
 
-def message_for(err: Err) -> str:
+def message_for(error: DuetimeError) -> str:
     """Return the message of an error, which names the header that it is about."""
-    name = _HEADERS.get(err.field or "")
-    return err.message if name is None or err.problem == err.message else f"{PREFIX.title()}{name}: {err.problem}"
+    name = _HEADERS.get(error.field or "")
+    if name is None or error.problem == error.message:
+        return error.message
+    return f"{PREFIX.title()}{name}: {error.problem}"
 
 
 def not_found(what: str, id: str) -> DuetimeError:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 from duetime.engine.clock import Instant
-from duetime.engine.errors import InvalidInput
+from duetime.engine.errors import DuetimeError, InvalidInput
 from duetime.engine.model import Attempt, Run, RunStatus, Schedule, ScheduleState
 from duetime.engine.scopes import WRITE
 from duetime.engine.store import Page
@@ -38,7 +38,6 @@ from duetime.kinds.requests.qstash_api.views import (
     without_nulls,
 )
 from duetime.kinds.requests.wire import ONCE, body_of, message_id
-from duetime.service.errors import unwrap
 from duetime.service.masking import masked
 
 # Log rows of one message, latest first.
@@ -190,28 +189,37 @@ def _failure(asking: Asking) -> FailedMessage:
 
 
 def delete_failure(asking: Asking) -> ApiResponse:
-    unwrap(asking.scheduler.dismiss(asking.caller, _failure(asking).run.id))
+    asking.scheduler.dismiss(asking.caller, _failure(asking).run.id)
     return ApiResponse()
 
 
 def delete_failures(asking: Asking) -> ApiResponse:
     found, cursor = _chosen(asking)
-    done = [asking.scheduler.dismiss(asking.caller, each.run.id) for each in found]
-    return ApiResponse(without_nulls({"deleted": sum(each.is_ok for each in done), "cursor": cursor}))
+    number = sum(_is_changed(partial(asking.scheduler.dismiss, asking.caller, each.run.id)) for each in found)
+    return ApiResponse(without_nulls({"deleted": number, "cursor": cursor}))
 
 
 def retry_failure(asking: Asking) -> ApiResponse:
     _refuse_settings(asking)
     found = _failure(asking)
-    unwrap(asking.scheduler.retry(asking.caller, found.run.id))
+    asking.scheduler.retry(asking.caller, found.run.id)
     return ApiResponse(_retried(found))
 
 
 def retry_failures(asking: Asking) -> ApiResponse:
     _refuse_settings(asking)
     found, cursor = _chosen(asking)
-    done = [each for each in found if asking.scheduler.retry(asking.caller, each.run.id).is_ok]
+    done = [each for each in found if _is_changed(partial(asking.scheduler.retry, asking.caller, each.run.id))]
     return ApiResponse(without_nulls({"responses": [_retried(each) for each in done], "cursor": cursor}))
+
+
+def _is_changed(change: Callable[[], object]) -> bool:
+    """Make a change; return False if it was refused."""
+    try:
+        change()
+    except DuetimeError:
+        return False
+    return True
 
 
 def _chosen(asking: Asking) -> tuple[Sequence[FailedMessage], str | None]:

@@ -16,7 +16,6 @@ from duetime.engine.store import Page, RunQuery, ScheduleQuery
 from duetime.kinds.requests.qstash_api.call import Asking, whole_number
 from duetime.kinds.requests.qstash_api.views import View
 from duetime.kinds.requests.wire import KIND, ONCE, failed_run, schedule_and_run
-from duetime.service.errors import unwrap
 from duetime.service.services import pages_of
 
 # Filters for lists, and pagination with cursors that say where the next page begins.
@@ -212,12 +211,12 @@ def latest_run(asking: Asking, schedule: ScheduleId) -> Run | None:
 
 
 def find_runs(asking: Asking, **query: Any) -> Page[Run]:
-    return unwrap(asking.scheduler.runs(asking.caller, RunQuery(kind=KIND, **query)))
+    return asking.scheduler.runs(asking.caller, RunQuery(kind=KIND, **query))
 
 
 def find_schedules(asking: Asking, status: str, cursor: str | None, limit: int) -> Page[Schedule]:
     query = ScheduleQuery(kind=KIND, status=status, newest_first=True, limit=limit, cursor=cursor)
-    return unwrap(asking.scheduler.search(asking.caller, query))
+    return asking.scheduler.search(asking.caller, query)
 
 
 def living_schedules(asking: Asking, prefix: str) -> Iterator[Schedule]:

@@ -9,10 +9,9 @@ from itertools import islice
 from typing import Any
 
 from duetime.engine.clock import MINUTE, Instant
-from duetime.engine.errors import DuetimeError, InvalidInput, InvalidTrigger
+from duetime.engine.errors import DuetimeError, InvalidInput, InvalidTrigger, KeyReused
 from duetime.engine.kind import Caller
 from duetime.engine.model import OVER, Schedule
-from duetime.engine.result import Err, Result, err_of
 from duetime.engine.rule_edits import WHOLE_RULE
 from duetime.engine.scheduler import Scheduler
 from duetime.engine.scopes import DELETE
@@ -43,7 +42,7 @@ from duetime.kinds.requests.qstash_api.lookup import (
 )
 from duetime.kinds.requests.qstash_api.views import last_states, message_view, schedule_view, without_nulls
 from duetime.kinds.requests.wire import KIND, ONCE, RECURRING
-from duetime.service.errors import refuse, unwrap
+from duetime.service.errors import refuse
 
 WINDOW = 10 * MINUTE
 """How long a further message with the same deduplication id counts as a duplicate."""
@@ -68,8 +67,7 @@ def publish_batch(asking: Asking) -> ApiResponse:
         try:
             wanted.append(_read_one(asking, each))
         except DuetimeError as error:
-            err = err_of(error)
-            raise refuse(err.code, f"message {number}: {message_for(err)}") from None
+            raise refuse(error.code, f"message {number}: {message_for(error)}") from None
     return ApiResponse(_create(asking, wanted))
 
 
@@ -101,11 +99,13 @@ def _create(asking: Asking, wanted: list[Request], tries: int = 2) -> list[dict[
     now = scheduler.clock.now()
     before = [_made_before(asking, each, now) for each in wanted]
     fresh = [each for each, known in zip(wanted, before, strict=True) if known is None]
-    made = scheduler.create_all(caller, [_new(each, now) for each in fresh], any_request=True)
-    if isinstance(made, Err) and tries > 1 and made.code == InvalidTrigger.code:
-        # the time may just have passed, in which case the message is sent now
-        return _create(asking, wanted, tries - 1)
-    return _answers(before, unwrap(made))
+    try:
+        created = scheduler.create_all(caller, [_new(each, now) for each in fresh], any_request=True)
+    except InvalidTrigger:  # the time may just have passed, in which case the message is sent now
+        if tries > 1:
+            return _create(asking, wanted, tries - 1)
+        raise
+    return _answers(before, created)
 
 
 def _made_before(asking: Asking, wanted: Request, now: Instant) -> Schedule | None:
@@ -157,9 +157,14 @@ def _all(asking: Asking) -> Iterator[QStashMessage]:
 def _cancel(asking: Asking, message: QStashMessage) -> bool:
     """Cancel a message. Return False if it ended before it could be cancelled."""
     asking.scheduler.check_scopes(asking.caller, DELETE)
-    if message.is_once:
-        return asking.scheduler.cancel(asking.caller, message.schedule.definition.public_id, KIND).is_ok
-    return asking.scheduler.cancel_run(asking.caller, 0 if message.run is None else message.run.id).is_ok
+    try:
+        if message.is_once:
+            asking.scheduler.cancel(asking.caller, message.schedule.definition.public_id, KIND)
+        else:
+            asking.scheduler.cancel_run(asking.caller, 0 if message.run is None else message.run.id)
+    except DuetimeError:
+        return False
+    return True
 
 
 def _key(request: Request, now: Instant) -> str | None:
@@ -210,7 +215,7 @@ def create_schedule(asking: Asking) -> ApiResponse:
     payload = request.payload | without_nulls(more)
     new = NewSchedule(KIND, request.name, *when[:2], payload, request.policy, when.timezone)
     if given is None:
-        made = unwrap(asking.scheduler.create(asking.caller, new))
+        made = asking.scheduler.create(asking.caller, new)
         return ApiResponse({"scheduleId": made.definition.public_id})
     _upsert(asking.scheduler, asking.caller, new._replace(idempotency_key=_schedule_key(given)))
     return ApiResponse({"scheduleId": given})
@@ -221,19 +226,21 @@ def _upsert(scheduler: Scheduler, caller: Caller, new: NewSchedule) -> None:
     found = scheduler.find_by_key(caller, new.idempotency_key or "", KIND)
     if found is not None and found.progress.state in OVER:
         scheduler.drafter.draft(caller, new, scheduler.clock.now())  # raises before anything is deleted
-        unwrap(scheduler.delete(caller, found.definition.public_id, KIND))
+        scheduler.delete(caller, found.definition.public_id, KIND)
         found = None
     if found is None:
-        made = scheduler.create(caller, new)
-        if not isinstance(made, Err) or made.code != "key_reused":
-            unwrap(made)
+        try:
+            scheduler.create(caller, new)
+        except KeyReused:
+            pass
+        else:
             return
         found = scheduler.find_by_key(caller, new.idempotency_key or "", KIND)  # created concurrently
     if found is not None:
         # Allowed during runs, as a schedule is often changed because its messages fail.
         rule = {**WHOLE_RULE, **new.trigger_config}
         changes = Changes(new.name, new.trigger_type, rule, new.payload, new.policy, new.timezone, amid_runs=True)
-        unwrap(scheduler.edit(caller, found.definition.public_id, changes, KIND))
+        scheduler.edit(caller, found.definition.public_id, changes, KIND)
 
 
 def list_schedules(asking: Asking) -> ApiResponse:
@@ -258,11 +265,11 @@ def get_schedule(asking: Asking) -> ApiResponse:
     return ApiResponse({**view, **({"lastScheduleStates": states} if states else {})})
 
 
-def change_schedule(change: Callable[[Scheduler, Caller, str, str], Result[Any]]) -> Callable[[Asking], ApiResponse]:
+def change_schedule(change: Callable[[Scheduler, Caller, str, str], object]) -> Callable[[Asking], ApiResponse]:
     """Return the work of a route that deletes, pauses or resumes a schedule."""
 
     def changed(asking: Asking) -> ApiResponse:
-        unwrap(change(asking.scheduler, asking.caller, _schedule(asking).definition.public_id, KIND))
+        change(asking.scheduler, asking.caller, _schedule(asking).definition.public_id, KIND)
         return ApiResponse()
 
     return changed

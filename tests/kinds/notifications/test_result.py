@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from duetime.engine.result import Err, Ok, Result
+from duetime.kinds.notifications.result import Err, Ok, Result
 
 
 def test_both_results_say_whether_they_are_ok_or_an_error() -> None:
