@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -138,13 +138,15 @@ def may_create(spec: KindSpec) -> bool:
 
 
 class FormInput(NamedTuple):
-    """A field of the standard form. `type` is text, number, checkbox, list (separated by commas) or json."""
+    """An input of a form. `type` is text, number, checkbox, list (separated by commas) or json, also of a choice."""
 
     name: str
     label: str
     hint: str
     type: str
     required: bool
+    choices: Sequence[str] = ()
+    """The values to choose from, as JSON; none if anything can be typed."""
 
 
 class StandardForm(KindForm):
@@ -165,7 +167,7 @@ class StandardForm(KindForm):
         return _PREFIX + field if _PREFIX + field in self.fields else field
 
     def context(self, services: Services, caller: Caller, values: Values) -> dict[str, Any]:
-        return {"inputs": [_input(each) for each in self._shown_fields()]}
+        return {"inputs": [form_input(each, _PREFIX + each.name) for each in self._shown_fields()]}
 
 
 _PREFIX: Final = "payload-"
@@ -182,12 +184,17 @@ def _input_type(field: PayloadField) -> str:
     return "json" if is_switch and field.default is None and not field.required else _TYPES[field.input_type]
 
 
-def _input(field: PayloadField) -> FormInput:
-    label = field.name.replace("_", " ")
-    hint = field.about.description
-    if not field.required and _input_type(field) != "checkbox":
-        hint = f"{hint} May be left empty: {json.dumps(field.default)}.".strip()
-    return FormInput(_PREFIX + field.name, label[:1].upper() + label[1:], hint, _input_type(field), field.required)
+def form_input(field: PayloadField, name: str, *, checkboxes: bool = True) -> FormInput:
+    """Return the input of this name for a field. Without `checkboxes`, true and false are chosen like other values."""
+    type_, hint, label = _input_type(field), field.about.description, field.name.replace("_", " ")
+    type_ = "json" if type_ == "checkbox" and not checkboxes else type_
+    choices = [json.dumps(each) for each in field.input_schema.get("enum", ())]
+    choices = ["true", "false"] if type_ == "json" and field.input_type == "boolean" else choices
+    hints = {"list": " Separated by commas.", "json": "" if choices else " JSON."}
+    if not field.required and type_ != "checkbox" and field.default is not None:
+        hint += f" May be left empty: {json.dumps(field.default, ensure_ascii=False, default=str)}."
+    hint = (hint + hints.get(type_, "")).strip()
+    return FormInput(name, label[:1].upper() + label[1:], hint, type_, field.required, choices)
 
 
 def _value(field: PayloadField, text: str) -> Any:
@@ -205,11 +212,14 @@ def _value(field: PayloadField, text: str) -> Any:
 
 
 def _show(field: PayloadField, value: Any) -> str:
-    if _input_type(field) == "checkbox":
+    type_ = _input_type(field)
+    if type_ == "checkbox":
         return "on" if value else ""
-    if _input_type(field) == "list" and isinstance(value, list):
+    if value is None or (not field.required and value == field.default):
+        return ""
+    if type_ == "list" and isinstance(value, list):
         return ", ".join(map(str, value))
-    return "" if not field.required and value == field.default else text_of(value)
+    return json.dumps(value, ensure_ascii=False) if type_ == "json" else text_of(value)
 
 
 def text_of(value: Any) -> str:

@@ -60,10 +60,16 @@ class PayloadField(NamedTuple):
         return {**self.type.schema, **{name: each for name, each in (texts | bounds).items() if each not in (None, "")}}
 
     @property
+    def input_schema(self) -> dict[str, Any]:
+        """The schema of what people type for it, who leave it empty instead of null; empty if there are several."""
+        parts = [part for part in self.type.schema.get("anyOf", [self.type.schema]) if part.get("type") != "null"]
+        return parts[0] if len(parts) == 1 else {}
+
+    @property
     def input_type(self) -> str:
         """The JSON type of what people type for it: string, integer, number or boolean; any other value is typed as
         JSON."""
-        type_ = self.type.schema.get("type", "")
+        type_: str = self.input_schema.get("type", "")
         return type_ if type_ in ("string", "integer", "number", "boolean") else "json"
 
     def check(self, value: Any) -> Any:

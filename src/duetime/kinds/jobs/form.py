@@ -4,30 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from duetime.dashboard.kind_forms import KindForm, Values, json_of, number_of, text_of
+from duetime.dashboard.kind_forms import FormInput, KindForm, Values, form_input, json_of, number_of, text_of
 from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import Caller
 from duetime.kinds.jobs.arguments import TaskArgument
 from duetime.kinds.jobs.kind import JobKind
 from duetime.kinds.jobs.registry import Task
+from duetime.service.payload_fields import About, PayloadField
 from duetime.service.services import Services
+from duetime.service.text import value_of
 
 PREFIX: Final = "arg-"
 """Prefix of the names of argument inputs; a type and the name of the argument follow: `arg-number-words`."""
-_TYPES: Final = {"string": "text", "integer": "number", "number": "number"}
-
-
-class ArgumentInput(NamedTuple):
-    """The input of one argument. `type` is text, number or json; a choice is json, too."""
-
-    input: str
-    label: str
-    type: str
-    hint: str
-    required: bool
-    choices: list[str]
 
 
 class JobForm(KindForm):
@@ -47,47 +37,47 @@ class JobForm(KindForm):
 
     def show(self, payload: Mapping[str, Any]) -> Values:
         arguments = {name: payload.get(name) for name in ("args", "kwargs")}
-        shown = {name: json.dumps(value, ensure_ascii=False) if value else "" for name, value in arguments.items()}
-        return super().show(payload) | shown
+        texts = {name: json.dumps(value, ensure_ascii=False) if value else "" for name, value in arguments.items()}
+        return super().show(payload) | texts
 
     def arrange(self, services: Services, caller: Caller, values: Values) -> Values:
         """Move named arguments into inputs of their own if the task is known, and back into JSON if it is not."""
         named, positional = _json_or(values, "kwargs", dict), _json_or(values, "args", list) or []
-        kept = {name: text for name, text in values.items() if not name.startswith(PREFIX)}
+        texts = {name: text for name, text in values.items() if not name.startswith(PREFIX)}
         typed = {_argument_of(name): values[name] for name in _inputs_in(values)}
         inputs = _inputs(_task_of(services, caller, values), positional)
         further = {} if named is None else named
         if not inputs:
-            further |= {name: _guessed(text) for name, text in typed.items() if text.strip()}
+            further |= {name: value_of(text) for name, text in typed.items() if text.strip()}
         for each in inputs:
-            name = _argument_of(each.input)
+            name = _argument_of(each.name)
             stored = further.pop(name, None)
-            kept[each.input] = typed.get(name) or _shown(each, stored)
+            texts[each.name] = typed.get(name) or _show(each, stored)
         if named is None:  # text that cannot be parsed stays as it was typed
-            return kept
-        return kept | {"kwargs": json.dumps(further, ensure_ascii=False) if further else ""}
+            return texts
+        return texts | {"kwargs": json.dumps(further, ensure_ascii=False) if further else ""}
 
     def problems(
         self, services: Services, caller: Caller, kind: str, values: Values, stored: Mapping[str, Any]
     ) -> list[InvalidInput]:
-        found: list[InvalidInput] = []
+        problems: list[InvalidInput] = []
         for name in ("args", "kwargs", *_inputs_in(values)):
             try:
                 json_of(values, name, list if name == "args" else dict) if name in self.fields else _value(values, name)
             except InvalidInput as error:
-                found.append(error)
-        task, unread = _task_of(services, caller, values), {each.field for each in found}
+                problems.append(error)
+        task, unread = _task_of(services, caller, values), {each.field for each in problems}
         if task is None or unread & {"args", "kwargs"}:
-            return found or super().problems(services, caller, kind, values, stored)
+            return problems or super().problems(services, caller, kind, values, stored)
         readable = {name: text for name, text in values.items() if _argument_of(name) not in unread}
         payload = self.payload(kind, readable, stored)
         known = unread | {each.name for each in task.arguments.positional[: len(payload["args"])]}
         for argument in task.arguments.listed:
             if argument.name not in known:
-                found += _argument_problem(task, argument, payload["kwargs"])
+                problems += _argument_problem(task, argument, payload["kwargs"])
         order = [argument.name for argument in task.arguments.listed]
-        found.sort(key=lambda error: order.index(error.field) if error.field in order else -1)
-        return found or super().problems(services, caller, kind, values, stored)
+        problems.sort(key=lambda error: order.index(error.field) if error.field in order else -1)
+        return problems or super().problems(services, caller, kind, values, stored)
 
     def input_in(self, field: str, values: Values) -> str:
         return next((name for name in _inputs_in(values) if _argument_of(name) == field), field)
@@ -107,10 +97,10 @@ def _task_of(services: Services, caller: Caller, values: Values) -> Task | None:
     return services.kind(JobKind).registry.visible(values["task"].strip(), caller)
 
 
-def _json_or(values: Values, name: str, wanted: type[Any]) -> Any:
+def _json_or(values: Values, name: str, type_: type[Any]) -> Any:
     """Return the JSON that was typed, or None if it cannot be parsed."""
     try:
-        return json_of(values, name, wanted)
+        return json_of(values, name, type_)
     except InvalidInput:
         return None
 
@@ -124,7 +114,7 @@ def _argument_of(name: str) -> str:
     return name.split("-", 2)[2] if name.startswith(PREFIX) and name.count("-") >= 2 else ""
 
 
-def _inputs(task: Task | None, positional: Sequence[Any]) -> list[ArgumentInput]:
+def _inputs(task: Task | None, positional: Sequence[Any]) -> list[FormInput]:
     """Return an input for each argument that can be given by name and is not given by position."""
     if task is None:
         return []
@@ -132,29 +122,14 @@ def _inputs(task: Task | None, positional: Sequence[Any]) -> list[ArgumentInput]
     return [_input(each) for name, each in task.arguments.named.items() if name not in taken]
 
 
-def _input(argument: TaskArgument) -> ArgumentInput:
-    schema = argument.shape.schema
-    parts = [part for part in schema.get("anyOf", [schema]) if part.get("type") != "null"]
-    part = parts[0] if len(parts) == 1 else {}
-    choices = [json.dumps(each) for each in part.get("enum", ())]
-    if part.get("type") == "boolean":
-        choices = ["true", "false"]
-    type_ = "json" if choices else _TYPES.get(part.get("type", ""), "json")
-    hint = schema.get("description", "")
-    if not argument.required and argument.default is not None:
-        hint = f"{hint} Default: {_default(argument)}.".strip()
-    if type_ == "json" and not choices:
-        hint = f"{hint} JSON.".strip()
-    label = argument.name.replace("_", " ")
-    name = f"{PREFIX}{type_}-{argument.name}"
-    return ArgumentInput(name, label[:1].upper() + label[1:], type_, hint, argument.required, choices)
-
-
-def _default(argument: TaskArgument) -> str:
-    try:
-        return json.dumps(argument.default, ensure_ascii=False)
-    except (TypeError, ValueError):
-        return str(argument.default)[:60]
+def _input(argument: TaskArgument) -> FormInput:
+    default, about = (
+        None if argument.required else argument.default,
+        About(argument.shape.schema.get("description", "")),
+    )
+    field = PayloadField(argument.name, argument.shape, argument.required, default, about)
+    each = form_input(field, "", checkboxes=False)
+    return each._replace(name=f"{PREFIX}{each.type}-{argument.name}")
 
 
 def _value(values: Values, name: str) -> Any:
@@ -166,25 +141,18 @@ def _value(values: Values, name: str) -> Any:
     return read({argument: values[name]}, argument)
 
 
-def _shown(each: ArgumentInput, stored: Any) -> str:
+def _show(each: FormInput, stored: Any) -> str:
     if stored is None:
         return ""
     return text_of(stored) if each.type != "json" else json.dumps(stored, ensure_ascii=False)
 
 
-def _guessed(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-
-
-def _argument_problem(task: Task, argument: TaskArgument, given: Mapping[str, Any]) -> list[InvalidInput]:
-    if argument.name not in given:
+def _argument_problem(task: Task, argument: TaskArgument, arguments: Mapping[str, Any]) -> list[InvalidInput]:
+    if argument.name not in arguments:
         missing = f"missing; the task {task.name} needs it"
         return [InvalidInput(field=argument.name, problem=missing)] if argument.required else []
     try:
-        argument.shape.check(argument.name, given[argument.name])
+        argument.shape.check(argument.name, arguments[argument.name])
     except InvalidInput as error:
         return [error]
     return []
