@@ -91,8 +91,8 @@ class SessionMemory(Generic[T]):
             return None if self.find(session, key) is None else self._entries.pop(key)[1]
 
 
-REFUSALS: Final = SessionMemory[Sequence[str]]()
-"""Why changes were refused. A process that does not know tells only their number."""
+SENTENCES: Final = SessionMemory[Sequence[str]]()
+"""Why changes were refused, and the notes of answers. A process that does not know tells only how many were refused."""
 
 
 def reasons_of(failed: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -116,13 +116,13 @@ def notice_of(request: Request, session: str) -> Notice | None:
     if word == "nothing":
         return Notice(f"Select at least one {thing} first.", partly=True)
     if number is None:
-        notes = REFUSALS.find(session, request.query_params.get("notes", "")) or ()
-        said = notes if word == "stopped" and notes else (DONE.get(word, ""), *notes)
-        return Notice(" ".join(said), partly=word in _PARTLY) if word in DONE else None
+        notes = SENTENCES.find(session, request.query_params.get("notes", "")) or ()
+        sentences = notes if word == "stopped" and notes else (DONE.get(word, ""), *notes)
+        return Notice(" ".join(sentences), partly=word in _PARTLY) if word in DONE else None
     if word not in MANY:
         return None
     done = f"{plural(number, thing)} {MANY[word]}." if number else f"Nothing was {MANY[word]}."
     if not failed:
         return Notice(done)
-    reasons = REFUSALS.find(session, request.query_params.get("reasons", "")) or ()
+    reasons = SENTENCES.find(session, request.query_params.get("reasons", "")) or ()
     return Notice(f"{done} Not {MANY[word]}: {'; '.join(reasons) or plural(failed, thing)}.", partly=True)

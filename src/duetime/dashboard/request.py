@@ -22,7 +22,7 @@ from duetime.dashboard.navigation import (
     version,
     with_counts,
 )
-from duetime.dashboard.notices import ONCE, REFUSALS, Notice, notice_of
+from duetime.dashboard.notices import ONCE, SENTENCES, Notice, notice_of
 from duetime.dashboard.templates import render
 from duetime.dashboard.undo import UNDO, ReverseChange, reversal_of
 from duetime.engine.clock import Instant
@@ -160,19 +160,17 @@ class PageRequest:
         reversal = reversal_of(changes, self.now)
         return {} if reversal is None else {"undo": UNDO.keep(self.session or "", reversal)}
 
-    def outcome(self, done: str, number: int, failed: int, reasons: Sequence[str]) -> dict[str, object]:
+    def outcome(self, done: str, number: int, failed: int, reasons: Sequence[str]) -> dict[str, str]:
         """Return the parameters for `redirect` that describe a change of many, with why some of them were refused."""
-        parameters: dict[str, object] = {"did": done, "number": number}
+        parameters = {"did": done, "number": str(number)}
         if failed:
-            parameters |= {"failed": failed, "reasons": REFUSALS.keep(self.session or "", reasons)}
+            parameters |= {"failed": str(failed), "reasons": SENTENCES.keep(self.session or "", reasons)}
         return parameters
 
-    def keep_notes(self, notes: Sequence[str]) -> dict[str, str]:
-        """Return the parameter for `redirect` that shows the notes of an answer on the page after the change."""
-        return {"notes": REFUSALS.keep(self.session or "", notes)} if notes else {}
-
-    def redirect(self, path: str, **parameters: object) -> RedirectResponse:
-        """Redirect after a change, so that reloading the page does not repeat it."""
+    def redirect(self, path: str, *, notes: Sequence[str] = (), **parameters: object) -> RedirectResponse:
+        """Redirect after a change, so that reloading the page does not repeat it. The page shows the notes."""
+        if notes:
+            parameters["notes"] = SENTENCES.keep(self.session or "", notes)
         joint = "&" if "?" in path else "?"
         query = f"{joint}{urlencode(parameters)}" if parameters else ""
         return RedirectResponse(path + query, 303, {"Cache-Control": "no-store"})

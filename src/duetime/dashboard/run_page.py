@@ -115,7 +115,7 @@ def act_on_run(request: PageRequest, form: Form) -> Response:
     notes = change(request.reader, run.id).notes
     usual = "/dead-letters" if form.get("back") == "dead-letters" else f"/runs/{run.id}"
     undo = request.offer_undo((str(run.id), RESTORE if action == "dismiss" else None))
-    return request.redirect(goal_of(form, usual), did=done, **undo, **request.keep_notes(notes))
+    return request.redirect(goal_of(form, usual), did=done, **undo, notes=notes)
 
 
 # -- running again with an edited input -----------------------------------------------------------------------------
@@ -155,7 +155,7 @@ def run_edited(request: PageRequest, form: Form) -> Response:
         started, _, notes = run_again(request.call, RunAgain(run=run.id, fields=fields))
     except DuetimeError as err:
         return _render_form(request, run, typed, err.field or "", err.message, error_class(err.code).status)
-    return request.redirect(f"/runs/{started.id}", did="fired", **request.keep_notes(notes))
+    return request.redirect(f"/runs/{started.id}", did="fired", notes=notes)
 
 
 def _payload_of(request: PageRequest, run: Run) -> dict[str, Any]:

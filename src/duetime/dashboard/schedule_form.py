@@ -197,7 +197,7 @@ def save(request: PageRequest, form: Form) -> Response:
             return request.redirect(at(public_id), did="unchanged")
         changed = EditSchedule(schedule=schedule, version=whole_number(version, 18) or 0, **changes)
         notes = edit(request.call, changed).notes
-        return request.redirect(at(public_id), did="saved", **request.keep_notes(notes))
+        return request.redirect(at(public_id), did="saved", notes=notes)
 
     show = partial(_form, request, kind, values, schedule=schedule, version=version)
     return _submitted(request, form, values, save_now, show, partial(_problems, request, kind, values, schedule))

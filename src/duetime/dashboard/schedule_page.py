@@ -133,10 +133,10 @@ def act(request: PageRequest, form: Form) -> Response:
     if action == "run":
         run, _, notes = run_now(request.call, RunNow(schedule=schedule))
         did = "queued" if run.status == RunStatus.QUEUED else "fired"
-        return request.redirect(goal_of(form, at(public_id)), did=did, **request.keep_notes(notes))
+        return request.redirect(goal_of(form, at(public_id)), did=did, notes=notes)
     if action == "stop":
         notes = stop(request.reader, Stop(schedule=schedule)).notes
-        return request.redirect(goal_of(form, at(public_id)), did="stopped", **request.keep_notes(notes))
+        return request.redirect(goal_of(form, at(public_id)), did="stopped", notes=notes)
     until, note = (form.get(name).strip() or None for name in ("until", "note"))
     is_pause = action == "pause"
     try:

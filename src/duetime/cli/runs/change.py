@@ -68,14 +68,14 @@ def change(
     return FAILED if changed.failed else OK
 
 
-def _agreed(app: Application, action: str, found: Sequence[dict[str, Any]]) -> bool:
+def _agreed(app: Application, action: str, schedules: Sequence[dict[str, Any]]) -> bool:
     """Ask a person whether to change these schedules, and name some of them."""
-    if not found:
+    if not schedules:
         return True
-    output.say("\n".join(_row(app, each) for each in found[:_NAMED]))
-    if len(found) > _NAMED:
-        output.say(f"and {len(found) - _NAMED:,} more")
-    return agreed(f"{action.capitalize()} {plural(len(found), 'schedule')}? This cannot be undone.")
+    output.say("\n".join(_row(app, each) for each in schedules[:_NAMED]))
+    if len(schedules) > _NAMED:
+        output.say(f"and {len(schedules) - _NAMED:,} more")
+    return agreed(f"{action.capitalize()} {plural(len(schedules), 'schedule')}? This cannot be undone.")
 
 
 def _row(app: Application, row: dict[str, Any]) -> str:
@@ -88,8 +88,8 @@ def _text(app: Application, action: str, done: BulkChange, *, until: Instant | N
     verb = "would be" if done.dry_run else "were"
     number = len(done.matched) if done.dry_run else done.changed
     others = [each for each in done.matched if "owner" in each]
-    shown = done.matched if done.dry_run else done.matched[:_NAMED] if action == "pause" else others
-    rows = [_row(app, each) for each in shown]
+    named = done.matched if done.dry_run else done.matched[:_NAMED] if action == "pause" else others
+    rows = [_row(app, each) for each in named]
     end = "" if until is None else f" until {clock_local(until, app.call.zone)}"
     rows.append(f"{plural(number, 'schedule')} {verb} {ACTIONS[action]}{end}.")
     rows += [f"{short_of(app, each['id'])}: {clean(str(each['error']))}" for each in done.failed]

@@ -92,8 +92,8 @@ def list_(
         output.table(
             ["RUN", "FAILED", "TRIES", "KIND", "TO", "WHAT", "ERROR"], rows, whole=2, fold=True, spare={"TRIES": 20}
         )
-        shown = f"; {len(letters)} shown" if len(letters) < page.total else ""
-        output.say(f"{counted(page)} in total{shown}. {advice}")
+        part = f"; {len(letters)} shown" if len(letters) < page.total else ""
+        output.say(f"{counted(page)} in total{part}. {advice}")
     for note in notes:
         output.say(note)
 
@@ -198,14 +198,14 @@ def _agreed(app: Application, request: ChangeDeadLetters, expected: int | None, 
     return agreed(f"Retry {plural(number, 'run')}?")
 
 
-def _request(app: Application, action: Action, given: list[str] | None, chosen: Chosen) -> ChangeDeadLetters:
-    if bool(given) == chosen.all_:
+def _request(app: Application, action: Action, runs: list[str] | None, chosen: Chosen) -> ChangeDeadLetters:
+    if bool(runs) == chosen.all_:
         raise InvalidInput("give the numbers of runs, or --all")
-    if given and (chosen.kind or chosen.text):
+    if runs and (chosen.kind or chosen.text):
         raise InvalidInput("--kind and --text choose among --all; leave them out where you give numbers of runs")
-    if not given:
+    if not runs:
         return ChangeDeadLetters(action=action, kind=known_kind(chosen.kind), text=chosen.text or "")
-    numbers, where = [run_number(text, "`dead list`") for text in given], again(app, "dead", "list")
+    numbers, where = [run_number(text, "`dead list`") for text in runs], again(app, "dead", "list")
     return ChangeDeadLetters(action=action, ids=[found_run(app, id, where).id for id in numbers])
 
 

@@ -85,19 +85,19 @@ def upcoming(
         start=start, until=until, kind=known_kind(kind), topic=topic, include_paused=paused, count=limit
     )
     with opened(db) as app:
-        found, warnings, _ = read_upcoming(app.call, request)
+        upcoming_times, warnings, _ = read_upcoming(app.call, request)
         if json_:
-            output.print_json({"later": [], **found.facts(app.call.zone, warnings)})
-        elif found.rows:
-            rows = [_row(app, each) for each in found.rows]
+            output.print_json({"later": [], **upcoming_times.facts(app.call.zone, warnings)})
+        elif upcoming_times.rows:
+            rows = [_row(app, each) for each in upcoming_times.rows]
             output.table(
                 ["AT", "IN", "ID", "KIND", "NAME", "WHEN"], rows, whole=3, spare={"KIND": 20, "WHEN": output.READABLE}
             )
         else:
             limits = "in that time" if start or until else "that matches" if kind or topic else "to fire"
             output.say(f"Nothing is scheduled {limits}. Add something: {program('notify', 'add', '--help')}")
-        if found.more and not json_:
-            left_out = ", ".join(clean(each["name"]) for each in found.later)
+        if upcoming_times.more and not json_:
+            left_out = ", ".join(clean(each["name"]) for each in upcoming_times.later)
             output.say("There is more; --limit shows it." + (f" Not in this list: {left_out}." if left_out else ""))
         output.warn([each.text for each in warnings])
 

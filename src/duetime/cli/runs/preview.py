@@ -51,8 +51,8 @@ def show_next(
     rule = _explained(expression, tz, dst, start=start, end=end)
     instants = rule.next(count)
     if json_:
-        shown = preview_view(rule.english, instants, rule.warnings, rule.zone)
-        output.print_json({"expression": expression, **shown})
+        times = preview_view(rule.english, instants, rule.warnings, rule.zone)
+        output.print_json({"expression": expression, **times})
         return
     output.say(clean(rule.english))
     narrow = output.is_terminal() and shutil.get_terminal_size().columns < NARROW

@@ -67,8 +67,8 @@ def over(schedule: Schedule | None) -> str | None:
 
 def payload_of(schedule: Schedule | None) -> dict[str, Any]:
     definition = None if schedule is None else schedule.definition
-    found = {} if definition is None else masked_payload(definition.kind, json.loads(definition.payload))
-    return found if isinstance(found, dict) else {}
+    payload = {} if definition is None else masked_payload(definition.kind, json.loads(definition.payload))
+    return payload if isinstance(payload, dict) else {}
 
 
 def whole_view(run: Run, schedule: Schedule | None, zone: str) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def run_facts(app: Application, run: Run, schedule: Schedule | None) -> list[tup
         ("schedule", "deleted" if schedule is None else short_id(schedule.definition)),
         ("due", clock_local(run.due, zone)),
         *((("retry", each),) if (each := retry_text(app, run)) else ()),
-        *((name, _shown(value)) for name, value in payload_of(schedule).items() if value not in (None, [], {}, "")),
+        *((name, _readable(value)) for name, value in payload_of(schedule).items() if value not in (None, [], {}, "")),
     ]
 
 
@@ -120,7 +120,7 @@ def _print_traceback(run: Run, details: Mapping[str, Any]) -> None:
             print("\n".join(map(clean, text.splitlines())))
 
 
-def _shown(value: object) -> object:
+def _readable(value: object) -> object:
     return output.block(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
@@ -206,20 +206,20 @@ def again(
         found_run(app, run, program(app, "runs", "list"))
         request = RunAgain(run=run, payload=whole, fields=changed)
         started, warnings, notes = run_again(app.call, request)
-        made = wait_for_end(app.call, started, wait)
-        waited = waited_for(app.call, made)
-        document = whole_view(made, schedule_of(app.call, made), app.call.zone) | waited
-        shown, ending = program(app, "runs", "show", str(made.id)), run_ending(made, wait, waited["reason"])
-        text = f"Run {made.id} of {clean(name_of(made))} {ending} See it: {shown}"
-        print_started(app, made, document, text, warnings, notes, json_)
-    exit_after(made, wait)
+        started = wait_for_end(app.call, started, wait)
+        waited = waited_for(app.call, started)
+        document = whole_view(started, schedule_of(app.call, started), app.call.zone) | waited
+        command, ending = program(app, "runs", "show", str(started.id)), run_ending(started, wait, waited["reason"])
+        text = f"Run {started.id} of {clean(name_of(started))} {ending} See it: {command}"
+        print_started(app, started, document, text, warnings, notes, json_)
+    exit_after(started, wait)
 
 
 def _json_object(text: str) -> dict[str, Any]:
-    found = json_object(text)
-    if found is None:
+    document = json_object(text)
+    if document is None:
         raise InvalidInput('--payload: must be a JSON object, such as \'{"message": "hello"}\'')
-    return found
+    return document
 
 
 def _field(text: str) -> tuple[str, Any]:

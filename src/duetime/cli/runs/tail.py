@@ -42,16 +42,16 @@ class Tail:
         """Number of runs that were not read because there were too many, since the caller last reset it."""
         self.news()
 
-    def _ask(self, **asked: Any) -> Page[Run]:
-        return self._app.scheduler.runs(OPERATOR, replace(self._query, **asked))
+    def _ask(self, **changes: Any) -> Page[Run]:
+        return self._app.scheduler.runs(OPERATOR, replace(self._query, **changes))
 
     def news(self) -> list[tuple[str, Run]]:
         now = self._app.clock.now()
-        found = self._follower.look((), now)
-        self.unseen += found.skipped
-        self._seen = {run.id: self._seen[run.id] for run in found.known if run.id in self._seen}
+        news = self._follower.look((), now)
+        self.unseen += news.skipped
+        self._seen = {run.id: self._seen[run.id] for run in news.known if run.id in self._seen}
         changed = []
-        for run in sorted(found.known, key=lambda run: run.finished or now):
+        for run in sorted(news.known, key=lambda run: run.finished or now):
             event = _event(run, now, self._long)
             if event is not None and self._seen.get(run.id) != (event, run.attempt, run.finished):
                 self._seen[run.id] = (event, run.attempt, run.finished)
@@ -196,7 +196,7 @@ def tail(
     with opened(db) as app, button.installed():
         stream = Stream(app, json_=json_, bar=True, kinds=tuple(kind or ()), long=0, last=last)
         try:
-            while not button.asked.wait(LOOK):
+            while not button.stop.wait(LOOK):
                 stream.refresh()
         finally:
             stream.close()

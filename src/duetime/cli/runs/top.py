@@ -50,8 +50,8 @@ class Actions:
         self._rows = [row for row in rows if row.schedule is not None]
         if self._selected is None or not self._rows:
             return None
-        found = [place for place, row in enumerate(self._rows) if _key(row) == self._selected]
-        self._place = found[0] if found else min(self._place, len(self._rows) - 1)
+        places = [place for place, row in enumerate(self._rows) if _key(row) == self._selected]
+        self._place = places[0] if places else min(self._place, len(self._rows) - 1)
         self._selected = _key(self._rows[self._place])
         return self._rows[self._place]
 
@@ -88,9 +88,9 @@ class Actions:
         if schedule is not None and run is None:
             pairs += schedule_facts(app, schedule)
         labelled = [(output.safe(label, "dim"), value) for label, value in pairs]
-        shown = output.grid(["", ""], labelled, whole=1, fold=True, show_header=False)
+        grid = output.grid(["", ""], labelled, whole=1, fold=True, show_header=False)
         hint = "r retry · p pause · esc back" if run is not None else "r run now · p pause · esc back"
-        return Group(shown, Text(), output.safe(self.message or hint, "dim"))
+        return Group(grid, Text(), output.safe(self.message or hint, "dim"))
 
     def _row(self) -> TopRow | None:
         return self._rows[self._place] if self._selected is not None and self._place < len(self._rows) else None
@@ -172,38 +172,38 @@ def laid_out(frame: Frame, lines: int, actions: Actions | None = None) -> Render
     shares = _shares([len(part.rows) for part in parts], lines)
     shown_rows = [list(part.rows[:most]) for part, most in zip(parts, shares, strict=True)]
     chosen = None if actions is None else actions.choose([row for rows in shown_rows for row in rows])
-    shown: list[RenderableType] = [_first_line(frame)]
+    blocks: list[RenderableType] = [_first_line(frame)]
     for part, rows in zip(parts, shown_rows, strict=True):
-        shown.append(Text())
+        blocks.append(Text())
         if rows:
-            shown.append(_table(part, rows, chosen))
+            blocks.append(_table(part, rows, chosen))
         else:
-            shown.append(Text(f"{part.title}  ", style=part.style) + output.safe(part.nothing, "dim"))
+            blocks.append(Text(f"{part.title}  ", style=part.style) + output.safe(part.nothing, "dim"))
     if actions is not None:
-        shown += [Text(), output.safe(actions.message or KEYS, "dim")]
-    return Group(*shown)
+        blocks += [Text(), output.safe(actions.message or KEYS, "dim")]
+    return Group(*blocks)
 
 
 def _table(part: Part, rows: Sequence[TopRow], chosen: TopRow | None) -> RenderableType:
     """Return a table whose first heading is the title; a narrow screen has no space for the spare columns."""
     columns = [part.title, *part.columns]
     spare = () if output.width() >= NARROW else part.spare
-    kept = [number for number, name in enumerate(columns) if name not in spare]
+    places = [number for number, name in enumerate(columns) if name not in spare]
     if part.total > len(rows):
         columns[1] += f" ({part.total:,} in total)"
-    made = output.grid([columns[each] for each in kept], [[row.cells[each] for each in kept] for row in rows])
-    made.header_style = part.style
-    for row, drawn in zip(rows, made.rows, strict=True):
+    table = output.grid([columns[each] for each in places], [[row.cells[each] for each in places] for row in rows])
+    table.header_style = part.style
+    for row, drawn in zip(rows, table.rows, strict=True):
         drawn.style = "reverse" if row is chosen else None
-    return made
+    return table
 
 
-def _shares(wanted: Sequence[int], lines: int) -> list[int]:
+def _shares(numbers: Sequence[int], lines: int) -> list[int]:
     """Return the number of rows for each part: as many as it has, or an equal share of what the shorter ones leave."""
-    left = max(lines - 2 * len(wanted) - 3, len(wanted))
-    shares = [0] * len(wanted)
-    for place, number in enumerate(sorted(range(len(wanted)), key=lambda each: wanted[each])):
-        shares[number] = min(wanted[number], left // (len(wanted) - place))
+    left = max(lines - 2 * len(numbers) - 3, len(numbers))
+    shares = [0] * len(numbers)
+    for place, number in enumerate(sorted(range(len(numbers)), key=lambda each: numbers[each])):
+        shares[number] = min(numbers[number], left // (len(numbers) - place))
         left -= shares[number]
     return shares
 
@@ -256,10 +256,10 @@ def _watch(app: Application, console: Console, button: StopButton, interval: flo
 
     actions = Actions(app)
     with Live(console=console, screen=True, auto_refresh=False) as live, Keys() as keys:
-        while not actions.quit and not button.asked.is_set():
-            shown = actions.details() or laid_out(frame_of(app), console.height, actions)
-            live.update(shown, refresh=True)
-            if button.asked.wait_or_read(interval, keys.descriptor):
+        while not actions.quit and not button.stop.is_set():
+            screen = actions.details() or laid_out(frame_of(app), console.height, actions)
+            live.update(screen, refresh=True)
+            if button.stop.wait_or_read(interval, keys.descriptor):
                 for key in keys.pressed():
                     actions.press(key)
 
@@ -268,6 +268,6 @@ def _print_again(app: Application, console: Console, button: StopButton, interva
     """Print frames one below the other, for a terminal that cannot move its cursor."""
     while True:
         console.print(laid_out(frame_of(app), console.height))
-        if button.asked.wait(interval):
+        if button.stop.wait(interval):
             return
         console.print()

@@ -77,12 +77,12 @@ class StopButton:
     """Signal handler: the first signal requests a stop, the second one interrupts whatever is being waited for."""
 
     def __init__(self) -> None:
-        self.asked = Flag()
+        self.stop = Flag()
 
     def __call__(self, _number: int, _frame: Any) -> None:
-        if self.asked.is_set():
+        if self.stop.is_set():
             raise StoppedAtOnce
-        self.asked.set()
+        self.stop.set()
 
     @contextmanager
     def installed(self) -> Iterator[None]:
@@ -92,7 +92,7 @@ class StopButton:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-            self.asked.close()
+            self.stop.close()
 
 
 def log_to(path: str | None, *, verbose: bool = False, live: bool = False) -> None:

@@ -190,7 +190,7 @@ def work_until_stopped(
                 ending.callback(stream.close)
             if http is None:  # so that the stream shows runs from the first one on
                 engine.start()
-            while not button.asked.wait(LOOK if stream else 1.0) and engine.failure is None:
+            while not button.stop.wait(LOOK if stream else 1.0) and engine.failure is None:
                 if http is not None and not http.serving:
                     break
                 if stream is not None:
