@@ -345,6 +345,7 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     from duetime.http.sessions import Proofs, Sessions
     from duetime.mcp.http import mcp_route, running
     from duetime.rest.application import api_routes
+    from duetime.security.tokens import CALENDAR
     from duetime.service.owner_limits import OwnerLimits
     from duetime.service.services import local_call
     from duetime.settings.own_commands import header_command, stdio_command, store_options
@@ -361,7 +362,7 @@ def web(app: App, tokens: Tokens | None, hosts: Sequence[str] = ()) -> Starlette
     commands = ClientCommands(stdio_command(own), header_command(own), store_options(own))
     context = WebContext(services, identify, trusting=tokens is None, commands=commands)
     watched = [readiness(app.scheduler, app.exchange_age), metrics(context, app.exchange_age), identity(app.store)]
-    watched.append(calendar_feed(app.scheduler, None if tokens is None else tokens.of_calendars()))
+    watched.append(calendar_feed(app.scheduler, None if tokens is None else tokens.for_purpose(CALENDAR)))
     pages = web_routes(context, browsers)
     routes = [*api_routes(context, version("duetime"), limits), *watched, *further, *pages]
     routes.append(mcp_route(server, limits))

@@ -12,7 +12,7 @@ import pytest
 from duetime.engine.kind import Caller
 from duetime.engine.store import ScheduleQuery
 from duetime.kinds.notifications.local import SILENT_WARNING
-from duetime.security.tokens import Tokens
+from duetime.security.tokens import BROWSER, Tokens
 from duetime.settings import AgentSettings
 from tests.support.browsing import FORM, Browser, cookie_of, signed_in, signed_in_as, words
 from tests.support.web import Site, site
@@ -64,9 +64,10 @@ def test_a_session_ends_with_its_token_and_with_the_one_that_this_was_issued_fro
     token = there.tokens.issue("issued@example.org", day, scopes=["operator"], parent=first.id)
     issued = there.tokens.verify(token)
     browser = Browser(there, cookie_of(there.ask("POST", "/login", FORM, urlencode({"token": token}).encode())))
-    older = there.tokens.of_browsers().issue("older", day, scopes=["operator"], parent=issued.id)
+    sessions = there.tokens.for_purpose(BROWSER)
+    older = sessions.issue("older", day, scopes=["operator"], parent=issued.id)
     assert browser.get("/settings").status == 200
-    assert there.tokens.of_browsers().verify(older).parent == issued.id, "a session of an earlier version stays valid"
+    assert sessions.verify(older).parent == issued.id, "a session of an earlier version stays valid"
     there.tokens.revoke({"first": first, "issued": issued}[revoked].id)
     assert browser.get("/settings").status == 401
 

@@ -14,6 +14,7 @@ from duetime.engine.clock import DAY, datetime_of, instant_of
 from duetime.engine.kind import Caller
 from duetime.engine.validation import NewSchedule
 from duetime.http import app as calendar_feed
+from duetime.security.tokens import CALENDAR
 from tests.support.cli import Cli
 from tests.support.web import Site, site
 
@@ -35,7 +36,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 def address(served: Site, owner: str = "ada") -> tuple[str, str]:
-    tokens = served.tokens.of_calendars()
+    tokens = served.tokens.for_purpose(CALENDAR)
     token = tokens.issue(f"calendar of {owner}", DAY, owner=owner)
     return f"/calendar/{token}.ics", token
 
@@ -84,7 +85,7 @@ def test_its_token_opens_nothing_else_and_no_other_token_opens_it(served: Site) 
 def test_a_revoked_one_is_not_there_any_more(served: Site) -> None:
     path, token = address(served)
     assert served.ask("GET", path).status == 200
-    grant = served.tokens.of_calendars().verify(token)
+    grant = served.tokens.for_purpose(CALENDAR).verify(token)
     served.tokens.revoke(grant.id)
     assert served.ask("GET", path).status == 404
 

@@ -32,6 +32,7 @@ from duetime.kinds.prompts.kind import allowance_of
 from duetime.kinds.requests.wire import dlq_id
 from duetime.mcp.catalog import catalog_of
 from duetime.security.claims import Grant
+from duetime.security.tokens import CALENDAR
 from duetime.service.services import Call
 from duetime.service.tokens import runs_under_way
 from duetime.settings import AgentSettings
@@ -326,7 +327,7 @@ def test_nothing_of_another_kind_is_created(there: Site, things: Things) -> None
 
 
 def test_a_calendar_shows_only_the_kinds_of_its_token(there: Site, things: Things) -> None:
-    tokens = there.tokens.of_calendars()
+    tokens = there.tokens.for_purpose(CALENDAR)
     for scopes, shown in (([], True), (["kind:job"], False)):
         address = tokens.issue("calendar of ada", HOUR, owner="ada", scopes=scopes)
         feed = there.ask("GET", f"/calendar/{address}.ics").body.decode()

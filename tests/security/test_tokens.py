@@ -21,7 +21,7 @@ from duetime.engine.errors import InvalidInput, StoreUnavailable
 from duetime.http.sessions import Sessions
 from duetime.security.claims import InvalidToken
 from duetime.security.private_files import Exposed, load_secret, replace_private
-from duetime.security.tokens import Tokens, TooManySignIns
+from duetime.security.tokens import BROWSER, Tokens, TooManySignIns
 from duetime.settings import load_settings
 from duetime.stores.sqlite.store import SqliteStore
 from duetime.testing import SettableClock
@@ -258,7 +258,7 @@ def test_a_short_secret_is_refused(tmp_path: Path, short: str) -> None:
 
 def test_records_of_what_expired_go(tokens: Tokens, clock: SettableClock, tmp_path: Path) -> None:
     for _ in range(5):
-        tokens.of_browsers().issue("browser", DAY)
+        tokens.for_purpose(BROWSER).issue("browser", DAY)
     lasting = tokens.issue("ada", 90 * DAY)
     clock.move_to(Instant(START + 60 * DAY))
     tokens.issue("bob", DAY)

@@ -28,11 +28,7 @@ WORKERS: Final = 50
 LIVES: Final = {"1d": "1 day", "30d": "30 days", "90d": "90 days", "365d": "1 year"}
 
 
-def settings_page(request: PageRequest) -> Response:
-    return _page(request)
-
-
-def _page(
+def settings_page(
     request: PageRequest, *, issued: str | None = None, problem: str | None = None, typed: Form | None = None
 ) -> Response:
     health = status(request.reader).value
@@ -107,8 +103,8 @@ def change_settings(request: PageRequest, form: Form) -> Response:
     try:
         issued = _issue(request, tokens, form)
     except DuetimeError as error:
-        return _page(request, problem=error.message, typed=form)
-    return _page(request, issued=issued)
+        return settings_page(request, problem=error.message, typed=form)
+    return settings_page(request, issued=issued)
 
 
 def _revoke(tokens: Tokens, id: str) -> None:

@@ -14,7 +14,7 @@ import secrets
 from duetime.engine.clock import DAY, MINUTE, SECOND, Clock
 from duetime.engine.kind import LOCAL
 from duetime.security.claims import OPERATOR, Grant, InvalidToken
-from duetime.security.tokens import Tokens
+from duetime.security.tokens import BROWSER, Tokens
 
 LINK_LIFE = 10 * MINUTE
 SESSION_LIFE = 14 * DAY
@@ -31,7 +31,7 @@ _LINK = re.compile(r"(?P<expires>[0-9a-f]{8,10})\.(?P<nonce>[0-9a-f]{16})\.(?P<p
 class Sessions:
     def __init__(self, tokens: Tokens, clock: Clock) -> None:
         self._tokens, self._clock = tokens, clock
-        self._own = tokens.of_browsers()
+        self._own = tokens.for_purpose(BROWSER)
 
     @property
     def tokens(self) -> Tokens:

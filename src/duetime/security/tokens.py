@@ -253,16 +253,9 @@ class Tokens:
     def _now(self) -> int:
         return self._clock.now() // SECOND
 
-    def of_browsers(self) -> Tokens:
-        """Return the tokens for cookies."""
-        return self._for_purpose(BROWSER)
-
-    def of_calendars(self) -> Tokens:
-        """Return the tokens for URLs of calendar feeds, which give access to nothing else."""
-        return self._for_purpose(CALENDAR)
-
-    def _for_purpose(self, purpose: str) -> Tokens:
-        """Return tokens with a separate audience, so that neither kind is accepted in place of the other."""
+    def for_purpose(self, purpose: str) -> Tokens:
+        """Return tokens for cookies, or for URLs of calendar feeds, with an audience of their own: none is accepted in
+        place of another."""
         named = {"issuer": self._issuer, "audience": self._audience}
         return Tokens(self._secret, self._folder, self._clock, **named, purpose=purpose, revocations=self.revocations)
 

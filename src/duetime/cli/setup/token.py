@@ -16,7 +16,7 @@ from duetime.engine.errors import InvalidInput
 from duetime.engine.kind import LOCAL
 from duetime.security.claims import InvalidToken
 from duetime.security.private_files import read_private
-from duetime.security.tokens import Tokens, decode_unverified
+from duetime.security.tokens import CALENDAR, Tokens, decode_unverified
 from duetime.service.errors import REFUSED, refuse
 from duetime.service.tokens import grant_view
 from duetime.service.vocabulary import clock_local
@@ -137,7 +137,7 @@ def calendar(
     settings = settings_for({"host": host, "port": port})
     url, _ = server_url(settings, given=host is not None or port is not None)
     with tokens_for_command(settings) as all_tokens:
-        tokens = all_tokens.of_calendars()
+        tokens = all_tokens.for_purpose(CALENDAR)
         token = tokens.issue(f"calendar of {owner}", duration(expires_in, "--expires-in"), owner=owner)
     address = f"{url}/calendar/{token}.ics"
     grant = tokens.read(token)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import urlencode
 
 from starlette.responses import Response
@@ -91,6 +90,7 @@ def timeline_page(request: PageRequest) -> Response:
     density = _restricted(seen.density, parameters["status"])
     lanes = density.sorted(parameters["sort"])
     drawn = chart(density, HEIGHT, request.now)
+    ahead = [bar for bar in drawn.bars if bar.start >= request.now]
     return request.render(
         "timeline.html",
         zoom=zoom,
@@ -113,7 +113,8 @@ def timeline_page(request: PageRequest) -> Response:
         statuses=list(STATUSES),
         sorts=SORTS,
         lead=_lead(density, request.now, filtered=any(parameters[name] for name in FILTERS if name != "sort")),
-        **_summary(density, drawn.bars, request.now),
+        legend=_legend(density),
+        busiest=max(ahead or drawn.bars, key=lambda bar: bar.total, default=None),
     )
 
 
@@ -136,27 +137,12 @@ def _lead(density: Density, now: Instant, *, filtered: bool) -> str:
     return f"{ahead}, {plural(done, 'run')} so far." if done else f"{ahead}."
 
 
-def _summary(density: Density, bars: list[Bar], now: Instant) -> dict[str, Any]:
-    ahead, before = density.totals
-    ahead_bars = [bar for bar in bars if bar.start >= now]
-    return {
-        "legend": _legend(_together(ahead), _together(before), density.about),
-        "busiest": max(ahead_bars or bars, key=lambda bar: bar.total, default=None),
-    }
-
-
-def _together(bins: Iterable[Counter[str]]) -> Counter[str]:
-    together = Counter[str]()
-    for each in bins:
-        together.update(each)
-    return together
-
-
-def _legend(ahead: Counter[str], before: Counter[str], about: set[str]) -> list[Shade]:
+def _legend(density: Density) -> list[Shade]:
     """Return legend entries for what is present."""
+    ahead, before = (sum(bins, Counter[str]()) for bins in density.totals)
     entries = [Shade(status_class(names[0]), label, sum(before[name] for name in names)) for label, names in _SHADES]
     entries += [
-        Shade(f"{kind_class(kind)} ahead", f"{plural_of(kind)} due", ahead[kind], kind in about)
+        Shade(f"{kind_class(kind)} ahead", f"{plural_of(kind)} due", ahead[kind], kind in density.about)
         for kind in in_order(ahead)
     ]
     return [entry for entry in entries if entry.number]
