@@ -69,6 +69,18 @@ CASES: dict[str, tuple[Callable[[Duetime], Any], type[DuetimeError], str, str | 
     "count": (lambda d: d.preview("x", every="1h"), InvalidInput, "invalid", "count"),  # type: ignore[arg-type]
     "marked": (lambda d: d.inbox.mark(5), InvalidInput, "invalid", "ids"),  # type: ignore[arg-type]
     "marked by a text": (lambda d: d.inbox.mark("12"), InvalidInput, "invalid", "ids"),  # type: ignore[arg-type]
+    "marked by texts": (lambda d: d.inbox.mark(["x"]), InvalidInput, "invalid", "ids"),  # type: ignore[list-item]
+    "seconds": (lambda d: d.wait(existing(d).id, "x"), InvalidInput, "invalid", "seconds"),  # type: ignore[arg-type]
+    "seconds of a schedule": (lambda d: existing(d).wait("x"), InvalidInput, "invalid", "seconds"),
+    "wait": (lambda d: d.run_now(existing(d).id, wait="x"), InvalidInput, "invalid", "wait"),  # type: ignore[arg-type]
+    "most": (lambda d: d.schedules(limit="a"), InvalidInput, "invalid", "limit"),  # type: ignore[arg-type]
+    "input of any kind": (lambda d: d.create("job", "x", every="1h"), InvalidInput, "invalid", "payload"),  # type: ignore[arg-type]
+    "kwargs": (lambda d: d.schedule(sweep, kwargs="x", every="1h"), InvalidInput, "invalid", "kwargs"),  # type: ignore[arg-type]
+    "args": (lambda d: d.schedule(sweep, args=5, every="1h"), InvalidInput, "invalid", "args"),  # type: ignore[arg-type]
+    "allow": (lambda d: d.prompt("Say hello", allow="x"), InvalidInput, "invalid", "allow"),  # type: ignore[arg-type]
+    "tags": (lambda d: d.notify("hello", tags=5), InvalidInput, "invalid", "tags"),  # type: ignore[arg-type]
+    "actions": (lambda d: d.notify("hello", actions=["x"]), InvalidInput, "invalid", "actions"),  # type: ignore[list-item]
+    "headers": (lambda d: d.request("https://example.org", headers="x"), InvalidInput, "invalid", "headers"),  # type: ignore[arg-type]
     "range": (lambda d: d.upcoming(start="in 2 days", until="in 1 day"), InvalidInput, "invalid", "until"),
     "unknown agent": (lambda d: d.prompt("Say hello", agent="nobody"), InvalidInput, "invalid", "agent"),
 }  # fmt: skip
@@ -141,3 +153,10 @@ def test_every_code_becomes_its_exception(code: str) -> None:
 
 def test_an_error_without_a_message_gets_that_of_its_class() -> None:
     assert str(refuse("not_found", "")) == "There is no such thing."
+
+
+def test_a_run_is_not_started_if_the_time_to_wait_for_it_is_wrong(scheduler: Duetime) -> None:
+    job = scheduler.schedule(sweep, every="1h")
+    with pytest.raises(InvalidInput, match="wait: must be a number, not 'soon'"):
+        job.run_now(wait="soon")  # type: ignore[arg-type]
+    assert job.history() == []

@@ -191,7 +191,11 @@ def test_policy_options_reach_the_policy(cli: Cli) -> None:
     }
     assert shown["policy"].items() >= policy.items()
     assert len(shown["next_instants"]) == 3
-    assert "4 attempts" in cli("job", "show", id).out
+    shown = " ".join(cli("job", "show", id).out.split())
+    for fact in ("attempts at most 4", "timeout after 30 s", "first retry after 1 min", "ends after 3 runs"):
+        assert fact in shown
+    assert "after downtime run everything that was missed · if the previous run is still active queue it" in shown
+    assert "counts as missed" not in shown, "that is the default"
     assert cli("job", "show", add(cli, "q", "--at-most-once"), "--json").document["policy"]["at_most_once"] is True
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import json
 import re
-from contextlib import closing
+from contextlib import closing, nullcontext
 from itertools import product
 from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from duetime import Duetime
+from duetime import Duetime, InvalidInput
 from duetime.engine.clock import SECOND
 from duetime.engine.kind import LOCAL, Caller
 from duetime.engine.policy.options import RULES
@@ -254,6 +254,19 @@ def test_tools_refuse_options_that_are_wrong_or_given_twice(
         except ToolProblem as refusal:
             answer = str(refusal)
         assert problem in answer
+
+
+@pytest.mark.parametrize("interface", [name for name in INTERFACES if name not in ("McpArguments", "Rest")])
+@pytest.mark.parametrize(("option", "is_possible"), [("grace", True), ("timeout", False)])
+def test_no_grace_can_be_written_as_a_text(
+    there: Site, on_site: Cli, interface: str, option: str, is_possible: bool
+) -> None:
+    """Nothing else may last no time. HTTP takes numbers of seconds."""
+    class_, id = INTERFACES[interface], make(there, {})
+    text = {option: "0" if class_ is CommandLine else "0s"}  # the test adds the unit
+    with nullcontext() if is_possible else pytest.raises((AssertionError, InvalidInput)):
+        class_(there, on_site).edit(id, text)
+    assert json.loads(stored(there, id)[0]) == ({option: 0} if is_possible else {})
 
 
 def test_null_restores_a_default(there: Site) -> None:

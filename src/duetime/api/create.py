@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import NoneType
 from typing import Any, Protocol, Unpack
 
 from duetime.api.methods import Opened, method
@@ -15,7 +16,7 @@ from duetime.service.answers import Preview
 from duetime.service.errors import refuse
 from duetime.service.kind_spec import known_specs
 from duetime.service.operations.create import CreatedSchedule, CreateSchedule
-from duetime.service.operations.declaration import Answer, check_types
+from duetime.service.operations.declaration import Answer, check_type, check_types
 from duetime.service.operations.schedules import PreviewTimes, preview
 from duetime.service.options import TIME_LIMITS, TimeOptions
 from duetime.service.warnings import warning_facts
@@ -50,9 +51,9 @@ class Creating:
         signature. The options say when it runs: exactly one of `when`, `at`, `delay`, `every`, `cron` and `rrule`.
         """
         name = self._name_of(task)
-        if isinstance(args, str | bytes):
+        if isinstance(args, str | bytes) or not isinstance(args, Iterable):
             raise InvalidInput(field="args", problem=f"must be a list of arguments, such as [{args!r:.60}]")
-        payload = {"task": name, "args": list(args), "kwargs": dict(kwargs or {})}
+        payload = {"task": name, "args": list(args), "kwargs": _mapping("kwargs", kwargs) or {}}
         return _create(self, "job", name, payload, options)
 
     @schedule_method
@@ -75,7 +76,7 @@ class Creating:
         the text is sent as a notification. The limits hold further runs back until the next day.
         """
         payload = _without_none(
-            prompt=text, agent=agent, allow=None if allow is None else dict(allow), remind=remind,
+            prompt=text, agent=agent, allow=_mapping("allow", allow), remind=remind,
             max_runs_per_day=max_runs_per_day, max_tokens_per_day=max_tokens_per_day,
             max_dollars_per_day=max_dollars_per_day,
         )  # fmt: skip
@@ -106,8 +107,9 @@ class Creating:
         `actions` are up to three buttons, `attach` is the URL of a file. `label` is shown in lists.
         """
         payload = _without_none(
-            message=message, topic=topic, title=title, priority=priority, tags=None if tags is None else list(tags),
-            markdown=markdown, click=click, actions=None if actions is None else [dict(each) for each in actions],
+            message=message, topic=topic, title=title, priority=priority,
+            tags=None if tags is None else _list("tags", tags), markdown=markdown, click=click,
+            actions=None if actions is None else [_mapping("actions", each) for each in _list("actions", actions)],
             icon=icon, attach=attach, filename=filename, label=label,
         )  # fmt: skip
         return _create(self, "notification", _title("notification", payload), payload, _soon(options))
@@ -136,7 +138,7 @@ class Creating:
         options = options.copy()
         timeout = options.pop("timeout", None)
         payload = _without_none(
-            url=url, method=method, headers=None if headers is None else dict(headers), retries=retries,
+            url=url, method=method, headers=_mapping("headers", headers), retries=retries,
             retry_delay=retry_delay, label=label, callback=callback, failure_callback=failure_callback,
             timeout=None if timeout is None else math.ceil(read_seconds(timeout, "timeout")),
         )  # fmt: skip
@@ -149,6 +151,7 @@ class Creating:
     @schedule_method
     def create(self: Creator, kind: str, payload: Mapping[str, Any], **options: Unpack[ScheduleOptions]) -> Schedule:
         """Create a schedule of any kind, including kinds from other packages, from its payload."""
+        check_type("payload", payload, Mapping)
         return _create(self, kind, _title(kind, payload), payload, options)
 
     @method
@@ -206,6 +209,17 @@ def _soon(options: ScheduleOptions) -> ScheduleOptions:
 
 
 _WAYS = TIMES - {*TIME_LIMITS, "timezone"}
+
+
+def _mapping(name: str, value: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    check_type(name, value, Mapping, NoneType)
+    return None if value is None else dict(value)
+
+
+def _list(name: str, value: Iterable[Any]) -> list[Any]:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise InvalidInput(field=name, problem=f"must be a list, not {value!r:.80}")
+    return list(value)
 
 
 def _without_none(**fields: Any) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import NoneType
 from typing import Literal
 
 from duetime.api.edit import check_time
@@ -15,7 +16,7 @@ from duetime.service.answers import ServerStatus, Upcoming, WorkerState
 from duetime.service.kind_spec import KEPT_ELSEWHERE
 from duetime.service.operations import upcoming
 from duetime.service.operations.change import BulkChange, ChangeMany, change_many, kept_outside
-from duetime.service.operations.declaration import MAX_LIMIT, read_range
+from duetime.service.operations.declaration import MAX_LIMIT, check_type, read_range
 from duetime.service.operations.schedules import ListSchedules, pages_of_schedules
 from duetime.service.operations.status import status, worker_views, workers
 from duetime.service.options import Time
@@ -55,6 +56,7 @@ class Managing:
         `status` is pending, running, paused, completed, failed, cancelled or broken. `text` is part of the name.
         `subject` is the task, agent, topic or host.
         """
+        check_type("limit", limit, int, NoneType)
         size = MAX_LIMIT if limit is None else max(1, min(limit, MAX_LIMIT))
         request = ListSchedules(
             kind=kind, status=status, text=text, subject=subject, order="oldest", limit=size, count_to=0

@@ -12,6 +12,7 @@ from duetime.engine.store import RunQuery
 from duetime.service.answers import Message, Run
 from duetime.service.operations import dead_letters, inbox
 from duetime.service.operations.dead_letters import ChangeDeadLetters, Dismiss
+from duetime.service.operations.declaration import check_type
 from duetime.service.operations.history import deliveries_of, run_details
 from duetime.service.operations.inbox import Mark, Show
 from duetime.service.operations.run import RetryRun, RunAgain, Stop, retry, run_again, stop
@@ -72,6 +73,7 @@ class Running:
 
         With `wait`, wait up to so many seconds for the run to end.
         """
+        check_type("wait", wait, float, int)
         answer = run_again(self._call, RunAgain(run=run_id, payload=payload, fields=fields))
         return (yield from wait_for_start(self._call, answer, wait))
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import NoneType
 from typing import Any, Concatenate, Unpack, overload
 
 from duetime.api.edit import edit_schedule, read_time_of
@@ -29,7 +30,7 @@ from duetime.engine.errors import NotFound
 from duetime.service.answers import Created, Run
 from duetime.service.errors import refuse
 from duetime.service.operations.change import Cancel, ChangeRequest, Delete, Pause, Resume, change
-from duetime.service.operations.declaration import Answer, is_naive, read_range
+from duetime.service.operations.declaration import Answer, check_type, is_naive, read_range
 from duetime.service.operations.history import History, ShowRun, run_views, show_run
 from duetime.service.operations.history import history as read_history
 from duetime.service.operations.run import RunNow, Stop, run_now, stop
@@ -106,6 +107,7 @@ class ScheduleMethods:
     @waits
     def run_now(self: Opened, id: Id, *, wait: float = 0) -> Steps[Run]:
         """Run a schedule now, in addition to its times. `wait` is how many seconds to wait for the run to end."""
+        check_type("wait", wait, float, int)
         answer = run_now(self._call, RunNow(schedule=find(self._call, id)))
         return (yield from wait_for_start(self._call, answer, wait))
 
@@ -277,6 +279,7 @@ def _is_over(schedule: model.Schedule) -> bool:
 def wait_for(read: Callable[[], T], is_over: Callable[[T], bool], seconds: float | None) -> Steps[T]:
     """Read until `is_over` or until the time has passed, in real time, because a settable clock stands still
     meanwhile."""
+    check_type("seconds", seconds, float, int, NoneType)
     clock = SystemClock()
     deadline = None if seconds is None else clock.monotonic() + seconds
     while not is_over(state := read()):

@@ -106,15 +106,15 @@ def about_times(values: Values, error: DuetimeError) -> DuetimeError:
     return reword(named, plain_times(named.message), **details)
 
 
-def seconds_of(values: Values, name: str) -> float:
-    """Return a duration in seconds: a number of them, or a text such as 30s, 5m or 2h."""
+def seconds_of(values: Values, name: str, *, zero: bool = False) -> float:
+    """Return a duration in seconds: a number of them, or a text such as 30s, 5m or 2h; with `zero`, also 0s."""
     text = values[name].strip()
     try:
         return number_of(values, name)
     except InvalidInput:
         pass
     try:
-        return duration(text, name) / SECOND
+        return duration(text, name, zero=zero) / SECOND
     except InvalidInput:
         raise InvalidInput(field=name, problem="must be a duration such as 30s, 5m or 2h") from None
 
@@ -162,12 +162,12 @@ def _policy_value(values: Values, name: str) -> Any:
     text = values[name].strip()
     if not text:
         return None
-    type_ = _OPTIONS[name].rule.type
-    if type_ == "flag":
+    rule = _OPTIONS[name].rule
+    if rule.type == "flag":
         return True
-    if type_ == "duration":
-        return seconds_of(values, name)
-    return number_of(values, name) if type_ == "count" else text
+    if rule.type == "duration":
+        return seconds_of(values, name, zero=not rule.low)
+    return number_of(values, name) if rule.type == "count" else text
 
 
 class OptionInput(NamedTuple):

@@ -11,7 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
-from duetime.engine.errors import DuetimeError, InvalidTrigger
+from duetime.engine.errors import DuetimeError
 from duetime.http.problems import problem
 from duetime.service.errors import STORE_ERRORS, STORE_MESSAGE, error_class
 from duetime.service.options import TIME_LIMITS
@@ -28,8 +28,6 @@ _REFUSED_INPUT: Final = 422
 _MOST_ERRORS: Final = 20
 _FIELDS: Final = {"trigger_config": "trigger", "trigger_type": "trigger.type", "type": "trigger.type"}
 """Field names of the engine that differ from those of a request."""
-_OPTIONS: Final = frozenset(WAYS) - {"rrule"}
-"""Options of times that no trigger has as a field."""
 
 
 def answer_of(err: DuetimeError) -> Response:
@@ -40,8 +38,6 @@ def answer_of(err: DuetimeError) -> Response:
     message = "; ".join(filter(None, (message, err.details.get("hint"))))
     if field in _FIELDS:
         field, message = _FIELDS[field], message.replace(field, _FIELDS[field], 1)
-    elif field is not None and field not in _OPTIONS and err.code == InvalidTrigger.code:
-        field = f"trigger.{field}"
     return problem(error_class(err.code).status, err.code, clean_text(message), field=_cut(field))
 
 

@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 
 from duetime.rest.dependencies import Caller, Context, operators_only, problems, router
 from duetime.rest.operation_models import model_of, request_of
-from duetime.rest.requests import Asked, PreviewGiven, times_in, trigger_parts
+from duetime.rest.requests import Asked, PreviewGiven, naming_trigger, times_in, trigger_parts
 from duetime.rest.responses import CallerShape, WorkersShape
 from duetime.service import answers
 from duetime.service.operations.schedules import PreviewTimes
@@ -30,7 +30,8 @@ def preview(call: Caller, body: Annotated[PreviewGiven, Body()]) -> Response:
     """Explain a trigger in plain English, with its next times and anything unexpected. Nothing is created."""
     call = call.in_zone(body.timezone)
     request = PreviewTimes(times=times_in(body), trigger=trigger_parts(body.trigger), count=body.count)
-    shown, warnings, _ = read_preview(call, request)
+    with naming_trigger(body, body.trigger):
+        shown, warnings, _ = read_preview(call, request)
     return JSONResponse(shown.facts(call.zone, warnings))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
@@ -17,6 +19,7 @@ from pydantic import (
 from pydantic_core import InitErrorDetails, PydanticKnownError
 
 from duetime.engine.clock import DAY, SECOND
+from duetime.engine.errors import InvalidTrigger
 from duetime.service import MOST_SECONDS
 from duetime.service.kind_spec import known_specs
 from duetime.service.options import TIME_LIMITS, PolicyOption, policy_options, time_options
@@ -203,6 +206,21 @@ def trigger_parts(trigger: Once | Interval | Cron | Rrule | None, *, with_nulls:
         return None
     config = trigger.model_dump(exclude={"type"}, exclude_unset=with_nulls, exclude_none=not with_nulls)
     return trigger.type, config
+
+
+@contextmanager
+def naming_trigger(body: TimesGiven, trigger: object) -> Iterator[None]:
+    """Let an error about a part of the trigger of a body name it as the client does, such as `trigger.expression`. An
+    option of times has its own name."""
+    try:
+        yield
+    except InvalidTrigger as error:
+        if trigger is not None and error.field in _TRIGGER_PARTS and error.field not in times_in(body):
+            error.details["field"] = f"trigger.{error.field}"
+        raise
+
+
+_TRIGGER_PARTS = {name for each in (Once, Interval, Cron, Rrule) for name in each.model_fields} - {"type"}
 
 
 # -- policies -------------------------------------------------------------------------------------------------------

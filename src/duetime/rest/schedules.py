@@ -21,6 +21,7 @@ from duetime.rest.requests import (
     NewScheduleGiven,
     Paged,
     RunAsked,
+    naming_trigger,
     times_in,
     trigger_parts,
 )
@@ -104,7 +105,8 @@ def create(call: Caller, body: Annotated[NewScheduleGiven, Body()], idempotency_
     """Create a schedule. Repeating a request with the same idempotency key creates nothing. If notifications are kept
     at QStash, they cannot be created here."""
     call = call.in_zone(body.timezone)
-    created, warnings, _ = create_schedule(call, _create_request(body, idempotency_key))
+    with naming_trigger(body, body.trigger):
+        created, warnings, _ = create_schedule(call, _create_request(body, idempotency_key))
     more = {**warning_facts(warnings), "limits": created.limits}
     return _answer(call, created.schedule, call.zone, 201 if created.fresh else 200, **more)
 
@@ -188,7 +190,8 @@ def edit(call: Caller, id: Id, body: Annotated[EditGiven, Body()], if_match: IfM
     call = call.in_zone(body.timezone)
     request = _edit_request(schedule, body, body.version if expected is None else expected)
     try:
-        edited, warnings, notes = edit_schedule(call, request)
+        with naming_trigger(body, body.trigger):
+            edited, warnings, notes = edit_schedule(call, request)
     except Conflict as error:
         if error.code != "conflict" or expected is None:
             raise

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from duetime.engine.clock import SECOND, Instant
 from duetime.engine.errors import DuetimeError, InvalidInput, UnreadableTime
+from duetime.engine.policy.options import RULES
 from duetime.engine.times import LONGEST_DURATION, read_duration, read_time
 from duetime.engine.times.zones import known_zone
 from duetime.engine.triggers.build import UNITS, unknown_type
@@ -218,7 +219,7 @@ def read_policy(values: Mapping[str, Any]) -> dict[str, Any]:
     for argument, value in values.items():
         name = option_name(argument)
         is_duration = name in IN_SECONDS and value is not None
-        policy[name] = _microseconds(read_seconds(value, argument)) if is_duration else value
+        policy[name] = _microseconds(read_seconds(value, argument, zero=not RULES[name].low)) if is_duration else value
     return policy
 
 
@@ -227,10 +228,10 @@ def _microseconds(seconds: float) -> int:
     return int(max(-1, min(seconds, 10**12)) * SECOND) if math.isfinite(seconds) else -1
 
 
-def read_seconds(value: Duration, field: str) -> float:
+def read_seconds(value: Duration, field: str, *, zero: bool = False) -> float:
     """Return a duration in seconds."""
     if isinstance(value, str):
-        return duration(value, field) / SECOND
+        return duration(value, field, zero=zero) / SECOND
     if isinstance(value, timedelta):
         return value.total_seconds()
     if type(value) in (int, float):
@@ -238,8 +239,8 @@ def read_seconds(value: Duration, field: str) -> float:
     raise InvalidInput(field=field, problem="must be a timedelta, seconds, or a text such as 30s")
 
 
-def duration(text: str, field: str) -> int:
-    """Parse `30s`, `2h30m`, or a text such as `90 minutes` into microseconds."""
+def duration(text: str, field: str, *, zero: bool = False) -> int:
+    """Parse `30s`, `2h30m`, or a text such as `90 minutes` into microseconds. With `zero`, it may be `0s`."""
     tidy = " ".join(text.split()).lower()
     try:
         length = read_duration(tidy)
@@ -248,7 +249,7 @@ def duration(text: str, field: str) -> int:
             length = read_time(f"in {tidy}", zone="UTC", now=Instant(0)).instant
         except UnreadableTime:
             raise InvalidInput(f"{field}: {error.message}", field=field) from None
-    if length <= 0:
+    if length < 0 or (length == 0 and not zero):
         raise InvalidInput(f"{field}: must be greater than zero, such as 30s or 2h", field=field)
     if length > LONGEST_DURATION:
         raise InvalidInput(f"{field}: must not be longer than a hundred years; write it like 30s or 2h", field=field)

@@ -18,7 +18,7 @@ from duetime.engine.scopes import WRITE
 from duetime.engine.store import Page, RunQuery
 from duetime.engine.validation import Changes
 from duetime.service.errors import refuse
-from duetime.service.operations.declaration import Answer, Field, OperationRequest, PagedRequest
+from duetime.service.operations.declaration import Answer, Field, OperationRequest, PagedRequest, check_type
 from duetime.service.operations.history import ShowRun, show_run
 from duetime.service.presenters import View, message_shape
 from duetime.service.services import Call, pages_of
@@ -150,6 +150,8 @@ def mark_messages(call: Call, request: MarkMessages) -> Answer[int]:
         return Answer(_mark_all_read(call))
     if len(ids) > MAX_MARKED:
         raise refuse("invalid", f"ids: at most {MAX_MARKED:,}", "ids")
+    for each in ids:
+        check_type("ids", each, int)
     messenger = call.scheduler.store.messenger
     runs = (call.scheduler.run(call.caller, id) for id in dict.fromkeys(ids))
     kind = None if messenger is None else messenger.kind

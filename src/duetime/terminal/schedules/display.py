@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from duetime.engine.clock import SECOND, Instant
+from duetime.engine.clock import Instant
 from duetime.engine.errors import DuetimeError, Refused
 from duetime.engine.model import ScheduleId
 from duetime.engine.policy.options import policy_from_json
@@ -13,7 +12,6 @@ from duetime.service.errors import refuse
 from duetime.service.lookup import short_id
 from duetime.service.operations.history import earlier_attempts, next_attempt
 from duetime.service.operations.schedules import ListSchedules, Show, detail_of, list_schedules, show
-from duetime.service.options import policy_options
 from duetime.service.policy_words import policy_facts
 from duetime.service.presenters import actor_view, next_instants, next_of, policy_shape
 from duetime.service.services import OPERATOR
@@ -149,40 +147,19 @@ def _runs_text(schedule: Schedule, now: Instant) -> str:
     return text + (f": {progress.last_error}" if progress.last_error else "")
 
 
-_SENT = {"always": "results", "failure": "failures", "success": "successes"}
+_ALWAYS_SHOWN = ("catch_up", "overlap")
 
 
 def _policy_text(stored: str) -> str:
-    """Describe a policy. One that cannot be parsed must still be shown, because it broke its schedule."""
+    """Describe a policy: what differs from the defaults, and what happens to occurrences that are late or overlap. One
+    that cannot be parsed must still be shown, because it broke its schedule."""
     try:
-        policy = policy_from_json(stored)
+        policy_from_json(stored)
     except DuetimeError as error:
         return f"cannot be read: {error.message}"
-    parts = [f"catch up {policy.catch_up}", f"overlap {policy.overlap}"]
-    if policy.at_most_once:
-        parts.append("at most once")
-    if policy.max_attempts > 1:
-        parts.append(f"{policy.max_attempts} attempts, at least {policy.backoff / SECOND:g} s apart")
-    if policy.timeout is not None:
-        parts.append(f"timeout {span(policy.timeout)}")
-    if policy.max_runs is not None:
-        parts.append(f"ends after {plural(policy.max_runs, 'run')}")
-    if policy.deliver_to is not None:
-        parts.append(f"{_SENT[policy.notify_on]} go to {policy.deliver_to}")
-    further = policy_facts(_further(stored), _further("{}"))
-    parts += [f"{fact.label} {fact.value}" for fact in further if fact.unusual]
-    return " · ".join(parts)
-
-
-_NAMED = (
-    "catch_up", "overlap", "at_most_once", "max_attempts", "backoff", "timeout", "max_runs", "deliver_to", "notify_on",
-)  # fmt: skip
-"""Options that the description of a policy names in words of its own."""
-
-
-def _further(stored: str) -> dict[str, Any]:
-    named = {policy_options()[name].argument for name in _NAMED}
-    return {name: value for name, value in (policy_shape(stored) or {}).items() if name not in named}
+    shape = policy_shape(stored) or {}
+    facts = zip(shape, policy_facts(shape, policy_shape("{}") or {}), strict=True)
+    return " · ".join(f"{fact.label} {fact.value}" for name, fact in facts if fact.unusual or name in _ALWAYS_SHOWN)
 
 
 def print_runs(app: Application, runs: list[Run]) -> None:

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
+from duetime.engine.errors import InvalidInput
 from duetime.service.kind_spec import KindSpec, load
 from duetime.service.options import policy_options, time_options
 from duetime.service.payload_fields import PayloadField, inputs_of
 from duetime.service.text import value_of
-from duetime.terminal.context import Application, Db, Json, given_text, opened
+from duetime.terminal.context import Application, Db, Json, given_text, opened, program
 from duetime.terminal.errors import name_fields
 from duetime.terminal.schedules.commands import Id, kind_commands
 from duetime.terminal.schedules.kind_view import view_of
@@ -169,15 +170,20 @@ def standard_commands(
         db: Db = None,
         json_: Json = False,
     ) -> None:
-        from duetime.service.operations.edit import EditSchedule
+        from duetime.service.operations.edit import NOTHING, EditSchedule
         from duetime.terminal.schedules.change import edit_schedule
         from duetime.terminal.schedules.display import find_here
 
         chosen = policy.given()
         changes = {"fields": payload_.fields(main_, chosen), "policy": chosen, "guarded": guarded}
         changes |= {"name": main_ if main is None else name, "times": trigger.given(), "starting": trigger.starting}
-        with payload_.opened(db, adds=False) as app:
-            edit_schedule(app, EditSchedule(schedule=find_here(app, view, id), **changes), json_)
+        try:
+            with payload_.opened(db, adds=False) as app:
+                edit_schedule(app, EditSchedule(schedule=find_here(app, view, id), **changes), json_)
+        except InvalidInput as error:
+            if not error.message.startswith(NOTHING):
+                raise
+            raise InvalidInput(f"{error.message}; see {program(view.command, 'edit', '--help')}") from None
 
     required = [name for name, field in inputs.items() if field.required]
     add_help = f"{add_help or f'Schedule a {spec.name}.'} {ONE_WAY}"
