@@ -136,6 +136,18 @@ def test_outcomes(kind: JobKind) -> None:
     assert kind.execute(make_work("echo | add(5)", 2)) == Completed("7")
 
 
+def test_a_step_after_and_does_not_get_the_result_before_it(kind: JobKind) -> None:
+    assert kind.execute(make_work("echo and add(5)", 2)) == Completed("6")
+    assert kind.execute(make_work("echo(1) | add(1) and echo('b c d') | shorten(words=2)")) == Completed('"b c ..."')
+    assert isinstance(kind.execute(make_work("fail('plain') and add(5)")), Failed), "what comes after it does not run"
+    kind.prepare({"task": "echo(1) and add(1, 2)"}, ANYBODY)
+    with pytest.raises(InvalidInput, match=r"unless you write and instead of \|$"):
+        kind.prepare({"task": "echo(1) | add(1, 2)"}, ANYBODY)
+    with pytest.raises(InvalidInput) as caught:
+        kind.prepare({"task": "echo(1) and add"}, ANYBODY)
+    assert caught.value.field == "a" and "step before" not in caught.value.message
+
+
 def test_a_literal_is_fresh_for_every_run(kind: JobKind) -> None:
     work = make_work("grow([])")
     assert [kind.execute(work) for _ in range(2)] == [Completed("[1]"), Completed("[1]")]

@@ -24,6 +24,21 @@ def test_a_pipeline() -> None:
     assert plain(third) == ("echo", [], {})
 
 
+@pytest.mark.parametrize(
+    ("text", "apart"),
+    [
+        ("echo", [False]),
+        ("echo | echo", [False, False]),
+        ("backup() and report('done')", [False, True]),
+        ("a and b(1) and c", [False, True, True]),
+        ("a | b and c | d(2)", [False, False, True, False]),
+        ("(a | b) and (c | d)", [False, False, True, False]),
+    ],
+)
+def test_a_step_after_and_ignores_the_result_before_it(text: str, apart: list[bool]) -> None:
+    assert [step.apart for step in parse(text)] == apart
+
+
 def test_each_call_has_its_own_literals() -> None:
     (step,) = parse("echo([1])")
     step.given()[0][0].append(2)
@@ -43,6 +58,14 @@ def test_each_call_has_its_own_literals() -> None:
         "a + b",
         "a & b",
         "a or b",
+        "a and b or c",
+        "a and (b and c)",
+        "a | (b and c)",
+        "not a",
+        "and a",
+        "echo(1 and 2)",
+        " and ".join(["echo"] * (MOST_STEPS + 1)),
+        " and ".join([" | ".join(["echo"] * MOST_STEPS)] * 2),
         "echo(1 + 1)",
         "echo(x)",
         "echo(echo(1))",

@@ -131,10 +131,8 @@ class Arguments:
 
 def told_as_piped(error: InvalidInput, task: str) -> InvalidInput:
     """Return the error for a later step of a pipeline, whose first argument is not written in the pipeline."""
-    problem = error.problem.rstrip(".")
-    return InvalidInput(
-        field=error.field, problem=f"{problem}; the first argument of {task} is the result of the step before it"
-    )
+    piped = f"the first argument of {task} is the result of the step before it, unless you write and instead of |"
+    return InvalidInput(field=error.field, problem=f"{error.problem.rstrip('.')}; {piped}")
 
 
 def find_context(parameters: Sequence[Parameter]) -> ContextPlace | None:

@@ -130,15 +130,16 @@ class JobKind(KindHooks):
             else:
                 if work.stop.is_set():
                     raise Stopped
-                args.insert(0, value)
+                if not step.apart:
+                    args.insert(0, value)
             if task.isolation == "thread" and not together:
                 try:
                     value = self._call(task, args, kwargs, work)
                 except InvalidInput as error:
-                    raise (told_as_piped(error, task.name) if index else error) from None
+                    raise (told_as_piped(error, task.name) if index and not step.apart else error) from None
                 continue
-            then = [(later, *own.given()) for later, own in plan.stages[1:]] if together else []
-            steps, last = [(task, args, kwargs), *then], together or index == final
+            then = [(later, *own.given(), own.apart) for later, own in plan.stages[1:]] if together else []
+            steps, last = [(task, args, kwargs, True), *then], together or index == final
             text = self._process_runner().run(steps, _context(work), work.stop, lease=work.lease, last=last)
             if last:
                 return Completed(None if text == "null" else text)

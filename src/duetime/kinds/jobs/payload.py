@@ -24,7 +24,13 @@ def _named_argument(text: str) -> tuple[str, Any]:
 class TaskCall:
     """A call of a registered task."""
 
-    task: Annotated[str, _what("Registered task, or tasks piped: echo('hi') | shorten(words=5).", option="--task TASK")]
+    task: Annotated[
+        str,
+        _what(
+            "Registered task, or several: echo('hi') | shorten(words=5) pipes the result, a() and b() not.",
+            option="--task TASK",
+        ),
+    ]
     args: Annotated[
         list[Any] | None,
         _what(

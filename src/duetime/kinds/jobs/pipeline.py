@@ -1,4 +1,5 @@
-"""Pipelines such as `fetch('https://example.org') | shorten(words=50)`: parsed as data, never evaluated."""
+"""Pipelines such as `fetch('https://example.org') | shorten(words=50)` or `backup() and report('done')`, which are
+parsed as data and never evaluated."""
 
 from __future__ import annotations
 
@@ -28,6 +29,8 @@ class Step(NamedTuple):
     kwargs: dict[str, Any] = {}  # noqa: RUF012  a named tuple's default, never changed
     nested: bool = False
     """Whether the arguments contain lists or objects, which are copied because a task may modify them."""
+    apart: bool = False
+    """Whether it follows `and`, so that it does not get the result of the step before it."""
 
     def given(self) -> tuple[list[Any], dict[str, Any]]:
         """Return a copy of the arguments for one call."""
@@ -45,7 +48,13 @@ def parse(text: str) -> tuple[Step, ...]:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         raise Unreadable("not an expression") from error
-    return tuple(_step(node) for node in _stages(tree))
+    steps: list[Step] = []
+    for part in tree.values if isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.And) else [tree]:
+        first, *rest = map(_step, _stages(part))
+        steps += [first._replace(apart=bool(steps)), *rest]
+    if len(steps) > MOST_STEPS:
+        raise Unreadable(f"more than {MOST_STEPS} steps")
+    return tuple(steps)
 
 
 def _stages(node: ast.expr) -> list[ast.expr]:
@@ -148,7 +157,7 @@ class Planner:
                     if name in given_kwargs:
                         raise InvalidInput(field=name, problem="given twice, in the task and in kwargs")
                 given_kwargs |= kwargs
-            task.arguments.check(task.name, given_args, given_kwargs, piped=index > 0)
+            task.arguments.check(task.name, given_args, given_kwargs, piped=index > 0 and not step.apart)
         return plan
 
 

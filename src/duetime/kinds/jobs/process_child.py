@@ -54,11 +54,11 @@ def main(request: dict[str, Any], steps: list[Any], cancelled: threading.Event, 
 
 
 def _call(request: dict[str, Any], steps: list[Any], context: Any) -> Any:
-    """Run the steps; each one after the first gets the previous result as its first argument."""
+    """Run the steps; each one that is not apart gets the previous result as its first argument."""
     value: Any = None
     for index, (location, (args, kwargs)) in enumerate(zip(request["functions"], steps, strict=True)):
         function = find_function(Location(**location))
-        given = args if index == 0 else [json.loads(encode_whole(value)), *args]
+        given = args if request["apart"][index] else [json.loads(encode_whole(value)), *args]
         value = Task(function, name=request["task"]).call(given, kwargs, context)
         if type(value).__name__ == "coroutine":
             import asyncio

@@ -136,8 +136,8 @@ _LINGER = 1.0
 _STOP = StopRequest("stopped")
 _NO_ANSWER = "its process returned an invalid answer"
 
-Call = tuple[Task, Sequence[Any], dict[str, Any]]
-"""A step. The result of the previous step in the same process is inserted as its first argument."""
+Call = tuple[Task, Sequence[Any], dict[str, Any], bool]
+"""A step. The result of the previous step in the same process is inserted as its first argument, unless it is apart."""
 
 
 class ProcessRunner:
@@ -208,13 +208,14 @@ class ProcessRunner:
 
 def _request(steps: Sequence[Call], context: TaskContext, last: bool) -> bytes:
     name = steps[0][0].name
-    call = encode_whole([[list(args), {**kwargs, **task.constants}] for task, args, kwargs in steps])
+    call = encode_whole([[list(args), {**kwargs, **task.constants}] for task, args, kwargs, _ in steps])
     if len(call) > MOST_PASSED:
         raise ProcessFailed(f"{name}: its arguments are too large for a process", permanent=True)
     about = {
         "path": sys.path,
         "task": name,
-        "functions": [locate(task.function)._asdict() for task, _, _ in steps],
+        "functions": [locate(task.function)._asdict() for task, *_ in steps],
+        "apart": [apart for *_, apart in steps],
         "last": last,
         "limit": MOST_PASSED,
         "context": {
