@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from duetime.engine.clock import HOUR, MINUTE, Instant
-from duetime.engine.errors import DuetimeError
+from duetime.engine.errors import DuetimeError, Refused
 from duetime.engine.model import Cause, Run, RunId, RunStatus, Schedule, ScheduleId, ScheduleState
 from duetime.engine.outcome import Completed, Failed, Returned, Waiting
 from duetime.engine.policy import changes, checkout
@@ -21,7 +21,7 @@ from duetime.engine.store import RunQuery
 from duetime.engine.triggers import IntervalTrigger, OnceTrigger, trigger_to_json
 from duetime.stores.base import BaseStore
 from tests.support.drafts import T0, every, once
-from tests.support.hand import Hand, create_one, runs_of, statuses, the, the_run
+from tests.support.hand import Hand, create, create_one, runs_of, statuses, the, the_run
 from tests.support.refusals import attempt, refusal_of
 from tests.support.shell import break_trigger, go_back, write
 from tests.support.wordings import NOT_FINISHED
@@ -45,6 +45,19 @@ def waiting_run(store: BaseStore, hand: Hand, schedule: ScheduleId, now: int, un
 def test_what_is_not_there_is_not_found(store: BaseStore) -> None:
     assert code_of(lambda: store.change(ScheduleId(99), T0, changes.pause)) == "not_found"
     assert code_of(lambda: store.change_run(RunId(99), T0, changes.retry)) == "not_found"
+
+
+def test_a_refused_row_of_a_batch_is_returned_beside_the_others(store: BaseStore, hand: Hand) -> None:
+    first, second = (each.definition.id for each in create(store, once(), once()))
+    claims = {claim.definition.id: claim for claim in hand.claim(T0)}
+    hand.record([claims[first]], T0, Failed("no", permanent=True))
+    hand.record([claims[second]], T0)
+    runs = [claims[first].run.id, claims[second].run.id, RunId(99)]
+    dismissed, completed, missing = store.change_runs(runs, T0, changes.dismiss)
+    assert isinstance(dismissed, Run) and dismissed.stop == the_run(store, runs[0]).stop == 1
+    assert isinstance(completed, Refused) and isinstance(missing, Refused)
+    assert (completed.code, missing.code) == ("not_possible", "not_found")
+    assert completed.__traceback__ is None, "it would keep the rows of the batch in memory"
 
 
 def test_a_decision_that_raises_writes_nothing(store: BaseStore) -> None:
