@@ -262,7 +262,7 @@ def test_a_prompt_is_given_back_if_nobody_waits_for_it_any_more(
 
     def take(*args: Any, **kwargs: Any) -> Any:
         taken = real_take(*args, **kwargs)
-        return gate.before(lambda: taken)() if taken.value is not None else taken
+        return gate.before(lambda: taken)() if taken is not None else taken
 
     async def main() -> None:
         async with opened(tmp_path) as duetime:
